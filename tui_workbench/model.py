@@ -1,0 +1,148 @@
+"""The nouns of the workbench, as immutable values.
+
+Nothing here reads a file or knows a screen. They are named tuples and not dataclasses because every command of the command line pays
+for this import: `dataclasses` pulls `inspect` and costs 7 ms, a third of a whole `history list`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Severity = str
+"""`error` (a run would fail), `warning` (unwise) or `info`."""
+
+
+class Problem(NamedTuple):
+    """Something wrong or unwise in a file, with its place and its remedy. Lines and columns count from 1; 0 means the whole file."""
+
+    file: str
+    line: int
+    column: int
+    severity: Severity
+    code: str
+    message: str
+    remedy: str = ""
+
+
+class ComputeTarget(NamedTuple):
+    """A machine or engine that runs scripts: one `.compute` file. Names in comments are the keys of the file."""
+
+    name: str
+    path: str
+    type: str  # local, localdocker, remotedocker, remote, cluster (docker is read as localdocker)
+    python_location: str = "python"  # pythonLocation
+    address: str = ""
+    username: str = ""
+    password: str = ""  # a reference `AzureMlSecret=...`, never the secret
+    base_docker_image: str = ""  # baseDockerImage
+    shared_volumes: bool | None = None  # sharedVolumes
+    native_shared_directory: str = ""  # nativeSharedDirectory; "" when the file does not set one
+    nvidia_docker: bool = False  # nvidiaDocker
+    user_managed_environment: bool = True  # userManagedEnvironment
+    values: Mapping[str, Any] = {}  # every key of the file as read, known or not
+
+
+class RunConfiguration(NamedTuple):
+    """How to run a script: one `.runconfig` file."""
+
+    name: str
+    path: str
+    target: str  # Target
+    argument_vector: tuple[str, ...] = ("$file",)  # ArgumentVector
+    environment_variables: Mapping[str, str] = {}  # EnvironmentVariables
+    framework: str = "PySpark"  # Framework; missing means PySpark, as in the original
+    conda_dependencies_file: str = ""  # CondaDependenciesFile
+    spark_dependencies_file: str = ""  # SparkDependenciesFile
+    prepare_environment: bool = False  # PrepareEnvironment
+    tracked_run: bool = True  # TrackedRun
+    use_sampling: bool = True  # UseSampling
+    values: Mapping[str, Any] = {}
+
+
+class RunState:
+    """The words for what a run is doing. A lost link to the target is `UNKNOWN`, not a failed run."""
+
+    QUEUED = "queued"
+    PREPARING = "preparing"
+    RUNNING = "running"
+    FINALIZING = "finalizing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    UNKNOWN = "unknown"
+
+    TERMINAL = frozenset({COMPLETED, FAILED, CANCELED})
+    """No event follows one of these."""
+
+
+class RunRequest(NamedTuple):
+    """What a person asked for: `script` and `arguments` replace `$file` and what follows in the run configuration's ArgumentVector."""
+
+    run_configuration: str
+    script: str = ""
+    arguments: tuple[str, ...] = ()
+    target: str = ""  # overrides the run configuration's Target
+
+
+class Step(NamedTuple):
+    """One step of a plan: what will be done, with the exact command, folder and variables where a process is started."""
+
+    name: str  # snapshot, copy, start, follow, collect, ...
+    title: str
+    command: tuple[str, ...] = ()
+    directory: str = ""
+    environment: Mapping[str, str] = {}
+
+
+class Plan(NamedTuple):
+    """Everything a run will do, in order, before it does it. Pure data: `--dry-run` prints it and run.json keeps it."""
+
+    target: str
+    target_type: str
+    interpreter: str
+    steps: tuple[Step, ...]
+
+    def step(self, name: str) -> Step | None:
+        """The step of this name, or None."""
+        return next((step for step in self.steps if step.name == name), None)
+
+
+class Run(NamedTuple):
+    """One run as its directory tells it. Times are seconds since the epoch, UTC; 0.0 when not (yet) known."""
+
+    run_id: str
+    run_number: int
+    directory: str
+    script_name: str
+    arguments: tuple[str, ...]
+    run_configuration: str
+    target: str
+    target_type: str
+    state: str
+    reason: str = ""
+    exit_code: int | None = None
+    created: float = 0.0
+    start: float = 0.0
+    end: float = 0.0
+    interpreter: str = ""
+    tracked: bool = False
+    commit_id: str = ""
+    user_id: str = ""
+
+    @property
+    def is_active(self) -> bool:
+        """True until the run has ended for good."""
+        return self.state not in RunState.TERMINAL
+
+    @property
+    def log_path(self) -> str:
+        """The file that holds every byte the run wrote to stdout and stderr."""
+        return f"{self.directory}/output.log"
+
+    @property
+    def duration(self) -> float:
+        """Seconds from start to end; 0.0 while running or when it never started."""
+        return max(0.0, self.end - self.start) if self.end and self.start else 0.0
