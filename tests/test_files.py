@@ -4,6 +4,8 @@ import contextlib
 import os
 import stat
 import subprocess
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +17,6 @@ from tui_workbench.files import read_text_file, signature, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 def names_in(folder: Path) -> list[str]:
@@ -92,12 +93,12 @@ class TestReading:
         path.write_bytes(b"0123456\n" * 100)
         assert not read_text_file(str(path), largest=800, head=20).read_only
 
-    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write every file")
-    def test_a_file_without_write_permission_is_read_only(self, tmp_path: Path) -> None:
-        path = tmp_path / "file"
-        path.write_bytes(b"a\n")
-        path.chmod(0o444)
-        assert "permissions" in read_text_file(str(path)).read_only
+    def test_a_file_without_write_permission_is_read_only(self) -> None:
+        with ordinary_user() as folder:
+            path = folder / "file"
+            path.write_bytes(b"a\n")
+            path.chmod(0o444)
+            assert "permissions" in read_text_file(str(path)).read_only
 
     def test_a_missing_file_a_folder_and_a_pipe_each_say_what_they_are(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
@@ -180,16 +181,14 @@ class TestWriting:
             assert caught.value.remedy
         assert names_in(tmp_path) == []
 
-    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-    def test_a_folder_without_permission_says_so(self, tmp_path: Path) -> None:
-        (tmp_path / "file").write_bytes(b"old")
-        tmp_path.chmod(0o555)
-        try:
+    def test_a_folder_without_permission_says_so(self) -> None:
+        with ordinary_user() as folder:
+            (folder / "file").write_bytes(b"old")
+            folder.chmod(0o555)
             with pytest.raises(StorageError, match="permission denied"):
-                write_atomically(str(tmp_path / "file"), b"new")
-        finally:
-            tmp_path.chmod(0o755)
-        assert (tmp_path / "file").read_bytes() == b"old"
+                write_atomically(str(folder / "file"), b"new")
+            assert (folder / "file").read_bytes() == b"old"
+            folder.chmod(0o755)
 
     def test_a_full_disk_says_so_and_the_old_file_stands(self, tmp_path: Path) -> None:
         with small_disk(tmp_path / "disk") as disk:
@@ -211,12 +210,26 @@ class TestWriting:
 
 @contextlib.contextmanager
 def temporary_file(data: bytes) -> Iterator[str]:
-    import tempfile
-
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
         yield file.name
+
+
+@contextlib.contextmanager
+def ordinary_user() -> Iterator[Path]:
+    """A folder of its own, and for root the rights of `nobody`, because root may read and write everything."""
+    nobody = 65534
+    with tempfile.TemporaryDirectory() as name:
+        if os.geteuid() == 0:
+            os.chown(name, nobody, nobody)
+            os.seteuid(nobody)
+            try:
+                yield Path(name)
+            finally:
+                os.seteuid(0)
+        else:
+            yield Path(name)
 
 
 @contextlib.contextmanager

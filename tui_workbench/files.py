@@ -206,7 +206,8 @@ def _read(path: str, largest: int, head: int) -> tuple[bytes, Signature, bool]:
     data = b"".join(parts)
     # /proc and growing files report a smaller size than they deliver.
     found = found._replace(size=max(found.size, len(data))) if len(data) > largest else found
-    return data, found, os.access(path, os.W_OK)
+    allowed = os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+    return data, found, allowed
 
 
 def _decode(path: str, data: bytes, found: Signature, *, lenient: bool = False) -> TextFile:
