@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui_workbench.errors import StorageError
-from tui_workbench.files import read_text_file, signature, write_atomically
+from tui_workbench.files import FileChangedError, read_text_file, reread, save, signature, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,6 +124,57 @@ class TestSignature:
         assert signature(path) == first == read_text_file(path).signature
         second = write_atomically(path, b"two")
         assert signature(path) == second != first
+
+
+class TestSaving:
+    def test_a_save_writes_the_text_in_the_form_of_the_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "file"
+        path.write_bytes(b"\xef\xbb\xbfa\r\nb")
+        saved = save(read_text_file(str(path)), "a\nnew\nb")
+        assert path.read_bytes() == b"\xef\xbb\xbfa\r\nnew\r\nb"
+        assert saved == read_text_file(str(path))
+
+    def test_another_version_on_disk_is_not_overwritten(self, tmp_path: Path) -> None:
+        path = tmp_path / "file"
+        path.write_bytes(b"old")
+        opened = read_text_file(str(path))
+        path.write_bytes(b"theirs")
+        with pytest.raises(FileChangedError) as caught:
+            save(opened, "mine")
+        assert caught.value.theirs.text == "theirs"
+        assert path.read_bytes() == b"theirs"
+
+    def test_a_file_that_was_only_touched_is_saved(self, tmp_path: Path) -> None:
+        path = tmp_path / "file"
+        path.write_bytes(b"old")
+        opened = read_text_file(str(path))
+        os.utime(path, (1, 1))
+        save(opened, "mine")
+        assert path.read_bytes() == b"mine"
+
+    def test_a_deleted_file_is_written_anew(self, tmp_path: Path) -> None:
+        path = tmp_path / "file"
+        path.write_bytes(b"old")
+        opened = read_text_file(str(path))
+        path.unlink()
+        assert reread(opened) is None
+        save(opened, "mine")
+        assert path.read_bytes() == b"mine"
+
+    def test_rereading_tells_a_new_version_from_a_new_date(self, tmp_path: Path) -> None:
+        path = tmp_path / "file"
+        path.write_bytes(b"old")
+        opened = read_text_file(str(path))
+        assert reread(opened) is opened
+        os.utime(path, (1, 1))
+        touched = reread(opened)
+        assert touched
+        assert touched.same_content(opened)
+        assert touched.signature != opened.signature
+        path.write_bytes(b"new")
+        changed = reread(touched)
+        assert changed
+        assert changed.text == "new"
 
 
 class TestWriting:

@@ -49,6 +49,11 @@ class TextFile(NamedTuple):
     too_large: bool = False
     read_only: str = ""  # why it cannot be edited, as a clause; "" when it can
 
+    def same_content(self, other: TextFile) -> bool:
+        """True when both versions hold the same bytes, whenever they were written."""
+        mine = (self.text, self.encoding, self.newline, self.has_bom, self.is_binary, self.too_large)
+        return mine == (other.text, other.encoding, other.newline, other.has_bom, other.is_binary, other.too_large)
+
     def encode(self, text: str) -> bytes:
         """The bytes of `text` in this file's encoding, line ends and BOM.
 
@@ -62,6 +67,16 @@ class TextFile(NamedTuple):
         except UnicodeEncodeError as error:
             raise _does_not_encode(self, text) from error
         return (_bom(self.encoding) + data) if self.has_bom else data
+
+
+class FileChangedError(StorageError):
+    """The file on disk is no longer the version that was edited; `theirs` is what stands there now."""
+
+    def __init__(self, theirs: TextFile) -> None:
+        super().__init__(
+            "it changed on disk since it was opened", remedy="Choose which version to keep.", file=theirs.path
+        )
+        self.theirs = theirs
 
 
 def signature(path: str) -> Signature | None:
@@ -104,6 +119,33 @@ def read_text_file(path: str, *, largest: int = LARGEST_EDITABLE, head: int = HE
     if not file.read_only and not allowed:
         file = file._replace(read_only="its permissions do not let you write it")
     return file
+
+
+def reread(file: TextFile) -> TextFile | None:
+    """The file as it stands on disk now, or None when it is gone. Cheap when its signature is as it was.
+
+    Raises StorageError when it is there but cannot be read.
+    """
+    now = signature(file.path)
+    if now is None or now == file.signature:
+        return file if now else None
+    current = read_text_file(file.path)
+    if current.same_content(file):
+        return file._replace(signature=current.signature, read_only=current.read_only)
+    return current
+
+
+def save(file: TextFile, text: str) -> TextFile:
+    """Write `text` in place of the version `file`; gives the version that now stands on disk.
+
+    A file that was deleted meanwhile is written anew. Raises FileChangedError when another version stands on disk
+    (nothing is written then), and StorageError as `TextFile.encode` and `write_atomically` do.
+    """
+    data = file.encode(text)
+    current = reread(file)
+    if current is not None and not current.same_content(file):
+        raise FileChangedError(current)
+    return file._replace(text=text, signature=write_atomically(file.path, data))
 
 
 def write_atomically(path: str, data: bytes, *, mode: int | None = None) -> Signature:
