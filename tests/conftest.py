@@ -56,7 +56,7 @@ def corpus() -> Path:
 
 
 def write_project(root: Path, *, python: str = sys.executable, tracked: bool = False) -> Path:
-    """Make a project at `root` with the target and run configuration `local` and a script `hello.py`; returns `root`."""
+    """Make a project at `root`: target and run configuration `local`, script `hello.py`; returns `root`."""
     configuration = root / "aml_config"
     configuration.mkdir(parents=True)
     (configuration / "local.compute").write_text(
