@@ -168,7 +168,8 @@ class _Builder:
             # problem.
             return Tree(self.text, root, end, end, self.aliases)
         if type(following) is yaml.DocumentStartEvent:
-            extra = end if ended.explicit else following.start_mark.index
+            mark: Any = following.start_mark
+            extra = end if ended.explicit else mark.index
             end = min(end, extra)
         if root.is_null and root.start == root.end and not root.anchor:
             return Tree(self.text, None, end, extra, self.aliases)
