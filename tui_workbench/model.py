@@ -43,6 +43,7 @@ class ComputeTarget(NamedTuple):
     nvidia_docker: bool = False  # nvidiaDocker
     user_managed_environment: bool = True  # userManagedEnvironment
     values: Mapping[str, Any] = {}  # every key of the file as read, known or not
+    problem: Problem | None = None  # why the file cannot be used; everything but name and path is then a guess
 
 
 class RunConfiguration(NamedTuple):
@@ -59,7 +60,8 @@ class RunConfiguration(NamedTuple):
     prepare_environment: bool = False  # PrepareEnvironment
     tracked_run: bool = True  # TrackedRun
     use_sampling: bool = True  # UseSampling
-    values: Mapping[str, Any] = {}
+    values: Mapping[str, Any] = {}  # every key of the file as read, known or not
+    problem: Problem | None = None  # why the file cannot be used; everything but name and path is then a guess
 
 
 class RunState:
@@ -75,7 +77,7 @@ class RunState:
     UNKNOWN = "unknown"
 
     TERMINAL = frozenset({COMPLETED, FAILED, CANCELED})
-    """No event follows one of these."""
+    """No event follows one of these. `UNKNOWN` ends a run only together with an end time: it ended, how is not known."""
 
 
 class RunRequest(NamedTuple):
@@ -85,6 +87,25 @@ class RunRequest(NamedTuple):
     script: str = ""
     arguments: tuple[str, ...] = ()
     target: str = ""  # overrides the run configuration's Target
+
+
+class RunSpec(NamedTuple):
+    """A request made concrete: everything a target needs to plan and start the run."""
+
+    run_id: str
+    run_directory: str
+    project_root: str
+    project_name: str
+    working_directory: str  # where the script runs: the run's own copy, or the project itself when untracked
+    script: str  # relative to the working directory
+    arguments: tuple[str, ...]
+    run_configuration: RunConfiguration
+    target: ComputeTarget
+
+    @property
+    def tracked(self) -> bool:
+        """True when the run executes in its own copy of the snapshot."""
+        return self.run_configuration.tracked_run
 
 
 class Step(NamedTuple):
@@ -134,8 +155,8 @@ class Run(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """True until the run has ended for good."""
-        return self.state not in RunState.TERMINAL
+        """True until the run has ended for good. A run whose end is known but not its exit code has state `unknown` and an end time."""
+        return self.state not in RunState.TERMINAL and not self.end
 
     @property
     def log_path(self) -> str:

@@ -1,0 +1,153 @@
+"""The command line, in the original's grammar: a noun, a verb, options. Only the command that was called is imported.
+
+Exit codes: a finished run ends with its script's own code, 130 when it was canceled or the wait for it was interrupted; otherwise 0, or 1
+for a failure of this machine, 2 for wrong use, 3 for a configuration problem, 4 when the target cannot be reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from tui_workbench.errors import UsageError, WorkbenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+INTERRUPTED = 130
+
+
+class Command(NamedTuple):
+    """One command: its words, the module that has `configure(parser)` and `run(arguments)` for it, and its help line.
+
+    The names of the two functions are these with the last word appended: `configure_submit`, `run_submit`.
+    """
+
+    words: tuple[str, ...]
+    module: str
+    help: str
+
+
+COMMANDS = (
+    Command(("experiment", "submit"), "experiment", "run a script on a compute target and follow it"),
+    Command(("experiment", "status"), "experiment", "what a run is doing"),
+    Command(("experiment", "cancel"), "experiment", "end a run and wait until nothing of it is left"),
+    Command(("logs",), "logs", "print or follow what a run wrote"),
+    Command(("history", "list"), "history", "every run of the project, newest first"),
+    Command(("history", "last"), "history", "the newest run"),
+    Command(("history", "info"), "history", "one run"),
+    Command(("computetarget", "list"), "computetarget", "the compute targets of the project"),
+    Command(("runconfiguration", "list"), "runconfiguration", "the run configurations of the project"),
+    Command(("project", "create"), "project", "make a project from a template"),
+    Command(("project", "sample", "list"), "project", "the templates"),
+)
+NOUNS = frozenset(command.words[0] for command in COMMANDS)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line with a remedy, like every other error here."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError instead of printing the usage and exiting."""
+        raise UsageError(message, remedy=f"See `{self.prog} --help`.")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command, or the screens. Returns the exit code; errors are printed on stderr."""
+    try:
+        command, rest = find_command(arguments)
+        if command is not None:
+            code = _run_command(command, rest)
+        elif arguments and arguments[0] in NOUNS:
+            code = _unknown_verb(arguments)
+        else:
+            code = _open_screens(arguments)
+        sys.stdout.flush()
+    except WorkbenchError as error:
+        report(error)
+        return error.exit_code
+    except BrokenPipeError:
+        # Who read our output has gone (`| head`); the interpreter must not complain about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def report(error: WorkbenchError) -> None:
+    """Print an error on stderr, in one line."""
+    from tui_workbench.cli.terminal import visible
+
+    sys.stdout.flush()
+    sys.stderr.write(f"workbench-tui: {visible(str(error))}\n")
+
+
+def find_command(arguments: Sequence[str]) -> tuple[Command | None, Sequence[str]]:
+    """The command whose words the arguments begin with, and the rest of them."""
+    for command in COMMANDS:
+        size = len(command.words)
+        if tuple(arguments[:size]) == command.words:
+            return command, arguments[size:]
+    return None, arguments
+
+
+def build_parser(command: Command) -> Parser:
+    """The argument parser of one command."""
+    parser = Parser(prog=f"workbench-tui {' '.join(command.words)}", description=command.help, allow_abbrev=False)
+    getattr(_module(command), f"configure_{command.words[-1]}")(parser)
+    return parser
+
+
+def _run_command(command: Command, rest: Sequence[str]) -> int:
+    parsed = build_parser(command).parse_args(rest)
+    code: int = getattr(_module(command), f"run_{command.words[-1]}")(parsed)
+    return code
+
+
+def _module(command: Command) -> object:
+    # Not importlib.import_module: importlib itself is not loaded yet.
+    return getattr(__import__(f"tui_workbench.cli.{command.module}").cli, command.module)
+
+
+def _unknown_verb(arguments: Sequence[str]) -> int:
+    known = [command for command in COMMANDS if command.words[0] == arguments[0]]
+    if len(arguments) == 1 or arguments[-1] in ("-h", "--help"):
+        sys.stdout.write(_overview(known))
+        return 0 if len(arguments) > 1 else UsageError.exit_code
+    verbs = ", ".join(" ".join(command.words[1:]) for command in known)
+    raise UsageError(f"there is no command `{' '.join(arguments[:2])}`", remedy=f"After `{arguments[0]}` comes one of: {verbs}.")
+
+
+def _overview(commands: Sequence[Command]) -> str:
+    width = max(len(" ".join(command.words)) for command in commands)
+    return "".join(f"  {' '.join(command.words):{width}}  {command.help}\n" for command in commands)
+
+
+def _open_screens(arguments: Sequence[str]) -> int:
+    # Looked at by hand: this is the way to the first frame, and there is little to parse.
+    if any(word in ("-h", "--help") for word in arguments):
+        sys.stdout.write(
+            "usage: workbench-tui [PROJECT]\n       workbench-tui COMMAND [--help] ...\n\n"
+            "Opens the project folder (default: here, or the nearest folder above that holds aml_config/).\n\n"
+            "commands:\n" + _overview(COMMANDS) + "\noptions:\n  -h, --help     this text\n  -V, --version  the version\n"
+        )
+        return 0
+    names = [word for word in arguments if not word.startswith("-")]
+    unknown = [word for word in arguments if word.startswith("-")]
+    if unknown or len(names) > 1:
+        what = f"unknown option {unknown[0]}" if unknown else f"one project at a time, and {len(names)} were named"
+        raise UsageError(what, remedy="See `workbench-tui --help`.")
+    if names and not os.path.isdir(names[0]) and os.sep not in names[0]:
+        raise UsageError(f"there is no folder and no command {names[0]!r}", remedy="See `workbench-tui --help`.")
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        raise UsageError("the screens need a terminal, and this is none", remedy="See `workbench-tui --help` for the commands.")
+    from tui_workbench.project import Project
+
+    project = Project.find(names[0] if names else ".")
+    from tui_workbench import ui
+
+    return ui.run(project.root)

@@ -1,0 +1,43 @@
+"""`logs [-f] [--tail N] ID`: what a run wrote, to the byte when it goes to a file or a pipe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui_workbench.cli.output import add_project_option
+from tui_workbench.project import Project
+from tui_workbench.runs import Runs
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def configure_logs(parser: argparse.ArgumentParser) -> None:
+    """Options of `logs`."""
+    parser.add_argument("id", metavar="ID", help="the run id, or the run's number")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+    parser.add_argument("--tail", metavar="N", type=_count, help="only the last N lines")
+    add_project_option(parser)
+
+
+def run_logs(arguments: argparse.Namespace) -> int:
+    """Print a run's output. Ctrl-C ends following, not the run."""
+    from tui_workbench.cli.stream import OutputStream
+
+    directory = Runs(Project.find(arguments.project)).directory(arguments.id)
+    stream = OutputStream(directory)
+    if arguments.tail is not None:
+        stream.skip_to_last(arguments.tail)
+    if arguments.follow:
+        stream.follow()
+    else:
+        stream.copy_new()
+    stream.close()
+    return 0
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError
+    return value

@@ -1,0 +1,90 @@
+"""Printing results: `-o json|table|tsv` and `--query`, the same for every command that has a result."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tui_workbench.cli.terminal import visible
+from tui_workbench.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+FORMATS = ("json", "table", "tsv")
+DEFAULT_FORMAT = "json"
+
+
+def add_project_option(parser: argparse.ArgumentParser) -> None:
+    """`--project DIR`; without it the project is here or in the nearest folder above."""
+    parser.add_argument("--project", metavar="DIR", default=".", help="the project folder (default: here or above)")
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """`-o`, `--query` and `--project`."""
+    add_project_option(parser)
+    parser.add_argument("-o", "--output", choices=FORMATS, default=DEFAULT_FORMAT, help="default: %(default)s")
+    parser.add_argument("--query", metavar="JMESPATH", help="pick from the result, as in \"[?status=='Completed']\"")
+
+
+def emit(result: Any, arguments: argparse.Namespace, columns: Sequence[str] = ()) -> None:
+    """Print a result as asked. `columns` are a table's columns when the result is a list of records and no query changed it."""
+    if arguments.query:
+        result, columns = query(result, arguments.query), ()
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(result, indent=2) + "\n")
+        return
+    rows = result if isinstance(result, list) else [] if result is None else [result]
+    if arguments.output == "tsv":
+        lines = ("\t".join(_tsv_cell(cell) for cell in _cells(row, columns)) for row in rows)
+        sys.stdout.write("".join(line + "\n" for line in lines))
+        return
+    sys.stdout.write(_table(rows, columns))
+
+
+def query(result: Any, expression: str) -> Any:
+    """Apply a JMESPath expression. Raises UsageError, with the place in the expression, when it is none."""
+    import jmespath
+    from jmespath.exceptions import JMESPathError
+
+    try:
+        return jmespath.search(expression, result)
+    except JMESPathError as error:
+        said = str(error).replace("\n", " ")
+        raise UsageError(f"--query is no JMESPath expression: {said}", remedy="Example: \"[?status=='Completed']\".") from error
+
+
+def _table(rows: Sequence[Any], columns: Sequence[str]) -> str:
+    if not rows:
+        return ""
+    if all(isinstance(row, dict) for row in rows):
+        columns = columns or list(dict.fromkeys(key for row in rows for key in row))
+        header = [column[:1].upper() + column[1:] for column in columns]
+    else:
+        header = ["Result"]
+    body = [[visible(_text(cell)) for cell in _cells(row, columns)] for row in rows]
+    widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
+    lines = [header, ["-" * width for width in widths], *body]
+    return "".join("  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines)
+
+
+def _cells(row: Any, columns: Sequence[str]) -> list[Any]:
+    if isinstance(row, dict):
+        return [row.get(column) for column in columns] if columns else list(row.values())
+    return [row]
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, list) and all(isinstance(item, str) for item in cell):
+        return " ".join(cell)
+    return json.dumps(cell, ensure_ascii=False) if isinstance(cell, dict | list) else str(cell)
+
+
+def _tsv_cell(cell: Any) -> str:
+    return visible(_text(cell))

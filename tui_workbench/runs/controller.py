@@ -1,0 +1,214 @@
+"""The controller: one detached process for each active run, that takes the plan's steps in order.
+
+Every step is idempotent and recorded in events.jsonl when it is done, so a new controller goes on where a dead one stopped. A lock on the
+run directory keeps it at one. Nothing here is needed for the script to go on: it only notes what happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from tui_workbench.errors import WorkbenchError
+from tui_workbench.model import RunState
+from tui_workbench.runs.rundir import OUTPUTS, RECORD, WORKING_COPY, ControllerLock, RunDirectory
+from tui_workbench.targets.protocol import Interrupted, Outcome, Target, target_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tui_workbench.runs.rundir import Record
+
+CANCEL_SIGNAL = signal.SIGURG
+"""Tells a controller to look for a cancel request now. A process that does not listen for it (yet) ignores it: that is its default."""
+
+DEFAULT_GRACE = 5.0
+"""Seconds between asking a script to end and making it."""
+
+LOCK_ARGUMENT = "--lock-fd"
+
+
+class Controller:
+    """Drives one run. The caller holds the run's lock; `interrupted` becomes readable when a cancel request may have come."""
+
+    def __init__(self, directory: RunDirectory, interrupted: int, grace: float = DEFAULT_GRACE) -> None:
+        self._directory = directory
+        self._interrupted = interrupted
+        self._grace = grace
+        self._record: Record = directory.read_record()
+        self._target: Target = target_for(self._record.spec.target)
+
+    def start(self, environment: Mapping[str, str]) -> None:
+        """Take the steps up to and with `start`. A failure ends the run as failed, with the reason."""
+        directory, spec, plan = self._directory, self._record.spec, self._record.plan
+        begun = time.time()
+        try:
+            self._target.start(spec, plan, environment)
+        except WorkbenchError as error:
+            self._end(RunState.FAILED, str(error))
+            return
+        directory.append_event("step", step="start", status="done", seconds=round(time.time() - begun, 6))
+        directory.append_event("state", state=RunState.RUNNING)
+
+    def finish(self, environment: Mapping[str, str]) -> None:
+        """Take all steps that are left, until the run has ended."""
+        status = self._directory.status()
+        if status.end:
+            return
+        if self._directory.cancel_requested:
+            self._cancel()
+            return
+        if "start" not in status.done:
+            self.start(environment)
+            if self._directory.status().end:
+                return
+        try:
+            outcome = self._wait()
+        except Interrupted:
+            self._cancel()
+            return
+        self._conclude(outcome)
+
+    def _wait(self) -> Outcome:
+        while True:
+            try:
+                return self._target.wait(self._record.spec, self._interrupted)
+            except Interrupted:
+                _drain(self._interrupted)
+                if self._directory.cancel_requested:
+                    raise
+
+    def _cancel(self) -> None:
+        forced = self._target.stop(self._record.spec, grace=self._grace)
+        self._collect()
+        how = f"it did not end within {self._grace:g} s and was killed" if forced else ""
+        self._end(RunState.CANCELED, "canceled" + (f": {how}" if how else ""))
+
+    def _conclude(self, outcome: Outcome) -> None:
+        ended = time.time()
+        self._collect()
+        if outcome.exit_code is None:
+            self._end(RunState.UNKNOWN, outcome.reason, end=ended)
+        elif outcome.exit_code == 0:
+            self._end(RunState.COMPLETED, "", end=ended, exit_code=0)
+        else:
+            self._end(RunState.FAILED, outcome.reason, end=ended, exit_code=outcome.exit_code)
+
+    def _collect(self) -> None:
+        """Keep what the run made. What cannot be settled stays in the working copy, and the event says why."""
+        if self._record.snapshot != "git" or not os.path.isdir(self._directory.file(WORKING_COPY)):
+            return
+        from tui_workbench.runs.settle import settle_working_copy
+
+        begun = time.time()
+        made_whole = os.stat(self._directory.file(RECORD)).st_mtime
+        fields: dict[str, object] = {"status": "done"}
+        try:
+            kept = settle_working_copy(self._directory.file(WORKING_COPY), self._directory.file(OUTPUTS), made_whole)
+            if kept:
+                fields["kept"] = kept[:100]
+        except OSError as error:
+            fields["reason"] = f"{WORKING_COPY}/ was left as it is: {error}"
+        self._directory.append_event("step", step="collect", seconds=round(time.time() - begun, 6), **fields)
+
+    def _end(self, state: str, reason: str, *, end: float = 0.0, exit_code: int | None = None) -> None:
+        fields: dict[str, object] = {"end": round(end or time.time(), 6)}
+        if exit_code is not None:
+            fields["exit_code"] = exit_code
+        self._directory.append_event("state", state=state, reason=reason, final=True, **fields)
+
+
+def drive(directory: RunDirectory, lock: ControllerLock, environment: Mapping[str, str], grace: float = DEFAULT_GRACE) -> None:
+    """Bring the run to its end in this process, which is then its controller. Releases the lock."""
+    interrupted = _listen_for_cancel()
+    try:
+        Controller(directory, interrupted, grace).finish(environment)
+    finally:
+        lock.release()
+
+
+def detach(directory: RunDirectory, lock: ControllerLock, *, fork: bool) -> int:
+    """Start the controller as a process of its own, with the lock that this process holds. Returns its process id.
+
+    `fork` may be true only where this process has one thread: the copy then needs no interpreter start, which a short run's end would
+    wait for. Elsewhere a fresh interpreter is started, which threads cannot harm.
+    """
+    if fork:
+        pid = os.fork()
+        if pid == 0:
+            _run_forked(directory, lock)
+        lock.release()
+        return pid
+    os.set_inheritable(lock.descriptor, True)
+    null = os.open(os.devnull, os.O_RDWR)
+    command = [sys.executable, "-m", "tui_workbench.runs.controller", LOCK_ARGUMENT, str(lock.descriptor), directory.path]
+    try:
+        pid = os.posix_spawn(
+            sys.executable,
+            command,
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, null, number) for number in (0, 1, 2)],
+            setsid=True,
+        )
+    finally:
+        os.close(null)
+        lock.release()
+    return pid
+
+
+def _run_forked(directory: RunDirectory, lock: ControllerLock) -> None:
+    code = 1
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(null, number)
+        lock.sign()
+        drive(directory, lock, os.environ)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _listen_for_cancel() -> int:
+    """The descriptor that becomes readable on CANCEL_SIGNAL."""
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def wake(_number: int, _frame: object) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(writing, b"c")
+
+    signal.signal(CANCEL_SIGNAL, wake)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    return reading
+
+
+def _drain(descriptor: int) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while os.read(descriptor, 64):
+            pass
+
+
+def main(arguments: list[str]) -> int:
+    """`python -m tui_workbench.runs.controller [--lock-fd N] RUN_DIRECTORY`: drive a run; 3 when another process does."""
+    if arguments[:1] == [LOCK_ARGUMENT]:
+        lock: ControllerLock | None = ControllerLock(int(arguments[1]))
+        path = arguments[2]
+    else:
+        lock, path = None, arguments[0]
+    directory = RunDirectory(path)
+    lock = lock or ControllerLock.acquire(directory)
+    if lock is None:
+        return 3
+    os.set_inheritable(lock.descriptor, False)
+    lock.sign()
+    drive(directory, lock, os.environ)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

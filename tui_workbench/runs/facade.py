@@ -1,0 +1,153 @@
+"""`Runs`: everything that can be done with the runs of a project. The screens and the command line are both written on it.
+
+The calls block; screens make them from threads. Nothing is held between calls but the project: every answer is read from the files.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+from tui_workbench.errors import RunNotFound
+from tui_workbench.runs.rundir import ControllerLock, RunDirectory
+
+if TYPE_CHECKING:
+    import builtins
+
+    from tui_workbench.model import Plan, Run, RunRequest
+    from tui_workbench.project import Project
+    from tui_workbench.runs.index import RunIndex
+
+CANCEL_POLL_SECONDS = 0.02
+
+
+class Runs:
+    """The runs of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+
+    def plan(self, request: RunRequest) -> Plan:
+        """What `submit` would do. Raises ConfigurationError or UsageError; changes nothing."""
+        from tui_workbench.runs.launch import prepare
+
+        return prepare(self.project, request).plan
+
+    def submit(self, request: RunRequest, *, single_threaded: bool = False) -> Run:
+        """Snapshot the project, write the run's directory and start it. Returns while it runs.
+
+        A process that has one thread only says so with `single_threaded`: its controller then is a fork and starts at once.
+        Raises ConfigurationError, UsageError or StorageError; then there is no run.
+        """
+        from tui_workbench.runs.controller import Controller, detach
+        from tui_workbench.runs.launch import create_run, prepare
+        from tui_workbench.targets.protocol import target_for
+
+        prepared = prepare(self.project, request)
+        directory, lock, record = create_run(self.project, prepared)
+        if target_for(record.spec.target).starts_at_once:
+            Controller(directory, interrupted=-1).start(os.environ)
+        detach(directory, lock, fork=single_threaded)
+        return directory.run()
+
+    def directory(self, run_id: str) -> RunDirectory:
+        """The directory of a run, by id or by run number. Raises RunNotFound."""
+        if run_id and os.sep not in run_id and not run_id.startswith("."):
+            path = os.path.join(self.project.runs_directory, run_id)
+            if os.path.isdir(path):
+                return RunDirectory(path)
+            if run_id.isdigit():
+                for run in self.list():
+                    if run.run_number == int(run_id):
+                        return RunDirectory(run.directory)
+        raise RunNotFound(f"there is no run {run_id!r} in {self.project.root}", remedy="`workbench-tui history list` shows the runs.")
+
+    def get(self, run_id: str) -> Run:
+        """One run, read from its files. Raises RunNotFound."""
+        return self.directory(run_id).run()
+
+    def list(self) -> builtins.list[Run]:
+        """Every run, newest first."""
+        with self._index() as index:
+            return index.runs()
+
+    def last(self) -> Run | None:
+        """The newest run; None when there is none."""
+        with self._index() as index:
+            return index.last()
+
+    def history_texts(self) -> builtins.list[str]:
+        """Every run's history record as JSON text, newest first, indented to stand in a list."""
+        with self._index() as index:
+            return index.texts()
+
+    def history_records(self) -> builtins.list[dict[str, Any]]:
+        """Every run's history record, newest first; see `tui_workbench.runs.history`."""
+        import json
+
+        records: builtins.list[dict[str, Any]] = json.loads(f"[{','.join(self.history_texts())}]")
+        return records
+
+    def cancel(self, run_id: str, *, grace: float = 5.0) -> Run:
+        """End a run and wait until nothing of it is left; one that has ended is returned as it is. Raises RunNotFound."""
+        from tui_workbench.runs.controller import CANCEL_SIGNAL, drive
+
+        directory = self.directory(run_id)
+        if not directory.run().is_active:
+            return directory.run()
+        directory.request_cancel()
+        while True:
+            holder = ControllerLock.holder(directory)
+            if holder > 0:
+                _send(holder, CANCEL_SIGNAL)
+            elif holder == 0:
+                lock = ControllerLock.acquire(directory)
+                if lock is not None and _is_main_thread():
+                    drive(directory, lock, os.environ, grace)
+                elif lock is not None:
+                    self._start_controller(directory, lock)
+            if not directory.run().is_active:
+                return directory.run()
+            time.sleep(CANCEL_POLL_SECONDS)
+
+    def resume(self) -> builtins.list[str]:
+        """Start a controller for each active run that has none. Returns the ids of those runs."""
+        resumed = []
+        for run in self.list():
+            if not run.is_active:
+                continue
+            directory = RunDirectory(run.directory)
+            lock = ControllerLock.acquire(directory)
+            if lock is None:
+                continue
+            if directory.run().is_active:
+                self._start_controller(directory, lock)
+                resumed.append(run.run_id)
+            else:
+                lock.release()
+        return resumed
+
+    def _start_controller(self, directory: RunDirectory, lock: ControllerLock) -> None:
+        from tui_workbench.runs.controller import detach
+
+        detach(directory, lock, fork=False)
+
+    def _index(self) -> RunIndex:
+        from tui_workbench.runs.index import RunIndex
+
+        return RunIndex(self.project)
+
+
+def _is_main_thread() -> bool:
+    import threading
+
+    return threading.current_thread() is threading.main_thread()
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return

@@ -1,0 +1,327 @@
+"""The run directory: the one place that knows the name and form of every file in it.
+
+A run is this directory and nothing else. `run.json` is written once, before anything starts; `events.jsonl` only grows, a line an event,
+and a torn last line is ignored; `output.log` is written by the training process itself. Whatever is not derived from these files
+does not exist, so any process may die at any moment and any other may read, follow or resume the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tui_workbench.errors import RunNotFound, StorageError
+from tui_workbench.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, RunState, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEMA = 1
+"""Number of the form of run.json and events.jsonl; raised when a reader of the old form would misread the new one."""
+
+RECORD = "run.json"
+EVENTS = "events.jsonl"
+OUTPUT = "output.log"
+OUTPUTS = "outputs"
+WORKING_COPY = "work"
+CONTROLLER_LOCK = "controller.lock"
+CANCEL_REQUEST = "cancel"
+
+
+class Record(NamedTuple):
+    """`run.json`: what was asked, as it was at that moment."""
+
+    run_id: str
+    run_number: int
+    created: float
+    user_id: str
+    spec: RunSpec
+    plan: Plan
+    commit_id: str
+    snapshot: str  # git, copy (no git on this machine) or none (untracked)
+
+
+class Status(NamedTuple):
+    """What the events of a run add up to."""
+
+    state: str = RunState.QUEUED
+    reason: str = ""
+    exit_code: int | None = None
+    start: float = 0.0
+    end: float = 0.0
+    done: frozenset[str] = frozenset()  # names of the steps that are complete
+    supervisor: dict[str, Any] | None = None
+
+
+class RunDirectory:
+    """A run's directory at `path`; its last component is the run id."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.run_id = os.path.basename(path)
+
+    def file(self, name: str) -> str:
+        """The path of one of the files named in this module."""
+        return f"{self.path}/{name}"
+
+    def write_record(self, record: Record) -> None:
+        """Write run.json durably. Raises StorageError."""
+        text = json.dumps(_record_to_json(record), ensure_ascii=False, indent=1)
+        try:
+            descriptor = os.open(self.file(RECORD), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            try:
+                _write_all(descriptor, text.encode("utf-8", "surrogateescape") + b"\n")
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise storage_error("write", self.file(RECORD), error) from error
+
+    def read_record(self) -> Record:
+        """Read run.json. Raises RunNotFound when there is none or it cannot be understood."""
+        path = self.file(RECORD)
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                return _record_from_json(json.load(file), self.path)
+        except OSError as error:
+            raise RunNotFound(
+                f"there is no run {self.run_id!r}: {error.strerror}", remedy="`workbench-tui history list` shows the runs."
+            ) from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RunNotFound(
+                f"this is no record of a run that version {SCHEMA} can read ({type(error).__name__}: {error})",
+                remedy="The other files of the run are untouched; update the workbench, or move the folder away.",
+                file=path,
+            ) from error
+
+    def append_event(self, event: str, **fields: Any) -> None:
+        """Append one line to events.jsonl; states are made durable. Raises StorageError."""
+        line = json.dumps({"time": round(time.time(), 6), "event": event, **fields}, ensure_ascii=False) + "\n"
+        try:
+            descriptor = os.open(self.file(EVENTS), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                data = line.encode("utf-8", "surrogateescape")
+                if _ends_torn(descriptor):
+                    data = b"\n" + data
+                _write_all(descriptor, data)
+                if event == "state" and fields.get("state") in RunState.TERMINAL:
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise storage_error("write", self.file(EVENTS), error) from error
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Every readable event in order; torn or foreign lines are skipped."""
+        try:
+            with open(self.file(EVENTS), "rb") as file:
+                data = file.read()
+        except OSError:
+            return
+        for line in data.split(b"\n"):
+            if not line:
+                continue
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict) and isinstance(event.get("event"), str):
+                yield event
+
+    def status(self) -> Status:
+        """The state that the events add up to."""
+        status = Status()
+        done: set[str] = set()
+        for event in self.events():
+            kind = event["event"]
+            if kind == "state":
+                status = _after_state(status, event)
+            elif kind == "step" and event.get("status") == "done":
+                done.add(str(event.get("step")))
+            elif kind == "started":
+                status = status._replace(supervisor=event.get("supervisor"))
+        return status._replace(done=frozenset(done))
+
+    def run(self) -> Run:
+        """The run as its files tell it. Raises RunNotFound."""
+        record, status = self.read_record(), self.status()
+        spec = record.spec
+        return Run(
+            run_id=record.run_id,
+            run_number=record.run_number,
+            directory=self.path,
+            script_name=spec.script,
+            arguments=spec.arguments,
+            run_configuration=spec.run_configuration.name,
+            target=spec.target.name,
+            target_type=spec.target.type,
+            state=status.state,
+            reason=status.reason,
+            exit_code=status.exit_code,
+            created=record.created,
+            start=status.start,
+            end=status.end,
+            interpreter=record.plan.interpreter,
+            tracked=spec.tracked,
+            commit_id=record.commit_id,
+            user_id=record.user_id,
+        )
+
+    def request_cancel(self) -> None:
+        """Leave the wish to cancel where every controller, present or future, sees it. Raises StorageError."""
+        try:
+            with open(self.file(CANCEL_REQUEST), "a"):
+                pass
+        except OSError as error:
+            raise storage_error("write", self.file(CANCEL_REQUEST), error) from error
+
+    @property
+    def cancel_requested(self) -> bool:
+        """True once somebody asked for the run to end."""
+        return os.path.exists(self.file(CANCEL_REQUEST))
+
+
+class ControllerLock:
+    """Who drives the run. Held through an open file description, so it can be handed to a child and never outlives its holders."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    @classmethod
+    def acquire(cls, directory: RunDirectory, *, wait: bool = False) -> ControllerLock | None:
+        """The lock, or None when another process holds it (with `wait`, when it is free again). Raises StorageError."""
+        path = directory.file(CONTROLLER_LOCK)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise storage_error("open", path, error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            return None
+        lock = cls(descriptor)
+        lock.sign()
+        return lock
+
+    def sign(self) -> None:
+        """Write this process's id into the lock file, for `holder`."""
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, b"%d\n" % os.getpid(), 0)
+
+    def release(self) -> None:
+        """Give up this process's share of the lock."""
+        with contextlib.suppress(OSError):
+            os.close(self.descriptor)
+
+    @staticmethod
+    def holder(directory: RunDirectory) -> int:
+        """The process id of the running controller; 0 when there is none."""
+        try:
+            descriptor = os.open(directory.file(CONTROLLER_LOCK), os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return 0
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            text = os.pread(descriptor, 32, 0).strip()
+            return int(text) if text.isdigit() else -1
+        else:
+            return 0
+        finally:
+            os.close(descriptor)
+
+
+def storage_error(verb: str, path: str, error: OSError) -> StorageError:
+    """The StorageError that says why a file could not be used and what to do about it."""
+    import errno
+
+    remedies = {
+        errno.ENOSPC: "The disk is full: free space and try again.",
+        errno.EDQUOT: "Your disk quota is used up: free space and try again.",
+        errno.EACCES: "Make it writable for this user.",
+        errno.EPERM: "Make it writable for this user.",
+        errno.EROFS: "The file system is read-only.",
+        errno.ENAMETOOLONG: "Use a shorter name.",
+    }
+    remedy = remedies.get(error.errno or 0, "Check the disk and the folder's permissions.")
+    return StorageError(f"cannot {verb} it: {error.strerror or error}", remedy=remedy, file=path)
+
+
+def _after_state(status: Status, event: dict[str, Any]) -> Status:
+    state, moment = str(event.get("state")), float(event.get("time", 0.0))
+    status = status._replace(state=state, reason=str(event.get("reason", "")))
+    if state == RunState.RUNNING and not status.start:
+        status = status._replace(start=moment)
+    if "exit_code" in event:
+        status = status._replace(exit_code=event["exit_code"])
+    if event.get("final"):
+        status = status._replace(end=float(event.get("end", moment)))
+    return status
+
+
+def _ends_torn(descriptor: int) -> bool:
+    size = os.fstat(descriptor).st_size
+    return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _record_to_json(record: Record) -> dict[str, Any]:
+    spec, plan = record.spec, record.plan
+    return {
+        "schema": SCHEMA,
+        "run_id": record.run_id,
+        "run_number": record.run_number,
+        "created": record.created,
+        "user_id": record.user_id,
+        "project": spec.project_name,
+        "project_root": spec.project_root,
+        "working_directory": spec.working_directory,
+        "script": spec.script,
+        "arguments": spec.arguments,
+        "commit_id": record.commit_id,
+        "snapshot": record.snapshot,
+        "run_configuration": _without_cause(spec.run_configuration._asdict()),
+        "target": _without_cause(spec.target._asdict()),
+        "interpreter": plan.interpreter,
+        "plan": [step._asdict() for step in plan.steps],
+    }
+
+
+def _without_cause(values: dict[str, Any]) -> dict[str, Any]:
+    # `problem` is about a file that cannot be used; a run never starts from one. `values` repeats the rest.
+    return {key: value for key, value in values.items() if key not in ("problem", "values")}
+
+
+def _record_from_json(stored: dict[str, Any], directory: str) -> Record:
+    if stored["schema"] > SCHEMA:
+        raise ValueError(f"it has the form {stored['schema']}")
+    configuration = dict(stored["run_configuration"])
+    configuration["argument_vector"] = tuple(configuration["argument_vector"])
+    target = ComputeTarget(**stored["target"])
+    spec = RunSpec(
+        run_id=stored["run_id"],
+        run_directory=directory,
+        project_root=stored["project_root"],
+        project_name=stored["project"],
+        working_directory=stored["working_directory"],
+        script=stored["script"],
+        arguments=tuple(stored["arguments"]),
+        run_configuration=RunConfiguration(**configuration),
+        target=target,
+    )
+    steps = tuple(Step(**{**step, "command": tuple(step["command"])}) for step in stored["plan"])
+    plan = Plan(target.name, target.type, stored["interpreter"], steps)
+    return Record(
+        stored["run_id"], stored["run_number"], stored["created"], stored["user_id"], spec, plan,
+        stored["commit_id"], stored["snapshot"],
+    )  # fmt: skip

@@ -1,0 +1,48 @@
+"""Target types by name. Built-in ones are found without looking at what else is installed; others come from entry points.
+
+A third party adds a type with an entry point in the group `tui_workbench.targets`, named like the `type` in the `.compute` file and
+pointing at a class that is called with the ComputeTarget.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tui_workbench.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from tui_workbench.model import ComputeTarget
+    from tui_workbench.targets.protocol import Target
+
+ENTRY_POINT_GROUP = "tui_workbench.targets"
+KNOWN_TYPES = ("local", "localdocker", "docker", "remotedocker", "remote", "cluster")
+
+
+def create(target: ComputeTarget) -> Target:
+    """The implementation for the target's type. Raises ConfigurationError, with the `.compute` file, when there is none."""
+    if target.problem is not None:
+        problem = target.problem
+        raise ConfigurationError(
+            problem.message, remedy=problem.remedy, file=problem.file, line=problem.line, column=problem.column
+        )
+    if target.type == "local":
+        from tui_workbench.targets.local import LocalTarget
+
+        return LocalTarget(target)
+    factory = _from_entry_points(target.type)
+    if factory is not None:
+        implementation: Target = factory(target)
+        return implementation
+    if target.type in KNOWN_TYPES:
+        message, remedy = f"targets of type {target.type} cannot run yet in this version", "Choose a target of type local."
+    else:
+        message, remedy = f"nothing here can run targets of type {target.type!r}", "Use local, or install what adds this type."
+    raise ConfigurationError(message, remedy=remedy, file=target.path)
+
+
+def _from_entry_points(name: str) -> Any:
+    from importlib.metadata import entry_points
+
+    for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        return entry_point.load()
+    return None
