@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
-def main() -> int:
+def main() -> None:
+    """Run the program with the arguments of this process, and end the process.
+
+    A process that only answers needs no tidying of its memory: it flushes what it said and is gone.
+    """
+    code = run()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = code or 1
+    os._exit(code)
+
+
+def run() -> int:
     """Run the program with the arguments of this process. Returns its exit code."""
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
@@ -13,10 +28,10 @@ def main() -> int:
 
         sys.stdout.write(f"workbench-tui {__version__}\n")
         return 0
-    from tui_workbench.cli import run
+    from tui_workbench import cli
 
-    return run(arguments)
+    return cli.run(arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -10,7 +10,8 @@ WorkbenchError            exit 1   something on this machine failed (disk full, 
 └── StorageError          exit 1   a file could not be read or written
 ```
 
-Exit codes of the command line: a finished run ends with its script's own code, a canceled one with 130; the others stand above.
+Exit codes of the command line: a finished run ends with its script's own code, a canceled one with 130; the others
+stand above.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from __future__ import annotations
 class WorkbenchError(Exception):
     """Anything that a person should read. `str()` is one line: place, what is wrong, and the remedy.
 
-    `message` says what is wrong as a clause without a final full stop; `remedy` says what to do, as a sentence; `file`, `line` and
-    `column` (both counted from 1, 0 when unknown) say where.
+    `message` says what is wrong as a clause without a final full stop; `remedy` says what to do, as a sentence;
+    `file`, `line` and `column` (both counted from 1, 0 when unknown) say where.
     """
 
     exit_code = 1

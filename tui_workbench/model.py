@@ -1,22 +1,26 @@
 """The nouns of the workbench, as immutable values.
 
-Nothing here reads a file or knows a screen. They are named tuples and not dataclasses because every command of the command line pays
-for this import: `dataclasses` pulls `inspect` and costs 7 ms, a third of a whole `history list`.
+Nothing here reads a file or knows a screen. They are named tuples and not dataclasses because every command of the
+command line pays for this import: `dataclasses` pulls `inspect` and costs 7 ms, a third of a whole `history list`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 Severity = str
 """`error` (a run would fail), `warning` (unwise) or `info`."""
 
 
 class Problem(NamedTuple):
-    """Something wrong or unwise in a file, with its place and its remedy. Lines and columns count from 1; 0 means the whole file."""
+    """Something wrong or unwise in a file, with its place and its remedy.
+
+    Lines and columns count from 1; 0 means the whole file.
+    """
 
     file: str
     line: int
@@ -77,11 +81,17 @@ class RunState:
     UNKNOWN = "unknown"
 
     TERMINAL = frozenset({COMPLETED, FAILED, CANCELED})
-    """No event follows one of these. `UNKNOWN` ends a run only together with an end time: it ended, how is not known."""
+    """No event follows one of these.
+
+    `UNKNOWN` ends a run only together with an end time: it ended, how is not known.
+    """
 
 
 class RunRequest(NamedTuple):
-    """What a person asked for: `script` and `arguments` replace `$file` and what follows in the run configuration's ArgumentVector."""
+    """What a person asked for.
+
+    `script` and `arguments` replace `$file` and what follows in the run configuration's ArgumentVector.
+    """
 
     run_configuration: str
     script: str = ""
@@ -109,7 +119,10 @@ class RunSpec(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step of a plan: what will be done, with the exact command, folder and variables where a process is started."""
+    """One step of a plan.
+
+    What will be done, with the exact command, folder and variables where a process is started.
+    """
 
     name: str  # snapshot, copy, start, follow, collect, ...
     title: str
@@ -155,7 +168,10 @@ class Run(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """True until the run has ended for good. A run whose end is known but not its exit code has state `unknown` and an end time."""
+        """True until the run has ended for good.
+
+        A run whose end is known but not its exit code has state `unknown` and an end time.
+        """
         return self.state not in RunState.TERMINAL and not self.end
 
     @property

@@ -1,34 +1,37 @@
 """A project is a folder that holds `aml_config/`; everything of ours lies in its `.workbench/` and nowhere else in it.
 
-A project that cannot be written keeps its runs in the user's data directory instead, and `notice` says so. Configuration files are read
-through a cache keyed by their stat signature, because importing a YAML parser costs more than all else that a `submit` does.
+A project that cannot be written keeps its runs in the user's data directory instead, and `notice` says so.
+Configuration files are read through a cache keyed by their stat signature, because importing a YAML parser costs more
+than all else that a `submit` does.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, TypeVar
 
 from tui_workbench.config.cache import ConfigurationCache
 from tui_workbench.errors import ConfigurationError, ProjectNotFound, StorageError
 from tui_workbench.model import ComputeTarget, Problem, RunConfiguration
+from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeVar
+
+    _Entry = TypeVar("_Entry", ComputeTarget, RunConfiguration)
 
 CONFIG_DIRECTORY = "aml_config"
 STATE_DIRECTORY = ".workbench"
 COMPUTE_SUFFIX = ".compute"
 RUN_CONFIGURATION_SUFFIX = ".runconfig"
 
-_Entry = TypeVar("_Entry", ComputeTarget, RunConfiguration)
-
 
 class Project:
     """An open project folder.
 
-    `root` is absolute; `name` is the folder's name; `config_directory` holds the configuration files; `state_directory` and
-    `runs_directory` hold what is ours; `notice` is a sentence for the user when that is outside of the project, else empty.
+    `root` is absolute; `name` is the folder's name; `config_directory` holds the configuration files;
+    `state_directory` and `runs_directory` hold what is ours; `notice` is a sentence for the user when that is outside
+    of the project, else empty.
     """
 
     def __init__(self, root: str) -> None:
@@ -134,7 +137,9 @@ class Project:
             known = self._names(suffix)
             raise ConfigurationError(
                 f"there is no {kind} {name!r} ({CONFIG_DIRECTORY}/{name}{suffix})",
-                remedy=f"Known here: {', '.join(known)}." if known else f"No {suffix} file is in {self.config_directory}.",
+                remedy=f"Known here: {', '.join(known)}."
+                if known
+                else f"No {suffix} file is in {self.config_directory}.",
             )
         return path
 
@@ -159,7 +164,10 @@ def _can_hold_state(root: str, state: str) -> bool:
 
 
 def _state_elsewhere(root: str) -> str:
-    """The place in the user's data directory for a read-only project: its path, made one name, so that two never share it."""
+    """The place in the user's data directory for a read-only project.
+
+    Its path, made one name, so that two never share it.
+    """
     from tui_workbench.resources import user_data_directory
 
     return os.path.join(user_data_directory(), "projects", root.strip("/").replace("%", "%25").replace("/", "%2F"))

@@ -1,7 +1,8 @@
 """The command line, in the original's grammar: a noun, a verb, options. Only the command that was called is imported.
 
-Exit codes: a finished run ends with its script's own code, 130 when it was canceled or the wait for it was interrupted; otherwise 0, or 1
-for a failure of this machine, 2 for wrong use, 3 for a configuration problem, 4 when the target cannot be reached.
+Exit codes: a finished run ends with its script's own code, 130 when it was canceled or the wait for it was
+interrupted; otherwise 0, or 1 for a failure of this machine, 2 for wrong use, 3 for a configuration problem, 4 when
+the target cannot be reached.
 """
 
 from __future__ import annotations
@@ -9,15 +10,21 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
 
 from tui_workbench.errors import UsageError, WorkbenchError
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
 INTERRUPTED = 130
+
+HELP_WIDTH = 100
+
+# Our texts are in one language. argparse would look for a translation of each of its strings on the disk, and load
+# `locale` for it.
+argparse._ = str  # type: ignore[attr-defined]
 
 
 class Command(NamedTuple):
@@ -53,6 +60,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise UsageError instead of printing the usage and exiting."""
         raise UsageError(message, remedy=f"See `{self.prog} --help`.")
+
+
+class Formatter(argparse.HelpFormatter):
+    """Help of a fixed width: asking for the terminal's loads `shutil`, for every option and not only for help."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=HELP_WIDTH)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -97,7 +111,12 @@ def find_command(arguments: Sequence[str]) -> tuple[Command | None, Sequence[str
 
 def build_parser(command: Command) -> Parser:
     """The argument parser of one command."""
-    parser = Parser(prog=f"workbench-tui {' '.join(command.words)}", description=command.help, allow_abbrev=False)
+    parser = Parser(
+        prog=f"workbench-tui {' '.join(command.words)}",
+        description=command.help,
+        allow_abbrev=False,
+        formatter_class=Formatter,
+    )
     getattr(_module(command), f"configure_{command.words[-1]}")(parser)
     return parser
 
@@ -119,7 +138,9 @@ def _unknown_verb(arguments: Sequence[str]) -> int:
         sys.stdout.write(_overview(known))
         return 0 if len(arguments) > 1 else UsageError.exit_code
     verbs = ", ".join(" ".join(command.words[1:]) for command in known)
-    raise UsageError(f"there is no command `{' '.join(arguments[:2])}`", remedy=f"After `{arguments[0]}` comes one of: {verbs}.")
+    raise UsageError(
+        f"there is no command `{' '.join(arguments[:2])}`", remedy=f"After `{arguments[0]}` comes one of: {verbs}."
+    )
 
 
 def _overview(commands: Sequence[Command]) -> str:
@@ -133,7 +154,9 @@ def _open_screens(arguments: Sequence[str]) -> int:
         sys.stdout.write(
             "usage: workbench-tui [PROJECT]\n       workbench-tui COMMAND [--help] ...\n\n"
             "Opens the project folder (default: here, or the nearest folder above that holds aml_config/).\n\n"
-            "commands:\n" + _overview(COMMANDS) + "\noptions:\n  -h, --help     this text\n  -V, --version  the version\n"
+            "commands:\n"
+            + _overview(COMMANDS)
+            + "\noptions:\n  -h, --help     this text\n  -V, --version  the version\n"
         )
         return 0
     names = [word for word in arguments if not word.startswith("-")]
@@ -144,7 +167,9 @@ def _open_screens(arguments: Sequence[str]) -> int:
     if names and not os.path.isdir(names[0]) and os.sep not in names[0]:
         raise UsageError(f"there is no folder and no command {names[0]!r}", remedy="See `workbench-tui --help`.")
     if not sys.stdin.isatty() or not sys.stdout.isatty():
-        raise UsageError("the screens need a terminal, and this is none", remedy="See `workbench-tui --help` for the commands.")
+        raise UsageError(
+            "the screens need a terminal, and this is none", remedy="See `workbench-tui --help` for the commands."
+        )
     from tui_workbench.project import Project
 
     project = Project.find(names[0] if names else ".")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from tui_workbench.cli import INTERRUPTED
 from tui_workbench.cli.output import add_output_options, add_project_option
 from tui_workbench.errors import UsageError
 from tui_workbench.model import Run, RunRequest, RunState
 from tui_workbench.project import Project
+from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs import Runs
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def configure_submit(parser: argparse.ArgumentParser) -> None:
     """Options of `experiment submit`. What follows the script belongs to the script."""
     parser.usage = "%(prog)s -c NAME [-t TARGET] [--wait | --detach] [--dry-run] [--project DIR] SCRIPT [ARGS...]"
     parser.add_argument("-c", "--run-configuration", metavar="NAME", required=True, help="the .runconfig to run with")
-    parser.add_argument("-t", "--target", metavar="TARGET", default="", help="instead of the run configuration's Target")
+    parser.add_argument(
+        "-t", "--target", metavar="TARGET", default="", help="instead of the run configuration's Target"
+    )
     parser.add_argument("--wait", action="store_true", help="follow the run until it ends (the default)")
     parser.add_argument("--detach", action="store_true", help="print the run id and return")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and do nothing")
@@ -55,7 +57,7 @@ def run_submit(arguments: argparse.Namespace) -> int:
 def _follow(runs: Runs, run: Run) -> int:
     from tui_workbench.cli.stream import OutputStream
 
-    stream = OutputStream(runs.directory(run.run_id))
+    stream = OutputStream(runs.directory(run.run_id), runs.resume)
     try:
         ended = stream.follow()
     except KeyboardInterrupt:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from tui_workbench.cli.output import add_output_options, emit
 from tui_workbench.errors import RunNotFound
 from tui_workbench.project import Project
+from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs import Runs
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def run_last(arguments: argparse.Namespace) -> int:
     project = Project.find(arguments.project)
     run = Runs(project).last()
     if run is None:
-        raise RunNotFound(f"{project.root} has no runs yet", remedy="Start one: `workbench-tui experiment submit -c NAME SCRIPT`.")
+        raise RunNotFound(
+            f"{project.root} has no runs yet", remedy="Start one: `workbench-tui experiment submit -c NAME SCRIPT`."
+        )
     emit(history_record(run), arguments, COLUMNS)
     return 0
 

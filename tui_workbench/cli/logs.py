@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tui_workbench.cli.output import add_project_option
 from tui_workbench.project import Project
+from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs import Runs
 
 if TYPE_CHECKING:
@@ -24,8 +23,9 @@ def run_logs(arguments: argparse.Namespace) -> int:
     """Print a run's output. Ctrl-C ends following, not the run."""
     from tui_workbench.cli.stream import OutputStream
 
-    directory = Runs(Project.find(arguments.project)).directory(arguments.id)
-    stream = OutputStream(directory)
+    runs = Runs(Project.find(arguments.project))
+    directory = runs.directory(arguments.id)
+    stream = OutputStream(directory, runs.resume)
     if arguments.tail is not None:
         stream.skip_to_last(arguments.tail)
     if arguments.follow:

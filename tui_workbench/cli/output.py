@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
 
 from tui_workbench.cli.terminal import visible
 from tui_workbench.errors import UsageError
+from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from typing import Any
 
 FORMATS = ("json", "table", "tsv")
 DEFAULT_FORMAT = "json"
@@ -30,7 +31,10 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 
 def emit(result: Any, arguments: argparse.Namespace, columns: Sequence[str] = ()) -> None:
-    """Print a result as asked. `columns` are a table's columns when the result is a list of records and no query changed it."""
+    """Print a result as asked.
+
+    `columns` are a table's columns when the result is a list of records and no query changed it.
+    """
     if arguments.query:
         result, columns = query(result, arguments.query), ()
     if arguments.output == "json":
@@ -53,7 +57,9 @@ def query(result: Any, expression: str) -> Any:
         return jmespath.search(expression, result)
     except JMESPathError as error:
         said = str(error).replace("\n", " ")
-        raise UsageError(f"--query is no JMESPath expression: {said}", remedy="Example: \"[?status=='Completed']\".") from error
+        raise UsageError(
+            f"--query is no JMESPath expression: {said}", remedy="Example: \"[?status=='Completed']\"."
+        ) from error
 
 
 def _table(rows: Sequence[Any], columns: Sequence[str]) -> str:
@@ -67,7 +73,9 @@ def _table(rows: Sequence[Any], columns: Sequence[str]) -> str:
     body = [[visible(_text(cell)) for cell in _cells(row, columns)] for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
     lines = [header, ["-" * width for width in widths], *body]
-    return "".join("  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines)
+    return "".join(
+        "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
+    )
 
 
 def _cells(row: Any, columns: Sequence[str]) -> list[Any]:

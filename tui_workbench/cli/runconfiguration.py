@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tui_workbench.cli.computetarget import problem_text
 from tui_workbench.cli.output import add_output_options, emit
 from tui_workbench.project import Project
+from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from tui_workbench.cli.terminal import TerminalFilter
-from tui_workbench.runs.rundir import OUTPUT
+from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.runs.rundir import OUTPUT, ControllerLock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tui_workbench.model import Run
     from tui_workbench.runs.rundir import RunDirectory
 
@@ -21,10 +24,14 @@ SLOWEST_POLL = 0.05
 
 
 class OutputStream:
-    """Copies a run's output to stdout. To a terminal only what a terminal may see, otherwise every byte."""
+    """Copies a run's output to stdout. To a terminal only what a terminal may see, otherwise every byte.
 
-    def __init__(self, directory: RunDirectory) -> None:
+    `ensure_controller` is called when an active run turns out to have no controller, which nobody would see the end of.
+    """
+
+    def __init__(self, directory: RunDirectory, ensure_controller: Callable[[], object]) -> None:
         self._directory = directory
+        self._ensure_controller = ensure_controller
         self._path = directory.file(OUTPUT)
         self._offset = 0
         sys.stdout.flush()
@@ -55,14 +62,37 @@ class OutputStream:
     def follow(self) -> Run:
         """Write what comes until the run has ended, and return it as it ended."""
         pause = FASTEST_POLL
-        while True:
-            # The state is read before the last drain: what was written before the end is then sure to be there.
-            ended = bool(self._directory.status().end)
-            moved = self.copy_new()
-            if ended:
-                return self._directory.run()
-            pause = FASTEST_POLL if moved else min(pause * 1.2, SLOWEST_POLL)
-            time.sleep(pause)
+        controller = self._watch_controller()
+        try:
+            while True:
+                # The state is read before the last drain: what was written before the end is then sure to be there.
+                ended = bool(self._directory.status().end)
+                moved = self.copy_new()
+                if ended:
+                    return self._directory.run()
+                pause = FASTEST_POLL if moved else min(pause * 1.2, SLOWEST_POLL)
+                if controller < 0:
+                    time.sleep(pause)
+                    controller = self._watch_controller()
+                elif select.select([controller], [], [], pause)[0]:
+                    os.close(controller)
+                    controller = -1
+        finally:
+            if controller >= 0:
+                os.close(controller)
+
+    def _watch_controller(self) -> int:
+        """A descriptor that becomes readable when the run's controller ends.
+
+        -1 when there is none or the system cannot tell.
+        """
+        holder = ControllerLock.holder(self._directory)
+        if holder == 0 and not self._directory.status().end:
+            self._ensure_controller()
+        try:
+            return os.pidfd_open(holder) if holder > 0 else -1
+        except (OSError, AttributeError):
+            return -1
 
     def close(self) -> None:
         """Write what the filter held back."""

@@ -1,28 +1,31 @@
 """What may reach the user's terminal from the command line: text of ours, and what a script may rightly say.
 
-A pipe or a file gets every byte as it is. A terminal gets colours, carriage returns, tabs and backspaces; any other control byte would let a log
-set titles, write the clipboard or ask the terminal questions, so it is shown as a glyph.
+A pipe or a file gets every byte as it is. A terminal gets colours, carriage returns, tabs and backspaces; any other
+control byte would let a log set titles, write the clipboard or ask the terminal questions, so it is shown as a glyph.
 """
 
 from __future__ import annotations
 
 import re
 
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 
-# Colours (SGR), and erasing to the end of the line, which every progress bar does; then whatever else begins with ESC or is a
-# control byte, in UTF-8 for C1 (0xC2 0x80 to 0xC2 0x9F).
-_SEQUENCE = re.compile(rb"(\x1b\[[0-9;:]{0,64}m|\x1b\[[0-2]?K)|([\x00-\x07\x0b\x0c\x0e-\x1f\x7f])|\xc2([\x80-\x9f])")
-_UNFINISHED = re.compile(rb"\x1b(\[[0-9;:]{0,64})?\Z|\xc2\Z")
+# Colours (SGR), and erasing to the end of the line, which every progress bar does; then whatever else begins with ESC
+# or is a control byte, in UTF-8 for C1 (0xC2 0x80 to 0xC2 0x9F).
+_SEQUENCE = rb"(\x1b\[[0-9;:]{0,64}m|\x1b\[[0-2]?K)|([\x00-\x07\x0b\x0c\x0e-\x1f\x7f])|\xc2([\x80-\x9f])"
+_UNFINISHED = rb"\x1b(\[[0-9;:]{0,64})?\Z|\xc2\Z"
 
 
 def visible(text: str) -> str:
     """One line of text with every control and direction-changing character shown as a glyph."""
-    return _UNSAFE.sub(_glyph, text)
+    return text if text.isascii() and text.isprintable() else re.sub(_UNSAFE, _glyph, text)
 
 
 class TerminalFilter:
-    """Passes a stream of bytes in pieces of any size. One terminal, one filter: it holds back an unfinished sequence."""
+    """Passes a stream of bytes in pieces of any size.
+
+    One terminal, one filter: it holds back an unfinished sequence.
+    """
 
     def __init__(self) -> None:
         self._held = b""
@@ -30,14 +33,14 @@ class TerminalFilter:
     def feed(self, data: bytes) -> bytes:
         """What may be written for these bytes."""
         data = self._held + data
-        unfinished = _UNFINISHED.search(data)
+        unfinished = re.search(_UNFINISHED, data)
         self._held = unfinished.group() if unfinished else b""
-        return _SEQUENCE.sub(_shown, data[: len(data) - len(self._held)])
+        return re.sub(_SEQUENCE, _shown, data[: len(data) - len(self._held)])
 
     def flush(self) -> bytes:
         """What was held back, at the end of the stream, and colours back to normal."""
         rest, self._held = self._held, b""
-        return _SEQUENCE.sub(_shown, rest) + b"\x1b[0m"
+        return re.sub(_SEQUENCE, _shown, rest) + b"\x1b[0m"
 
 
 def _glyph(match: re.Match[str]) -> str:

@@ -1,8 +1,9 @@
 """Values of configuration files as last read, so that a command need not load a YAML parser to read them again.
 
-An entry is used only while the file's device, inode, size and time of modification are what they were, and only when the file was
-already at rest when it was read (the rule that git's index uses): a file written twice within one clock tick is read again.
-The cache file can be deleted at any time; whatever is wrong with it, it is then ignored and written anew.
+An entry is used only while the file's device, inode, size and time of modification are what they were, and only when
+the file was already at rest when it was read (the rule that git's index uses): a file written twice within one clock
+tick is read again. The cache file can be deleted at any time; whatever is wrong with it, it is then ignored and
+written anew.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any
 
 from tui_workbench import __version__
 from tui_workbench.model import ComputeTarget, RunConfiguration
+from tui_workbench.records import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 SETTLED_NS = 100_000_000
 """A file modified less than this (100 ms) before it was read might change again without its signature changing."""
@@ -87,7 +91,8 @@ class ConfigurationCache:
                 file.write(text)
             os.replace(temporary, self._cache_file)
         except (OSError, TypeError):
-            # A cache that cannot be written costs time, not correctness; a value JSON has no form for is simply not cached.
+            # A cache that cannot be written costs time, not correctness; a value JSON has no form for is simply not
+            # cached.
             return
 
 

@@ -1,7 +1,8 @@
 """The controller: one detached process for each active run, that takes the plan's steps in order.
 
-Every step is idempotent and recorded in events.jsonl when it is done, so a new controller goes on where a dead one stopped. A lock on the
-run directory keeps it at one. Nothing here is needed for the script to go on: it only notes what happened.
+Every step is idempotent and recorded in events.jsonl when it is done, so a new controller goes on where a dead one
+stopped. A lock on the run directory keeps it at one. Nothing here is needed for the script to go on: it only notes
+what happened.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.model import RunState
+from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import OUTPUTS, RECORD, WORKING_COPY, ControllerLock, RunDirectory
+from tui_workbench.targets.processes import adopt
 from tui_workbench.targets.protocol import Interrupted, Outcome, Target, target_for
 
 if TYPE_CHECKING:
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
     from tui_workbench.runs.rundir import Record
 
 CANCEL_SIGNAL = signal.SIGURG
-"""Tells a controller to look for a cancel request now. A process that does not listen for it (yet) ignores it: that is its default."""
+"""Tells a controller to look for a cancel request now.
+
+A process that does not listen for it (yet) ignores it: that is its default.
+"""
 
 DEFAULT_GRACE = 5.0
 """Seconds between asking a script to end and making it."""
@@ -33,7 +38,10 @@ LOCK_ARGUMENT = "--lock-fd"
 
 
 class Controller:
-    """Drives one run. The caller holds the run's lock; `interrupted` becomes readable when a cancel request may have come."""
+    """Drives one run.
+
+    The caller holds the run's lock; `interrupted` becomes readable when a cancel request may have come.
+    """
 
     def __init__(self, directory: RunDirectory, interrupted: int, grace: float = DEFAULT_GRACE) -> None:
         self._directory = directory
@@ -122,7 +130,9 @@ class Controller:
         self._directory.append_event("state", state=state, reason=reason, final=True, **fields)
 
 
-def drive(directory: RunDirectory, lock: ControllerLock, environment: Mapping[str, str], grace: float = DEFAULT_GRACE) -> None:
+def drive(
+    directory: RunDirectory, lock: ControllerLock, environment: Mapping[str, str], grace: float = DEFAULT_GRACE
+) -> None:
     """Bring the run to its end in this process, which is then its controller. Releases the lock."""
     interrupted = _listen_for_cancel()
     try:
@@ -134,8 +144,8 @@ def drive(directory: RunDirectory, lock: ControllerLock, environment: Mapping[st
 def detach(directory: RunDirectory, lock: ControllerLock, *, fork: bool) -> int:
     """Start the controller as a process of its own, with the lock that this process holds. Returns its process id.
 
-    `fork` may be true only where this process has one thread: the copy then needs no interpreter start, which a short run's end would
-    wait for. Elsewhere a fresh interpreter is started, which threads cannot harm.
+    `fork` may be true only where this process has one thread: the copy then needs no interpreter start, which a short
+    run's end would wait for. Elsewhere a fresh interpreter is started, which threads cannot harm.
     """
     if fork:
         pid = os.fork()
@@ -145,7 +155,14 @@ def detach(directory: RunDirectory, lock: ControllerLock, *, fork: bool) -> int:
         return pid
     os.set_inheritable(lock.descriptor, True)
     null = os.open(os.devnull, os.O_RDWR)
-    command = [sys.executable, "-m", "tui_workbench.runs.controller", LOCK_ARGUMENT, str(lock.descriptor), directory.path]
+    command = [
+        sys.executable,
+        "-m",
+        "tui_workbench.runs.controller",
+        LOCK_ARGUMENT,
+        str(lock.descriptor),
+        directory.path,
+    ]
     try:
         pid = os.posix_spawn(
             sys.executable,
@@ -157,6 +174,7 @@ def detach(directory: RunDirectory, lock: ControllerLock, *, fork: bool) -> int:
     finally:
         os.close(null)
         lock.release()
+    adopt(pid)
     return pid
 
 
@@ -194,7 +212,10 @@ def _drain(descriptor: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m tui_workbench.runs.controller [--lock-fd N] RUN_DIRECTORY`: drive a run; 3 when another process does."""
+    """`python -m tui_workbench.runs.controller [--lock-fd N] RUN_DIRECTORY`.
+
+    Drive a run; 3 when another process does.
+    """
     if arguments[:1] == [LOCK_ARGUMENT]:
         lock: ControllerLock | None = ControllerLock(int(arguments[1]))
         path = arguments[2]

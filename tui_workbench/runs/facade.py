@@ -1,6 +1,7 @@
-"""`Runs`: everything that can be done with the runs of a project. The screens and the command line are both written on it.
+"""`Runs`: everything that can be done with a project's runs. The screens and the command line are both written on it.
 
-The calls block; screens make them from threads. Nothing is held between calls but the project: every answer is read from the files.
+The calls block; screens make them from threads. Nothing is held between calls but the project: every answer is read
+from the files.
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, Any
 
 from tui_workbench.errors import RunNotFound
+from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import ControllerLock, RunDirectory
+from tui_workbench.targets.processes import reap
 
 if TYPE_CHECKING:
     import builtins
+    from typing import Any
 
     from tui_workbench.model import Plan, Run, RunRequest
     from tui_workbench.project import Project
@@ -38,8 +41,8 @@ class Runs:
     def submit(self, request: RunRequest, *, single_threaded: bool = False) -> Run:
         """Snapshot the project, write the run's directory and start it. Returns while it runs.
 
-        A process that has one thread only says so with `single_threaded`: its controller then is a fork and starts at once.
-        Raises ConfigurationError, UsageError or StorageError; then there is no run.
+        A process that has one thread only says so with `single_threaded`: its controller then is a fork and starts at
+        once. Raises ConfigurationError, UsageError or StorageError; then there is no run.
         """
         from tui_workbench.runs.controller import Controller, detach
         from tui_workbench.runs.launch import create_run, prepare
@@ -62,7 +65,9 @@ class Runs:
                 for run in self.list():
                     if run.run_number == int(run_id):
                         return RunDirectory(run.directory)
-        raise RunNotFound(f"there is no run {run_id!r} in {self.project.root}", remedy="`workbench-tui history list` shows the runs.")
+        raise RunNotFound(
+            f"there is no run {run_id!r} in {self.project.root}", remedy="`workbench-tui history list` shows the runs."
+        )
 
     def get(self, run_id: str) -> Run:
         """One run, read from its files. Raises RunNotFound."""
@@ -70,6 +75,7 @@ class Runs:
 
     def list(self) -> builtins.list[Run]:
         """Every run, newest first."""
+        reap()
         with self._index() as index:
             return index.runs()
 
@@ -91,7 +97,10 @@ class Runs:
         return records
 
     def cancel(self, run_id: str, *, grace: float = 5.0) -> Run:
-        """End a run and wait until nothing of it is left; one that has ended is returned as it is. Raises RunNotFound."""
+        """End a run and wait until nothing of it is left; one that has ended is returned as it is.
+
+        Raises RunNotFound.
+        """
         from tui_workbench.runs.controller import CANCEL_SIGNAL, drive
 
         directory = self.directory(run_id)

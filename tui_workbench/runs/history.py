@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
 from tui_workbench.model import RunState
+from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from tui_workbench.model import Run
 
 
@@ -19,7 +21,10 @@ def state_word(state: str) -> str:
 
 
 def history_record(run: Run) -> dict[str, Any]:
-    """The record of a run. Times are ISO 8601 in UTC, or null; `duration` is `H:MM:SS.ffffff`, so far while it runs, or null."""
+    """The record of a run.
+
+    Times are ISO 8601 in UTC, or null; `duration` is `H:MM:SS.ffffff`, so far while it runs, or null.
+    """
     return {
         "run_id": run.run_id,
         "run_number": run.run_number,

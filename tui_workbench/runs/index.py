@@ -1,26 +1,34 @@
-"""The run index: a cache in SQLite of what the run directories say. It can be deleted at any time and is then built again.
+"""The run index: a cache in SQLite of what the run directories say. It can be deleted at any time and is then rebuilt.
 
-A run that has ended never changes, so only runs that are active, new or gone are looked at: new and gone ones show in the modification time of the
-folder that holds them. That time is trusted only when the folder had been at rest for a while as it was read (git's rule for its index).
+A run that has ended never changes, so only runs that are active, new or gone are looked at: new and gone ones show in
+the modification time of the folder that holds them. That time is trusted only when the folder had been at rest for a
+while as it was read (git's rule for its index).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import time
-from typing import TYPE_CHECKING, Any
 
 from tui_workbench.errors import RunNotFound
 from tui_workbench.model import Run, RunState
-from tui_workbench.runs.history import record_text
+from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import RunDirectory
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterable
+    from typing import Any
 
     from tui_workbench.project import Project
+else:
+    try:
+        # The engine alone: what `sqlite3` adds to it (dates, adapters) is not used here and takes longer to load than
+        # the index to read.
+        import _sqlite3 as sqlite3
+    except ImportError:
+        import sqlite3
 
 FILE = "index.db"
 SCHEMA = 1
@@ -65,7 +73,9 @@ class RunIndex:
 
     def texts(self) -> list[str]:
         """Every run's history record as JSON text indented for a list, newest first."""
-        return [text for (text,) in self._connection.execute("SELECT record FROM runs ORDER BY created DESC, run_id DESC")]
+        return [
+            text for (text,) in self._connection.execute("SELECT record FROM runs ORDER BY created DESC, run_id DESC")
+        ]
 
     def last(self) -> Run | None:
         """The newest run."""
@@ -128,6 +138,8 @@ class RunIndex:
         self._store(filter(None, (_read(self._folder, run_id) for run_id in changed - gone)), gone, settled)
 
     def _store(self, runs: Iterable[Run], gone: Iterable[str], mtime: int) -> None:
+        from tui_workbench.runs.history import record_text
+
         rows = [(run.run_id, run.created, run.is_active, json.dumps(run), record_text(run)) for run in runs]
         execute = self._connection.execute
         try:
@@ -157,7 +169,10 @@ def _run_ids(folder: str) -> set[str]:
 
 
 def _read(folder: str, run_id: str) -> Run | None:
-    """The run, or what can be said of a directory that holds none that this version reads; None for what is no directory."""
+    """The run, or what can be said of a directory that holds none that this version reads.
+
+    None for what is no directory.
+    """
     path = os.path.join(folder, run_id)
     try:
         return RunDirectory(path).run()

@@ -1,7 +1,8 @@
 """From a request to a run that runs.
 
-Order is what keeps a run whole: first everything that can be wrong is looked at, then the snapshot is taken, then `run.json` is written and
-the directory gets its name in one rename. Before that rename there is no run; after it any controller can bring it to its end.
+Order is what keeps a run whole: first everything that can be wrong is looked at, then the snapshot is taken, then
+`run.json` is written and the directory gets its name in one rename. Before that rename there is no run; after it any
+controller can bring it to its end.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import contextlib
 import fcntl
 import os
 import time
-from typing import TYPE_CHECKING
 
 from tui_workbench.errors import UsageError
 from tui_workbench.model import Plan, RunSpec, Step
+from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory, storage_error
 from tui_workbench.targets.protocol import target_for
 
@@ -86,7 +87,10 @@ def script_and_arguments(
 
 
 def create_run(project: Project, prepared: Prepared) -> tuple[RunDirectory, ControllerLock, Record]:
-    """Take the snapshot and write the run's directory. The lock returned is held: nobody else resumes the run meanwhile."""
+    """Take the snapshot and write the run's directory.
+
+    The lock returned is held: nobody else resumes the run meanwhile.
+    """
     project.prepare_state()
     spec, plan = prepared.spec, prepared.plan
     building = os.path.join(project.runs_directory, f".new-{spec.run_id}-{os.getpid()}")
@@ -156,7 +160,9 @@ def _highest_run_number(project: Project) -> int:
     for name in os.listdir(project.runs_directory):
         if os.path.exists(os.path.join(project.runs_directory, name, RECORD)):
             with contextlib.suppress(UsageError):
-                highest = max(highest, RunDirectory(os.path.join(project.runs_directory, name)).read_record().run_number)
+                highest = max(
+                    highest, RunDirectory(os.path.join(project.runs_directory, name)).read_record().run_number
+                )
     return highest
 
 
@@ -166,7 +172,9 @@ def _snapshot_steps(project: Project, spec: RunSpec) -> tuple[Step, Step]:
     store = SnapshotStore(project.root, project.state_directory)
     if not store.available:
         note = Step("snapshot", "no git on this machine: the copy is the snapshot")
-        return note, Step("copy", "copy the project, link what the ignore files exclude", directory=spec.working_directory)
+        return note, Step(
+            "copy", "copy the project, link what the ignore files exclude", directory=spec.working_directory
+        )
     add, checkout = store.commands(spec.working_directory)
     variables = {"GIT_DIR": store.repository, "GIT_WORK_TREE": project.root}
     return (
@@ -196,4 +204,3 @@ def _discard(building: str) -> None:
     import shutil
 
     shutil.rmtree(building, ignore_errors=True)
-

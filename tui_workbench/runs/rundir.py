@@ -1,8 +1,9 @@
 """The run directory: the one place that knows the name and form of every file in it.
 
-A run is this directory and nothing else. `run.json` is written once, before anything starts; `events.jsonl` only grows, a line an event,
-and a torn last line is ignored; `output.log` is written by the training process itself. Whatever is not derived from these files
-does not exist, so any process may die at any moment and any other may read, follow or resume the run.
+A run is this directory and nothing else. `run.json` is written once, before anything starts; `events.jsonl` only
+grows, a line an event, and a torn last line is ignored; `output.log` is written by the training process itself.
+Whatever is not derived from these files does not exist, so any process may die at any moment and any other may read,
+follow or resume the run.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import fcntl
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tui_workbench.errors import RunNotFound, StorageError
 from tui_workbench.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, RunState, Step
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
 SCHEMA = 1
 """Number of the form of run.json and events.jsonl; raised when a reader of the old form would misread the new one."""
@@ -89,7 +91,8 @@ class RunDirectory:
                 return _record_from_json(json.load(file), self.path)
         except OSError as error:
             raise RunNotFound(
-                f"there is no run {self.run_id!r}: {error.strerror}", remedy="`workbench-tui history list` shows the runs."
+                f"there is no run {self.run_id!r}: {error.strerror}",
+                remedy="`workbench-tui history list` shows the runs.",
             ) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunNotFound(
@@ -186,7 +189,10 @@ class RunDirectory:
 
 
 class ControllerLock:
-    """Who drives the run. Held through an open file description, so it can be handed to a child and never outlives its holders."""
+    """Who drives the run.
+
+    Held through an open file description, so it can be handed to a child and never outlives its holders.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor

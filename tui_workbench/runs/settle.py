@@ -1,4 +1,7 @@
-"""What becomes of a run's working copy when the run has ended: everything that the run made is kept, only unchanged copies go."""
+"""What becomes of a run's working copy when the run has ended.
+
+Everything that the run made is kept, only unchanged copies go.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from tui_workbench.runs.rundir import OUTPUTS
 def settle_working_copy(working_copy: str, outputs: str, since: float) -> list[str]:
     """After the run: move `outputs/` out, drop files that the run left as they were, keep the rest.
 
-    `since` is the moment (seconds since the epoch) after which the copy was complete: a file changed later is the run's. Returns the kept
-    paths, relative to the copy.
+    `since` is the moment (seconds since the epoch) after which the copy was complete: a file changed later is the
+    run's. Returns the kept paths, relative to the copy.
     """
     produced = os.path.join(working_copy, OUTPUTS)
     if os.path.isdir(produced) and not os.path.islink(produced) and not os.path.lexists(outputs):

@@ -1,8 +1,9 @@
-"""The project as it was when a run was submitted: a commit in a hidden repository, and the run's own working copy of it.
+"""The project as it was when a run was submitted: a commit in a hidden repository, and the run's working copy of it.
 
-The user's own repository is never touched or needed: ours is a bare one under `.workbench/`, with its own index, no user configuration and no
-filters, so files come back byte for byte. What `.gitignore` or `.amlignore` exclude (data sets) is linked into the copy instead of
-copied. `outputs/` belongs to a run and is never part of a snapshot. Without git the copy itself is all there is.
+The user's own repository is never touched or needed: ours is a bare one under `.workbench/`, with its own index, no
+user configuration and no filters, so files come back byte for byte. What `.gitignore` or `.amlignore` exclude (data
+sets) is linked into the copy instead of copied. `outputs/` belongs to a run and is never part of a snapshot. Without
+git the copy itself is all there is.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import contextlib
 import fcntl
 import os
 import subprocess
-from typing import TYPE_CHECKING, NamedTuple
 
 from tui_workbench.errors import StorageError
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs.rundir import OUTPUTS, storage_error
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _EXCLUDE = "".join(f"/{name}/\n" if name == OUTPUTS else f"{name}/\n" for name i
 # Line ends, keywords and LFS filters of the user's .gitattributes would change bytes on the way in or out.
 _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 _IDENTITY = "workbench-tui"
+_PEOPLE = ("AUTHOR", "COMMITTER")
 
 
 class Snapshot(NamedTuple):
@@ -56,9 +58,9 @@ class SnapshotStore:
         return (git, "add", "--all"), (git, "checkout-index", "--all", f"--prefix={working_copy}/")
 
     def take(self, run_id: str, working_copy: str) -> Snapshot:
-        """Record the project as it is and make `working_copy` of it. Raises StorageError; a half-made copy is then left behind.
+        """Record the project as it is and make `working_copy` of it.
 
-        Two submits at once take turns, since both work on one index.
+        Raises StorageError; a half-made copy is then left behind. Two submits at once take turns: they share one index.
         """
         os.makedirs(working_copy)
         if not self.available:
@@ -98,13 +100,19 @@ class SnapshotStore:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self.repository, "index.lock"))
         exclude = _EXCLUDE
-        with contextlib.suppress(OSError), open(os.path.join(self._root, IGNORE_FILE), encoding="utf-8", errors="surrogateescape") as f:
+        with (
+            contextlib.suppress(OSError),
+            open(os.path.join(self._root, IGNORE_FILE), encoding="utf-8", errors="surrogateescape") as f,
+        ):
             exclude += f.read()
         _write_if_changed(os.path.join(self.repository, "info", "exclude"), exclude)
         _write_if_changed(os.path.join(self.repository, "info", "attributes"), _ATTRIBUTES)
 
     def _add_all(self) -> None:
-        """Put every file into the index. One that cannot be read is linked later; any other failure raises StorageError."""
+        """Put every file into the index.
+
+        One that cannot be read is linked later; any other failure raises StorageError.
+        """
         try:
             self._run("add", "--all", "--ignore-errors")
         except StorageError:
@@ -113,17 +121,28 @@ class SnapshotStore:
                 raise
 
     def _add_nested_repositories(self) -> None:
-        """Put the files of repositories inside the project into the index; git by itself would note only their commit."""
-        nested = [entry.partition("\t")[2] for entry in self._run("ls-files", "--stage", "-z").split("\0") if entry.startswith("160000")]
+        """Put the files of repositories inside the project into the index.
+
+        Git by itself would note only their commit.
+        """
+        nested = [
+            entry.partition("\t")[2]
+            for entry in self._run("ls-files", "--stage", "-z").split("\0")
+            if entry.startswith("160000")
+        ]
         for folder in nested:
-            listing = self._run("-C", os.path.join(self._root, folder), "ls-files", "-co", "--exclude-standard", "-z", own=False)
+            listing = self._run(
+                "-C", os.path.join(self._root, folder), "ls-files", "-co", "--exclude-standard", "-z", own=False
+            )
             paths = [os.path.join(folder, name) for name in listing.split("\0") if name]
             entries = [f"0 {'0' * 40}\t{folder}"]
             files = [path for path in paths if os.path.isfile(os.path.join(self._root, path))]
             if files:
                 # One path a line is all that hash-object reads: names with line ends are hashed one by one.
                 plain = [path for path in files if "\n" not in path]
-                hashes = self._run("hash-object", "-w", "--no-filters", "--stdin-paths", stdin="\n".join(plain) + "\n").split()
+                hashes = self._run(
+                    "hash-object", "-w", "--no-filters", "--stdin-paths", stdin="\n".join(plain) + "\n"
+                ).split()
                 entries += [_index_entry(self._root, path, name) for path, name in zip(plain, hashes, strict=True)]
                 for path in files:
                     if "\n" in path:
@@ -132,7 +151,10 @@ class SnapshotStore:
             self._run("update-index", "-z", "--index-info", stdin="\0".join(entries) + "\0")
 
     def _link_excluded(self, working_copy: str) -> None:
-        """Link what is in the project but not in the snapshot: excluded files, whole excluded folders, empty folders."""
+        """Link what is in the project but not in the snapshot.
+
+        Excluded files, whole excluded folders, empty folders.
+        """
         listing = self._run("ls-files", "--others", "--directory", "-z")
         for name in listing.split("\0"):
             path = name.rstrip("/")
@@ -151,14 +173,21 @@ class SnapshotStore:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         environment.update(GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL=os.devnull, LC_ALL="C")
         if own:
-            environment.update(
-                GIT_DIR=self.repository, GIT_WORK_TREE=self._root, GIT_INDEX_FILE=os.path.join(self.repository, "index"),
-                GIT_AUTHOR_NAME=_IDENTITY, GIT_AUTHOR_EMAIL=_IDENTITY, GIT_COMMITTER_NAME=_IDENTITY, GIT_COMMITTER_EMAIL=_IDENTITY,
-            )  # fmt: skip
-            if arguments[0] == "init":
-                del environment["GIT_WORK_TREE"]
+            environment.update(GIT_DIR=self.repository, GIT_INDEX_FILE=os.path.join(self.repository, "index"))
+            environment.update({f"GIT_{who}_{what}": _IDENTITY for who in _PEOPLE for what in ("NAME", "EMAIL")})
+            if arguments[0] != "init":
+                environment["GIT_WORK_TREE"] = self._root
         done = subprocess.run(
-            [self._git, "-c", "core.quotePath=false", "-c", "gc.auto=0", "-c", "advice.addEmbeddedRepo=false", *arguments],
+            [
+                self._git,
+                "-c",
+                "core.quotePath=false",
+                "-c",
+                "gc.auto=0",
+                "-c",
+                "advice.addEmbeddedRepo=false",
+                *arguments,
+            ],
             cwd=self._root,
             env=environment,
             input=stdin.encode("utf-8", "surrogateescape"),

@@ -1,19 +1,20 @@
-"""This machine as a compute target: the interpreter that the `.compute` file names, in a process group of its own.
+"""The local machine as a compute target: the interpreter that the `.compute` file names, in a process group of its own.
 
-The script's output goes straight into the run's log and its end is recorded by the supervising shell, so nothing of ours has to live
-while it trains. What the script sees is the caller's environment, the variables of the run configuration, and a few of ours.
+The script's output goes straight into the run's log and its end is recorded by the supervising shell, so nothing of
+ours has to live while it trains. What the script sees is the caller's environment, the variables of the run
+configuration, and a few of ours.
 """
 
 from __future__ import annotations
 
 import os
 import select
-from typing import TYPE_CHECKING
 
 from tui_workbench.errors import ConfigurationError, StorageError
 from tui_workbench.model import Plan, Problem, Step
+from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import supervisor
-from tui_workbench.targets.processes import RUN_ID_VARIABLE, end_processes, processes_of_run
+from tui_workbench.targets.processes import RUN_ID_VARIABLE, adopt, end_processes, processes_of_run
 from tui_workbench.targets.protocol import Interrupted, Outcome
 
 if TYPE_CHECKING:
@@ -47,7 +48,11 @@ class LocalTarget:
         """Start, follow, collect. Raises ConfigurationError for PySpark and for an interpreter that is not there."""
         configuration = spec.run_configuration
         if configuration.framework.lower() != "python":
-            said = "Framework is PySpark" if "Framework" in configuration.values else "Framework is missing, which means PySpark"
+            said = (
+                "Framework is PySpark"
+                if "Framework" in configuration.values
+                else "Framework is missing, which means PySpark"
+            )
             raise ConfigurationError(
                 f"{said}, and Spark runs are not supported yet",
                 remedy="Set `Framework: Python`.",
@@ -62,7 +67,9 @@ class LocalTarget:
             Step("follow", "wait for its end; the output goes to output.log"),
         ]
         if spec.tracked:
-            steps.append(Step("collect", "keep outputs/ and every other file that the run made, drop the unchanged copy"))
+            steps.append(
+                Step("collect", "keep outputs/ and every other file that the run made, drop the unchanged copy")
+            )
         return Plan(self.target.name, self.target.type, interpreter, tuple(steps))
 
     def check(self) -> list[Problem]:
@@ -74,7 +81,10 @@ class LocalTarget:
         return []
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
-        """Start the script under the supervising shell. `environment` is the caller's; the plan's variables go on top of it."""
+        """Start the script under the supervising shell.
+
+        `environment` is the caller's; the plan's variables go on top of it.
+        """
         step = plan.step("start")
         if step is None:
             raise ValueError("a plan without a start step")
@@ -95,13 +105,14 @@ class LocalTarget:
         arguments = [SHELL, "-c", supervisor.TEXT, "sh", spec.run_directory, spec.working_directory, *command]
         null = os.open(os.devnull, os.O_RDWR)
         try:
-            os.posix_spawn(
+            pid = os.posix_spawn(
                 SHELL,
                 arguments,
                 merged,
                 file_actions=[(os.POSIX_SPAWN_DUP2, null, number) for number in (0, 1, 2)],
                 setsid=True,
             )
+            adopt(pid)
         except OSError as error:
             raise StorageError(
                 f"cannot start a process: {error.strerror}",
@@ -159,7 +170,10 @@ class LocalTarget:
 
 
 def find_interpreter(target: ComputeTarget) -> str:
-    """The absolute path of the target's interpreter; a bare name is looked for on the caller's PATH. Raises ConfigurationError."""
+    """The absolute path of the target's interpreter; a bare name is looked for on the caller's PATH.
+
+    Raises ConfigurationError.
+    """
     name = target.python_location or "python"
     expanded = os.path.expanduser(name)
     found = _on_path(expanded)

@@ -1,7 +1,8 @@
 """Which processes of this machine belong to a run, and how to end them all.
 
-A process belongs to a run when it carries the run's id in its environment (children inherit it, also those that start a session of
-their own, as torchrun's workers do), or is in the session of the run's supervisor. Only the second can be seen without /proc.
+A process belongs to a run when it carries the run's id in its environment (children inherit it, also those that start
+a session of their own, as torchrun's workers do), or is in the session of the run's supervisor. Only the second can
+be seen without /proc.
 """
 
 from __future__ import annotations
@@ -9,19 +10,25 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+
+from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 RUN_ID_VARIABLE = "WORKBENCH_RUN_ID"
 
+_children: set[int] = set()
+
 POLL_SECONDS = 0.02
 """How often the end of processes that are not our children is looked for."""
 
 
 def processes_of_run(run_id: str, session: int = 0) -> set[int]:
-    """Ids of the living processes of the run, this process never among them. `session` is the supervisor's process id, if known."""
+    """Ids of the living processes of the run, this process never among them.
+
+    `session` is the supervisor's process id, if known.
+    """
     mark = f"{RUN_ID_VARIABLE}={run_id}".encode("utf-8", "surrogateescape")
     own = os.getpid()
     found = set()
@@ -49,7 +56,7 @@ def processes_of_run(run_id: str, session: int = 0) -> set[int]:
 
 
 def end_processes(find: Callable[[], set[int]], grace: float) -> bool:
-    """Ask the processes that `find` names to end, and after `grace` seconds make them. Returns True when force was needed.
+    """Ask the processes that `find` names to end, and after `grace` seconds make them; True when force was needed.
 
     Returns only when `find` names none; a process that cannot be killed (in an uninterruptible wait) is waited for.
     """
@@ -67,6 +74,22 @@ def end_processes(find: Callable[[], set[int]], grace: float) -> bool:
     return forced
 
 
+def reap() -> None:
+    """Let go of supervising shells that have ended, so that a long-lived screen leaves no zombies behind."""
+    for pid in list(_children):
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                _children.discard(pid)
+        except ChildProcessError:
+            _children.discard(pid)
+
+
+def adopt(pid: int) -> None:
+    """Note a child that nobody waits for; `reap` will."""
+    reap()
+    _children.add(pid)
+
+
 def _signal(pids: set[int], number: int) -> None:
     for pid in pids:
         try:
@@ -76,7 +99,10 @@ def _signal(pids: set[int], number: int) -> None:
 
 
 def _process_group(group: int) -> set[int]:
-    """The group as one negative id where there is no /proc: signals reach all of it, and it is empty when none is left."""
+    """The group as one negative id where there is no /proc.
+
+    Signals reach all of it, and it is empty when none is left.
+    """
     if not group:
         return set()
     try:

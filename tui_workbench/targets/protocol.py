@@ -1,11 +1,13 @@
 """What a compute target must be able to do, whatever it is.
 
-The calls block. A run is driven by one process of its own that does one thing after another, so plain calls are the simplest form; a
-target that speaks to the network runs its own event loop inside. Screens never call a target on their own loop.
+The calls block. A run is driven by one process of its own that does one thing after another, so plain calls are the
+simplest form; a target that speaks to the network runs its own event loop inside. Screens never call a target on
+their own loop.
 
 Behaviours every target keeps, by number (tests/targets/test_conformance.py runs them over each):
 
-1. `plan` is pure: the same specification gives the same plan, and nothing is read but what names an interpreter or image.
+1. `plan` is pure: the same specification gives the same plan, and nothing is read but what names an interpreter or
+   image.
 2. `start` never starts a run twice, whoever calls it and however often.
 3. The run outlives the process that started it.
 4. `wait` returns the exit code that the script ended with, also when the run ended before it was called.
@@ -18,7 +20,7 @@ Behaviours every target keeps, by number (tests/targets/test_conformance.py runs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from tui_workbench.records import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,9 +67,11 @@ class Target(Protocol):
         """End the run: politely, after `grace` seconds by force (returns True then). Returns when nothing is left."""
 
 
-
 def target_for(target: ComputeTarget) -> Target:
-    """The implementation for a compute target's type. Raises ConfigurationError for a type that nothing here can run."""
+    """The implementation for a compute target's type.
+
+    Raises ConfigurationError for a type that nothing here can run.
+    """
     from tui_workbench.targets.registry import create
 
     return create(target)

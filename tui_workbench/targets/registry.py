@@ -1,16 +1,17 @@
-"""Target types by name. Built-in ones are found without looking at what else is installed; others come from entry points.
+"""Target types by name. Built-in ones are found without a look at what else is installed; others are entry points.
 
-A third party adds a type with an entry point in the group `tui_workbench.targets`, named like the `type` in the `.compute` file and
-pointing at a class that is called with the ComputeTarget.
+A third party adds a type with an entry point in the group `tui_workbench.targets`, named like the `type` in the
+`.compute` file and pointing at a class that is called with the ComputeTarget.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from tui_workbench.errors import ConfigurationError
+from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from tui_workbench.model import ComputeTarget
     from tui_workbench.targets.protocol import Target
 
@@ -19,7 +20,10 @@ KNOWN_TYPES = ("local", "localdocker", "docker", "remotedocker", "remote", "clus
 
 
 def create(target: ComputeTarget) -> Target:
-    """The implementation for the target's type. Raises ConfigurationError, with the `.compute` file, when there is none."""
+    """The implementation for the target's type.
+
+    Raises ConfigurationError, with the `.compute` file, when there is none.
+    """
     if target.problem is not None:
         problem = target.problem
         raise ConfigurationError(
@@ -34,9 +38,15 @@ def create(target: ComputeTarget) -> Target:
         implementation: Target = factory(target)
         return implementation
     if target.type in KNOWN_TYPES:
-        message, remedy = f"targets of type {target.type} cannot run yet in this version", "Choose a target of type local."
+        message, remedy = (
+            f"targets of type {target.type} cannot run yet in this version",
+            "Choose a target of type local.",
+        )
     else:
-        message, remedy = f"nothing here can run targets of type {target.type!r}", "Use local, or install what adds this type."
+        message, remedy = (
+            f"nothing here can run targets of type {target.type!r}",
+            "Use local, or install what adds this type.",
+        )
     raise ConfigurationError(message, remedy=remedy, file=target.path)
 
 

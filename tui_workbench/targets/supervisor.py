@@ -1,18 +1,21 @@
 """The few lines of `sh` that stand between the workbench and a script on a host without Docker.
 
-They start the script with its output going straight to the log, and write down who runs and how it ended. Nothing of ours need live for
-that: the controller, the screen and the connection may all die. The text is the same on every host and needs only a POSIX shell.
+They start the script with its output going straight to the log, and write down who runs and how it ended. Nothing of
+ours need live for that: the controller, the screen and the connection may all die. The text is the same on every host
+and needs only a POSIX shell.
 
-Files, in the run directory: `pid` is created exclusively, so a run can never be started twice; its first line is the shell's process id,
-the second the host's boot id, the third `/proc/PID/stat` (its 22nd field is the start time, which tells a process id that was given
-anew from ours). `exit` holds the script's exit code as a shell sees it: 128 + N for signal N. Both end with a newline when complete.
+Files, in the run directory: `pid` is created exclusively, so a run can never be started twice; its first line is the
+shell's process id, the second the host's boot id, the third `/proc/PID/stat` (its 22nd field is the start time, which
+tells a process id that was given anew from ours). `exit` holds the script's exit code as a shell sees it: 128 + N for
+signal N. Both end with a newline when complete.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from typing import NamedTuple
+
+from tui_workbench.records import NamedTuple
 
 PID = "pid"
 EXIT = "exit"
@@ -108,7 +111,10 @@ def current_boot_id() -> str:
 
 
 def process_stat(pid: int) -> tuple[str, str]:
-    """State letter and start time (clock ticks since boot) of a process; two empty strings when there is none or no /proc."""
+    """State letter and start time (clock ticks since boot) of a process.
+
+    Two empty strings when there is none or no /proc.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read().decode("ascii", "replace")
