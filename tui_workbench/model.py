@@ -68,6 +68,23 @@ class RunConfiguration(NamedTuple):
     problem: Problem | None = None  # why the file cannot be used; everything but name and path is then a guess
 
 
+MASK = "***"
+"""Stands in everything that is written down for the value of a variable whose name speaks of a secret."""
+
+_SECRET_WORDS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "KEY", "CREDENTIAL")
+
+
+def is_secret_name(name: str) -> bool:
+    """True for a variable whose value must not be written down, judged by its name."""
+    upper = name.upper()
+    return any(word in upper for word in _SECRET_WORDS)
+
+
+def masked(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables as they may be shown and recorded."""
+    return {name: MASK if is_secret_name(name) else value for name, value in variables.items()}
+
+
 class RunState:
     """The words for what a run is doing. A lost link to the target is `UNKNOWN`, not a failed run."""
 

@@ -40,9 +40,10 @@ class OutputStream:
 
     def skip_to_last(self, lines: int) -> None:
         """Begin with the last `lines` lines instead of the first."""
-        from tui_workbench.runs.logfile import tail_offset
+        from tui_workbench.runs.logfile import LogFile
 
-        self._offset = tail_offset(self._path, lines)
+        with LogFile(self._path) as log:
+            self._offset = log.tail_offset(lines)
 
     def copy_new(self) -> bool:
         """Write what has come since the last call; True when there was anything."""

@@ -13,8 +13,8 @@ import signal
 import sys
 import time
 
-from tui_workbench.errors import WorkbenchError
-from tui_workbench.model import RunState
+from tui_workbench.errors import ConfigurationError, WorkbenchError
+from tui_workbench.model import MASK, RunState
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import OUTPUTS, RECORD, WORKING_COPY, ControllerLock, RunDirectory
 from tui_workbench.targets.processes import adopt
@@ -23,6 +23,7 @@ from tui_workbench.targets.protocol import Interrupted, Outcome, Target, target_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tui_workbench.model import RunSpec
     from tui_workbench.runs.rundir import Record
 
 CANCEL_SIGNAL = signal.SIGURG
@@ -43,11 +44,17 @@ class Controller:
     The caller holds the run's lock; `interrupted` becomes readable when a cancel request may have come.
     """
 
-    def __init__(self, directory: RunDirectory, interrupted: int, grace: float = DEFAULT_GRACE) -> None:
+    def __init__(
+        self,
+        directory: RunDirectory,
+        interrupted: int = -1,
+        grace: float = DEFAULT_GRACE,
+        record: Record | None = None,
+    ) -> None:
         self._directory = directory
         self._interrupted = interrupted
         self._grace = grace
-        self._record: Record = directory.read_record()
+        self._record: Record = record or directory.read_record()
         self._target: Target = target_for(self._record.spec.target)
 
     def start(self, environment: Mapping[str, str]) -> None:
@@ -55,7 +62,7 @@ class Controller:
         directory, spec, plan = self._directory, self._record.spec, self._record.plan
         begun = time.time()
         try:
-            self._target.start(spec, plan, environment)
+            self._target.start(with_secrets(spec), plan, environment)
         except WorkbenchError as error:
             self._end(RunState.FAILED, str(error))
             return
@@ -128,6 +135,28 @@ class Controller:
         if exit_code is not None:
             fields["exit_code"] = exit_code
         self._directory.append_event("state", state=state, reason=reason, final=True, **fields)
+
+
+def with_secrets(spec: RunSpec) -> RunSpec:
+    """The specification with the values that run.json does not hold, from the run configuration as it is now.
+
+    Raises ConfigurationError when they are not there any more.
+    """
+    variables = spec.run_configuration.environment_variables
+    if MASK not in variables.values():
+        return spec
+    from tui_workbench.config.loading import load_run_configuration
+
+    now = load_run_configuration(spec.run_configuration.path).environment_variables
+    missing = [name for name, value in variables.items() if value == MASK and name not in now]
+    if missing:
+        raise ConfigurationError(
+            f"EnvironmentVariables no longer holds {missing[0]}, which this run was submitted with",
+            remedy="Submit it again.",
+            file=spec.run_configuration.path,
+        )
+    whole = {name: now[name] if value == MASK else value for name, value in variables.items()}
+    return spec._replace(run_configuration=spec.run_configuration._replace(environment_variables=whole))
 
 
 def drive(

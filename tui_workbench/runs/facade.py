@@ -6,22 +6,24 @@ from the files.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
 
-from tui_workbench.errors import RunNotFound
+from tui_workbench.errors import RunNotFound, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.runs.index import RunIndex
 from tui_workbench.runs.rundir import ControllerLock, RunDirectory
 from tui_workbench.targets.processes import reap
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Iterator
     from typing import Any
 
     from tui_workbench.model import Plan, Run, RunRequest
     from tui_workbench.project import Project
-    from tui_workbench.runs.index import RunIndex
 
 CANCEL_POLL_SECONDS = 0.02
 
@@ -51,7 +53,7 @@ class Runs:
         prepared = prepare(self.project, request)
         directory, lock, record = create_run(self.project, prepared)
         if target_for(record.spec.target).starts_at_once:
-            Controller(directory, interrupted=-1).start(os.environ)
+            Controller(directory, record=record).start(os.environ)
         detach(directory, lock, fork=single_threaded)
         return directory.run()
 
@@ -122,31 +124,60 @@ class Runs:
             time.sleep(CANCEL_POLL_SECONDS)
 
     def resume(self) -> builtins.list[str]:
-        """Start a controller for each active run that has none. Returns the ids of those runs."""
+        """See to it that each active run has a controller, and remove what killed submits left half made.
+
+        Returns the ids of the runs that had none.
+        """
+        from tui_workbench.runs.launch import remove_unfinished
+
+        remove_unfinished(self.project)
+        with RunIndex(self.project) as index:
+            return self._resume(index.active())
+
+    def _resume(self, active: builtins.list[str]) -> builtins.list[str]:
+        """Give the runs that have no controller one; those whose script is over are concluded here and now."""
         resumed = []
-        for run in self.list():
-            if not run.is_active:
+        for run_id in active:
+            directory = RunDirectory(os.path.join(self.project.runs_directory, run_id))
+            try:
+                lock = ControllerLock.acquire(directory)
+                if lock is not None:
+                    resumed.append(run_id)
+                    self._take_over(directory, lock)
+            except WorkbenchError:
+                # Not ours, gone meanwhile, or no space: it stays as it is, and its record says what is known.
                 continue
-            directory = RunDirectory(run.directory)
-            lock = ControllerLock.acquire(directory)
-            if lock is None:
-                continue
-            if directory.run().is_active:
-                self._start_controller(directory, lock)
-                resumed.append(run.run_id)
-            else:
-                lock.release()
         return resumed
+
+    def _take_over(self, directory: RunDirectory, lock: ControllerLock) -> None:
+        from tui_workbench.runs.controller import Controller
+        from tui_workbench.targets.protocol import target_for
+
+        try:
+            spec = directory.read_record().spec
+            over = bool(directory.status().end) or target_for(spec.target).has_ended(spec)
+            if over:
+                Controller(directory).finish(os.environ)
+        except BaseException:
+            lock.release()
+            raise
+        if over:
+            lock.release()
+        else:
+            self._start_controller(directory, lock)
 
     def _start_controller(self, directory: RunDirectory, lock: ControllerLock) -> None:
         from tui_workbench.runs.controller import detach
 
         detach(directory, lock, fork=False)
 
-    def _index(self) -> RunIndex:
-        from tui_workbench.runs.index import RunIndex
-
-        return RunIndex(self.project)
+    @contextlib.contextmanager
+    def _index(self) -> Iterator[RunIndex]:
+        """The index, with every run that is shown as active really having a controller."""
+        with RunIndex(self.project) as index:
+            if self._resume(index.active()):
+                index.refresh()
+            yield index
 
 
 def _is_main_thread() -> bool:

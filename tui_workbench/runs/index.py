@@ -58,7 +58,7 @@ class RunIndex:
     def __enter__(self) -> RunIndex:
         try:
             self._connection = self._open(self._path if os.path.isdir(self._folder) else ":memory:")
-            self._refresh()
+            self.refresh()
         except sqlite3.DatabaseError:
             self._rebuild()
         return self
@@ -112,12 +112,17 @@ class RunIndex:
                 break
         try:
             self._connection = self._open(self._path)
-            self._refresh()
+            self.refresh()
         except sqlite3.DatabaseError:
             self._connection = self._open(":memory:")
-            self._refresh()
+            self.refresh()
 
-    def _refresh(self) -> None:
+    def active(self) -> list[str]:
+        """The ids of the runs that have not ended."""
+        return [run_id for (run_id,) in self._connection.execute("SELECT run_id FROM runs WHERE active")]
+
+    def refresh(self) -> None:
+        """Bring the index up to date with the run directories."""
         execute = self._connection.execute
         changed = {run_id for (run_id,) in execute("SELECT run_id FROM runs WHERE active")}
         try:

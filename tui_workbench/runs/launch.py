@@ -27,6 +27,9 @@ FILE_VARIABLE = "$file"
 
 RUN_NUMBER_FILE = "run_number"
 
+BUILDING_PREFIX = ".new-"
+"""Folders so named are no runs yet."""
+
 
 class Prepared:
     """A request that was found good: its specification and its plan."""
@@ -93,7 +96,7 @@ def create_run(project: Project, prepared: Prepared) -> tuple[RunDirectory, Cont
     """
     project.prepare_state()
     spec, plan = prepared.spec, prepared.plan
-    building = os.path.join(project.runs_directory, f".new-{spec.run_id}-{os.getpid()}")
+    building = os.path.join(project.runs_directory, f"{BUILDING_PREFIX}{spec.run_id}-{os.getpid()}")
     try:
         os.mkdir(building)
     except OSError as error:
@@ -198,6 +201,28 @@ def _user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return str(os.getuid())
+
+
+def remove_unfinished(project: Project) -> None:
+    """Remove the folders of submits whose process died before there was a run."""
+    try:
+        names = [name for name in os.listdir(project.runs_directory) if name.startswith(BUILDING_PREFIX)]
+    except OSError:
+        return
+    for name in names:
+        pid = name.rpartition("-")[2]
+        if pid.isdigit() and not _is_alive(int(pid)):
+            _discard(os.path.join(project.runs_directory, name))
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _discard(building: str) -> None:

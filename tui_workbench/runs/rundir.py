@@ -15,7 +15,7 @@ import os
 import time
 
 from tui_workbench.errors import RunNotFound, StorageError
-from tui_workbench.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, RunState, Step
+from tui_workbench.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, RunState, Step, masked
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -296,7 +296,11 @@ def _record_to_json(record: Record) -> dict[str, Any]:
         "arguments": spec.arguments,
         "commit_id": record.commit_id,
         "snapshot": record.snapshot,
-        "run_configuration": _without_cause(spec.run_configuration._asdict()),
+        "run_configuration": _without_cause(
+            spec.run_configuration._replace(
+                environment_variables=masked(spec.run_configuration.environment_variables)
+            )._asdict()
+        ),
         "target": _without_cause(spec.target._asdict()),
         "interpreter": plan.interpreter,
         "plan": [step._asdict() for step in plan.steps],

@@ -11,7 +11,7 @@ import os
 import select
 
 from tui_workbench.errors import ConfigurationError, StorageError
-from tui_workbench.model import Plan, Problem, Step
+from tui_workbench.model import Plan, Problem, Step, masked
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import supervisor
 from tui_workbench.targets.processes import RUN_ID_VARIABLE, adopt, end_processes, processes_of_run
@@ -31,10 +31,6 @@ SHELL = "/bin/sh"
 POLL_SECONDS = 0.05
 """How often a run's end is looked for on systems that cannot wait for a process that is not a child."""
 
-_NEVER_RECORDED = ("PASSWORD", "SECRET", "TOKEN", "KEY", "CREDENTIAL", "PASSWD")
-MASK = "***"
-"""Stands in a plan where the value of a variable whose name speaks of a secret would be."""
-
 
 class LocalTarget:
     """`type: local`."""
@@ -45,7 +41,7 @@ class LocalTarget:
         self.target = target
 
     def plan(self, spec: RunSpec) -> Plan:
-        """Start, follow, collect. Raises ConfigurationError for PySpark and for an interpreter that is not there."""
+        """Start, follow, collect. Raises ConfigurationError for PySpark and for a missing interpreter."""
         configuration = spec.run_configuration
         if configuration.framework.lower() != "python":
             said = (
@@ -60,10 +56,11 @@ class LocalTarget:
             )
         interpreter = find_interpreter(self.target)
         variables = self._variables(spec)
-        shown = {name: MASK if is_secret_name(name) else value for name, value in variables.items()}
         command = (interpreter, spec.script, *spec.arguments)
         steps = [
-            Step("start", f"start {spec.script} with {interpreter}", command, spec.working_directory, shown),
+            Step(
+                "start", f"start {spec.script} with {interpreter}", command, spec.working_directory, masked(variables)
+            ),
             Step("follow", "wait for its end; the output goes to output.log"),
         ]
         if spec.tracked:
@@ -120,6 +117,11 @@ class LocalTarget:
             ) from error
         finally:
             os.close(null)
+
+    def has_ended(self, spec: RunSpec) -> bool:
+        """True when the script is over: it was started, and no process of it is left."""
+        shell = supervisor.read_supervisor(spec.run_directory)
+        return shell is not None and not shell.is_alive and not processes_of_run(spec.run_id, shell.pid)
 
     def started(self, spec: RunSpec) -> bool:
         """True once the shell has put its name down."""
@@ -185,12 +187,6 @@ def find_interpreter(target: ComputeTarget) -> str:
         remedy="Name the interpreter with its full path, or start the workbench where it is on the PATH.",
         file=target.path,
     )
-
-
-def is_secret_name(name: str) -> bool:
-    """True for a variable whose value must not be written down, judged by its name."""
-    upper = name.upper()
-    return any(word in upper for word in _NEVER_RECORDED)
 
 
 def _on_path(name: str) -> str:

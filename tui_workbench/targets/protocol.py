@@ -57,6 +57,9 @@ class Target(Protocol):
     def started(self, spec: RunSpec) -> bool:
         """True once the script was started, running or not."""
 
+    def has_ended(self, spec: RunSpec) -> bool:
+        """True when it takes no waiting to see that a started run is over, so that `wait` returns at once."""
+
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
         """Wait for the end of a started run.
 
