@@ -120,7 +120,7 @@ class Project:
                 f"Target is {name!r}, and there is no {CONFIG_DIRECTORY}/{name}{COMPUTE_SUFFIX}",
                 remedy=f"Set Target to one of: {', '.join(known)}." if known else "Attach a compute target first.",
                 file=configuration.path,
-                line=_line_of_key(configuration.path, "Target"),
+                line=line_of_key(configuration.path, "Target"),
             )
         return self.target(name)
 
@@ -173,7 +173,7 @@ def _state_elsewhere(root: str) -> str:
     return os.path.join(user_data_directory(), "projects", root.strip("/").replace("%", "%25").replace("/", "%2F"))
 
 
-def _line_of_key(path: str, key: str) -> int:
+def line_of_key(path: str, key: str) -> int:
     """The line of a top-level key, for an error message only; 0 when it is not found the simple way."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
