@@ -12,6 +12,7 @@ import select
 
 from tui_workbench.errors import ConfigurationError, StorageError
 from tui_workbench.model import Plan, Problem, Step, masked
+from tui_workbench.project import line_of_key
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import supervisor
 from tui_workbench.targets.processes import RUN_ID_VARIABLE, adopt, end_processes, processes_of_run
@@ -53,6 +54,7 @@ class LocalTarget:
                 f"{said}, and Spark runs are not supported yet",
                 remedy="Set `Framework: Python`.",
                 file=configuration.path,
+                line=line_of_key(configuration.path, "Framework"),
             )
         interpreter = find_interpreter(self.target)
         variables = self._variables(spec)
@@ -186,6 +188,7 @@ def find_interpreter(target: ComputeTarget) -> str:
         f"pythonLocation: {name} {where}",
         remedy="Name the interpreter with its full path, or start the workbench where it is on the PATH.",
         file=target.path,
+        line=line_of_key(target.path, "pythonLocation"),
     )
 
 
