@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+COMMAND = (sys.executable, "-m", "tui_workbench")
+
 PATIENCE = 30.0
 """Seconds after which a condition that does not come true is a failure: far more than anything here takes."""
 
@@ -45,7 +47,7 @@ class Workbench:
 
     def start(self, *arguments: str | bytes | os.PathLike[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start a command and return its process."""
-        command: list[Any] = [sys.executable, "-m", "tui_workbench", *arguments]
+        command: list[Any] = [*COMMAND, *arguments]
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         return subprocess.Popen(command, cwd=self.folder, env={**os.environ, **self.environment}, **options)
 

@@ -73,7 +73,10 @@ class Runs:
 
     def get(self, run_id: str) -> Run:
         """One run, read from its files. Raises RunNotFound."""
-        return self.directory(run_id).run()
+        directory = self.directory(run_id)
+        run = directory.run()
+        # A run shown as active really has a controller, as in a list.
+        return directory.run() if run.is_active and self._resume([run.run_id]) else run
 
     def list(self) -> builtins.list[Run]:
         """Every run, newest first."""

@@ -30,7 +30,7 @@ set -C
 printf '%s\\n%s\\n%s\\n' "$$" "$boot" "$stat" >"$run/pid" || exit 0
 set +C
 trap : TERM INT HUP
-{ cd "$dir" && "$@"; } </dev/null >>"$run/output.log" 2>&1
+( cd "$dir" && exec "$@" ) </dev/null >>"$run/output.log" 2>&1
 code=$?
 printf '%s\\n' "$code" >"$run/exit"
 sync "$run/exit" 2>/dev/null &
