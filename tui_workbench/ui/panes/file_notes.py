@@ -1,0 +1,87 @@
+"""What is said and asked about an open file: the note of its status line, the facts beside it, the questions.
+
+The invariant: it only puts the state of a view into words.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui_workbench.ui.widgets.editor_status import Note
+from tui_workbench.ui.widgets.question_row import Choice, Question
+
+if TYPE_CHECKING:
+    from tui_workbench.model import Problem
+    from tui_workbench.ui.panes.file_view import FileView
+
+SEVERITIES = ("info", "warning", "error")
+"""From the mildest to the worst."""
+
+
+class Answer:
+    """The answers to the questions below."""
+
+    KEEP = "keep"
+    OVERWRITE = "overwrite"
+    TAKE = "take"
+    DIFFERENCE = "difference"
+    SAVE = "save"
+    DISCARD = "discard"
+
+
+def about_change(*, saving: bool) -> Question:
+    """What to do when the disk has another version than the one that was edited."""
+    keep = Choice("k", "save mine over it", Answer.OVERWRITE) if saving else Choice("k", "keep mine", Answer.KEEP)
+    take, difference = Choice("t", "take the disk's", Answer.TAKE), Choice("d", "difference", Answer.DIFFERENCE)
+    return Question("The file changed on disk.", (keep, take, difference))
+
+
+def about_closing(*, deleted: bool) -> Question:
+    """What to do with text that was not saved when its file is closed."""
+    text = "The file is gone from the disk, only this text is left." if deleted else "This is not saved."
+    save, discard = Choice("s", "save and close", Answer.SAVE), Choice("d", "discard it", Answer.DISCARD)
+    return Question(text, (save, discard, Choice("esc", "go on editing", "")))
+
+
+def note_of(view: FileView) -> Note:
+    """The one thing to know about the file now, most pressing first."""
+    line = view.editor.cursor_location[0] + 1
+    here = [problem for problem in view.problems if problem.line == line]
+    elsewhere = [problem for problem in view.problems if problem.line != line]
+    file = view.file
+    if view.trouble:
+        return Note(f"✗ {view.trouble}", "error")
+    if here:
+        return Note(f"▲ {_sentence(here[0])}", _role(here[0]))
+    if view.deleted:
+        return Note("Deleted on disk. Its text is kept here; saving writes it again.", "warning")
+    if file.read_only:
+        part = " The beginning is shown." if file.too_large or file.is_binary else ""
+        return Note(f"Read-only: {file.read_only}.{part}")
+    if view.note:
+        return Note(view.note)
+    if elsewhere:
+        place = f"line {elsewhere[0].line}: " if elsewhere[0].line else ""
+        more = f" (and {len(elsewhere) - 1} more)" if len(elsewhere) > 1 else ""
+        return Note(f"▲ {place}{elsewhere[0].message}{more}", _role(elsewhere[0]))
+    return Note()
+
+
+def facts_of(view: FileView) -> list[str]:
+    """Where the cursor is, and what is particular about the text."""
+    row, column = view.editor.cursor_location
+    file = view.file
+    line_ends = {"\r\n": "CRLF", "\r": "CR", "": "mixed line ends"}.get(file.newline, "")
+    if file.read_only:
+        line_ends = ""
+    encoding = {"utf-8": "BOM" if file.has_bom else "", "": "binary"}.get(file.encoding, file.encoding)
+    return [view.editor.cursor_character, f"{row + 1}:{column + 1}", encoding, line_ends, view.editor.language_note]
+
+
+def _sentence(problem: Problem) -> str:
+    message = problem.message[:1].upper() + problem.message[1:]
+    return f"{message}. {problem.remedy}" if problem.remedy else message
+
+
+def _role(problem: Problem) -> str:
+    return problem.severity if problem.severity in ("error", "warning") else "muted"
