@@ -1,0 +1,63 @@
+"""The screens. `run` opens them; everything that they need is imported there, and only then."""
+
+from __future__ import annotations
+
+from tui_workbench.records import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tui_workbench.model import Run
+    from tui_workbench.ui.file_tree import Listing
+
+
+def run(project_path: str) -> int:
+    """Open the project at `project_path`, or in its nearest parent that is one, until the user leaves. Returns 0.
+
+    Raises ProjectNotFound when there is none, and ConfigurationError when the chosen theme is wrong.
+    """
+    import gc
+    import sys
+    import threading
+
+    from tui_workbench.project import Project
+    from tui_workbench.ui.file_tree import FileTree, read_folder
+
+    # Nothing that is made while starting is garbage; looking for some costs a twentieth of the first frame.
+    gc.disable()
+    project = Project.find(project_path)
+    tree = FileTree(project.root)
+    listings: dict[str, Listing] = {}
+
+    def list_files() -> None:
+        for folder in tree.to_read():
+            listings[folder] = read_folder(project.root, folder)
+
+    # The disk is read while the screens are imported.
+    listing = threading.Thread(target=list_files, name="first listing", daemon=True)
+    listing.start()
+
+    from tui_workbench.ui import themes
+    from tui_workbench.ui.app import WorkbenchApp
+
+    app = WorkbenchApp(project, tree, themes.load_theme(themes.DEFAULT_THEME))
+    listing.join(FIRST_LISTING_SECONDS)
+    if not listing.is_alive():
+        for folder, found in listings.items():
+            tree.accept(folder, found)
+    for line in farewell(app.run() or []):
+        sys.stdout.write(f"{line}\n")
+    return app.return_code or 0
+
+
+def farewell(active: list[Run]) -> list[str]:
+    """What stands in the terminal after the screens: which runs go on, and how to follow one from there."""
+    from tui_workbench.ui.safetext import safe_text
+    from tui_workbench.ui.words import count, run_title
+
+    if not active:
+        return []
+    names = ", ".join(safe_text(run_title(run)) for run in active)
+    return [f"{count(len(active), 'run')} on: {names}", f"Follow with: workbench-tui logs -f {active[0].run_number}"]
+
+
+FIRST_LISTING_SECONDS = 0.05
+"""How long the first frame waits for a slow disk before it is drawn without the files."""

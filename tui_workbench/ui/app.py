@@ -1,0 +1,59 @@
+"""The application: a project, a theme and the main screen, and nothing else. Logic lives in screens and panes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+
+from tui_workbench.ui import themes
+from tui_workbench.ui.screens.main import MainScreen
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+    from textual.theme import Theme
+
+    from tui_workbench.model import Run  # noqa: F401  the type of the result
+    from tui_workbench.project import Project
+    from tui_workbench.ui.file_tree import FileTree
+
+
+class WorkbenchApp(App["list[Run]"], inherit_bindings=False):
+    """The workbench on one project. Its result is the list of runs that go on when it is left."""
+
+    TITLE = "workbench-tui"
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", "Quit", show=False, priority=True)]
+    CSS = """
+    .pane { border: round $border-blurred; border-title-color: $text-muted; border-subtitle-color: $text-muted; }
+    .pane:focus-within, .pane:focus {
+        border: round $border; border-title-color: $border; border-title-style: bold;
+    }
+    #run-bar { background: $panel; }
+    .-narrow .pane { border: none; border-top: solid $border-blurred; }
+    .-narrow .pane:focus-within, .-narrow .pane:focus { border: none; border-top: solid $border; }
+    """
+
+    def __init__(self, project: Project, tree: FileTree, theme: themes.WorkbenchTheme) -> None:
+        # Textual makes its style sheet in its constructor: the theme must be known by then, or it is made twice.
+        self._themes: dict[str, Theme] = {theme.name: theme}
+        self.set_reactive(App.theme, theme.name)
+        super().__init__()
+        self._project = project
+        self._tree = tree
+
+    @property
+    def available_themes(self) -> dict[str, Theme]:
+        """Ours, as far as they were loaded; Textual's own are not offered."""
+        return self._themes
+
+    def get_default_screen(self) -> Screen[None]:
+        """The only screen that is always there."""
+        return MainScreen(self._project, self._tree)
+
+    async def action_quit(self) -> None:
+        """Leave by way of the main screen, which asks what must be asked."""
+        while not isinstance(self.screen, MainScreen):
+            await self.pop_screen()
+        await self.screen.action_quit()

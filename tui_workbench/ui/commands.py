@@ -1,0 +1,241 @@
+"""The one registry of commands: what can be done, where, by which keys, and what it is called.
+
+Footer, `?` help, palette and the user's keymap are views of it. A command belongs to a scope, which is the widget
+that does it: the widget's `BINDINGS` are `bindings(SCOPE)`, its `check_action` tells when the command is available,
+its `why_not` tells why it is not. Names are what stands in the footer (at most two words); helps are one sentence.
+Keys are in Textual's names; a command without keys is reached through the palette. Single letters are never priority
+keys: they belong to text where text is typed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+from textual.binding import Binding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from textual.binding import BindingType
+    from textual.dom import DOMNode
+
+
+class Command(NamedTuple):
+    """One thing a person can do. `id` is `scope.verb`, and names the command in a keymap."""
+
+    id: str
+    keys: str
+    action: str
+    name: str
+    help: str
+    footer: bool = True
+    priority: bool = False
+
+    @property
+    def binding(self) -> Binding:
+        """The command as Textual knows it."""
+        return Binding(
+            self.keys,
+            self.action,
+            self.name,
+            show=self.footer,
+            priority=self.priority,
+            tooltip=self.help,
+            id=self.id,
+        )
+
+
+EVERYWHERE = (
+    Command(
+        "run.start",
+        "ctrl+r",
+        "run",
+        "Run",
+        "Starts the script of the run bar; saves edited files first.",
+        priority=True,
+    ),
+    Command(
+        "help.show", "question_mark,f1", "help", "Help", "Explains the pane that has the focus, with all its keys."
+    ),
+    Command(
+        "palette.open", "ctrl+p", "app.command_palette", "Commands", "Finds any command by its name.", priority=True
+    ),
+    Command("view.zoom", "z", "zoom", "Zoom", "Gives the pane that has the focus the whole screen, and back."),
+    Command("pane.files", "1", "focus_pane('files')", "Files", "Goes to the files of the project.", footer=False),
+    Command("pane.targets", "2", "focus_pane('targets')", "Targets", "Goes to the compute targets.", footer=False),
+    Command("pane.editor", "3", "focus_pane('editor')", "Editor", "Goes to the editor.", footer=False),
+    Command("pane.log", "4", "focus_pane('log')", "Log", "Goes to the log of the selected run.", footer=False),
+    Command("pane.jobs", "5", "focus_pane('jobs')", "Jobs", "Goes to the list of runs.", footer=False),
+    Command("pane.run_bar", "0", "focus_pane('run-bar')", "Run bar", "Goes to the run bar.", footer=False),
+    Command("pane.next", "tab", "app.focus_next", "Next pane", "Goes on to the next pane or field.", footer=False),
+    Command(
+        "pane.previous", "shift+tab", "app.focus_previous", "Previous pane", "Goes back a pane or field.", footer=False
+    ),
+    Command(
+        "run.arguments", "minus", "focus_arguments", "Arguments", "Goes to the arguments of the run.", footer=False
+    ),
+    Command("view.theme", "", "change_theme", "Theme", "Chooses other colours, with a preview.", footer=False),
+    Command("text.copy", "ctrl+c", "interrupt", "Copy", "Copies the selected text.", footer=False),
+    Command("quit", "q", "quit", "Quit", "Leaves the workbench. Runs go on."),
+    Command(
+        "quit.anywhere", "ctrl+q", "quit", "Quit", "Leaves the workbench. Runs go on.", footer=False, priority=True
+    ),
+)
+
+LIST = (
+    Command("list.up", "up,k", "cursor_up", "Up", "Moves a row up.", footer=False),
+    Command("list.down", "down,j", "cursor_down", "Down", "Moves a row down.", footer=False),
+    Command("list.page_up", "pageup,ctrl+b", "page_up", "Page up", "Moves a page up.", footer=False),
+    Command("list.page_down", "pagedown,ctrl+f", "page_down", "Page down", "Moves a page down.", footer=False),
+    Command("list.first", "home,g", "first", "First", "Moves to the first row.", footer=False),
+    Command("list.last", "end,G", "last", "Last", "Moves to the last row.", footer=False),
+)
+
+FILES = (
+    Command("files.open", "enter", "open", "Open", "Opens the file in the editor, or opens and closes the folder."),
+    Command(
+        "files.expand", "right,l", "expand", "Expand", "Opens the folder; then goes to its first file.", footer=False
+    ),
+    Command(
+        "files.collapse", "left,h", "collapse", "Collapse", "Closes the folder, or goes to the one above.", footer=False
+    ),
+    Command("files.search", "slash", "search", "Search", "Finds files of the whole project by parts of their path."),
+    Command(
+        "files.refresh",
+        "r",
+        "refresh_files",
+        "Refresh",
+        "Reads the folders again. They are also looked at every second.",
+    ),
+    Command("files.run", "x", "use_script", "Use as script", "Puts the file into the run bar as the script to run."),
+    Command("files.clear", "escape", "clear_search", "All files", "Ends the search."),
+)
+
+TARGETS = (
+    Command(
+        "targets.open", "enter", "open", "Open", "Opens the .compute file in the editor, at its error if it has one."
+    ),
+    Command("targets.use", "u", "use", "Run here", "Chooses a run configuration of this target in the run bar."),
+)
+
+JOBS = (
+    Command("jobs.log", "enter", "show_log", "Log", "Goes to the log of the run."),
+    Command("jobs.cancel", "x", "cancel", "Cancel", "Ends the run and all its processes, after asking once."),
+    Command("jobs.again", "a", "again", "Run again", "Fills the run bar with what this run was asked for."),
+)
+
+RUN_BAR = (
+    Command(
+        "run_bar.leave", "escape", "leave", "Back", "Goes back to the pane that had the focus before.", footer=False
+    ),
+)
+
+FIELD = (Command("field.open", "enter,space,down", "open", "Choose", "Opens the list of choices; type to narrow it."),)
+
+ARGUMENTS = (
+    Command("arguments.older", "up", "older", "Older", "Brings back the arguments of the run before."),
+    Command("arguments.newer", "down", "newer", "Newer", "Goes forward again in the arguments of earlier runs."),
+)
+
+HELP = (Command("help.close", "escape,question_mark,q,f1,enter", "close", "Close", "Goes back to where you were."),)
+
+RUN_BUTTON = (Command("run_button.press", "enter,space", "press", "Run", "Starts the script."),)
+
+SCOPES = {
+    "everywhere": EVERYWHERE,
+    "list": LIST,
+    "files": FILES,
+    "targets": TARGETS,
+    "jobs": JOBS,
+    "run bar": RUN_BAR,
+    "field": FIELD,
+    "arguments": ARGUMENTS,
+    "run button": RUN_BUTTON,
+}
+
+
+def bindings(*scopes: tuple[Command, ...]) -> list[BindingType]:
+    """What a widget that offers the commands of these scopes declares as its `BINDINGS`."""
+    return [command.binding for scope in scopes for command in scope if command.keys]
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A widget that can tell why a command of its own is not available."""
+
+    def why_not(self, action: str) -> str:
+        """A sentence for a person, or an empty string when the action is available."""
+
+
+class Offer(NamedTuple):
+    """A command as a widget on the screen offers it now: `reason` is empty when it is available."""
+
+    command: Command
+    node: DOMNode
+    reason: str
+
+
+def offers(node: DOMNode) -> list[Offer]:
+    """What a widget of ours offers: the commands of its scopes, or its own bindings that have a description."""
+    found: dict[tuple[str, str], Offer] = {}
+    for command in _declared(node):
+        if not command.name:
+            continue
+        key = (command.action, command.name)
+        if key in found:
+            joined = f"{found[key].command.keys},{command.keys}"
+            found[key] = found[key]._replace(command=found[key].command._replace(keys=joined))
+        else:
+            found[key] = Offer(command, node, reason_of(node, command.action))
+    return list(found.values())
+
+
+def reason_of(node: DOMNode, action: str) -> str:
+    """Why the widget would refuse the action now; empty when it would not."""
+    name = action.partition("(")[0]
+    if isinstance(node, Explains) and (reason := node.why_not(name)):
+        return reason
+    return "" if node.check_action(name, ()) else "Not available here now."
+
+
+def _declared(node: DOMNode) -> Iterable[Command]:
+    # A subclass may offer less than its base, so the merged bindings of the widget count, not the class attributes.
+    for listed in node._bindings.key_to_bindings.values():
+        for binding in listed:
+            name = binding.description
+            yield Command(
+                binding.id or "", binding.key, binding.action, name, binding.tooltip, binding.show, binding.priority
+            )
+
+
+_KEY_LABELS = {
+    "question_mark": "?",
+    "slash": "/",
+    "escape": "esc",
+    "pageup": "pgup",
+    "pagedown": "pgdn",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "exclamation_mark": "!",
+    "colon": ":",
+    "full_stop": ".",
+    "comma": ",",
+    "plus": "+",
+    "minus": "-",
+    "backslash": "\\",
+}
+
+
+def key_label(keys: str) -> str:
+    """The first of the comma-separated keys as a person knows it: `?`, `esc`, `ctrl+r`."""
+    *modifiers, key = keys.split(",")[0].split("+")
+    return "+".join([*modifiers, _KEY_LABELS.get(key, key)])
+
+
+def all_key_labels(keys: str) -> str:
+    """Every key of the command, as `↑ k`."""
+    return " ".join(dict.fromkeys(key_label(key) for key in keys.split(",")))

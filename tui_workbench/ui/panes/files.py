@@ -1,0 +1,296 @@
+"""The Files pane: the project as a tree, or what a search finds in it.
+
+Folders are read in threads; until the first one is there the pane is empty, and says nothing. It never changes a file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.message import Message
+from textual.widgets import Input
+from textual.worker import get_current_worker
+
+from tui_workbench.ui.commands import FILES, bindings
+from tui_workbench.ui.file_tree import Entry, FileTree, Listing, TreeRow, parent_of, read_folder, walk
+from tui_workbench.ui.messages import FileChosen, ScriptChosen
+from tui_workbench.ui.panes.pane import Pane
+from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.row_list import RowList
+from tui_workbench.ui.widgets.text_field import SearchField, matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+
+class FilesPane(Pane):
+    """Shows a `FileTree`; posts `FileChosen`, `ScriptChosen`, `FolderToggled`, and `FilesWalked` for other files."""
+
+    number = 1
+    title = "Files"
+    about = (
+        "The files of the project. Folders that are open are looked at every second, so what a run or another program "
+        "makes appears by itself. What belongs to git, to Python or to the workbench is left out."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings(FILES)
+
+    class FilesWalked(Message):
+        """Every file of the project was listed, as paths relative to it."""
+
+        def __init__(self, files: list[str]) -> None:
+            super().__init__()
+            self.files = files
+
+    class FolderRead(Message):
+        """A thread brought what a folder holds."""
+
+        def __init__(self, folder: str, listing: Listing) -> None:
+            super().__init__()
+            self.folder = folder
+            self.listing = listing
+
+    class FolderToggled(Message):
+        """A folder was opened or closed, so other folders than before are shown."""
+
+    def __init__(self, tree: FileTree, *, id: str) -> None:
+        super().__init__(id=id)
+        self._tree = tree
+        self._list = RowList()
+        self._search: SearchField | None = None
+        self._all_files: list[str] = []
+        self._dirty: frozenset[str] = frozenset()
+
+    def compose(self) -> ComposeResult:
+        """The list; a search brings its own field."""
+        yield self._list
+
+    def on_mount(self) -> None:
+        """What was read while the program started is shown at once."""
+        self._show()
+        for unread in self._tree.to_read():
+            self._read(unread)
+
+    def take_focus(self) -> None:
+        """To the list."""
+        self._list.focus()
+
+    def why_not(self, action: str) -> str:
+        """Commands are about the row under the cursor."""
+        entry = self._entry()
+        searching = self._search is not None
+        if action == "clear_search":
+            return "" if searching else "No search is on."
+        if action in ("open", "use_script") and entry is None:
+            return "No file is under the cursor."
+        if action == "use_script" and entry is not None and not entry.path.endswith(".py"):
+            return "Only a Python file can be the script of a run."
+        if action in ("expand", "collapse") and searching:
+            return "A search shows no folders."
+        return ""
+
+    def reread(self, folders: Iterable[str]) -> None:
+        """Read these folders again, if they are shown, and the whole project anew for searches."""
+        for folder in set(folders) & set(self._tree.shown_folders()):
+            self._read(folder)
+        self.walk_all()
+
+    def show_dirty(self, paths: frozenset[str]) -> None:
+        """Mark the files, by absolute path, that the editor holds unsaved changes of."""
+        if paths != self._dirty:
+            self._dirty = paths
+            self._show()
+
+    @work(thread=True, group="files")
+    def _read(self, folder: str) -> None:
+        self.post_message(self.FolderRead(folder, read_folder(self._tree.root, folder)))
+
+    @on(FolderRead)
+    def _folder_read(self, event: FolderRead) -> None:
+        event.stop()
+        if self._tree.accept(event.folder, event.listing):
+            self._show()
+        for unread in self._tree.to_read():
+            self._read(unread)
+
+    @work(thread=True, group="walk", exclusive=True)
+    def walk_all(self) -> None:
+        """List every file of the project in a thread, for searches and for the run bar."""
+        worker = get_current_worker()
+        files = walk(self._tree.root, lambda: worker.is_cancelled)
+        if not worker.is_cancelled:
+            self.post_message(self.FilesWalked(files))
+
+    @on(FilesWalked)
+    def _files_walked(self, event: FilesWalked) -> None:
+        if event.files == self._all_files:
+            event.stop()
+            return
+        self._all_files = event.files
+        if self._search is not None:
+            self._show()
+
+    def _entry(self) -> Entry | None:
+        key = self._list.current
+        if self._search is not None:
+            return Entry(key, key.rpartition("/")[2], False) if key else None
+        return self._tree.entry(key)
+
+    def _show(self) -> None:
+        if self._search is not None:
+            self._show_found(self._search.value)
+            return
+        rows = self._tree.rows()
+        self._list.show_rows(
+            [self._row(row) for row in rows],
+            empty=("This folder is empty.",) if "" not in self._tree.to_read() else (),
+        )
+        self.refresh_bindings()
+
+    def _show_found(self, needle: str) -> None:
+        found = matches(needle, self._all_files)
+        self._list.show_rows(
+            [Row(path, Piece(safe_text(path)), before=(self._mark(path),)) for path in found],
+            empty=("No file has this in its path.",),
+        )
+        self.set_title(f"{len(found):,} of {len(self._all_files):,}" if needle else "")
+        self.refresh_bindings()
+
+    def _row(self, row: TreeRow) -> Row:
+        indent = "  " * row.depth
+        if row.entry is None:
+            return Row("", Piece(f"{indent}cannot be read: {safe_text(row.error)}", "error"))
+        entry = row.entry
+        if entry.is_folder:
+            before = Piece(f"{indent}{'▾' if row.is_open else '▸'} ", "muted")
+            return Row(entry.path, Piece(safe_text(entry.name), _role(entry)), before=(before,))
+        return Row(
+            entry.path, Piece(safe_text(entry.name), _role(entry)), before=(Piece(indent), self._mark(entry.path))
+        )
+
+    def _mark(self, path: str) -> Piece:
+        return Piece("● ", "warning") if f"{self._tree.root}/{path}" in self._dirty else Piece("  ")
+
+    @on(RowList.CursorMoved)
+    def _cursor_moved(self, event: RowList.CursorMoved) -> None:
+        event.stop()
+        self.refresh_bindings()
+
+    @on(RowList.Clicked)
+    def _clicked(self, event: RowList.Clicked) -> None:
+        event.stop()
+        entry = self._entry()
+        # The second click of a double click on a folder would close it again.
+        if entry is not None and not (entry.is_folder and event.count > 1):
+            self.action_open()
+
+    def action_open(self) -> None:
+        """Open the file, or open or close the folder."""
+        entry = self._entry()
+        if entry is None:
+            return
+        if entry.is_folder:
+            self._toggle(entry.path)
+        else:
+            self.post_message(FileChosen(f"{self._tree.root}/{entry.path}"))
+
+    def action_expand(self) -> None:
+        """Open the folder; in an open one go to its first entry."""
+        entry = self._entry()
+        if entry is None or not entry.is_folder:
+            return
+        if entry.path in self._tree.open_folders:
+            self._list.action_cursor_down()
+        else:
+            self._toggle(entry.path)
+
+    def action_collapse(self) -> None:
+        """Close the folder; from a file or a closed folder go to the folder around it."""
+        entry = self._entry()
+        if entry is None:
+            return
+        if entry.is_folder and entry.path in self._tree.open_folders:
+            self._toggle(entry.path)
+        elif parent := parent_of(entry.path):
+            self._list.show_rows(self._list.rows, current=parent)
+
+    def action_refresh_files(self) -> None:
+        """Read every shown folder again."""
+        self.reread(self._tree.shown_folders())
+
+    def action_use_script(self) -> None:
+        """The file becomes the script of the run bar."""
+        entry = self._entry()
+        if entry is not None:
+            self.post_message(ScriptChosen(entry.path))
+
+    def _toggle(self, folder: str) -> None:
+        self._tree.toggle(folder)
+        self._show()
+        # What was read before may be old by now: it is shown, and looked at again.
+        if folder in self._tree.open_folders:
+            self._read(folder)
+        self.post_message(self.FolderToggled())
+
+    async def action_search(self) -> None:
+        """Search the paths of the whole project."""
+        if self._search is None:
+            self._search = SearchField(placeholder="part of a path")
+            await self.mount(self._search)
+            self.walk_all()
+            self._show()
+        self._search.focus()
+
+    def action_clear_search(self) -> None:
+        """Back to the tree, with the cursor on the file that was found."""
+        if self._search is None:
+            return
+        found = self._list.current
+        self._search.remove()
+        self._search = None
+        self.set_title()
+        self._reveal(found)
+        self._list.focus()
+
+    def _reveal(self, path: str) -> None:
+        folder = parent_of(path)
+        while folder:
+            self._tree.open_folders.add(folder)
+            folder = parent_of(folder)
+        self._show()
+        self._list.show_rows(self._list.rows, current=path)
+        for unread in self._tree.to_read():
+            self._read(unread)
+
+    @on(SearchField.Stepped)
+    def _stepped(self, event: SearchField.Stepped) -> None:
+        event.stop()
+        self._list.step(event.rows)
+
+    @on(SearchField.Left)
+    def _search_left(self, event: SearchField.Left) -> None:
+        event.stop()
+        self.action_clear_search()
+
+    @on(Input.Changed)
+    def _search_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._show()
+        self._list.move_to(0)
+
+    @on(Input.Submitted)
+    def _search_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        entry = self._entry()
+        if entry is not None:
+            self.action_clear_search()
+            self.post_message(FileChosen(f"{self._tree.root}/{entry.path}"))
+
+
+def _role(entry: Entry) -> str:
+    """Hidden files are there, but quiet."""
+    return "muted" if entry.name.startswith(".") else "text"

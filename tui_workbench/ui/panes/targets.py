@@ -1,0 +1,182 @@
+"""The Compute targets pane: each `.compute` file with where it runs and its state; a broken one with its error.
+
+It shows what it is handed. State is a glyph and a word; the error of the target under the cursor stands below the
+list, whole.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from tui_workbench.ui.commands import TARGETS, bindings
+from tui_workbench.ui.messages import FileChosen, TargetChosen
+from tui_workbench.ui.panes.pane import Pane
+from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.row_list import RowList
+from tui_workbench.ui.words import BROKEN, NOT_CHECKED, READY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from tui_workbench.errors import WorkbenchError
+    from tui_workbench.model import ComputeTarget
+    from tui_workbench.ui.words import StateLook
+
+LOCAL = "local"
+TYPE_WORDS = {
+    LOCAL: "this machine",
+    "localdocker": "Docker here",
+    "remotedocker": "Docker over SSH",
+    "remote": "SSH",
+    "cluster": "Spark cluster",
+}
+
+
+class ShownTarget:
+    """A compute target with what is known about it: `version` of a local interpreter, and `error`, what is wrong."""
+
+    def __init__(self, target: ComputeTarget, version: str = "", error: WorkbenchError | None = None) -> None:
+        self.target = target
+        self.version = version
+        self.problem = _problem_line(target, error)
+        self.line = target.problem.line if target.problem else 0
+
+    @property
+    def state(self) -> StateLook:
+        """Ready only where somebody looked."""
+        if self.problem:
+            return BROKEN
+        return READY if self.version else NOT_CHECKED
+
+    @property
+    def detail(self) -> str:
+        """Where it runs, in a few words."""
+        target = self.target
+        if target.type == LOCAL:
+            return f"Python {self.version}" if self.version else safe_text(target.python_location)
+        place = "@".join(part for part in (target.username, target.address) if part)
+        return safe_text(place or target.base_docker_image or TYPE_WORDS.get(target.type, target.type))
+
+
+class TargetsPane(Pane):
+    """Posts `FileChosen` and `TargetChosen`."""
+
+    number = 2
+    title = "Compute targets"
+    about = (
+        "Each machine or engine that runs scripts is one .compute file in aml_config. `ready` means that its "
+        "interpreter was found; `problem` that its file or what it names is wrong: the reason stands below the list."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings(TARGETS)
+    DEFAULT_CSS = """
+    TargetsPane > .problem { height: auto; max-height: 4; color: $error; padding: 0 1; display: none; }
+    """
+
+    class HeightWanted(Message):
+        """The pane has another number of lines to show than before."""
+
+        def __init__(self, lines: int) -> None:
+            super().__init__()
+            self.lines = lines
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._list = RowList()
+        self._problem = Static(classes="problem", markup=False)
+        self._targets: dict[str, ShownTarget] = {}
+
+    def compose(self) -> ComposeResult:
+        """The list, and below it what is wrong."""
+        yield self._list
+        yield self._problem
+
+    def take_focus(self) -> None:
+        """To the list."""
+        self._list.focus()
+
+    def why_not(self, action: str) -> str:
+        """Commands are about the target under the cursor."""
+        shown = self._targets.get(self._list.current)
+        if shown is None:
+            return "No compute target is under the cursor."
+        if action == "use" and shown.problem:
+            return "The target has a problem."
+        return ""
+
+    def show_targets(
+        self, targets: Sequence[ComputeTarget], versions: Mapping[str, str], errors: Mapping[str, WorkbenchError]
+    ) -> tuple[tuple[str, StateLook], ...]:
+        """Show the targets; returns their names and states, as the header shows them."""
+        self._targets = {
+            target.name: ShownTarget(target, versions.get(target.name, ""), errors.get(target.name))
+            for target in targets
+        }
+        name_width = max((len(name) for name in self._targets), default=0)
+        self._list.show_rows(
+            [_row(shown, min(name_width, 16)) for shown in self._targets.values()],
+            empty=("No compute target yet.", "A .compute file in aml_config is one; it appears here by itself."),
+        )
+        self._show_problem()
+        return tuple((name, shown.state) for name, shown in self._targets.items())
+
+    def _show_problem(self) -> None:
+        shown = self._targets.get(self._list.current)
+        problem = shown.problem if shown else ""
+        self._problem.update(Content(problem))
+        self._problem.display = bool(problem)
+        self.post_message(self.HeightWanted(max(1, len(self._targets)) + (2 if problem else 0)))
+        self.refresh_bindings()
+
+    @on(RowList.CursorMoved)
+    def _cursor_moved(self, event: RowList.CursorMoved) -> None:
+        event.stop()
+        self._show_problem()
+
+    @on(RowList.Clicked)
+    def _clicked(self, event: RowList.Clicked) -> None:
+        event.stop()
+        if event.count > 1:
+            self.action_open()
+
+    def action_open(self) -> None:
+        """Open the file, at its error if it has one."""
+        shown = self._targets.get(self._list.current)
+        if shown is not None:
+            self.post_message(FileChosen(shown.target.path, shown.line))
+
+    def action_use(self) -> None:
+        """The run bar chooses a run configuration of this target."""
+        if self._list.current:
+            self.post_message(TargetChosen(self._list.current))
+
+
+def _row(shown: ShownTarget, name_width: int) -> Row:
+    state = shown.state
+    name = safe_text(shown.target.name)
+    return Row(
+        shown.target.name,
+        Piece(shown.detail, "muted"),
+        before=(Piece(f"{state.glyph} ", state.role), Piece(f"{name:<{name_width}}  ")),
+        right=(Piece(state.word, state.role),),
+    )
+
+
+def _problem_line(target: ComputeTarget, error: WorkbenchError | None) -> str:
+    if target.problem is not None:
+        place = os.path.basename(target.path) + (f":{target.problem.line}" if target.problem.line else "")
+        return safe_text(
+            " ".join(part for part in (f"{place}: {target.problem.message}.", target.problem.remedy) if part)
+        )
+    if error is not None:
+        return safe_text(" ".join(part for part in (f"{error.message}.", error.remedy) if part))
+    return ""

@@ -1,0 +1,202 @@
+"""The main screen: where everything stands, what has the focus, and the keys that work everywhere.
+
+The first frame is drawn before any file is read and before the parts are imported that it does not need: slots stand
+for them, which look like the parts do when they are empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, work
+from textual.layout import DockArrangeResult
+from textual.widget import Widget
+
+from tui_workbench.ui.commands import EVERYWHERE, bindings
+from tui_workbench.ui.panes.files import FilesPane
+from tui_workbench.ui.screens.main_layout import PANES, MainLayout, is_wide
+from tui_workbench.ui.screens.project_screen import ProjectScreen
+from tui_workbench.ui.widgets.footer import KeyFooter
+from tui_workbench.ui.widgets.header import Header
+from tui_workbench.ui.widgets.tab_row import TabRow
+from tui_workbench.ui.words import count
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.geometry import Size
+    from textual.layout import Layout
+
+    from tui_workbench.project import Project
+    from tui_workbench.ui.file_tree import FileTree
+    from tui_workbench.ui.panes.run_bar import Notice
+    from tui_workbench.ui.panes.targets import TargetsPane
+    from tui_workbench.ui.widgets.question_row import QuestionRow
+
+TABS = (("files", "Files"), ("targets", "Targets"), ("editor", "Editor"), ("log", "Log"), ("jobs", "Jobs"))
+"""The panes and what they are called where there is little room."""
+
+SAVE, DISCARD = "save", "discard"
+
+
+class Slot(Widget):
+    """Keeps the place of a part that comes after the first frame, and looks like it when it is empty."""
+
+
+class MainScreen(ProjectScreen, inherit_bindings=False):
+    """The project on one screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(EVERYWHERE)
+    AUTO_FOCUS = "#files RowList"
+
+    def __init__(self, project: Project, tree: FileTree) -> None:
+        super().__init__(project, tree)
+        self.header = Header(project.name, id="header")
+        self.files = FilesPane(tree, id="files")
+        self._main_layout = MainLayout()
+        self._tabs = TabRow(TABS, id="tabs")
+        self._question: QuestionRow | None = None
+
+    # --- The first frame, and what comes after it
+
+    def compose(self) -> ComposeResult:
+        """What the first frame needs; slots stand for the rest."""
+        yield self.header
+        yield Slot(id="run-bar")
+        yield self._tabs
+        self.files.add_class("pane")
+        yield self.files
+        for number, (pane, title) in enumerate(TABS[1:], 2):
+            slot = Slot(id=pane, classes="pane")
+            slot.border_title = f"{number} {'Compute targets' if pane == 'targets' else title}"
+            yield slot
+        yield Slot(id="latest")
+        yield KeyFooter(id="footer")
+
+    def on_mount(self) -> None:
+        """Everything else waits for the first frame."""
+        self.call_after_refresh(self._complete)
+
+    async def _complete(self) -> None:
+        from tui_workbench.ui.screens.main_parts import Parts
+
+        parts = Parts.build()
+        with self.app.batch_update():
+            for slot in list(self.query_children(Slot)):
+                part = parts.of(str(slot.id))
+                part.set_class(slot.has_class("pane"), "pane")
+                index = self.children.index(slot)
+                await slot.remove()
+                await self.mount(part, before=index)
+        self.begin(parts)
+
+    # --- Places
+
+    @property
+    def layout(self) -> Layout:
+        """The rules of `main_layout`."""
+        return self._main_layout
+
+    def arrange(self, size: Size, _optimal: bool = False) -> DockArrangeResult:
+        """Give each part its place; what has none at this size counts as hidden, and is told so."""
+        arranged = super().arrange(size, _optimal)
+        placed = {placement.widget for placement in arranged.placements}
+        return DockArrangeResult(arranged.placements, placed, arranged.scroll_spacing)
+
+    def _show_view(self, **changes: bool | int | str) -> None:
+        view = self._main_layout.view._replace(**changes)  # type: ignore[arg-type]
+        if view != self._main_layout.view:
+            self._main_layout.view = view
+            self._tabs.show_active(view.active)
+            self._clear_arrangement_cache()
+            self.refresh(layout=True)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Boxes have no room for side borders where only one fits."""
+        self.set_class(not is_wide(event.size), "-narrow")
+
+    def on_targets_pane_height_wanted(self, event: TargetsPane.HeightWanted) -> None:
+        """The targets need more room, or less."""
+        self._show_view(target_lines=event.lines)
+
+    def on_notice_changed(self, event: Notice.Changed) -> None:
+        """What is wrong is always shown."""
+        self._show_view(has_notice=event.notice.is_error)
+
+    # --- Focus
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The pane with the focus is the one that is shown where only one fits."""
+        pane = next((node for node in event.widget.ancestors_with_self if node.id in PANES), None)
+        if pane is not None:
+            self._show_view(active=str(pane.id))
+        elif self._main_layout.view.zoomed:
+            self._show_view(zoomed=False)
+
+    def action_focus_pane(self, name: str) -> None:
+        """Put the focus into a pane."""
+        if self.is_complete:
+            self.parts.focusable(name, self.files).take_focus()
+
+    def action_focus_arguments(self) -> None:
+        """Put the focus into the arguments of the run bar."""
+        if self.is_complete:
+            self.parts.run_bar.focus_arguments()
+
+    def on_tab_row_chosen(self, event: TabRow.Chosen) -> None:
+        """A tab was clicked."""
+        self.action_focus_pane(event.name)
+
+    def on_run_bar_left(self) -> None:
+        """Back to where one was."""
+        self.action_focus_pane(self._main_layout.view.active)
+
+    def action_zoom(self) -> None:
+        """Give the active pane the whole screen, or take it back."""
+        self._show_view(zoomed=not self._main_layout.view.zoomed)
+        self.action_focus_pane(self._main_layout.view.active)
+
+    # --- Help, and leaving
+
+    def action_help(self) -> None:
+        """Explain the pane with the focus."""
+        from tui_workbench.ui.screens.help import HelpScreen, sections
+
+        self.app.push_screen(HelpScreen(sections(self)))
+
+    def action_interrupt(self) -> None:
+        """ctrl+c ends nothing here; it says what does."""
+        if text := self.get_selected_text():
+            self.app.copy_to_clipboard(text)
+        elif self.is_complete:
+            self.parts.run_bar.show_use("ctrl+q leaves the workbench; x on a run in Jobs cancels it.")
+
+    async def action_quit(self) -> None:
+        """Leave; runs go on. Unsaved edits are asked about once."""
+        dirty = self.parts.editor.dirty_paths() if self.is_complete else frozenset()
+        if not dirty:
+            self.app.exit(self.active_runs())
+        elif self._question is None:
+            await self._ask_about_edits(len(dirty))
+
+    async def _ask_about_edits(self, files: int) -> None:
+        from tui_workbench.ui.widgets.question_row import Choice, Question, QuestionRow
+
+        choices = (Choice("s", "save and leave", SAVE), Choice("d", "discard the edits", DISCARD))
+        self._question = QuestionRow(Question(f"{count(files, 'file')} with unsaved edits.", choices))
+        self._question.id = "question"
+        await self.mount(self._question)
+        self._show_view(has_question=True)
+        self._question.focus()
+
+    @work
+    async def on_question_row_answered(self, event: QuestionRow.Answered) -> None:
+        """Leave, or stay."""
+        if self._question is None or event.row is not self._question:
+            return
+        await self._question.remove()
+        self._question = None
+        self._show_view(has_question=False)
+        self.action_focus_pane(self._main_layout.view.active)
+        if event.answer == DISCARD or (event.answer == SAVE and not await self.parts.editor.save_all()):
+            self.app.exit(self.active_runs())

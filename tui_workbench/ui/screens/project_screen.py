@@ -1,0 +1,291 @@
+"""What happens to a project, handled once for all panes: facts come up as messages, and state goes down to the parts.
+
+`ProjectScreen` holds the runs, the targets and which run is selected, and nothing of where things stand on the
+screen: that is `MainScreen`'s. Every call that blocks is made in a thread, the watcher's or a worker's. The watcher
+starts when all parts are there, so every fact finds them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual import work
+from textual.screen import Screen
+
+from tui_workbench.errors import UsageError, WorkbenchError
+from tui_workbench.ui import messages
+from tui_workbench.ui.file_tree import scripts_among
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tui_workbench.model import ComputeTarget, Run, RunRequest
+    from tui_workbench.project import Project
+    from tui_workbench.ui.file_tree import FileTree
+    from tui_workbench.ui.panes.editor import EditorPane
+    from tui_workbench.ui.panes.files import FilesPane
+    from tui_workbench.ui.screens.main_parts import Parts
+    from tui_workbench.ui.watcher import ProjectWatcher
+    from tui_workbench.ui.widgets.header import Header
+
+
+class ProjectScreen(Screen[None], inherit_bindings=False):
+    """A screen with a project behind it. Subclasses mount `header`, `files` and, later, `parts`."""
+
+    header: Header
+    files: FilesPane
+
+    def __init__(self, project: Project, tree: FileTree) -> None:
+        super().__init__()
+        self.project = project
+        self.file_tree = tree
+        self._parts: Parts | None = None
+        self._watcher: ProjectWatcher | None = None
+        self._runs: list[Run] = []
+        self._selected = ""
+        self._targets: Sequence[ComputeTarget] = ()
+        self._versions: dict[str, str] = {}
+        self._interpreter_errors: dict[str, WorkbenchError] = {}
+
+    @property
+    def parts(self) -> Parts:
+        """The parts that are there from just after the first frame on."""
+        assert self._parts is not None, "asked for before the first frame"
+        return self._parts
+
+    @property
+    def is_complete(self) -> bool:
+        """True when all parts are there."""
+        return self._parts is not None
+
+    def begin(self, parts: Parts) -> None:
+        """All parts are mounted: look at the project from now on, and hand them what there is."""
+        from tui_workbench.ui.watcher import ProjectWatcher
+
+        self._parts = parts
+        self._watcher = ProjectWatcher(self.project, self.post_message)
+        self._watcher.watch_folders(self.file_tree.shown_folders())
+        self._watcher.start()
+        self.files.walk_all()
+        if self.project.notice:
+            parts.run_bar.show_use(self.project.notice)
+
+    def on_unmount(self) -> None:
+        """Nobody is told any more."""
+        if self._watcher is not None:
+            self._watcher.stop()
+
+    def active_runs(self) -> list[Run]:
+        """The runs that go on."""
+        return [run for run in self._runs if run.is_active]
+
+    def look_now(self) -> None:
+        """Do not wait a second to see what an action changed."""
+        if self._watcher is not None:
+            self._watcher.look_now()
+
+    def show_error(self, error: WorkbenchError) -> None:
+        """Say what is wrong, under the run bar."""
+        self.parts.run_bar.show_error(error, self.project.root)
+
+    # --- Files
+
+    def on_files_pane_folder_toggled(self) -> None:
+        """Other folders than before are open."""
+        if self._watcher is not None:
+            self._watcher.watch_folders(self.file_tree.shown_folders())
+
+    def on_folders_changed(self, event: messages.FoldersChanged) -> None:
+        """Names came or went."""
+        self.files.reread(event.folders)
+
+    def on_files_pane_files_walked(self, event: FilesPane.FilesWalked) -> None:
+        """The project holds other files than before."""
+        self.parts.run_bar.show_scripts(scripts_among(event.files))
+
+    def on_branch_read(self, event: messages.BranchRead) -> None:
+        """Another branch is checked out."""
+        self.header.show_branch(event.branch)
+
+    def on_script_chosen(self, event: messages.ScriptChosen) -> None:
+        """A file is to be run."""
+        self.parts.run_bar.choose_script(event.script)
+
+    # --- Configuration
+
+    def on_configuration_read(self, event: messages.ConfigurationRead) -> None:
+        """A configuration file came, changed or went."""
+        self._targets = event.targets
+        self._show_targets()
+        self.parts.run_bar.show_configurations(event.configurations, event.targets)
+
+    def on_interpreters_found(self, event: messages.InterpretersFound) -> None:
+        """It is known what local targets run with."""
+        self._versions, self._interpreter_errors = event.versions, event.errors
+        self._show_targets()
+
+    def _show_targets(self) -> None:
+        states = self.parts.targets.show_targets(self._targets, self._versions, self._interpreter_errors)
+        self.header.show_targets(states)
+
+    def on_target_chosen(self, event: messages.TargetChosen) -> None:
+        """A compute target is to be run on."""
+        if not self.parts.run_bar.choose_target(event.name):
+            self.show_error(
+                UsageError(
+                    f"no run configuration has Target: {event.name}",
+                    remedy="Add a .runconfig file to aml_config that names it.",
+                )
+            )
+
+    # --- Runs
+
+    def on_runs_read(self, event: messages.RunsRead) -> None:
+        """A run came, or its state is another."""
+        self._show_runs(event.runs)
+
+    def _show_runs(self, runs: list[Run], select: str | None = None) -> None:
+        self._runs = runs
+        self.header.show_active([run.state for run in runs if run.is_active])
+        self.parts.run_bar.show_runs(runs)
+        self.parts.jobs.show_runs(runs, empty=("No run yet.", self._how_to_run()), current=select)
+        if select is not None or not self._selected:
+            self._select(select or (runs[0].run_id if runs else ""))
+        else:
+            self._show_selected()
+
+    def _how_to_run(self) -> str:
+        bar = self.parts.run_bar
+        return f"ctrl+r runs {bar.script or 'the script'} on {bar.environment or 'this machine'}."
+
+    def on_run_selected(self, event: messages.RunSelected) -> None:
+        """Another run is under the cursor."""
+        self._select(event.run_id)
+        if event.opened:
+            self.parts.log.take_focus()
+
+    def _select(self, run_id: str) -> None:
+        self._selected = run_id
+        self._show_selected()
+
+    def _show_selected(self) -> None:
+        run = next((run for run in self._runs if run.run_id == self._selected), None)
+        self.parts.log.show_run(run)
+        self.parts.latest.show_run(run, hint=self._how_to_run())
+
+    def on_run_repeated(self, event: messages.RunRepeated) -> None:
+        """What was asked for once is asked for again, after a look at it."""
+        run = next((run for run in self._runs if run.run_id == event.run_id), None)
+        if run is not None:
+            self.parts.run_bar.choose_run(run)
+            self.parts.run_bar.focus_arguments()
+
+    def on_request_changed(self, event: messages.RequestChanged) -> None:
+        """The run bar asks for something else: look whether it would work."""
+        if event.request is not None:
+            self._plan(event.request)
+
+    @work(thread=True, group="plan", exclusive=True)
+    def _plan(self, request: RunRequest) -> None:
+        from tui_workbench.runs import Runs
+        from tui_workbench.targets.interpreter import python_version
+
+        try:
+            plan = Runs(self.project).plan(request)
+            version = python_version(plan.interpreter) if plan.target_type == "local" else ""
+            self.post_message(messages.RunPlanned(request, plan, version))
+        except WorkbenchError as error:
+            self.post_message(messages.RunRefused(request, error))
+
+    def on_run_planned(self, event: messages.RunPlanned) -> None:
+        """The request would work."""
+        if self.parts.run_bar.holds(event.request):
+            self.parts.run_bar.show_plan(event.plan, event.version)
+
+    def on_run_refused(self, event: messages.RunRefused) -> None:
+        """The request does not work."""
+        if self.parts.run_bar.holds(event.request):
+            self.show_error(event.error)
+
+    def on_run_requested(self) -> None:
+        """The button was pressed."""
+        self.action_run()
+
+    def action_run(self) -> None:
+        """Start a run of what the run bar holds; edits are saved first."""
+        if not self.is_complete:
+            return
+        try:
+            request = self.parts.run_bar.request()
+        except UsageError as error:
+            self.show_error(error)
+            return
+        if self.parts.editor.dirty_paths():
+            self._save_and_submit(request)
+        else:
+            self._submit(request)
+
+    @work
+    async def _save_and_submit(self, request: RunRequest) -> None:
+        failed = await self.parts.editor.save_all()
+        if failed:
+            names = ", ".join(path.rpartition("/")[2] for path in failed)
+            self.show_error(UsageError(f"nothing was run: {names} could not be saved", remedy="The editor says why."))
+        else:
+            self._submit(request)
+
+    @work(thread=True, group="submit")
+    def _submit(self, request: RunRequest) -> None:
+        from tui_workbench.runs import Runs
+
+        try:
+            self.post_message(messages.RunSubmitted(Runs(self.project).submit(request)))
+        except WorkbenchError as error:
+            self.post_message(messages.RunRefused(request, error))
+
+    def on_run_submitted(self, event: messages.RunSubmitted) -> None:
+        """A run of ours has started: show it."""
+        others = [run for run in self._runs if run.run_id != event.run.run_id]
+        self._show_runs([event.run, *others], select=event.run.run_id)
+        self.look_now()
+
+    def on_cancel_confirmed(self, event: messages.CancelConfirmed) -> None:
+        """A run is to end."""
+        self._cancel(event.run_id)
+
+    @work(thread=True, group="cancel")
+    def _cancel(self, run_id: str) -> None:
+        from tui_workbench.runs import Runs
+
+        try:
+            Runs(self.project).cancel(run_id)
+        except WorkbenchError as error:
+            self.post_message(messages.CancelFailed(run_id, error))
+
+    def on_cancel_failed(self, event: messages.CancelFailed) -> None:
+        """The run goes on."""
+        self.parts.jobs.cancel_failed(event.run_id)
+        self.show_error(event.error)
+
+    def on_backend_failed(self, event: messages.BackendFailed) -> None:
+        """Something in the background failed that a person should know of."""
+        self.show_error(event.error)
+
+    # --- The editor
+
+    def on_file_chosen(self, event: messages.FileChosen) -> None:
+        """A file is to be edited."""
+        if self.is_complete:
+            self._open(self.parts.editor, event.path, event.line)
+
+    @work(group="open")
+    async def _open(self, editor: EditorPane, path: str, line: int) -> None:
+        await editor.open_file(path, line)
+
+    def on_editor_pane_dirty_changed(self, event: EditorPane.DirtyChanged) -> None:
+        """Other files than before have edits."""
+        self.files.show_dirty(event.paths)
+
+    def on_editor_pane_file_saved(self) -> None:
+        """A configuration may be another now."""
+        self.look_now()
