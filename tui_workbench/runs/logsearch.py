@@ -185,12 +185,16 @@ class Search:
                 position += len(data) if last else len(data) - OVERLAP
             yield None
 
-    def backward(self, end: int) -> Iterator[int | None]:
-        """Like `forward`, for the last matching line before `end`, the start of a line or the end of the file."""
-        while end > 0:
+    def backward(self, end: int, limit: int = 0) -> Iterator[int | None]:
+        """Like `forward`, for the last matching line before `end` and not before `limit`.
+
+        Both are the start of a line or the end of the file.
+        """
+        while end > limit:
             start = first = self.log.line_start(max(0, end - SLICE))
             if end - start > 2 * SLICE:
                 first = min(end, self.log.line_end(start))
+            start, first = max(start, limit), max(first, limit)
             found = self.pattern.last(self.log.read(first, end - first))
             if found >= 0:
                 yield first + found
