@@ -46,6 +46,8 @@ class ComputeTarget(NamedTuple):
     native_shared_directory: str = ""  # nativeSharedDirectory; "" when the file does not set one
     nvidia_docker: bool = False  # nvidiaDocker
     user_managed_environment: bool = True  # userManagedEnvironment
+    private_key: str = ""  # privateKey: a key file; never the key
+    private_key_passphrase: str = ""  # privateKeyPassphrase: a reference, as `password`
     values: Mapping[str, Any] = {}  # every key of the file as read, known or not
     problem: Problem | None = None  # why the file cannot be used; everything but name and path is then a guess
 

@@ -2,7 +2,7 @@
 
 Sources: `docs` is the original product's documentation (2017-2018), `template` the comments in the files it generated,
 `files` real files of public projects, `sdk` the successor SDK of 2018, `conda` and `spark` those projects' own
-documentation.
+documentation, `workbench` what this program adds.
 """
 
 from __future__ import annotations
@@ -81,6 +81,24 @@ COMPUTE = FileKind(
             secret=True,
             example="AzureMlSecret=gpu-box#research#0123456789abcdef0123456789abcdef",
             source="docs",
+        ),
+        Field(
+            "privateKey",
+            STRING,
+            "A private key file to log in with; without one those of the SSH agent and of ~/.ssh are tried.",
+            targets=SSH_TYPES,
+            completion="file",
+            example="~/.ssh/id_ed25519",
+            source="workbench",
+        ),
+        Field(
+            "privateKeyPassphrase",
+            STRING,
+            "A reference to the private key's passphrase in the keyring, `AzureMlSecret=...`; never the passphrase.",
+            targets=SSH_TYPES,
+            secret=True,
+            example="AzureMlSecret=gpu-box#research#0123456789abcdef0123456789abcdef",
+            source="workbench",
         ),
         Field(
             "pythonLocation",

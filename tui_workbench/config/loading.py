@@ -41,6 +41,8 @@ def load_compute(path: str) -> ComputeTarget:
         native_shared_directory=values.get("nativeSharedDirectory", ""),
         nvidia_docker=values.get("nvidiaDocker", False),
         user_managed_environment=values.get("userManagedEnvironment", True),
+        private_key=values.get("privateKey", ""),
+        private_key_passphrase=values.get("privateKeyPassphrase", ""),
         values=all_values(tree, reading),
     )
 
