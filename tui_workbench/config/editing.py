@@ -76,6 +76,22 @@ def unset(tree: Tree, path: Path, *, empty: str = "") -> str:
     return first_good([splices], tree, removes(tree, path), path)
 
 
+def drop_earlier(tree: Tree, path: Path) -> str:
+    """The text in which a key that stands several times keeps only its last entry. Raises EditRefusedError."""
+    while True:
+        parent = find(tree, path[:-1])
+        indices = [i for i, (key, _) in enumerate(parent.entries if parent else ()) if key.text == path[-1]]
+        if parent is None or len(indices) < 2:
+            return tree.text
+        kept, rest = image(find(tree, path)), image(tree.root, path)
+        splices = remove_entry(tree, path[:-1], parent, indices[0], "")
+
+        def is_good(after: Tree, kept: Any = kept, rest: Any = rest) -> bool:
+            return bool(image(find(after, path)) == kept and image(after.root, path) == rest)
+
+        tree = parse(first_good([splices], tree, is_good, path))
+
+
 def insert_item(tree: Tree, path: Path, index: int, value: Any, kind: FileKind | None = None) -> str:
     """The text with `value` as a new item before item `index` of the list at `path`.
 
