@@ -59,8 +59,8 @@ def _with_context(
 ) -> list[DifferenceLine]:
     lines: list[DifferenceLine] = []
     shown = 0  # lines of `after` that stand in the result or were left out
-    starts_of_next = [change[2] for change in changes[1:]] + [len(after)]
-    for (first, last, new_first, new_last), start_of_next in zip(changes, starts_of_next, strict=True):
+    starts = [change[2] for change in changes] + [len(after)]
+    for (first, last, new_first, new_last), start_of_next in zip(changes, starts[1:], strict=True):
         start = max(shown, new_first - CONTEXT_LINES)
         if start > shown:
             lines.append(DifferenceLine("@", "", start + 1))

@@ -17,6 +17,7 @@ from textual.document._document import Document, EditResult, Location
 from textual.geometry import Size
 
 from tui_workbench.ui.safetext import glyph, is_safe
+from tui_workbench.ui.widgets.unwrapped_document import is_plain
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query, Tree
@@ -49,8 +50,8 @@ LANGUAGE_NAMES = {
 }
 """How each language is written for people."""
 
-MOST_PARSED_LINES = 2_000
-"""Above this many lines a text is not highlighted: with long ones every key would cost more than a frame."""
+MOST_PARSED_LINES = 3_000
+"""Above this many lines a text is not highlighted: a key in a long JSON list would take longer than a frame."""
 
 
 def language_of(path: str, first_line: str = "") -> str:
@@ -94,7 +95,7 @@ def to_document(source: str) -> str:
 
 def to_source(text: str) -> str:
     """What `to_document` was given."""
-    return _STAND_IN.sub(lambda match: _characters.get(match[0], match[0]), text)
+    return text if text.isascii() else _STAND_IN.sub(lambda match: _characters.get(match[0], match[0]), text)
 
 
 def to_screen(text: str) -> str:
@@ -144,7 +145,7 @@ def _grammar(language: str) -> tuple[Language, Query] | None:
 
 @lru_cache(maxsize=65_536)
 def _width_of(line: str, tab_width: int) -> int:
-    return len(line) if line.isascii() and "\t" not in line else cell_len(line.expandtabs(tab_width))
+    return len(line) if is_plain(line) else cell_len(line.expandtabs(tab_width))
 
 
 class SourceDocument(Document):
@@ -157,6 +158,7 @@ class SourceDocument(Document):
     def __init__(self, text: str, language: str = "") -> None:
         super().__init__("")
         self._lines = text.split("\n")
+        self._plain = is_plain(text)
         grammar = _grammar(language) if language and len(self._lines) <= MOST_PARSED_LINES else None
         self.query: Query | None = grammar[1] if grammar else None
         self._grammar = grammar[0] if grammar else None
@@ -166,6 +168,7 @@ class SourceDocument(Document):
     def replace_range(self, start: Location, end: Location, text: str) -> EditResult:
         """Replace the text between two locations; the only way to change the document."""
         top, bottom = sorted((start, end))
+        self._plain = self._plain and is_plain(text)
         if self._tree is None:
             return super().replace_range(start, end, text)
         start_byte, start_point = self._byte_offset(top), self._point(top)
@@ -199,7 +202,8 @@ class SourceDocument(Document):
 
     def get_size(self, tab_width: int) -> Size:
         """Cells of the widest line, and the number of lines."""
-        return Size(max(_width_of(line, tab_width) for line in self._lines), len(self._lines))
+        widths = map(len, self._lines) if self._plain else (_width_of(line, tab_width) for line in self._lines)
+        return Size(max(widths), len(self._lines))
 
     def _byte_offset(self, location: Location) -> int:
         row, column = location

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _GAP = "  "
 _LONGEST_NAME = 32
+_COUNTS = len("‹99 ") + len(" 99›")
+"""Cells that are kept for the numbers of tabs that are not shown."""
 
 
 class Label(NamedTuple):
@@ -44,7 +46,8 @@ def tab_title(number: int, labels: Sequence[Label], active: int, width: int, pal
     muted, loud = Style(foreground=Color.parse(palette.muted)), Style(foreground=Color.parse(palette.text), bold=True)
     mark_style = Style(foreground=Color.parse(palette.warning))
     head = f"{number} "
-    texts = [truncate_middle(label.name, min(_LONGEST_NAME, max(width - 8, 4))) for label in labels]
+    longest = max(min(_LONGEST_NAME, width - len(head) - _COUNTS - len(" ●")), 4)
+    texts = [truncate_middle(label.name, longest) for label in labels]
     sizes = [cell_len(text) + (2 if label.mark else 0) for text, label in zip(texts, labels, strict=True)]
     first, last = _visible(sizes, active, width - len(head))
     parts: list[str | tuple[str, Style]] = [head]
@@ -68,7 +71,7 @@ def tab_title(number: int, labels: Sequence[Label], active: int, width: int, pal
 
 def _visible(sizes: Sequence[int], active: int, width: int) -> tuple[int, int]:
     """The tabs that fit around the active one: first, and one behind the last."""
-    room = width - sizes[active] - (len("‹99 ") + len(" 99›") if len(sizes) > 1 else 0)
+    room = width - sizes[active] - _COUNTS
     if sum(sizes) + len(_GAP) * (len(sizes) - 1) <= width:
         return 0, len(sizes)
     first, last = active, active + 1

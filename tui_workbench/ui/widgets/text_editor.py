@@ -12,7 +12,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.document._document_navigator import DocumentNavigator
-from textual.document._wrapped_document import WrappedDocument
 from textual.strip import Strip
 from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, Selection
@@ -28,6 +27,7 @@ from tui_workbench.ui.widgets.source_document import (
     to_screen,
     to_source,
 )
+from tui_workbench.ui.widgets.unwrapped_document import UnwrappedDocument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -168,7 +168,7 @@ class TextEditor(TextArea):
         # Textual's own builds its slow document and compiles the query anew for every editor.
         document = SourceDocument(text, self._source_language)
         self.document = document
-        self.wrapped_document = WrappedDocument(document, tab_width=self.indent_width)
+        self.wrapped_document = UnwrappedDocument(document, tab_width=self.indent_width)
         self.navigator = DocumentNavigator(self.wrapped_document)
         self._build_highlight_map()
         self.move_cursor((0, 0))
@@ -274,6 +274,7 @@ class TextEditor(TextArea):
         return False
 
     async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
         event.prevent_default()
         if not self.read_only:
             self._insert_foreign(event.text)
