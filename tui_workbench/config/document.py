@@ -9,7 +9,6 @@ edited as text only, and says so.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tui_workbench import files
 from tui_workbench.config import editing, fields, schema
@@ -24,9 +23,11 @@ from tui_workbench.config.syntax import MAP, Node, Tree, parse, plain_value
 from tui_workbench.config.values import Reading, read_fields
 from tui_workbench.config.verification import Splice, apply, image, sets
 from tui_workbench.errors import ConfigurationError, UsageError
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from tui_workbench.config.checks import Finding, Fix
     from tui_workbench.config.surroundings import Surroundings

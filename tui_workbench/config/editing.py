@@ -8,8 +8,6 @@ rather than made wrongly.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from tui_workbench.config import layout
 from tui_workbench.config.insertion import item_candidates, key_candidates
 from tui_workbench.config.layout import colon_end, column, content_start, line_break, line_end
@@ -30,9 +28,11 @@ from tui_workbench.config.verification import (
     sets,
 )
 from tui_workbench.config.writing import block, flow
+from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from tui_workbench.config.schema import FileKind
 

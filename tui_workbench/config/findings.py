@@ -6,12 +6,13 @@ step.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from tui_workbench.config.paths import Path
 from tui_workbench.model import Problem
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from tui_workbench.config.document import Document
 
 ERROR, WARNING, INFO = "error", "warning", "info"

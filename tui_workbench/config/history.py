@@ -5,7 +5,7 @@ Invariant: undoing all steps gives the first text back, to the character, and re
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from tui_workbench.records import NamedTuple
 
 MAX_STEPS = 1_000
 """Enough for an afternoon; a step holds only what changed."""

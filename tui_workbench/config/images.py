@@ -7,9 +7,9 @@ none.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from tui_workbench.config.packages import Version
+from tui_workbench.records import NamedTuple
 
 DEFAULT_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
 """A current public image with CUDA and PyTorch. CUDA 13 needs an NVIDIA driver of at least 580."""

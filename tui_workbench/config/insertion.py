@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from tui_workbench.config import layout
 from tui_workbench.config.layout import column, content_start, line_break, line_end
 from tui_workbench.config.paths import Path
@@ -11,9 +9,11 @@ from tui_workbench.config.scalars import Manner, render_key
 from tui_workbench.config.syntax import SCALAR, Node, Tree
 from tui_workbench.config.verification import Splice
 from tui_workbench.config.writing import entry, flow, in_item
+from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from tui_workbench.config.schema import FileKind
 

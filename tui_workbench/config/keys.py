@@ -7,12 +7,12 @@ there.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from tui_workbench.config import schema
 from tui_workbench.config.paths import Path
 from tui_workbench.config.syntax import LIST, MAP, Node, Tree
 from tui_workbench.errors import UsageError
+from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tui_workbench.config.schema import Field, FileKind

@@ -7,11 +7,11 @@ file writes.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from tui_workbench.config.scalars import Manner, is_plain_text
 from tui_workbench.config.schema import FileKind
 from tui_workbench.config.syntax import LIST, MAP, SCALAR, Node, Tree
+from tui_workbench.records import NamedTuple
 
 _PROPERTIES = re.compile(r"(?:[&!][^\s,\[\]{}]*\s+)+|[&!][^\s,\[\]{}]*\Z")
 

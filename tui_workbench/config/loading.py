@@ -7,7 +7,6 @@ in the order of the file, is raised with its place and remedy. Old forms are und
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from tui_workbench.config import fields, schema
 from tui_workbench.config.schema import FileKind, kind_of
@@ -16,6 +15,10 @@ from tui_workbench.config.syntax import MAP, Tree, parse, plain_value
 from tui_workbench.config.values import Fault, Reading, read_fields
 from tui_workbench.errors import ConfigurationError
 from tui_workbench.model import ComputeTarget, RunConfiguration
+from tui_workbench.records import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def load_compute(path: str) -> ComputeTarget:

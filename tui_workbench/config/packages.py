@@ -9,7 +9,8 @@ Sources: the frameworks' published tables of tested builds, their release notes,
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from tui_workbench.records import NamedTuple
 
 Version = tuple[int, ...]
 

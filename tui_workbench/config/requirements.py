@@ -6,11 +6,11 @@ Invariant: reading never fails; what cannot be told stays empty, and the text as
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
 
 from tui_workbench.config.packages import Version, parse_version
 from tui_workbench.config.paths import Path
 from tui_workbench.config.syntax import LIST, MAP, SCALAR, Node
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,18 +8,20 @@ successor of the same sort stay so.
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
 
 import yaml
 
 from tui_workbench.config.syntax import SCALAR, Node, plain_value
 from tui_workbench.config.values import FALSE_WORDS, TRUE_WORDS
 from tui_workbench.errors import ConfigurationError
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _FIRST_FORBIDDEN = frozenset(",[]{}#&*!|>'\"%@`")
 _FLOW_FORBIDDEN = frozenset(",[]{}")
 _EXTRA_TYPED = re.compile(r"[-+]?[0-9]+([eE][-+]?[0-9]+)?\Z|0o[0-7]+\Z|[yYnN]\Z|\.(inf|nan)\Z", re.IGNORECASE)
-_UNPRINTABLE = re.compile("[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
 # The words for true and false, by family: an edit of `True` writes `False`, one of `yes` writes `no`.
 _FAMILIES = (("true", "false"), ("yes", "no"), ("on", "off"), ("y", "n"))
@@ -83,7 +85,7 @@ def _text(value: str, manner: Manner, old: Node | None) -> str:
 
 def render_block(value: str, header: str, indent: int, newline: str = "\n") -> str | None:
     """`value` as a literal (`|`) or folded (`>`) block indented by `indent`; None when that form cannot hold it."""
-    if not value or value[0] in " \n" or _UNPRINTABLE.search(value.replace("\n", "")):
+    if not value or value[0] in " \n" or _has_unprintable(value.replace("\n", "")):
         return None
     body = value.rstrip("\n")
     trailing = len(value) - len(body)
@@ -97,7 +99,7 @@ def render_block(value: str, header: str, indent: int, newline: str = "\n") -> s
 
 def is_plain(text: str, *, flow: bool) -> bool:
     """Whether YAML's grammar lets `text` stand without quotes; what it would be taken for is another question."""
-    if not text or text != text.strip() or _UNPRINTABLE.search(text):
+    if not text or text != text.strip() or _has_unprintable(text):
         return False
     first = text[0]
     if first in _FIRST_FORBIDDEN or (first in "-?:" and (flow or text[1:2] in ("", " "))):
@@ -134,15 +136,24 @@ def _stays_typed(value: str, old: Node | None) -> bool:
 
 
 def _quoted(text: str, quote: str) -> str:
-    if quote == "'" and not _UNPRINTABLE.search(text):
+    if quote == "'" and not _has_unprintable(text):
         return "'" + text.replace("'", "''") + "'"
     return '"' + "".join(_escape(character) for character in text) + '"'
+
+
+def _has_unprintable(text: str) -> bool:
+    """Whether `text` holds a character that YAML wants escaped, or that would break the line."""
+    if text.isprintable():
+        return False
+    # Compiling a class of this size takes 3 ms, and most texts never come here.
+    allowed = "[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+    return re.search(allowed, text) is not None
 
 
 def _escape(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
-    if not _UNPRINTABLE.match(character):
+    if not _has_unprintable(character):
         return character
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
@@ -153,7 +164,7 @@ def _json_quoted(text: str) -> str:
     for character in text:
         if character in _ESCAPES:
             written.append(_ESCAPES[character])
-        elif _UNPRINTABLE.match(character):
+        elif _has_unprintable(character):
             written.append(f"\\u{ord(character):04x}")
         else:
             written.append(character)

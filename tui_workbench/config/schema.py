@@ -5,7 +5,11 @@ Invariant: what a field means is said in its `Field` and nowhere else. The table
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
+
 
 STRING = "string"
 BOOLEAN = "boolean"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, NamedTuple
 
 from tui_workbench import files
 from tui_workbench.config import fields
@@ -19,6 +18,10 @@ from tui_workbench.config.source import read
 from tui_workbench.config.syntax import Tree, parse
 from tui_workbench.config.values import read_fields
 from tui_workbench.errors import WorkbenchError
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
 
 CONFIG_DIRECTORY = "aml_config"
 

@@ -14,12 +14,15 @@ lines, so both ends are computed here.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import yaml
 
 from tui_workbench.config.source import Lines, refuse_size
 from tui_workbench.errors import ConfigurationError
+from tui_workbench.records import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 try:
     from yaml.cyaml import CParser as _Parser  # type: ignore[attr-defined]

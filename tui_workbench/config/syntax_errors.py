@@ -7,12 +7,15 @@ gave up.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import yaml
 
 from tui_workbench.config.source import Lines
 from tui_workbench.errors import ConfigurationError
+from tui_workbench.records import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NO_SPACE = re.compile(r"""^[ ]*(?:-[ ]+)*(["']?)([A-Za-z_][\w.-]*)\1:(?=[^\s/:])""", re.MULTILINE)

@@ -7,14 +7,14 @@ finds all of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from tui_workbench.config import schema
 from tui_workbench.config.schema import TYPE_NAMES, Field, FileKind
 from tui_workbench.config.syntax import LIST, MAP, SCALAR, Node, Tree, plain_value
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
 TRUE_WORDS = frozenset(("true", "yes", "on", "y"))
 FALSE_WORDS = frozenset(("false", "no", "off", "n"))

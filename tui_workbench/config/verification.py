@@ -5,15 +5,15 @@ Invariant: an edit that cannot be proved is refused; nothing is changed by accid
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from tui_workbench.config.paths import Path, dotted, find, own
 from tui_workbench.config.scalars import means
 from tui_workbench.config.syntax import LIST, MAP, SCALAR, Node, Tree, parse
 from tui_workbench.errors import ConfigurationError
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any
 
 
 class Splice(NamedTuple):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tui_workbench.config.scalars import Manner, render, render_key
+from tui_workbench.records import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def entry(key: str, value: Any, indent: int, manner: Manner, newline: str) -> str:

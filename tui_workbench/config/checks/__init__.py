@@ -9,12 +9,11 @@ packages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tui_workbench.config import fields
 from tui_workbench.config.checks import dependencies, gpu, project, structure
 from tui_workbench.config.checks.subject import CODES, Subject
 from tui_workbench.config.findings import ERROR, INFO, WARNING, Finding, Fix
+from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tui_workbench.config.document import Document

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
 
 from tui_workbench.config.checks.subject import Subject
 from tui_workbench.config.findings import INFO, Edit, Finding, Fix, SetValue, Unset
@@ -21,6 +20,7 @@ from tui_workbench.config.packages import (
     show_version,
 )
 from tui_workbench.config.requirements import Requirement, requirements_of
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

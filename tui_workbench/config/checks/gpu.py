@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from tui_workbench.config import fields, schema
 from tui_workbench.config.checks.subject import Subject
@@ -18,6 +17,7 @@ from tui_workbench.config.images import (
     stale_reason,
 )
 from tui_workbench.config.surroundings import configuration_of
+from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

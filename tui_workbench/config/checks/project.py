@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from tui_workbench.config import fields
 from tui_workbench.config.checks.subject import Subject
 from tui_workbench.config.findings import WARNING, Finding, Fix, SetValue
 from tui_workbench.config.surroundings import Configuration, Surroundings, configuration_of
+from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
 
 from tui_workbench.config import fields, schema
 from tui_workbench.config.checks.subject import CODES, Subject, key_of
@@ -15,9 +14,11 @@ from tui_workbench.config.loading import missing_fields
 from tui_workbench.config.syntax import SCALAR, Node, parse
 from tui_workbench.config.values import FALSE_WORDS, TRUE_WORDS, Fault
 from tui_workbench.errors import ConfigurationError
+from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from tui_workbench.config.schema import Field
 

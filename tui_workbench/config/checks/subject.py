@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from tui_workbench.config.findings import ERROR, INFO, WARNING, Edit, Finding, Fix
 from tui_workbench.config.paths import Path
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from tui_workbench.config.document import Document
     from tui_workbench.config.schema import Field
     from tui_workbench.config.syntax import Node
