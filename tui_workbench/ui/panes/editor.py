@@ -125,7 +125,7 @@ class EditorPane(Pane):
             try:
                 file = await asyncio.to_thread(read_text_file, path)
             except StorageError as error:
-                self._tell(str(error))
+                self._tell(f"{os.path.basename(path)}: {error.message}. {error.remedy}")
                 return False
             view = self._view_of(path) or await self._add(file)
         if line:

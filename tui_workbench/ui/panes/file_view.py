@@ -286,8 +286,10 @@ class FileView(Widget):
 
     def on_text_area_changed(self) -> None:
         """Follow an edit."""
-        self.note = self.trouble = ""
+        self.trouble = ""
         self._compare()
+        if self.dirty:
+            self.note = ""
         self._check()
         if self._search is not None:
             self._search.find_again()
