@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-COMMAND = (sys.executable, "-m", "tui_workbench")
+COMMAND = (sys.executable, "-P", "-m", "tui_workbench")
+"""Like the installed command in that a module of the project cannot stand in for one of the library."""
 
 PATIENCE = 30.0
 """Seconds after which a condition that does not come true is a failure: far more than anything here takes."""
@@ -98,6 +99,20 @@ def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
         assert time.monotonic() < deadline, f"{what} never came true"
         time.sleep(0.005)
     return value
+
+
+def open_gate(fifo: Path) -> None:
+    """Write a line to who waits for it at a named pipe; a failure when nobody comes to wait."""
+
+    def try_to_open() -> int:
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return 0
+
+    descriptor = until(try_to_open, f"a reader of {fifo}")
+    os.write(descriptor, b"go\n")
+    os.close(descriptor)
 
 
 def is_running(pid: int) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.faults.support import Workbench, tree
+from tests.faults.support import PATIENCE, Workbench, is_running, open_gate, tree, until
 
 
 @pytest.fixture
@@ -227,3 +229,25 @@ def test_a_broken_file_does_not_hide_the_others_in_a_list(workbench: Workbench, 
     assert result.code == 0, result
     assert "local" in result.out
     assert "broken" in result.out
+
+
+def test_modules_of_the_project_never_stand_in_for_those_of_the_library(workbench: Workbench) -> None:
+    for name in ("json", "signal", "contextlib", "subprocess", "copy", "types", "tui_workbench", "yaml"):
+        (workbench.folder / f"{name}.py").write_text("open('hijacked', 'w').close()\nraise SystemExit(99)\n")
+    (workbench.folder / "wait.sh").write_text("read line < gate\n")
+    gate = workbench.folder / "gate"
+    os.mkfifo(gate)
+    configure(workbench.folder, "shell.compute", 'type: "local"\npythonLocation: "/bin/sh"\n')
+    configure(workbench.folder, "shell.runconfig", 'Target: "shell"\nFramework: "Python"\nTrackedRun: false\n')
+    run_id = workbench.detach("wait.sh", configuration="shell")
+    lock = workbench.folder / ".workbench" / "runs" / run_id / "controller.lock"
+    controller = int(lock.read_text())
+    os.kill(controller, signal.SIGKILL)
+    until(lambda: not is_running(controller))
+    # The next controller is a fresh interpreter.
+    follower = workbench.start("logs", "-f", run_id)
+    until(lambda: is_running(int(lock.read_text() or 0)) and int(lock.read_text()) != controller)
+    open_gate(gate)
+    follower.communicate(timeout=PATIENCE)
+    assert workbench.info(run_id)["status"] == "Completed"
+    assert not (workbench.folder / "hijacked").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from benchmarks.terminal import Terminal
-from tests.faults.support import COMMAND, Workbench, is_running, until
+from tests.faults.support import COMMAND, PATIENCE, Workbench, is_running, open_gate, until
 
 SCRIPT = """\
 import os, pathlib, sys
@@ -73,7 +74,7 @@ class Gated(NamedTuple):
 
     def open(self) -> None:
         """Let the script go on to its end."""
-        (self.place / "go").write_text("go")
+        open_gate(self.place / "go")
 
     def ended(self) -> bool:
         return not is_running(self.supervisor) and not is_running(self.script)
@@ -81,16 +82,16 @@ class Gated(NamedTuple):
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
-    """Where scripts and tests meet: a gate to open, and the process ids of everything that was started."""
+    """Where scripts and tests meet: a gate to open, and process ids. Ends every process that was told of it."""
     path = tmp_path / "place"
     path.mkdir()
     os.mkfifo(path / "go")
     yield path
-    for file in [*path.glob("*.pid"), *path.glob("script")]:
-        try:
-            os.kill(int(file.stem if file.suffix else file.read_text()), signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+    for entry in Path("/proc").iterdir():
+        # Every script was given this folder as an argument; a process id alone might be somebody else's by now.
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and str(path).encode() in (entry / "cmdline").read_bytes():
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_a_killed_controller_is_replaced_by_the_next_who_follows(workbench: Work
     follower = workbench.start("logs", "-f", run.run_id)
     until(lambda: run.controller and is_running(run.controller), "a new controller")
     run.open()
-    out, _ = follower.communicate()
+    out, _ = follower.communicate(timeout=PATIENCE)
     assert out.decode() == WHOLE_LOG
     information = workbench.info(run.run_id)
     assert (information["status"], information["exit_code"]) == ("Failed", 7)
@@ -193,7 +194,7 @@ def test_a_killed_submit_leaves_its_run_alone(workbench: Workbench, place: Path)
     submit = workbench.start("experiment", "submit", "-c", "local", "--wait", "gated.py", str(place), "0")
     until(lambda: (place / "script").exists() and (place / "script").read_text())
     submit.kill()
-    submit.communicate()
+    submit.communicate(timeout=PATIENCE)
     (information,) = workbench.history()
     run = Gated(workbench, information["run_id"], place)
     assert is_running(run.script)
@@ -220,7 +221,7 @@ def test_ctrl_c_detaches_and_says_how_to_go_on(workbench: Workbench, place: Path
     submit = workbench.start("experiment", "submit", "-c", "local", "gated.py", str(place), "0", process_group=0)
     until(lambda: (place / "script").exists() and (place / "script").read_text())
     os.killpg(submit.pid, signal.SIGINT)
-    _, err = submit.communicate()
+    _, err = submit.communicate(timeout=PATIENCE)
     assert submit.returncode == 130
     (information,) = workbench.history()
     run = Gated(workbench, information["run_id"], place)
@@ -252,7 +253,7 @@ def test_cancel_returns_when_nothing_is_left(workbench: Workbench, place: Path, 
     information = workbench.info(run.run_id)
     assert information["status"] == "Canceled"
     assert "killed" in information["reason"]
-    _, err = submit.communicate()
+    _, err = submit.communicate(timeout=PATIENCE)
     assert submit.returncode == 130
     assert b"canceled" in err
 
@@ -262,15 +263,14 @@ def test_a_polite_script_is_not_killed(workbench: Workbench, place: Path) -> Non
         "import pathlib, signal, sys\n"
         "def leave(*_):\n    print('goodbye', flush=True)\n    sys.exit(0)\n"
         "signal.signal(signal.SIGTERM, leave)\n"
-        "pathlib.Path(sys.argv[1], 'script').write_text('0')\nsignal.pause()\n"
+        "pathlib.Path(sys.argv[1], 'ready').touch()\nsignal.pause()\n"
     )
     run_id = workbench.detach("polite.py", str(place))
-    until(lambda: (place / "script").exists())
+    until(lambda: (place / "ready").exists())
     assert workbench.run("experiment", "cancel", "--run", run_id).code == 0
     assert workbench.log(run_id) == "goodbye\n"
     information = workbench.info(run_id)
     assert (information["status"], information["reason"]) == ("Canceled", "canceled")
-    (place / "script").unlink()
 
 
 def test_what_has_ended_cannot_be_canceled(workbench: Workbench) -> None:

@@ -7,14 +7,13 @@ what happened.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
 import time
 
 from tui_workbench.errors import ConfigurationError, WorkbenchError
-from tui_workbench.model import MASK, RunState
+from tui_workbench.model import MASK, RunState, is_secret_name
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import OUTPUTS, RECORD, WORKING_COPY, ControllerLock, RunDirectory
 from tui_workbench.targets.processes import adopt
@@ -32,28 +31,19 @@ CANCEL_SIGNAL = signal.SIGURG
 A process that does not listen for it (yet) ignores it: that is its default.
 """
 
-DEFAULT_GRACE = 5.0
-"""Seconds between asking a script to end and making it."""
-
 LOCK_ARGUMENT = "--lock-fd"
 
 
 class Controller:
     """Drives one run.
 
-    The caller holds the run's lock; `interrupted` becomes readable when a cancel request may have come.
+    The caller holds the run's lock; the descriptor `interrupted` becomes readable when a cancel request may have come,
+    -1 where none can.
     """
 
-    def __init__(
-        self,
-        directory: RunDirectory,
-        interrupted: int = -1,
-        grace: float = DEFAULT_GRACE,
-        record: Record | None = None,
-    ) -> None:
+    def __init__(self, directory: RunDirectory, interrupted: int = -1, record: Record | None = None) -> None:
         self._directory = directory
         self._interrupted = interrupted
-        self._grace = grace
         self._record: Record = record or directory.read_record()
         self._target: Target = target_for(self._record.spec.target)
 
@@ -70,7 +60,7 @@ class Controller:
         directory.append_event("state", state=RunState.RUNNING)
 
     def finish(self, environment: Mapping[str, str]) -> None:
-        """Take all steps that are left, until the run has ended."""
+        """Take all steps that are left, until the run has ended. Raises StorageError when that cannot be recorded."""
         status = self._directory.status()
         if status.end:
             return
@@ -85,8 +75,14 @@ class Controller:
             outcome = self._wait()
         except Interrupted:
             self._cancel()
-            return
-        self._conclude(outcome)
+        except WorkbenchError as error:
+            self._end(RunState.FAILED, str(error))
+        else:
+            self._conclude(outcome)
+
+    def abandon(self) -> None:
+        """Let nothing of the run go on; what becomes of its directory is the caller's affair."""
+        self._target.stop(self._record.spec, grace=0.0)
 
     def _wait(self) -> Outcome:
         while True:
@@ -98,10 +94,11 @@ class Controller:
                     raise
 
     def _cancel(self) -> None:
-        forced = self._target.stop(self._record.spec, grace=self._grace)
+        grace = self._directory.cancel_grace
+        forced = self._target.stop(self._record.spec, grace=grace)
         self._collect()
-        how = f"it did not end within {self._grace:g} s and was killed" if forced else ""
-        self._end(RunState.CANCELED, "canceled" + (f": {how}" if how else ""))
+        reason = f"canceled: it did not end within {grace:g} s and was killed" if forced else "canceled"
+        self._end(RunState.CANCELED, reason)
 
     def _conclude(self, outcome: Outcome) -> None:
         ended = time.time()
@@ -115,15 +112,21 @@ class Controller:
 
     def _collect(self) -> None:
         """Keep what the run made. What cannot be settled stays in the working copy, and the event says why."""
-        if self._record.snapshot != "git" or not os.path.isdir(self._directory.file(WORKING_COPY)):
+        if self._record.snapshot == "none" or not os.path.isdir(self._directory.file(WORKING_COPY)):
             return
         from tui_workbench.runs.settle import settle_working_copy
 
         begun = time.time()
-        made_whole = os.stat(self._directory.file(RECORD)).st_mtime
+        made_whole = os.stat(self._directory.file(RECORD)).st_mtime_ns
         fields: dict[str, object] = {"status": "done"}
         try:
-            kept = settle_working_copy(self._directory.file(WORKING_COPY), self._directory.file(OUTPUTS), made_whole)
+            kept = settle_working_copy(
+                self._directory.file(WORKING_COPY),
+                self._directory.file(OUTPUTS),
+                made_whole,
+                # Where there is no git the copy is all that remembers what ran.
+                drop_unchanged=self._record.snapshot == "git",
+            )
             if kept:
                 fields["kept"] = kept[:100]
         except OSError as error:
@@ -143,29 +146,30 @@ def with_secrets(spec: RunSpec) -> RunSpec:
     Raises ConfigurationError when they are not there any more.
     """
     variables = spec.run_configuration.environment_variables
-    if MASK not in variables.values():
+    masked = [name for name, value in variables.items() if value == MASK and is_secret_name(name)]
+    if not masked:
         return spec
     from tui_workbench.config.loading import load_run_configuration
 
     now = load_run_configuration(spec.run_configuration.path).environment_variables
-    missing = [name for name, value in variables.items() if value == MASK and name not in now]
+    missing = [name for name in masked if name not in now]
     if missing:
         raise ConfigurationError(
             f"EnvironmentVariables no longer holds {missing[0]}, which this run was submitted with",
             remedy="Submit it again.",
             file=spec.run_configuration.path,
         )
-    whole = {name: now[name] if value == MASK else value for name, value in variables.items()}
+    whole = {name: now[name] if name in masked else value for name, value in variables.items()}
     return spec._replace(run_configuration=spec.run_configuration._replace(environment_variables=whole))
 
 
-def drive(
-    directory: RunDirectory, lock: ControllerLock, environment: Mapping[str, str], grace: float = DEFAULT_GRACE
-) -> None:
-    """Bring the run to its end in this process, which is then its controller. Releases the lock."""
+def drive(directory: RunDirectory, lock: ControllerLock, environment: Mapping[str, str]) -> None:
+    """Bring the run to its end in this process, which is its controller and does nothing else. Releases the lock."""
     interrupted = _listen_for_cancel()
+    # The folder that the caller stood in may be wanted gone, or its disk unmounted.
+    os.chdir("/")
     try:
-        Controller(directory, interrupted, grace).finish(environment)
+        Controller(directory, interrupted).finish(environment)
     finally:
         lock.release()
 
@@ -174,46 +178,30 @@ def detach(directory: RunDirectory, lock: ControllerLock, *, fork: bool) -> int:
     """Start the controller as a process of its own, with the lock that this process holds. Returns its process id.
 
     `fork` may be true only where this process has one thread: the copy then needs no interpreter start, which a short
-    run's end would wait for. Elsewhere a fresh interpreter is started, which threads cannot harm.
+    run's end would wait for. Elsewhere a fresh interpreter is started, which threads cannot harm. Raises WorkbenchError
+    when there can be no further process; the lock is released in any case.
     """
-    if fork:
-        pid = os.fork()
-        if pid == 0:
-            _run_forked(directory, lock)
-        lock.release()
-        return pid
-    os.set_inheritable(lock.descriptor, True)
-    null = os.open(os.devnull, os.O_RDWR)
-    command = [
-        sys.executable,
-        "-m",
-        "tui_workbench.runs.controller",
-        LOCK_ARGUMENT,
-        str(lock.descriptor),
-        directory.path,
-    ]
     try:
-        pid = os.posix_spawn(
-            sys.executable,
-            command,
-            os.environ,
-            file_actions=[(os.POSIX_SPAWN_DUP2, null, number) for number in (0, 1, 2)],
-            setsid=True,
-        )
+        pid = _fork(directory, lock) if fork else _spawn(directory, lock)
+    except OSError as error:
+        raise WorkbenchError(
+            f"cannot start the controller of {directory.run_id}: {error.strerror}",
+            remedy="Close programs or raise the process limit, then look at the run again: that starts it anew.",
+        ) from error
     finally:
-        os.close(null)
         lock.release()
     adopt(pid)
     return pid
 
 
-def _run_forked(directory: RunDirectory, lock: ControllerLock) -> None:
+def _fork(directory: RunDirectory, lock: ControllerLock) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
     code = 1
     try:
         os.setsid()
-        null = os.open(os.devnull, os.O_RDWR)
-        for number in (0, 1, 2):
-            os.dup2(null, number)
+        _leave_descriptors(lock.descriptor)
         lock.sign()
         drive(directory, lock, os.environ)
         code = 0
@@ -221,13 +209,53 @@ def _run_forked(directory: RunDirectory, lock: ControllerLock) -> None:
         os._exit(code)
 
 
+def _spawn(directory: RunDirectory, lock: ControllerLock) -> int:
+    # Duplicated for the child alone: a lock that all children inherit would go to those of other threads as well.
+    inherited = 3 if lock.descriptor != 3 else 4
+    # -P: a json.py in the folder we stand in must not stand in for the library's.
+    module = ("-P", "-m", "tui_workbench.runs.controller")
+    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, *module, LOCK_ARGUMENT, str(inherited), directory.path],
+            os.environ,
+            file_actions=[
+                *((os.POSIX_SPAWN_DUP2, null, number) for number in (0, 1, 2)),
+                (os.POSIX_SPAWN_DUP2, lock.descriptor, inherited),
+            ],
+            setsid=True,
+        )
+    finally:
+        os.close(null)
+
+
+def _leave_descriptors(kept: int) -> None:
+    """Close everything but `kept`, so that nobody waits for the end of a pipe that we only inherited."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    try:
+        found = [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        found = list(range(3, 256))
+    for descriptor in found:
+        if descriptor > 2 and descriptor != kept:
+            try:
+                os.close(descriptor)
+            except OSError:
+                continue
+
+
 def _listen_for_cancel() -> int:
     """The descriptor that becomes readable on CANCEL_SIGNAL."""
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def wake(_number: int, _frame: object) -> None:
-        with contextlib.suppress(BlockingIOError):
+        try:
             os.write(writing, b"c")
+        except BlockingIOError:
+            return
 
     signal.signal(CANCEL_SIGNAL, wake)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -235,9 +263,11 @@ def _listen_for_cancel() -> int:
 
 
 def _drain(descriptor: int) -> None:
-    with contextlib.suppress(BlockingIOError):
+    try:
         while os.read(descriptor, 64):
             pass
+    except BlockingIOError:
+        return
 
 
 def main(arguments: list[str]) -> int:
@@ -249,13 +279,14 @@ def main(arguments: list[str]) -> int:
         lock: ControllerLock | None = ControllerLock(int(arguments[1]))
         path = arguments[2]
     else:
-        lock, path = None, arguments[0]
+        lock, path = None, os.path.abspath(arguments[0])
     directory = RunDirectory(path)
     lock = lock or ControllerLock.acquire(directory)
     if lock is None:
         return 3
     os.set_inheritable(lock.descriptor, False)
     lock.sign()
+    _leave_descriptors(lock.descriptor)
     drive(directory, lock, os.environ)
     return 0
 
