@@ -202,6 +202,10 @@ class LogFile:
         """Start of the line that the byte at the offset belongs to; its newline belongs to it."""
         return self._find_newline_back(min(max(0, offset), self.size)) + 1
 
+    def line_end(self, start: int) -> int:
+        """Where the line after the one that starts at `start` starts; the end of the file for the last one."""
+        return min(self._line_stop(start, start) + 1, self.size)
+
     def _line(self, start: int, stop: int, data: bytes) -> LogLine:
         """The line from `start` to its newline, or to the end of the file, at `stop`; `data` where it is at hand."""
         end = min(stop + 1, self.size)

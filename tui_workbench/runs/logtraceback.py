@@ -50,7 +50,8 @@ class Traceback(NamedTuple):
 
 def read_traceback(log: LogFile, offset: int) -> Traceback | None:
     """The traceback whose first line starts at the offset; None when what stands there is none after all."""
-    lines = [_text(line) for line in log.lines_from(offset, MOST_LINES)]
+    # A line that is still being written does not say all of what was raised.
+    lines = [_text(line) for line in log.lines_from(offset, MOST_LINES) if line.stop < line.end]
     header = _HEADER_LINE.match(lines[0]) if lines else None
     if header is None:
         return None

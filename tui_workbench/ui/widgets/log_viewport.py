@@ -29,8 +29,14 @@ class ShownLine(NamedTuple):
     end: int
     """Byte offset behind it."""
     text: SafeLine
-    cut: int = 0
-    """Bytes that are not shown, as in `LogLine.cut`."""
+    """What is shown of it, the note included."""
+    note: str = ""
+    """What stands behind it without being in the file: how much of it is not shown."""
+
+    @property
+    def plain(self) -> str:
+        """What is shown of it, without the note."""
+        return self.text.plain[: len(self.text.plain) - len(self.note)]
 
 
 class Row(NamedTuple):
@@ -118,11 +124,20 @@ class Viewport:
         self.pinned = False
         self._go_down_to(Anchor(offset))
 
+    def go_back_to(self, anchor: Anchor) -> None:
+        """Where one was before, or as near to it as the end allows; unpins."""
+        self.top = min(anchor, self._end())
+        self.pinned = False
+
     def reveal(self, offset: int) -> None:
         """The line that starts at the offset somewhere in view, with some lines before it; unpins."""
-        rows = self.rows()
-        if not any(row.line.start == offset and row.starts_line for row in rows[: max(1, self.height)]):
-            self.top = min(self._back(Anchor(offset), self.height // 3), self._end())
+        if not any(row.line.start == offset and row.starts_line for row in self.rows()):
+            self.show_below(offset, self.height // 3)
+        self.pinned = False
+
+    def show_below(self, offset: int, rows: int) -> None:
+        """The line that starts at the offset with so many rows before it, or as near as the end allows; unpins."""
+        self.top = min(self._back(Anchor(offset), rows), self._end())
         self.pinned = False
 
     def _go_down_to(self, anchor: Anchor) -> None:
@@ -186,9 +201,9 @@ class Viewport:
             if len(self._shown) >= _CACHED_LINES:
                 self._shown.clear()
             text = safe_line(line.data)
-            if line.cut > 0:
-                text = _with_note(text, f" … {_bytes(line.cut)} more")
-            shown = self._shown[key] = ShownLine(line.start, line.end, text, line.cut)
+            note = f" … {_bytes(line.cut)} more" if line.cut > 0 else ""
+            shown = ShownLine(line.start, line.end, _with_note(text, note) if note else text, note)
+            self._shown[key] = shown
         return shown
 
 
