@@ -58,7 +58,9 @@ class LocalTarget:
             )
         interpreter = find_interpreter(self.target)
         variables = self._variables(spec)
-        command = (interpreter, spec.script, *spec.arguments)
+        # A name that begins with a hyphen would be read as an option of the interpreter.
+        script = f"./{spec.script}" if spec.script.startswith("-") else spec.script
+        command = (interpreter, script, *spec.arguments)
         steps = [
             Step(
                 "start", f"start {spec.script} with {interpreter}", command, spec.working_directory, masked(variables)
