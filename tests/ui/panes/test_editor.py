@@ -13,7 +13,6 @@ from textual.app import App, ComposeResult
 from textual.widgets import Input
 
 from tests.ui.waiting import until
-from tui_workbench.model import Problem
 from tui_workbench.ui.panes.editor import EMPTY, EditorPane, EditorState, TabState
 from tui_workbench.ui.themes import load_theme
 from tui_workbench.ui.widgets.difference_view import DifferenceView
@@ -22,13 +21,11 @@ from tui_workbench.ui.widgets.question_row import QuestionRow
 from tui_workbench.ui.widgets.text_editor import TextEditor
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from textual.message import Message
     from textual.pilot import Pilot
-
-    FindProblems = Callable[[str, str], Sequence[Problem]]
 
 
 class EditorApp(App[None]):
@@ -36,9 +33,9 @@ class EditorApp(App[None]):
 
     CSS = "EditorPane { border: round $border-blurred; height: 1fr; }"
 
-    def __init__(self, problems_of: FindProblems | None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.pane = EditorPane(problems_of=problems_of)
+        self.pane = EditorPane()
         self.told: list[Message] = []
 
     def compose(self) -> ComposeResult:
@@ -108,10 +105,8 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(
-    folder: Path, size: tuple[int, int] = (90, 24), problems_of: FindProblems | None = None
-) -> AsyncIterator[Desk]:
-    app = EditorApp(problems_of)
+async def desk(folder: Path, size: tuple[int, int] = (90, 24)) -> AsyncIterator[Desk]:
+    app = EditorApp()
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         yield Desk(app, pilot, folder)
@@ -461,41 +456,73 @@ class TestDisk:
             assert not it.pane._watch._active.is_set()
 
 
-def colon_missing(path: str, text: str) -> list[Problem]:
-    return [
-        Problem(path, number, 1, "error", "colon", "there is no colon", "Add one.")
-        for number, line in enumerate(text.splitlines(), 1)
-        if line and ":" not in line
-    ]
-
-
 class TestProblems:
-    async def test_they_are_said_and_marked_as_one_types(self, folder: Path) -> None:
-        (folder / "local.compute").write_bytes(b"a: 1\nb: 2\n")
-        async with desk(folder, problems_of=colon_missing) as it:
+    """What is found is up to tui_workbench.config; here it is shown, gone to and fixed."""
+
+    @pytest.fixture
+    def configuration(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "aml_config"
+        folder.mkdir()
+        (folder / "gpu.compute").write_bytes(
+            b"type: remotedocker\naddress: gpu-box\nbaseDockerImage: microsoft/mmlspark:plus-gpu-0.9.9\n"
+        )
+        return folder
+
+    async def test_they_are_said_and_marked_as_one_types(self, configuration: Path) -> None:
+        (configuration / "local.compute").write_bytes(b"type: local\n")
+        async with desk(configuration) as it:
             editor = await it.open("local.compute")
             assert "▲" not in it.status
-            await it.press("down", "end", "enter", "x")
-            await until(lambda: "There is no colon. Add one." in it.status)
-            assert "▲" in editor.render_line(2).text
+            await it.press("end", "enter", *"bogus", "colon", "space", "1")
+            await until(lambda: "▲" in editor.render_line(1).text)
+            assert "bogus" in it.status
             await it.press("up")
-            assert "▲ line 3: there is no colon" in it.status
-            await it.press("down", "end", "colon")
-            await until(lambda: "▲" not in it.status)
+            assert "▲ Line 2: " in it.status
+            await it.press("down", "end", "backspace", "ctrl+u")
+            await until(lambda: "▲" not in editor.render_line(1).text)
+            assert "▲" not in it.status
 
-    async def test_a_key_goes_around_them(self, folder: Path) -> None:
-        (folder / "local.compute").write_bytes(b"a\nb: 2\nc\n")
-        async with desk(folder, problems_of=colon_missing) as it:
+    async def test_a_key_goes_around_them(self, configuration: Path) -> None:
+        (configuration / "local.compute").write_bytes(b"type: local\nfirst: 1\npythonLocation: python\nsecond: 1\n")
+        async with desk(configuration) as it:
             editor = await it.open("local.compute")
             await it.app.workers.wait_for_complete()
-            await it.press("f8")
-            assert editor.cursor_location[0] == 2
-            await it.press("f8")
-            assert editor.cursor_location[0] == 0
+            rows = []
+            for _ in range(3):
+                await it.press("f8")
+                rows.append(editor.cursor_location[0])
+            assert rows == [1, 3, 1]
 
-    async def test_other_files_are_not_checked(self, folder: Path) -> None:
-        async with desk(folder, problems_of=colon_missing) as it:
-            await it.open("train.py")
+    async def test_one_key_fixes_what_is_wrong_in_the_line_and_undo_takes_it_back(self, configuration: Path) -> None:
+        before = (configuration / "gpu.compute").read_text(encoding="utf-8")
+        async with desk(configuration) as it:
+            editor = await it.open("gpu.compute", line=3)
+            await it.app.workers.wait_for_complete()
+            assert "f9 fix" in it.status
+            await it.press("f9")
+            assert editor.source == before + "nvidiaDocker: true\n"
+            assert it.title == "3 gpu.compute ●"
+            await it.press("ctrl+z")
+            assert editor.source == before
+
+    async def test_what_another_tab_has_not_saved_counts(self, configuration: Path) -> None:
+        (configuration / "gpu.runconfig").write_bytes(b"Target: new\nFramework: Python\n")
+        async with desk(configuration) as it:
+            await it.open("gpu.runconfig")
+            await it.app.workers.wait_for_complete()
+            assert "new" in it.status
+            await it.open("gpu.compute")
+            await it.open("gpu.runconfig")
+            (configuration / "new.compute").write_bytes(b"type: local\n")
+            await it.open("gpu.compute")
+            await it.open("gpu.runconfig")
+            await it.app.workers.wait_for_complete()
+            assert "new" not in it.status
+
+    async def test_other_files_are_not_checked(self, configuration: Path) -> None:
+        (configuration / "settings.yml").write_bytes(b"a: [\n")
+        async with desk(configuration) as it:
+            await it.open("settings.yml")
             await it.app.workers.wait_for_complete()
             assert "▲" not in it.status
 

@@ -12,7 +12,7 @@ from textual.widgets.text_area import Selection
 
 from tests.ui.waiting import until
 from tui_workbench.ui.safetext import is_safe
-from tui_workbench.ui.widgets.text_editor import TextEditor
+from tui_workbench.ui.widgets.text_editor import Mark, TextEditor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -165,9 +165,13 @@ class TestKeys:
 class TestDrawing:
     async def test_a_problem_is_marked_beside_its_line_and_goes_again(self) -> None:
         async with editing("one\ntwo\n", "yaml") as (editor, _):
-            editor.mark_problems({2: "error"})
+            editor.mark_problems([Mark(2, 2, 1, "error")])
             assert [("▲" in editor.render_line(row).text) for row in range(3)] == [False, True, False]
-            editor.mark_problems({})
+            underlined = [
+                segment.text for segment in editor.render_line(1) if segment.style and segment.style.underline
+            ]
+            assert underlined == ["w"]
+            editor.mark_problems([])
             assert "▲" not in editor.render_line(1).text
 
     async def test_matches_are_laid_over_the_text_without_changing_it(self) -> None:

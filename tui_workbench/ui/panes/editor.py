@@ -22,13 +22,13 @@ from tui_workbench.ui.themes import palette_of
 from tui_workbench.ui.widgets.tab_title import Label, TabTitle, short_names, tab_title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from textual import events
     from textual.timer import Timer
 
     from tui_workbench.files import TextFile
-    from tui_workbench.model import Problem
+    from tui_workbench.ui.panes.checker import Checker
     from tui_workbench.ui.panes.file_view import FileView
 
 DISK_INTERVAL = 1.0
@@ -96,10 +96,7 @@ class EditorPane(Pane):
             super().__init__()
             self.paths = paths
 
-    def __init__(
-        self, *, id: str = "editor", problems_of: Callable[[str, str], Sequence[Problem]] | None = None
-    ) -> None:
-        """`problems_of(path, text)` finds what is wrong in a text; it is called in a thread and must not raise."""
+    def __init__(self, *, id: str = "editor") -> None:
         self._views: list[FileView] = []
         self._active: FileView | None = None
         self._wanted = ""
@@ -107,7 +104,7 @@ class EditorPane(Pane):
         self._told_dirty: frozenset[str] = frozenset()
         self._title: TabTitle | None = None
         self._watch: Timer | None = None
-        self._problems_of = problems_of
+        self._checker: Checker | None = None
         super().__init__(id=id)
         self.can_focus = True
 
@@ -175,7 +172,8 @@ class EditorPane(Pane):
 
         from tui_workbench.ui.widgets import source_document
 
-        import_module("tui_workbench.ui.panes.file_view")
+        import_module("tui_workbench.config.checks")
+        import_module("tui_workbench.ui.panes.config_view")
         source_document.preload()
 
     # --- Tabs
@@ -184,12 +182,18 @@ class EditorPane(Pane):
         return next((view for view in self._views if view.path == path), None)
 
     async def _add(self, file: TextFile) -> FileView:
+        from tui_workbench.ui.panes.checker import Checker, is_configuration
+        from tui_workbench.ui.panes.config_view import ConfigView
         from tui_workbench.ui.panes.file_view import FileView
         from tui_workbench.ui.widgets.source_document import has_stand_ins
 
         if not file.read_only and has_stand_ins(file.text):
             file = file._replace(read_only="it holds characters of a private range that the editor needs itself")
-        view = FileView(file, self._problems_of)
+        if is_configuration(file.path) and not file.read_only:
+            self._checker = self._checker or Checker()
+            view: FileView = ConfigView(file, self._checker)
+        else:
+            view = FileView(file)
         self._views.append(view)
         view.display = False
         await self.mount(view)
@@ -219,6 +223,8 @@ class EditorPane(Pane):
                 if had_focus:
                     self.focus()
         await view.remove()
+        if self._checker is not None:
+            await asyncio.to_thread(self._checker.forget, view.path)
         self._draw()
         self._watch_disk()
         self.post_message(self.FileClosed(view.path))

@@ -11,11 +11,8 @@ from tui_workbench.ui.widgets.editor_status import Note
 from tui_workbench.ui.widgets.question_row import Choice, Question
 
 if TYPE_CHECKING:
-    from tui_workbench.model import Problem
+    from tui_workbench.config.findings import Finding
     from tui_workbench.ui.panes.file_view import FileView
-
-SEVERITIES = ("info", "warning", "error")
-"""From the mildest to the worst."""
 
 
 class Answer:
@@ -45,26 +42,15 @@ def about_closing(*, deleted: bool) -> Question:
 
 def note_of(view: FileView) -> Note:
     """The one thing to know about the file now, most pressing first."""
-    line = view.editor.cursor_location[0] + 1
-    here = [problem for problem in view.problems if problem.line == line]
-    elsewhere = [problem for problem in view.problems if problem.line != line]
     file = view.file
     if view.trouble:
         return Note(f"✗ {view.trouble}", "error")
-    if here:
-        return Note(f"▲ {_sentence(here[0])}", _role(here[0]))
     if view.deleted:
         return Note("Deleted on disk. Its text is kept here; saving writes it again.", "warning")
     if file.read_only:
         part = " The beginning is shown." if file.too_large or file.is_binary else ""
         return Note(f"Read-only: {file.read_only}.{part}")
-    if view.note:
-        return Note(view.note)
-    if elsewhere:
-        place = f"line {elsewhere[0].line}: " if elsewhere[0].line else ""
-        more = f" (and {len(elsewhere) - 1} more)" if len(elsewhere) > 1 else ""
-        return Note(f"▲ {place}{elsewhere[0].message}{more}", _role(elsewhere[0]))
-    return Note()
+    return Note(view.note)
 
 
 def facts_of(view: FileView) -> list[str]:
@@ -78,10 +64,13 @@ def facts_of(view: FileView) -> list[str]:
     return [view.editor.cursor_character, f"{row + 1}:{column + 1}", encoding, line_ends, view.editor.language_note]
 
 
-def _sentence(problem: Problem) -> str:
-    message = problem.message[:1].upper() + problem.message[1:]
-    return f"{message}. {problem.remedy}" if problem.remedy else message
-
-
-def _role(problem: Problem) -> str:
-    return problem.severity if problem.severity in ("error", "warning") else "muted"
+def about_finding(finding: Finding, *, here: bool, others: int, fix_key: str) -> Note:
+    """A finding in one line: with its remedy and the key for its fix where the cursor is, else with its place."""
+    message = finding.message[:1].upper() + finding.message[1:]
+    role = finding.severity if finding.severity in ("error", "warning") else "muted"
+    if here:
+        hint = f"{fix_key} fix" if finding.fix else ""
+        return Note(f"▲ {message}. {finding.remedy}", role, hint)
+    place = f"Line {finding.line}: " if finding.line else ""
+    more = f" (and {others} more)" if others else ""
+    return Note(f"▲ {place}{finding.message}{more}", role)

@@ -1,8 +1,8 @@
-"""One open file of the editor: its text, its question, its problems, its line of status.
+"""One open file of the editor: its text, its question, its line of status.
 
 The invariants: `file` is always a version that stood on disk and was shown to the person, and a newer one waits in
 `theirs` until it was decided about, so no version is overwritten unseen; a text goes only when a person says so; files
-are read, written and checked in threads.
+are read and written in threads.
 """
 
 from __future__ import annotations
@@ -16,39 +16,31 @@ from textual.widget import Widget
 from tui_workbench.errors import StorageError
 from tui_workbench.files import FileChangedError, save
 from tui_workbench.ui.commands import Command, bindings
-from tui_workbench.ui.panes.file_notes import SEVERITIES, Answer, about_change, about_closing, facts_of, note_of
+from tui_workbench.ui.panes.file_notes import Answer, about_change, about_closing, facts_of, note_of
 from tui_workbench.ui.widgets.editor_status import EditorStatus
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow
 from tui_workbench.ui.widgets.source_document import language_of
 from tui_workbench.ui.widgets.text_editor import TextEditor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from textual import events
     from textual.app import ComposeResult
 
     from tui_workbench.files import TextFile
-    from tui_workbench.model import Problem
     from tui_workbench.ui.panes.editor_search import EditorSearch
     from tui_workbench.ui.widgets.difference_view import DifferenceView
+    from tui_workbench.ui.widgets.editor_status import Note
     from tui_workbench.ui.widgets.find_row import FindRow
-
-    FindProblems = Callable[[str, str], Sequence[Problem]]
-
-CHECKED = (".compute", ".runconfig", ".yml", ".yaml")
-"""The files that are asked for problems."""
 
 FILE = (
     Command("file.save", "ctrl+s", "save", "Save", "Writes the file, all of it or nothing.", priority=True),
     Command("file.find", "ctrl+f", "find", "Find", "Finds a text in this file, or goes to a line.", priority=True),
     Command("file.answer", "ctrl+o", "answer", "Answer", "Goes to the question about this file.", priority=True),
-    Command("file.problem", "f8", "next_problem", "Problem", "Goes to the next problem of this file.", priority=True),
 )
 
 
 class FileView(Widget):
-    """A file being edited or looked at. Posts what happened to it; knows nothing of other files."""
+    """Any text file being edited or looked at. Posts what happened to it; knows nothing of other files."""
 
     DEFAULT_CSS = "FileView { layout: vertical; height: 1fr; }"
 
@@ -67,7 +59,7 @@ class FileView(Widget):
     class ClosingDecided(Changed):
         """The person decided that the file can be closed."""
 
-    def __init__(self, file: TextFile, problems_of: FindProblems | None = None) -> None:
+    def __init__(self, file: TextFile) -> None:
         super().__init__()
         self.file = file
         self.theirs: TextFile | None = None
@@ -75,14 +67,11 @@ class FileView(Widget):
         self.deleted = False
         self.note = ""
         self.trouble = ""
-        self.problems: Sequence[Problem] = ()
         self.editor = TextEditor()
         self._status = EditorStatus()
         self._question: QuestionRow | None = None
         self._difference: DifferenceView | None = None
         self._search: EditorSearch | None = None
-        self._problems_of = problems_of if file.path.endswith(CHECKED) else None
-        self._unchecked = self._checking = False
         self.busy = asyncio.Lock()
         """Held while the file is written, so that our own write is not taken for somebody else's."""
 
@@ -94,8 +83,7 @@ class FileView(Widget):
         yield self._status
 
     def on_mount(self) -> None:
-        """Look for problems."""
-        self._check()
+        """Say what there is to know about the file."""
         self._draw()
 
     @property
@@ -262,26 +250,6 @@ class FileView(Widget):
             await self._ask(about_change(saving=False), focus=False)
         self._draw()
 
-    # --- Problems
-
-    def _check(self) -> None:
-        if self._problems_of is not None:
-            self._unchecked = True
-            if not self._checking:
-                self.run_worker(self._check_until_fresh(self._problems_of))
-
-    async def _check_until_fresh(self, problems_of: FindProblems) -> None:
-        # One check at a time, always of the newest text: typing fast never queues them up.
-        self._checking = True
-        while self._unchecked:
-            self._unchecked = False
-            self.problems = await asyncio.to_thread(problems_of, self.path, self.editor.source)
-            worst_last = sorted(self.problems, key=lambda problem: SEVERITIES.index(problem.severity))
-            self.editor.mark_problems({problem.line: problem.severity for problem in worst_last if problem.line})
-            self._draw_status()
-        self._checking = False
-        self.refresh_bindings()
-
     # --- What happens in the text
 
     def on_text_area_changed(self) -> None:
@@ -290,7 +258,6 @@ class FileView(Widget):
         self._compare()
         if self.dirty:
             self.note = ""
-        self._check()
         if self._search is not None:
             self._search.find_again()
 
@@ -338,8 +305,6 @@ class FileView(Widget):
             return "The difference is shown." if self._difference else ""
         if action == "answer":
             return "" if self._question else "Nothing is asked."
-        if action == "next_problem":
-            return "" if self.problems else "This file has no problems."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -355,14 +320,6 @@ class FileView(Widget):
         if self._question is not None:
             self._question.focus()
 
-    def action_next_problem(self) -> None:
-        """Go to the next problem behind the cursor, around the end."""
-        if self.problems:
-            row = self.editor.cursor_location[0] + 1
-            ordered = sorted(self.problems, key=lambda problem: (problem.line, problem.column))
-            problem = next((problem for problem in ordered if problem.line > row), ordered[0])
-            self.editor.go_to(problem.line, problem.column)
-
     # --- Drawing
 
     def _draw(self) -> None:
@@ -370,7 +327,11 @@ class FileView(Widget):
         self.post_message(self.Changed(self))
 
     def _draw_status(self) -> None:
-        self._status.show(note_of(self), facts_of(self))
+        self._status.show(self.status_note(), facts_of(self))
+
+    def status_note(self) -> Note:
+        """The one thing to know about the file now."""
+        return note_of(self)
 
 
 def _without_place(error: StorageError) -> str:

@@ -6,7 +6,7 @@ form or by a reload, is one edit that undo takes back; nothing in the file can r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -46,6 +46,15 @@ _SMALL_INDENT = 2
 """Spaces a level in YAML, JSON, shell and the like."""
 
 
+class Mark(NamedTuple):
+    """A stretch of one line that something is wrong with; `line` and `column` count from 1, `length` may be 0."""
+
+    line: int
+    column: int
+    length: int
+    severity: str  # error, warning or info
+
+
 class TextEditor(TextArea):
     """One file's text with highlighting, undo, search marks and problem marks."""
 
@@ -70,7 +79,7 @@ class TextEditor(TextArea):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         self._source_language = ""
-        self._error_rows: Mapping[int, str] = {}
+        self._marks: Mapping[int, Mark] = {}
         self._matches: Mapping[int, Sequence[tuple[int, int]]] = {}
         self._highlighted_rows = range(0)
         super().__init__(
@@ -94,7 +103,7 @@ class TextEditor(TextArea):
         """Show another text and forget the history of the old one. It is indented as the text or its language is."""
         self._source_language = language
         self.indent_type, self.indent_width = _indentation_of(source, language)
-        self._error_rows, self._matches = {}, {}
+        self._marks, self._matches = {}, {}
         self.load_text(to_document(source))
 
     def replace_source(self, source: str) -> None:
@@ -145,11 +154,11 @@ class TextEditor(TextArea):
 
     # --- Marks
 
-    def mark_problems(self, styles: Mapping[int, str]) -> None:
-        """Mark lines (counted from 1) as `error`, `warning` or `info`."""
-        rows = {line - 1: severity for line, severity in styles.items()}
-        if rows != self._error_rows:
-            self._error_rows = rows
+    def mark_problems(self, marks: Sequence[Mark]) -> None:
+        """Mark what is wrong; of several marks in a line the last one is shown."""
+        by_row = {mark.line - 1: mark for mark in marks}
+        if by_row != self._marks:
+            self._marks = by_row
             self._redraw_lines()
 
     def mark_matches(self, matches: Mapping[int, Sequence[tuple[int, int]]]) -> None:
@@ -201,9 +210,10 @@ class TextEditor(TextArea):
     def get_line(self, line_index: int) -> Text:
         """A line as it is drawn, underlined when it has a problem."""
         line = super().get_line(line_index)
-        if severity := self._error_rows.get(line_index):
-            code = len(line.plain) - len(line.plain.lstrip())
-            line.stylize(Style(underline=True, color=self._severity_color(severity)), code)
+        if mark := self._marks.get(line_index):
+            start = min(max(mark.column, 1) - 1, len(line.plain))
+            end = start + mark.length if mark.length else len(line.plain)
+            line.stylize(Style(underline=True, color=self._severity_color(mark.severity)), start, end)
         return line
 
     def _render_line(self, y: int) -> Strip:
@@ -211,11 +221,11 @@ class TextEditor(TextArea):
         row = self.scroll_offset.y + y
         for start, end in self._matches.get(row, ()):
             strip = self._mark_match(strip, row, start, end)
-        severity = self._error_rows.get(row)
+        mark = self._marks.get(row)
         segments = list(strip)
-        if severity and self.show_line_numbers and segments:
+        if mark and segments:
             number, style = segments[0].text, segments[0].style or Style()
-            segments[0] = Segment(number[:-2] + "▲ ", style + Style(color=self._severity_color(severity)))
+            segments[0] = Segment(number[:-2] + "▲ ", style + Style(color=self._severity_color(mark.severity)))
         elif strip.text.isascii():
             return strip
         return Strip([Segment(to_screen(text), style, control) for text, style, control in segments], strip.cell_length)
