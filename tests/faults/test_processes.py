@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from benchmarks.terminal import Terminal
-from tests.faults.support import COMMAND, PATIENCE, Workbench, is_running, open_gate, until
+from tests.faults.support import COMMAND, PATIENCE, Workbench, end_processes_told_of, is_running, open_gate, until
 
 SCRIPT = """\
 import os, pathlib, sys
@@ -87,11 +86,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
     path.mkdir()
     os.mkfifo(path / "go")
     yield path
-    for entry in Path("/proc").iterdir():
-        # Every script was given this folder as an argument; a process id alone might be somebody else's by now.
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and str(path).encode() in (entry / "cmdline").read_bytes():
-                os.kill(int(entry.name), signal.SIGKILL)
+    end_processes_told_of(path)
 
 
 @pytest.fixture
