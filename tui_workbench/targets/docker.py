@@ -1,0 +1,304 @@
+"""Runs in a container, of the Docker engine here (`localdocker`) or on another machine (`remotedocker`).
+
+It is one implementation over two kinds of host. The engine is the supervisor: nothing of ours lives on the host while
+the script trains. A run's container has a name that only it can have, is started by a shell that refuses to start a
+run twice, and writes its output and its exit code into the run's directory on the host. So each step can be taken again
+by whoever goes on, and a lost connection costs nothing: the log is read on from where the copy here ends.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tui_workbench.errors import ConfigurationError, TargetUnreachable, WorkbenchError
+from tui_workbench.model import Plan, Problem, Step, masked
+from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.targets import container as containers
+from tui_workbench.targets import framework, placing
+from tui_workbench.targets.container import ENGINE_MODE, FILE_MODE, MODE_LABEL, container_name
+from tui_workbench.targets.hostrun import OUTPUT, OUTPUTS, HostRun
+from tui_workbench.targets.protocol import Interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tui_workbench.model import ComputeTarget, RunSpec
+    from tui_workbench.targets.container import Placement
+    from tui_workbench.targets.engine import Container, Engine, EngineRefused
+    from tui_workbench.targets.host import Entry, Host
+    from tui_workbench.targets.protocol import Outcome
+    from tui_workbench.targets.report import Report
+
+FIRST_DELAY, LONGEST_DELAY = 0.2, 30.0
+"""Seconds between two attempts to reach an engine that does not answer; doubled each time."""
+
+END_SECONDS = 30.0
+"""How long the engine may take to end a killed container before it is asked again."""
+
+# All processes of the container that the run's user may signal; process 1 and the asking shell are never among them.
+_ASK_ALL = ("/bin/sh", "-c", "kill -TERM -1")
+
+
+class DockerTarget:
+    """`type: localdocker` and `type: remotedocker`."""
+
+    starts_at_once = False
+
+    def __init__(self, target: ComputeTarget, host: Host) -> None:
+        self.target = target
+        self.host = host
+        self._engine: Engine | None = None
+
+    def plan(self, spec: RunSpec) -> Plan:
+        """The steps as far as files tell them. Raises ConfigurationError."""
+        framework.require_python(spec.run_configuration)
+        place = placing.symbolic_placement(self.host, spec)
+        variables = containers.variables(spec, place)
+        framework.refuse_impossible(spec.run_configuration.path, variables, containers.command(spec, place))
+        image, label = self.target.base_docker_image, self.host.label
+        steps = []
+        if not self.host.is_local and not place.copied:
+            steps.append(Step("sync", f"send what changed since the last run to {label}"))
+            steps.append(Step("copy", f"make the run's own copy on {label}"))
+        start = Step(
+            "start",
+            f"start {spec.script} in a container on {label}",
+            containers.docker_command(spec, place),
+            containers.working_directory(place),
+            masked(variables),
+        )
+        steps += [
+            Step("image", f"take {image}; it is fetched when {label} does not hold it"),
+            start,
+            Step("follow", "wait for its end; the output goes to output.log"),
+            Step("collect", "keep outputs/ and every other file that the run made"),
+            Step("remove", "remove the container"),
+        ]
+        return Plan(self.target.name, self.target.type, image, tuple(steps))
+
+    def check(self) -> list[Problem]:
+        """Whether the engine answers."""
+        try:
+            self._connect()
+        except WorkbenchError as error:
+            return [Problem(self.target.path, 0, 0, "error", "engine", error.message, error.remedy)]
+        return []
+
+    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]], report: Report) -> None:
+        """Send the project, get the image. Idempotent; raises Interrupted, TargetUnreachable or WorkbenchError."""
+        engine = self._connect()
+        if self._container(engine, spec) is not None:
+            return  # it was prepared, whatever was recorded
+        run = HostRun(self.host, spec)
+        if not placing.is_copied(self.target):
+            run.send(tree(), report)
+        self._image(engine, spec, report)
+
+    def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
+        """Create the container and start it; one that was started is left alone."""
+        from tui_workbench.targets.engine import EngineRefused
+
+        engine = self._connect()
+        found = self._container(engine, spec)
+        mode = found.labels.get(MODE_LABEL, FILE_MODE) if found is not None else FILE_MODE
+        if found is not None and found.state != "created":
+            return
+        try:
+            self._create_and_start(engine, spec, mode)
+        except EngineRefused as refused:
+            engine.remove(container_name(spec.run_id))
+            if mode == ENGINE_MODE or not containers.lacks_shell(refused.said):
+                raise self._start_failure(refused) from refused
+            self._create_and_start(engine, spec, ENGINE_MODE)
+
+    def started(self, spec: RunSpec) -> bool:
+        """True once the container was started."""
+        found = self._container(self._connect(), spec)
+        return found is not None and found.state != "created"
+
+    def has_ended(self, spec: RunSpec) -> bool:
+        """Never known without asking the engine."""
+        return False
+
+    def wait(self, spec: RunSpec, report: Report) -> Outcome:
+        """Wait for the container's end with the log taken meanwhile, through every loss of the connection."""
+        while True:
+            try:
+                return self._wait_once(spec, report)
+            except (TargetUnreachable, ConfigurationError) as error:
+                report.lost(str(error))
+                self.wait_until_reachable(report)
+
+    def wait_until_reachable(self, report: Report) -> None:
+        """Block until the engine answers again. Raises Interrupted when somebody may want the run to end first."""
+        from tui_workbench.targets.host import wait_ready
+
+        delay = FIRST_DELAY
+        watched = [report.interrupted] if report.interrupted >= 0 else []
+        while True:
+            self.disconnect()
+            try:
+                if not self.host.wait_until_reachable(report.interrupted):
+                    raise Interrupted
+                self._connect()
+                report.regained()
+                return
+            # The socket of an engine that is being restarted is gone for a moment, as if there were no engine.
+            except (TargetUnreachable, ConfigurationError) as error:
+                report.lost(str(error))
+            if wait_ready(watched, timeout=delay):
+                raise Interrupted
+            delay = min(2 * delay, LONGEST_DELAY)
+
+    def stop(self, spec: RunSpec, *, grace: float) -> bool:
+        """Ask every process in the container to end, and after `grace` seconds end it by force."""
+        from tui_workbench.targets.following import Background
+
+        engine = self._connect()
+        found = self._container(engine, spec)
+        if found is None or found.has_ended or found.state == "created":
+            return False
+        with Background(lambda: engine.wait(found.id)) as ended:
+            if found.state == "paused":
+                engine.unpause(found.id)
+            self._ask_to_end(engine, found)
+            if ended.wait(timeout=grace):
+                return False
+            while True:
+                engine.kill(found.id)
+                if ended.wait(timeout=END_SECONDS):
+                    return True
+
+    def collect(self, spec: RunSpec) -> None:
+        """Bring here what is still there: the rest of the log, outputs/ and every other file that the run made."""
+        engine = self._connect()
+        found = self._container(engine, spec)
+        self._take_log(engine, spec, found)
+        if not placing.is_copied(self.target):
+            HostRun(self.host, spec).fetch()
+        elif found is not None:
+            self._take_outputs(engine, spec, found)
+
+    def release(self, spec: RunSpec) -> None:
+        """Remove the container and the run's copy of the project."""
+        self._connect().remove(container_name(spec.run_id))
+        HostRun(self.host, spec).remove_copy()
+
+    def disconnect(self) -> None:
+        """Let go of the engine; the next call connects again."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def _connect(self) -> Engine:
+        if self._engine is None:
+            from tui_workbench.targets.engine import Engine
+
+            self._engine = Engine(self.host.docker_socket(), self.host.label)
+        return self._engine
+
+    def _container(self, engine: Engine, spec: RunSpec) -> Container | None:
+        return engine.container(container_name(spec.run_id))
+
+    def _placement(self, engine: Engine, spec: RunSpec) -> Placement:
+        from tui_workbench.targets.probe import facts_of
+
+        image = engine.image(self.target.base_docker_image)
+        if image is None:
+            raise WorkbenchError(f"the image {self.target.base_docker_image} is gone from {self.host.label}")
+        facts = facts_of(engine, image, self.target.base_docker_image)
+        return placing.placement(self.host, engine, spec, image=image.id, python=facts.python)
+
+    def _image(self, engine: Engine, spec: RunSpec, report: Report) -> None:
+        from tui_workbench.targets.probe import facts_of
+
+        image = engine.image(self.target.base_docker_image)
+        if image is None:
+            raise WorkbenchError(f"the image {self.target.base_docker_image} is not on {self.host.label}")
+        facts_of(engine, image, self.target.base_docker_image)
+
+    def _create_and_start(self, engine: Engine, spec: RunSpec, mode: str) -> None:
+        name = container_name(spec.run_id)
+        place = self._placement(engine, spec)
+        HostRun(self.host, spec).make_folders(place.share)
+        engine.create(name, containers.configuration(spec, place, mode=mode))
+        if place.copied:
+            with placing.archive_of(spec.working_directory, containers.PROJECT_DIRECTORY, place.user) as archive:
+                engine.put(name, "/", archive)
+        engine.start(name)
+
+    def _start_failure(self, refused: EngineRefused) -> WorkbenchError:
+        message, remedy = containers.start_failure(
+            refused.said, host=self.host.label, image=self.target.base_docker_image
+        )
+        return WorkbenchError(message, remedy=remedy or refused.remedy)
+
+    def _wait_once(self, spec: RunSpec, report: Report) -> Outcome:
+        engine = self._connect()
+        report.regained()
+        found = self._container(engine, spec)
+        if found is not None and not found.has_ended:
+            self._follow(engine, spec, found, report)
+            found = self._container(engine, spec)
+        ending = HostRun(self.host, spec).ending()
+        self._take_log(engine, spec, found)
+        return containers.outcome(
+            found,
+            ending.exit_code,
+            host=self.host.label,
+            restarted=ending.restarted,
+            engine_started=engine.started_at(),
+        )
+
+    def _follow(self, engine: Engine, spec: RunSpec, found: Container, report: Report) -> None:
+        """Wait for the container's end while its output arrives."""
+        from tui_workbench.targets.enginelog import EngineLog
+        from tui_workbench.targets.following import Background, follow
+
+        if found.labels.get(MODE_LABEL) == ENGINE_MODE:
+
+            def take() -> None:
+                with EngineLog(engine, found.id, spec.run_directory, OUTPUT) as log:
+                    log.take(follow=True)
+                engine.wait(found.id)
+
+            with Background(take) as ended:
+                ended.wait(report.interrupted)
+            return
+        with Background(lambda: engine.wait(found.id)) as ended:
+            if self.host.is_local:
+                ended.wait(report.interrupted)
+                return
+            with HostRun(self.host, spec).mirror() as mirror:
+                follow(ended, mirror, report.interrupted)
+
+    def _take_log(self, engine: Engine, spec: RunSpec, found: Container | None) -> None:
+        """Take what is still missing of an ended run's output."""
+        from tui_workbench.targets.enginelog import EngineLog
+
+        if found is not None and found.labels.get(MODE_LABEL) == ENGINE_MODE:
+            with EngineLog(engine, found.id, spec.run_directory, OUTPUT) as log:
+                log.take(follow=False)
+        elif not self.host.is_local:
+            with HostRun(self.host, spec).mirror() as mirror:
+                mirror.drain()
+
+    def _take_outputs(self, engine: Engine, spec: RunSpec, found: Container) -> None:
+        """Take outputs/ of a project that was copied into its container."""
+        from tui_workbench.targets.unpacking import unpack
+
+        archive = engine.get(found.id, f"{containers.PROJECT_DIRECTORY}/{OUTPUTS}")
+        if archive is not None:
+            unpack(archive, OUTPUTS, os.path.join(spec.run_directory, OUTPUTS))
+
+    def _ask_to_end(self, engine: Engine, found: Container) -> None:
+        """SIGTERM to every process of the run; the supervising shell outlives it to write down the exit code."""
+        from tui_workbench.targets.engine import EngineRefused
+
+        if found.labels.get(MODE_LABEL) != ENGINE_MODE:
+            try:
+                if engine.execute(found.id, _ASK_ALL)[0] == 0:
+                    return
+            except EngineRefused:
+                pass  # it has just ended, or cannot start one process more
+        engine.kill(found.id, "SIGTERM")

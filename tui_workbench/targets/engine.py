@@ -1,0 +1,364 @@
+"""A Docker engine as typed calls: the one module that knows the `docker` package.
+
+Calls block and are safe to make from several threads. Every failure leaves as one of our own errors: the engine does
+not answer (any more), or it answers and refuses, with its own words and its HTTP status.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import docker
+import docker.errors
+import requests.exceptions
+import urllib3.exceptions
+
+from tui_workbench.errors import TargetUnreachable, WorkbenchError
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.targets.host import ConnectionLost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import IO, Any
+
+TIMEOUT = 60.0
+"""Seconds of silence in a call that does not wait for a container; creating one on a busy disk can take twenty."""
+
+NOT_FOUND, CONFLICT, NOT_MODIFIED = 404, 409, 304
+
+
+class EngineRefused(WorkbenchError):
+    """The engine answered and said no; `status` is the HTTP status, `said` are its words."""
+
+    def __init__(self, message: str, *, status: int = 0, said: str = "", remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.status = status
+        self.said = said or message
+
+
+class EngineFacts(NamedTuple):
+    """What the engine says about itself."""
+
+    version: str
+    os_type: str  # linux, or windows for Windows containers
+    architecture: str  # x86_64, aarch64, ...
+    rootless: bool  # root in a container is then the user who runs the engine
+    runtimes: tuple[str, ...]
+    root: str  # the engine's data directory, on its host
+
+
+class Image(NamedTuple):
+    """An image that the engine holds."""
+
+    id: str
+    labels: Mapping[str, str]
+    environment: tuple[str, ...]  # NAME=value
+    command: tuple[str, ...]
+    entrypoint: tuple[str, ...]
+    user: str
+    size: int  # bytes, with the layers that it shares
+    architecture: str
+    tags: tuple[str, ...] = ()
+
+
+class Container(NamedTuple):
+    """A container as the engine describes it. Times are ISO 8601 in UTC as the engine writes them, "" for never."""
+
+    id: str
+    name: str
+    state: str  # created, running, paused, restarting, removing, exited or dead
+    labels: Mapping[str, str]
+    image: str  # the image's id
+    exit_code: int | None  # None while it has not ended
+    out_of_memory: bool
+    error: str  # why it could not be started
+    started_at: str
+    finished_at: str
+
+    @property
+    def has_ended(self) -> bool:
+        """True once its process is over."""
+        return self.state in ("exited", "dead")
+
+
+class Engine:
+    """The engine behind a unix socket on this machine; `label` names its host in errors."""
+
+    def __init__(self, socket: str, label: str) -> None:
+        self._label = label
+        with self._translated("connect"):
+            # The version is asked for, because an old engine refuses requests of a newer form.
+            self._api: Any = docker.APIClient(base_url=f"unix://{socket}", version="auto", timeout=TIMEOUT)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._api.close()
+
+    def facts(self) -> EngineFacts:
+        """What the engine says about itself."""
+        with self._translated("describe the engine"):
+            info = self._api.info()
+        return EngineFacts(
+            version=str(info.get("ServerVersion", "")),
+            os_type=str(info.get("OSType", "linux")),
+            architecture=str(info.get("Architecture", "")),
+            rootless=any("name=rootless" in option for option in info.get("SecurityOptions") or ()),
+            runtimes=tuple(info.get("Runtimes") or ()),
+            root=str(info.get("DockerRootDir", "")),
+        )
+
+    def started_at(self) -> str:
+        """When the engine was started, as a time like those of containers; "" when it cannot be told.
+
+        The engine keeps no such record, but makes its default network anew at each start.
+        """
+        with self._translated("inspect the network"):
+            try:
+                return str(self._api.inspect_network("bridge")["Created"])
+            except (docker.errors.NotFound, KeyError):
+                return ""
+
+    def image(self, name: str) -> Image | None:
+        """The image of this name or id; None when the engine does not hold it."""
+        with self._translated(f"inspect the image {name}"):
+            try:
+                found = self._api.inspect_image(name)
+            except docker.errors.NotFound:
+                return None
+        config = found.get("Config") or {}
+        return Image(
+            id=found["Id"],
+            labels=config.get("Labels") or {},
+            environment=tuple(config.get("Env") or ()),
+            command=tuple(config.get("Cmd") or ()),
+            entrypoint=tuple(config.get("Entrypoint") or ()),
+            user=config.get("User") or "",
+            size=int(found.get("Size") or 0),
+            architecture=str(found.get("Architecture", "")),
+            tags=tuple(found.get("RepoTags") or ()),
+        )
+
+    def images(self, label: str) -> list[Image]:
+        """The images that carry a label, `name` or `name=value`, the newest first."""
+        with self._translated("list images"):
+            found = self._api.images(filters={"label": label})
+        names = [image["Id"] for image in sorted(found, key=lambda image: -int(image.get("Created") or 0))]
+        return [image for image in map(self.image, names) if image is not None]
+
+    def pull(self, name: str) -> Iterator[Mapping[str, Any]]:
+        """Fetch an image from its registry: the engine's messages as they come (`status`, `id`, `progressDetail`).
+
+        Raises EngineRefused when it cannot be had.
+        """
+        with self._translated(f"pull {name}"):
+            # Without a tag the engine would fetch every tag there is.
+            reference = name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"
+            for message in self._api.pull(reference, stream=True, decode=True):
+                if "error" in message:
+                    raise EngineRefused(str(message["error"]))
+                yield message
+
+    def remove_image(self, image: str) -> None:
+        """Remove an image; one that is not there is fine."""
+        with self._translated(f"remove the image {image}"), contextlib.suppress(docker.errors.NotFound):
+            self._api.remove_image(image)
+
+    def create(self, name: str, config: Mapping[str, Any]) -> None:
+        """Create a container from a configuration in the Engine API's own form.
+
+        The name is what makes it one: when a container of this name exists already, nothing happens.
+        """
+        with self._translated("create the container"):
+            try:
+                self._api.create_container_from_config(dict(config), name)
+            except docker.errors.APIError as error:
+                if error.status_code != CONFLICT or "is already in use" not in str(error.explanation):
+                    raise
+
+    def start(self, container: str) -> None:
+        """Start a created container; one that runs already goes on. One that has ended would run again: look first."""
+        with self._translated("start the container"):
+            self._api.start(container)
+
+    def container(self, name: str) -> Container | None:
+        """The container of this name or id; None when there is none."""
+        with self._translated(f"inspect the container {name}"):
+            try:
+                return _container(self._api.inspect_container(name))
+            except docker.errors.NotFound:
+                return None
+
+    def containers(self, label: str) -> list[Container]:
+        """Every container, running or not, that carries a label, `name` or `name=value`."""
+        with self._translated("list containers"):
+            found = self._api.containers(all=True, filters={"label": label})
+        return [each for each in (self.container(entry["Id"]) for entry in found) if each is not None]
+
+    def wait(self, container: str) -> None:
+        """Block until the container has ended, or is gone."""
+        with self._translated("wait for the container"), contextlib.suppress(docker.errors.NotFound):
+            self._api.wait(container, timeout=None)
+
+    def kill(self, container: str, signal: str = "SIGKILL") -> None:
+        """Send a signal to the container's first process; one that has ended or is gone is fine."""
+        with self._translated("signal the container"):
+            try:
+                self._api.kill(container, signal)
+            except docker.errors.APIError as error:
+                if error.status_code not in (NOT_FOUND, CONFLICT) and "is not running" not in str(error.explanation):
+                    raise
+
+    def unpause(self, container: str) -> None:
+        """Let a paused container go on; one that is not paused is fine."""
+        with self._translated("unpause the container"), contextlib.suppress(docker.errors.APIError):
+            self._api.unpause(container)
+
+    def remove(self, container: str) -> None:
+        """Remove a container, running or not, and its anonymous volumes; returns when it is gone."""
+        with self._translated("remove the container"):
+            try:
+                self._api.remove_container(container, force=True, v=True)
+            except docker.errors.NotFound:
+                return
+            except docker.errors.APIError as error:
+                # Somebody else is removing it: `removal of container ... is already in progress`.
+                if error.status_code != CONFLICT:
+                    raise
+        with contextlib.suppress(EngineRefused), self._translated("wait for the removal"):
+            self._api.wait(container, timeout=TIMEOUT, condition="removed")
+
+    def execute(self, container: str, argv: Sequence[str], *, user: str = "") -> tuple[int, bytes]:
+        """Run a program in a running container to its end: its exit code and all that it wrote.
+
+        Raises EngineRefused when the container does not run. A program that is not there ends with 126 or 127.
+        """
+        with self._translated(f"execute {argv[0]} in the container"):
+            made = self._api.exec_create(container, list(argv), user=user)
+            output: bytes = self._api.exec_start(made["Id"])
+            return int(self._api.exec_inspect(made["Id"])["ExitCode"] or 0), output
+
+    def commit(self, container: str, tag: str, changes: Sequence[str]) -> str:
+        """Make an image of a container, with Dockerfile instructions (`LABEL`, `CMD`) applied; returns its id."""
+        repository, _, version = tag.rpartition(":")
+        with self._translated("make an image of the container"):
+            made = self._api.commit(container, repository, version, changes=list(changes))
+        return str(made["Id"])
+
+    def put(self, container: str, folder: str, archive: IO[bytes] | bytes) -> None:
+        """Unpack a tar archive into a folder of a container, running or not."""
+        with self._translated(f"copy into {folder} of the container"):
+            self._api.put_archive(container, folder, archive)
+
+    def get(self, container: str, path: str) -> Iterator[bytes] | None:
+        """A file or folder of a container, running or not, as a tar archive; None when there is none."""
+        with self._translated(f"copy {path} out of the container"):
+            try:
+                chunks: Iterator[bytes] = self._api.get_archive(container, path)[0]
+            except docker.errors.NotFound:
+                return None
+        return self._translated_chunks(chunks)
+
+    def records(self, container: str, *, since: str = "", follow: bool = True) -> Iterator[tuple[bool, bytes]]:
+        """The engine's own log of a container: (is stderr, `TIMESTAMP text`), one log record each.
+
+        `since` is inclusive, seconds with nine digits behind the point. Ends when the container has ended.
+        """
+        with self._translated("read the container's log"):
+            response = self._api._get(
+                self._api._url("/containers/{0}/logs", container),
+                params={"stdout": 1, "stderr": 1, "timestamps": 1, "follow": int(follow), "since": since or "0"},
+                stream=True,
+                timeout=None,
+            )
+            self._api._raise_for_status(response)
+            try:
+                yield from _frames(response.raw)
+            finally:
+                response.close()
+
+    def _translated_chunks(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        with self._translated("read from the container"):
+            yield from chunks
+
+    @contextlib.contextmanager
+    def _translated(self, action: str) -> Iterator[None]:
+        """Turn what the docker package, requests and urllib3 raise into errors of ours."""
+        try:
+            yield
+        except docker.errors.APIError as error:
+            said = " ".join(str(error.explanation or error).split())
+            raise refused(self._label, action, said, error.status_code or 0) from error
+        except (
+            docker.errors.DockerException,
+            requests.exceptions.RequestException,
+            urllib3.exceptions.HTTPError,
+            OSError,
+        ) as error:
+            raise unreachable(self._label, error) from error
+
+
+def refused(label: str, action: str, said: str, status: int = 0) -> WorkbenchError:
+    """The error for a refusal in the engine's words; a full disk is the one that every call can meet."""
+    if "no space left on device" in said:
+        return EngineRefused(
+            f"the disk of the Docker engine on {label} is full: cannot {action}",
+            status=status,
+            said=said,
+            remedy="`workbench-tui experiment clean` removes what runs left there; `docker system df` shows the rest.",
+        )
+    return EngineRefused(f"the Docker engine on {label} cannot {action}: {said}", status=status, said=said)
+
+
+def unreachable(label: str, error: BaseException) -> TargetUnreachable:
+    """The error for an engine that does not answer; permissions are told apart, because waiting does not mend them."""
+    if "Permission denied" in str(error):
+        return TargetUnreachable(
+            f"this user may not use the Docker engine on {label}",
+            remedy="Become a member of its group: `sudo usermod -aG docker $USER`, then log in again.",
+        )
+    return ConnectionLost(
+        f"the Docker engine on {label} does not answer",
+        remedy="Look at it there with `docker info`; `sudo systemctl start docker` starts it.",
+    )
+
+
+def _container(found: Mapping[str, Any]) -> Container:
+    state = found["State"]
+    ended = state.get("Status") in ("exited", "dead")
+    return Container(
+        id=found["Id"],
+        name=str(found["Name"]).lstrip("/"),
+        state=str(state.get("Status", "")),
+        labels=found["Config"].get("Labels") or {},
+        image=str(found.get("Image", "")),
+        exit_code=int(state["ExitCode"]) if ended else None,
+        out_of_memory=bool(state.get("OOMKilled")),
+        error=str(state.get("Error") or ""),
+        started_at=_moment(state.get("StartedAt")),
+        finished_at=_moment(state.get("FinishedAt")),
+    )
+
+
+def _moment(text: object) -> str:
+    return "" if not text or str(text).startswith("0001-") else str(text)
+
+
+def _frames(stream: Any) -> Iterator[tuple[bool, bytes]]:
+    """The engine's multiplexed stream: a header of eight bytes (stream, 0, 0, 0, length), then so many bytes."""
+    while header := _exactly(stream, 8):
+        data = _exactly(stream, int.from_bytes(header[4:8], "big"))
+        if not data:
+            return
+        yield header[0] == 2, data
+
+
+def _exactly(stream: Any, size: int) -> bytes:
+    """`size` bytes, or none when the stream ends before them: half a record is asked for again."""
+    parts = []
+    while size > 0:
+        part = stream.read(size)
+        if not part:
+            return b""
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,210 @@
+"""A run's directory on the host that executes it: the run's own directory here, or one below our folder over there.
+
+Over there it holds what the container or the interpreter needs (`work/`, the run's copy of the project) and what the
+run writes (`output.log`, `pid`, `exit`, `outputs/`). Every call may be made again at any time, by anybody: a copy that
+was half made is made anew as long as the script has not been started, and what was brought here once is brought whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import posixpath
+
+from tui_workbench.errors import StorageError, WorkbenchError
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.targets.layout import HostLayout
+from tui_workbench.targets.protocol import Interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tui_workbench.model import RunSpec
+    from tui_workbench.targets.host import Completed, Entry, Host
+    from tui_workbench.targets.mirror import Mirror
+    from tui_workbench.targets.report import Report
+
+OUTPUT, OUTPUTS, RECORD, WORKING_COPY = "output.log", "outputs", "run.json", "work"
+
+COPY_SECONDS = 600.0
+"""Copying a project on the host's own disk; a gigabyte on a slow network disk takes minutes."""
+
+LOCK_POLL_SECONDS = 0.05
+
+_FOLDERS = 'umask 077; mkdir -p -- "$1" && umask 022 && shift && mkdir -p -- "$@"'
+
+# $1 the tree, $2 the run's directory. A run that was started keeps what it has.
+_PLACE = """\
+[ -e "$2/pid" ] && exit 0
+rm -rf -- "$2/work" || exit
+cp -a --reflink=auto -- "$1" "$2/work" 2>/dev/null || { rm -rf -- "$2/work"; cp -a -- "$1" "$2/work"; } || exit
+mkdir -p -- "$2/work/outputs" && : >"$2/placed"
+"""
+
+_WRITE = 'cat >"$1.new" && mv -f -- "$1.new" "$1"'
+
+# $1 the run's directory. `work` keeps what the run made, and its outputs move out of it.
+_SETTLE = """\
+cd -- "$1" 2>/dev/null && [ -d work ] && [ -e placed ] || exit 0
+if [ -d work/outputs ] && [ ! -L work/outputs ] && [ ! -e outputs ]; then mv work/outputs outputs || exit; fi
+find work -name __pycache__ -type d -prune -exec rm -rf {} + || exit
+find work ! -type d ! -newer placed -exec rm -f {} + || exit
+find work -depth -type d -exec rmdir {} + 2>/dev/null
+exit 0
+"""
+
+# $1 the run's directory; three parts with a line between them that none of them can hold.
+_END = """\
+cat -- "$1/pid" 2>/dev/null
+printf '\\n/\\n'
+cat -- "$1/exit" 2>/dev/null
+printf '\\n/\\n'
+cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo -
+"""
+
+
+class Ending(NamedTuple):
+    """What the run's directory on the host says about its end."""
+
+    started: bool
+    exit_code: int | None  # None when it was not written down
+    restarted: bool  # the machine was started anew since the script began
+
+
+class HostRun:
+    """The directory of one run on one host."""
+
+    def __init__(self, host: Host, spec: RunSpec) -> None:
+        self._host = host
+        self._spec = spec
+        self.layout = HostLayout(host.home())
+        self.directory = spec.run_directory if host.is_local else self.layout.run(spec.run_id)
+
+    def file(self, name: str) -> str:
+        """The path, on the host, of a file in the directory."""
+        return posixpath.join(self.directory, name)
+
+    def make_folders(self, *others: str) -> None:
+        """Make the run's directory and `others`, with our folder readable to nobody else."""
+        folders = [self.directory, *others]
+        if self._host.is_local:
+            for folder in folders:
+                try:
+                    os.makedirs(folder, exist_ok=True)
+                except OSError as error:
+                    raise StorageError(
+                        f"cannot make the folder: {error.strerror}",
+                        remedy="Make its parent writable, or set nativeSharedDirectory to a folder that is.",
+                        file=folder,
+                    ) from error
+            return
+        self.must(self._host.run(["sh", "-c", _FOLDERS, "sh", self.layout.home, *folders]), "make the run's folder")
+
+    def send(self, tree: Sequence[Entry], report: Report) -> None:
+        """Bring the project's mirror on the host up to date and make the run's own copy of it; nothing on this machine.
+
+        Raises Interrupted, TargetUnreachable or StorageError.
+        """
+        if self._host.is_local:
+            return
+        spec = self._spec
+        destination = self.layout.project_tree(spec.project_root, spec.project_name)
+        self.make_folders(posixpath.dirname(destination))
+        with _Turn(spec, report.interrupted):
+            report.begin("sync", f"send what changed to {self._host.label}")
+            sent = self._host.sync(tree, spec.working_directory, destination, None)
+            report.done("sync", files=len(tree), **sent._asdict())
+            report.begin("copy", "make the run's own copy there")
+            done = self._host.run(["sh", "-c", _PLACE, "sh", destination, self.directory], timeout=COPY_SECONDS)
+            self.must(done, "copy the project")
+        self._write_record()
+        report.done("copy")
+
+    def ending(self) -> Ending:
+        """How far the run came, as its directory on the host tells."""
+        text = self._host.run(["sh", "-c", _END, "sh", self.directory]).stdout.decode("utf-8", "replace")
+        pid, exit_code, boot = (*text.split("\n/\n"), "", "", "")[:3]
+        lines = pid.split("\n")
+        code = exit_code.strip() if exit_code.endswith("\n") else ""
+        then, now = (lines[1] if len(lines) > 1 else "-"), boot.strip()
+        return Ending(
+            started=bool(pid.strip()),
+            exit_code=int(code) if code.isdigit() else None,
+            restarted="-" not in (then, now) and bool(then) and then != now,
+        )
+
+    def fetch(self) -> None:
+        """Bring here what the run made: `outputs/`, and in `work/` every other file it left. Idempotent."""
+        if self._host.is_local:
+            return
+        self.must(self._host.run(["sh", "-c", _SETTLE, "sh", self.directory], timeout=COPY_SECONDS), "settle the run")
+        listing = self.must(self._host.run(["ls", "-a", "--", self.directory]), "list the run's folder")
+        names = listing.text.split("\n")
+        for name in (OUTPUTS, WORKING_COPY):
+            if name in names:
+                self._host.fetch(self.file(name), os.path.join(self._spec.run_directory, name))
+
+    def mirror(self) -> Mirror:
+        """The host's output.log as a copy in the run's directory here."""
+        from tui_workbench.targets.mirror import Mirror
+
+        return Mirror(self._host, self.file(OUTPUT), os.path.join(self._spec.run_directory, OUTPUT))
+
+    def remove_copy(self) -> None:
+        """Remove the run's copy of the project there. Its log and its outputs stay, for other machines to find."""
+        if not self._host.is_local:
+            self.must(
+                self._host.run(["rm", "-rf", "--", self.file(WORKING_COPY)], timeout=COPY_SECONDS), "remove the copy"
+            )
+
+    def must(self, done: Completed, action: str) -> Completed:
+        """The program's result. Raises StorageError when it failed, WorkbenchError when the reason is another."""
+        if done.code == 0:
+            return done
+        label = self._host.label
+        if "No space left" in done.complaint or "quota exceeded" in done.complaint.lower():
+            raise StorageError(
+                f"the disk of {label} is full: cannot {action}",
+                remedy="`workbench-tui experiment clean` removes what runs left there; `df -h` there shows the rest.",
+            )
+        raise WorkbenchError(f"cannot {action} on {label}: {done.complaint}")
+
+    def _write_record(self) -> None:
+        """Put run.json beside the copy, so that every machine can tell what this run is."""
+        path = os.path.join(self._spec.run_directory, RECORD)
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                data = file.read()
+            self.must(self._host.run(["sh", "-c", _WRITE, "sh", self.file(RECORD)], stdin=data), "keep run.json")
+
+
+class _Turn:
+    """Held while a project's mirror is brought up to date and copied: what a run copies is what it sent."""
+
+    def __init__(self, spec: RunSpec, interrupted: int) -> None:
+        state = os.path.dirname(os.path.dirname(spec.run_directory))
+        self._path = os.path.join(state, f"sync-{spec.target.name}.lock")
+        self._interrupted = interrupted
+        self._file = -1
+
+    def __enter__(self) -> None:
+        from tui_workbench.targets.host import wait_ready
+
+        try:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StorageError(
+                f"cannot open it: {error.strerror}", remedy="Make it writable.", file=self._path
+            ) from error
+        watched = [self._interrupted] if self._interrupted >= 0 else []
+        while True:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if wait_ready(watched, timeout=LOCK_POLL_SECONDS):
+                    os.close(self._file)
+                    raise Interrupted from None
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
