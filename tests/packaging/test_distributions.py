@@ -157,6 +157,14 @@ def test_the_installed_program_lists_its_templates_and_makes_the_sample(installe
     assert "gpu-box" in targets
 
 
+def test_the_installed_program_runs_a_script(installed: Path, tmp_path: Path) -> None:
+    run(installed, "workbench-tui", "project", "create", "fresh", folder=tmp_path)
+    (tmp_path / "fresh" / "where.py").write_text("import sys; print(sys.prefix)\n")
+    command = ["workbench-tui", "experiment", "submit", "--project", "fresh", "-c", "local", "where.py"]
+    said = run(installed, "env", f"PATH={installed}:{os.environ['PATH']}", *command, folder=tmp_path)
+    assert said.splitlines()[1:] == [str(installed.parent)], "`python` is the one on the caller's PATH"
+
+
 def test_the_installed_program_opens_its_sample(installed: Path, tmp_path: Path) -> None:
     (packages,) = installed.parent.glob("lib/python*/site-packages")
     sample = packages / DATA / "sample_project"
