@@ -126,15 +126,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment / "bin"
 
 
-def run(installed: Path, *command: str, folder: Path) -> str:
+def run(installed: Path, command: str, *arguments: str, folder: Path) -> str:
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    variables["PATH"] = f"{installed}:{variables['PATH']}"
     done = subprocess.run(
-        [str(installed / command[0]), *command[1:]],
-        cwd=folder,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
+        [str(installed / command), *arguments], cwd=folder, env=variables, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -160,8 +156,8 @@ def test_the_installed_program_lists_its_templates_and_makes_the_sample(installe
 def test_the_installed_program_runs_a_script(installed: Path, tmp_path: Path) -> None:
     run(installed, "workbench-tui", "project", "create", "fresh", folder=tmp_path)
     (tmp_path / "fresh" / "where.py").write_text("import sys; print(sys.prefix)\n")
-    command = ["workbench-tui", "experiment", "submit", "--project", "fresh", "-c", "local", "where.py"]
-    said = run(installed, "env", f"PATH={installed}:{os.environ['PATH']}", *command, folder=tmp_path)
+    command = ("experiment", "submit", "--project", "fresh", "-c", "local", "where.py")
+    said = run(installed, "workbench-tui", *command, folder=tmp_path)
     assert said.splitlines()[1:] == [str(installed.parent)], "`python` is the one on the caller's PATH"
 
 
