@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def run(project_path: str) -> int:
     """Open the project at `project_path`, or in its nearest parent that is one, until the user leaves. Returns 0.
 
-    Raises ProjectNotFound when there is none, and ConfigurationError when the chosen theme is wrong.
+    Raises ProjectNotFound when there is none.
     """
     import gc
     import sys
@@ -38,7 +38,7 @@ def run(project_path: str) -> int:
     from tui_workbench.ui import themes
     from tui_workbench.ui.app import WorkbenchApp
 
-    app = WorkbenchApp(project, tree, themes.load_theme(themes.DEFAULT_THEME))
+    app = WorkbenchApp(project, tree, *themes.remembered_theme())
     listing.join(FIRST_LISTING_SECONDS)
     if not listing.is_alive():
         for folder, found in listings.items():

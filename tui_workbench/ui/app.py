@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
     from textual.theme import Theme
 
+    from tui_workbench.errors import WorkbenchError
     from tui_workbench.model import Run  # noqa: F401  the type of the result
     from tui_workbench.project import Project
     from tui_workbench.ui.file_tree import FileTree
@@ -31,17 +32,29 @@ class WorkbenchApp(App["list[Run]"], inherit_bindings=False):
         border: round $border; border-title-color: $border; border-title-style: bold;
     }
     #run-bar { background: $panel; }
-    .-narrow .pane { border: none; border-top: solid $border-blurred; }
-    .-narrow .pane:focus-within, .-narrow .pane:focus { border: none; border-top: solid $border; }
+    .-narrow .pane { border: none; }
+    .-narrow #editor, .-narrow #log { border-top: solid $border-blurred; border-bottom: solid $border-blurred; }
+    .-narrow #editor:focus-within, .-narrow #log:focus-within, .-narrow #editor:focus, .-narrow #log:focus {
+        border: none; border-top: solid $border; border-bottom: solid $border;
+    }
+    .-narrow #notice { display: none; }
     """
 
-    def __init__(self, project: Project, tree: FileTree, theme: themes.WorkbenchTheme) -> None:
+    def __init__(
+        self,
+        project: Project,
+        tree: FileTree,
+        theme: themes.WorkbenchTheme,
+        trouble: WorkbenchError | None = None,
+    ) -> None:
+        """`trouble` is told to the user once the screen stands."""
         # Textual makes its style sheet in its constructor: the theme must be known by then, or it is made twice.
         self._themes: dict[str, Theme] = {theme.name: theme}
         self.set_reactive(App.theme, theme.name)
         super().__init__()
         self._project = project
         self._tree = tree
+        self._trouble = trouble
 
     @property
     def available_themes(self) -> dict[str, Theme]:
@@ -50,7 +63,12 @@ class WorkbenchApp(App["list[Run]"], inherit_bindings=False):
 
     def get_default_screen(self) -> Screen[None]:
         """The only screen that is always there."""
-        return MainScreen(self._project, self._tree)
+        return MainScreen(self._project, self._tree, self._trouble)
+
+    def show_theme(self, theme: themes.WorkbenchTheme) -> None:
+        """Show everything in these colours."""
+        self._themes[theme.name] = theme
+        self.theme = theme.name
 
     async def action_quit(self) -> None:
         """Leave by way of the main screen, which asks what must be asked."""

@@ -46,20 +46,11 @@ class Command(NamedTuple):
 
 
 EVERYWHERE = (
-    Command(
-        "run.start",
-        "ctrl+r",
-        "run",
-        "Run",
-        "Starts the script of the run bar; saves edited files first.",
-        priority=True,
-    ),
+    Command("run.start", "ctrl+r", "run", "Run", "Starts the script of the run bar; saves edited files first."),
     Command(
         "help.show", "question_mark,f1", "help", "Help", "Explains the pane that has the focus, with all its keys."
     ),
-    Command(
-        "palette.open", "ctrl+p", "app.command_palette", "Commands", "Finds any command by its name.", priority=True
-    ),
+    Command("palette.open", "ctrl+p", "palette", "Commands", "Finds any command by its name."),
     Command("view.zoom", "z", "zoom", "Zoom", "Gives the pane that has the focus the whole screen, and back."),
     Command("pane.files", "1", "focus_pane('files')", "Files", "Goes to the files of the project.", footer=False),
     Command("pane.targets", "2", "focus_pane('targets')", "Targets", "Goes to the compute targets.", footer=False),
@@ -139,6 +130,8 @@ ARGUMENTS = (
 
 HELP = (Command("help.close", "escape,question_mark,q,f1,enter", "close", "Close", "Goes back to where you were."),)
 
+PALETTE = (Command("palette.close", "escape,ctrl+p", "close", "Close", "Goes back to where you were."),)
+
 RUN_BUTTON = (Command("run_button.press", "enter,space", "press", "Run", "Starts the script."),)
 
 SCOPES = {
@@ -190,6 +183,11 @@ def offers(node: DOMNode) -> list[Offer]:
     return list(found.values())
 
 
+def is_ours(node: DOMNode) -> bool:
+    """True for a widget of this package; what Textual's own widgets can do is no command."""
+    return type(node).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
 def reason_of(node: DOMNode, action: str) -> str:
     """Why the widget would refuse the action now; empty when it would not."""
     name = action.partition("(")[0]
@@ -199,7 +197,10 @@ def reason_of(node: DOMNode, action: str) -> str:
 
 
 def _declared(node: DOMNode) -> Iterable[Command]:
-    # A subclass may offer less than its base, so the merged bindings of the widget count, not the class attributes.
+    """A widget with commands that have no key declares them all in `OFFERED`; for others the bindings say the same."""
+    if declared := getattr(node, "OFFERED", ()):
+        yield from declared
+        return
     for listed in node._bindings.key_to_bindings.values():
         for binding in listed:
             name = binding.description

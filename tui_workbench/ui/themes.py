@@ -19,7 +19,7 @@ from rich.style import Style
 from textual.theme import Theme
 
 from tui_workbench import resources
-from tui_workbench.errors import ConfigurationError, UsageError
+from tui_workbench.errors import ConfigurationError, StorageError, UsageError, WorkbenchError
 
 if TYPE_CHECKING:
     from textual.dom import DOMNode
@@ -98,6 +98,36 @@ def load_theme(name: str) -> WorkbenchTheme:
         if os.path.isfile(path):
             return read_theme(path)
     raise UsageError(f"there is no theme {name!r}", remedy=f"Known here: {', '.join(theme_names())}.")
+
+
+def remembered_theme() -> tuple[WorkbenchTheme, WorkbenchError | None]:
+    """The theme that was chosen last, or the default one; and what is wrong with the chosen one, if that is why."""
+    try:
+        with open(_memory(), encoding="utf-8") as file:
+            name = file.read().strip()
+    except (OSError, UnicodeDecodeError):
+        name = DEFAULT_THEME
+    try:
+        return load_theme(name or DEFAULT_THEME), None
+    except WorkbenchError as error:
+        return read_theme(os.path.join(resources.packaged("themes"), DEFAULT_THEME + SUFFIX)), error
+
+
+def remember_theme(name: str) -> None:
+    """Start with this theme from now on. Blocks; raises StorageError."""
+    from tui_workbench.files import write_atomically
+
+    try:
+        os.makedirs(os.path.dirname(_memory()), exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"the chosen theme cannot be remembered: {error.strerror}", file=os.path.dirname(_memory())
+        ) from error
+    write_atomically(_memory(), f"{name}\n".encode())
+
+
+def _memory() -> str:
+    return os.path.join(resources.user_state_directory(), "theme")
 
 
 def theme_names() -> list[str]:

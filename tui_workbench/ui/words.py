@@ -31,7 +31,7 @@ RUN_STATES = {
 }
 
 READY = StateLook("✓", "ready", "success")
-NOT_CHECKED = StateLook("·", "not checked", "muted")
+UNCHECKED = StateLook("·", "unchecked", "muted")
 BROKEN = StateLook("✗", "problem", "error")
 
 

@@ -77,7 +77,7 @@ class FilesPane(Pane):
 
     def take_focus(self) -> None:
         """To the list."""
-        self._list.focus()
+        self.screen.set_focus(self._list)
 
     def why_not(self, action: str) -> str:
         """Commands are about the row under the cursor."""
@@ -243,7 +243,7 @@ class FilesPane(Pane):
             await self.mount(self._search)
             self.walk_all()
             self._show()
-        self._search.focus()
+        self.screen.set_focus(self._search)
 
     def action_clear_search(self) -> None:
         """Back to the tree, with the cursor on the file that was found."""
@@ -254,7 +254,7 @@ class FilesPane(Pane):
         self._search = None
         self.set_title()
         self._reveal(found)
-        self._list.focus()
+        self.screen.set_focus(self._list)
 
     def _reveal(self, path: str) -> None:
         folder = parent_of(path)

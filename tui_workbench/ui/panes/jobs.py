@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from tui_workbench.model import Run
 
-WIDTH_FOR_START = 36
-"""Cells inside the pane from which on the time of the start is shown."""
+MIN_NAME = 12
+"""Cells that the name of a run keeps; the time of the start gives way before it."""
 
 
 class JobsPane(Pane):
@@ -60,7 +60,7 @@ class JobsPane(Pane):
 
     def take_focus(self) -> None:
         """To the list, or to the question that is open."""
-        (self._question or self._list).focus()
+        self.screen.set_focus(self._question or self._list)
 
     def why_not(self, action: str) -> str:
         """Commands are about the run under the cursor."""
@@ -92,27 +92,24 @@ class JobsPane(Pane):
             self._timer = None
 
     def _show(self, current: str | None = None) -> None:
-        now = time.time()
-        width = self._list.scrollable_content_region.width or self.size.width
-        rows = [self._row(run, now, width >= WIDTH_FOR_START) for run in self._runs.values()]
-        self._list.show_rows(rows, empty=self._empty, current=current)
+        self._list.show_rows(self._rows(time.time()), empty=self._empty, current=current)
         active = sum(run.is_active for run in self._runs.values())
         self.set_title(f"{active} active" if active else "")
         self.refresh_bindings()
 
-    def _row(self, run: Run, now: float, with_start: bool) -> Row:
-        look = run_state(run)
-        word = "canceling" if run.run_id in self._canceling else look.word
-        right = [Piece(f"{word:<10}", look.role)]
-        if with_start:
-            right.append(Piece(f"{moment(run.start or run.created, now):>6}", "muted"))
-        right.append(Piece(f"{elapsed(run, now):>8}", "text" if run.is_active else "muted"))
-        return Row(
-            run.run_id,
-            Piece(safe_text(run_title(run))),
-            before=(Piece(f"{look.glyph} ", look.role),),
-            right=tuple(right),
-        )
+    def _rows(self, now: float) -> list[Row]:
+        runs = self._runs.values()
+        words = ["canceling" if run.run_id in self._canceling else run_state(run).word for run in runs]
+        starts = [moment(run.start or run.created, now) for run in runs]
+        times = [elapsed(run, now) for run in runs]
+        columns = [max(map(len, column), default=0) for column in (words, starts, times)]
+        # The glyph, the blanks between columns and at the edges take the other cells.
+        if self._list.scrollable_content_region.width - sum(columns) - 9 < MIN_NAME:
+            starts, columns[1] = [""] * len(starts), 0
+        return [
+            _row(run, columns, word, start, spent)
+            for run, word, start, spent in zip(runs, words, starts, times, strict=True)
+        ]
 
     def on_resize(self, event: events.Resize) -> None:
         """Columns come and go with the width."""
@@ -146,11 +143,11 @@ class JobsPane(Pane):
             return
         question = Question(
             f"Cancel {safe_text(run_title(run))}?",
-            (Choice("x", "yes, end it", run.run_id), Choice("n", "no", "")),
+            (Choice("x", "yes", run.run_id), Choice("n", "no", "")),
         )
         self._question = QuestionRow(question)
         await self.mount(self._question)
-        self._question.focus()
+        self.screen.set_focus(self._question)
 
     @on(QuestionRow.Answered)
     def _answered(self, event: QuestionRow.Answered) -> None:
@@ -174,9 +171,21 @@ class JobsPane(Pane):
         self._question.remove()
         self._question = None
         if had_focus:
-            self._list.focus()
+            self.screen.set_focus(self._list)
 
     def cancel_failed(self, run_id: str) -> None:
         """The run could not be canceled: it may be asked again."""
         self._canceling.discard(run_id)
         self._show()
+
+
+def _row(run: Run, columns: list[int], word: str, start: str, spent: str) -> Row:
+    """A run's line: state, start and duration stand below those of the other runs."""
+    look = run_state(run)
+    right = [Piece(f"{word:<{columns[0]}}", look.role)]
+    if columns[1]:
+        right.append(Piece(f"  {start:>{columns[1]}}", "muted"))
+    right.append(Piece(f"  {spent:>{columns[2]}}", "text" if run.is_active else "muted"))
+    return Row(
+        run.run_id, Piece(safe_text(run_title(run))), before=(Piece(f"{look.glyph} ", look.role),), right=tuple(right)
+    )

@@ -37,5 +37,8 @@ class Pane(Widget, inherit_bindings=False):
         return not self.why_not(action)
 
     def take_focus(self) -> None:
-        """Put the focus where a person would want it in this pane."""
+        """Put the focus where a person would want it in this pane.
+
+        With `screen.set_focus`, not with `Widget.focus`, which does it later: keys typed ahead would go elsewhere.
+        """
         raise NotImplementedError

@@ -15,7 +15,7 @@ from textual import events, on
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Input
+from textual.widgets import Input, Label
 
 from tui_workbench.errors import UsageError
 from tui_workbench.model import RunRequest
@@ -153,9 +153,11 @@ class RunBar(Widget, inherit_bindings=False):
     DEFAULT_CSS = """
     RunBar { layout: vertical; background: $panel; }
     RunBar > Horizontal { height: 1; }
+    RunBar Label { color: $text-muted; }
+    .-narrow RunBar Label { display: none; }
     RunBar ChoiceField { margin: 0 1; max-width: 30%; }
-    RunBar ArgumentsField { width: 1fr; margin: 0 1; background: $block-hover-background; }
-    RunBar ArgumentsField:focus { background: $block-cursor-background; }
+    RunBar ArgumentsField.-textual-compact { width: 1fr; margin: 0 1; background: $block-hover-background; }
+    RunBar ArgumentsField.-textual-compact:focus { background: $block-cursor-background; }
     """
 
     class Left(Message):
@@ -163,8 +165,8 @@ class RunBar(Widget, inherit_bindings=False):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._environment = ChoiceField(placeholder="no environment", id="environment")
-        self._script = ChoiceField(placeholder="no script", free="use", id="script")
+        self._environment = ChoiceField(self._choose, placeholder="no environment", id="environment")
+        self._script = ChoiceField(self.choose_script, placeholder="no script", free="use", id="script")
         self._arguments = ArgumentsField()
         self._notice = Notice()
         self._configurations: dict[str, RunConfiguration] = {}
@@ -176,6 +178,7 @@ class RunBar(Widget, inherit_bindings=False):
     def compose(self) -> ComposeResult:
         """The fields, and the line below them."""
         with Horizontal():
+            yield Label(" Run on")
             yield self._environment
             yield self._script
             yield self._arguments
@@ -198,11 +201,11 @@ class RunBar(Widget, inherit_bindings=False):
 
     def take_focus(self) -> None:
         """To the environment."""
-        self._environment.focus()
+        self.screen.set_focus(self._environment)
 
     def focus_arguments(self) -> None:
         """To the arguments."""
-        self._arguments.focus()
+        self.screen.set_focus(self._arguments)
 
     def action_leave(self) -> None:
         """Back to the panes."""
@@ -348,16 +351,6 @@ class RunBar(Widget, inherit_bindings=False):
         if always or request != self._posted:
             self._posted = request
             self.post_message(RequestChanged(request))
-
-    @on(ChoiceField.Picked, "#environment")
-    def _environment_picked(self, event: ChoiceField.Picked) -> None:
-        event.stop()
-        self._choose(event.value)
-
-    @on(ChoiceField.Picked, "#script")
-    def _script_picked(self, event: ChoiceField.Picked) -> None:
-        event.stop()
-        self.choose_script(event.value)
 
     @on(Input.Changed, "#arguments")
     def _arguments_changed(self, event: Input.Changed) -> None:

@@ -20,7 +20,7 @@ from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
-from tui_workbench.ui.words import BROKEN, NOT_CHECKED, READY
+from tui_workbench.ui.words import BROKEN, READY, UNCHECKED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,13 +33,8 @@ if TYPE_CHECKING:
     from tui_workbench.ui.words import StateLook
 
 LOCAL = "local"
-TYPE_WORDS = {
-    LOCAL: "this machine",
-    "localdocker": "Docker here",
-    "remotedocker": "Docker over SSH",
-    "remote": "SSH",
-    "cluster": "Spark cluster",
-}
+TYPE_WORDS = {"localdocker": "Docker", "remotedocker": "Docker on", "remote": "SSH", "cluster": "Spark on"}
+"""How a type is shown, before the image or the address that tells one of them from another."""
 
 
 class ShownTarget:
@@ -56,7 +51,7 @@ class ShownTarget:
         """Ready only where somebody looked."""
         if self.problem:
             return BROKEN
-        return READY if self.version else NOT_CHECKED
+        return READY if self.version else UNCHECKED
 
     @property
     def detail(self) -> str:
@@ -64,8 +59,13 @@ class ShownTarget:
         target = self.target
         if target.type == LOCAL:
             return f"Python {self.version}" if self.version else safe_text(target.python_location)
-        place = "@".join(part for part in (target.username, target.address) if part)
-        return safe_text(place or target.base_docker_image or TYPE_WORDS.get(target.type, target.type))
+        return safe_text(target.address or target.base_docker_image)
+
+    @property
+    def kind(self) -> str:
+        """The type in a word or two, with a blank behind; empty for a local one, where the interpreter says it."""
+        kind = self.target.type
+        return "" if kind == LOCAL else f"{TYPE_WORDS.get(kind, safe_text(kind))} "
 
 
 class TargetsPane(Pane):
@@ -102,7 +102,7 @@ class TargetsPane(Pane):
 
     def take_focus(self) -> None:
         """To the list."""
-        self._list.focus()
+        self.screen.set_focus(self._list)
 
     def why_not(self, action: str) -> str:
         """Commands are about the target under the cursor."""
@@ -166,7 +166,11 @@ def _row(shown: ShownTarget, name_width: int) -> Row:
     return Row(
         shown.target.name,
         Piece(shown.detail, "muted"),
-        before=(Piece(f"{state.glyph} ", state.role), Piece(f"{name:<{name_width}}  ")),
+        before=(
+            Piece(f"{state.glyph} ", state.role),
+            Piece(f"{name:<{name_width}}  "),
+            Piece(shown.kind, "muted"),
+        ),
         right=(Piece(state.word, state.role),),
     )
 

@@ -5,6 +5,7 @@ It is a view of the registry of commands at the moment it is opened; a command t
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.containers import VerticalScroll
@@ -12,7 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from tui_workbench.ui.commands import HELP, all_key_labels, bindings, offers
+from tui_workbench.ui.commands import HELP, all_key_labels, bindings, is_ours, offers
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.themes import palette_of
 
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 
     from tui_workbench.ui.commands import Offer
     from tui_workbench.ui.themes import Palette
+
+
+KEYS_WIDTH = 14
+NAME_WIDTH = 14
+BOX_WIDTH = 84
+MARGIN = 8
+"""Cells of the box that its text does not have: borders, padding, and the scroll bar."""
 
 
 class Section:
@@ -54,13 +62,14 @@ class HelpScreen(ModalScreen[None], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         """One text, which scrolls where it does not fit."""
+        width = min(BOX_WIDTH, self.app.size.width * 96 // 100) - MARGIN
         box = VerticalScroll()
         box.border_title = Content("Help")
         box.border_subtitle = Content("esc closes")
         with box:
             palette = palette_of(self)
             for section in self._sections:
-                yield Static(_section_text(section, palette))
+                yield Static(_section_text(section, palette, width))
 
     def action_close(self) -> None:
         """Back to where one was."""
@@ -69,10 +78,13 @@ class HelpScreen(ModalScreen[None], inherit_bindings=False):
 
 def sections(screen: Screen[Any]) -> list[Section]:
     """What there is to explain now: the widget with the focus, what it stands in, and what works everywhere."""
+    nodes = list(screen.focused.ancestors_with_self) if screen.focused is not None else [screen]
+    # What a pane is for comes before how one moves in its list.
+    nodes.sort(key=lambda node: not isinstance(node, Pane))
     found = []
-    for node in screen.focused.ancestors_with_self if screen.focused is not None else [screen]:
+    for node in nodes:
         commands = [offer for offer in offers(node) if offer.command.help]
-        if commands and node is not screen.app:
+        if commands and is_ours(node) and node is not screen.app:
             found.append(Section(_heading(node), getattr(node, "about", ""), commands))
     return found
 
@@ -86,22 +98,27 @@ def _heading(node: DOMNode) -> str:
 _HEADINGS = {"RowList": "In the list", "RunBar": "Run bar", "TextEditor": "In the text", "LogView": "In the log"}
 
 
-def _section_text(section: Section, palette: Palette) -> Content:
+def _section_text(section: Section, palette: Palette, width: int) -> Content:
     lines = [Content.styled(section.heading, f"bold {palette.accent}")]
-    if section.about:
-        lines.append(Content.styled(section.about, palette.text))
+    lines += [Content.styled(line, palette.text) for line in textwrap.wrap(section.about, width)]
     lines.append(Content(""))
-    keys = [all_key_labels(offer.command.keys) if offer.command.keys else "ctrl+p" for offer in section.commands]
-    width = max((len(key) for key in keys), default=0)
-    for key, offer in zip(keys, section.commands, strict=True):
-        note = Content.styled(f"  {offer.reason}", f"italic {palette.muted}") if offer.reason else Content("")
-        lines.append(
-            Content.assemble(
-                (f"{key:<{width}}  ", f"bold {palette.muted if offer.reason else palette.accent}"),
-                (f"{offer.command.name:<12}  ", f"{palette.muted if offer.reason else palette.text}"),
-                (offer.command.help, palette.muted),
-                note,
-            )
-        )
-    lines.append(Content(""))
-    return Content("\n").join(lines)
+    for offer in section.commands:
+        lines += _command_lines(offer, palette, width)
+    return Content("\n").join([*lines, Content("")])
+
+
+def _command_lines(offer: Offer, palette: Palette, width: int) -> list[Content]:
+    """Key and name, and beside them what it does, wrapped under itself."""
+    command, reason = offer.command, offer.reason
+    keys = all_key_labels(command.keys) if command.keys else "ctrl+p"
+    loud, plain = (palette.muted, palette.muted) if reason else (palette.accent, palette.text)
+    help_lines = textwrap.wrap(command.help, width - KEYS_WIDTH - NAME_WIDTH)
+    first = Content.assemble(
+        (f"{keys:<{KEYS_WIDTH}}", f"bold {loud}"),
+        (f"{command.name:<{NAME_WIDTH}}", plain),
+        (help_lines[0], palette.muted),
+    )
+    indent = " " * (KEYS_WIDTH + NAME_WIDTH)
+    rest = [Content.styled(f"{indent}{line}", palette.muted) for line in help_lines[1:]]
+    why = [Content.styled(f"{indent}{line}", palette.warning) for line in textwrap.wrap(reason, width - len(indent))]
+    return [first, *rest, *why]

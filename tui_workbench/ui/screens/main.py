@@ -12,7 +12,7 @@ from textual import events, work
 from textual.layout import DockArrangeResult
 from textual.widget import Widget
 
-from tui_workbench.ui.commands import EVERYWHERE, bindings
+from tui_workbench.ui.commands import EVERYWHERE, LIST, bindings, is_ours, offers
 from tui_workbench.ui.panes.files import FilesPane
 from tui_workbench.ui.screens.main_layout import PANES, MainLayout, is_wide
 from tui_workbench.ui.screens.project_screen import ProjectScreen
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from textual.geometry import Size
     from textual.layout import Layout
 
+    from tui_workbench.errors import WorkbenchError
     from tui_workbench.project import Project
+    from tui_workbench.ui.commands import Offer
     from tui_workbench.ui.file_tree import FileTree
     from tui_workbench.ui.panes.run_bar import Notice
     from tui_workbench.ui.panes.targets import TargetsPane
@@ -46,11 +48,14 @@ class Slot(Widget):
 class MainScreen(ProjectScreen, inherit_bindings=False):
     """The project on one screen."""
 
+    OFFERED = EVERYWHERE
     BINDINGS: ClassVar[list[BindingType]] = bindings(EVERYWHERE)
     AUTO_FOCUS = "#files RowList"
 
-    def __init__(self, project: Project, tree: FileTree) -> None:
+    def __init__(self, project: Project, tree: FileTree, trouble: WorkbenchError | None = None) -> None:
+        """`trouble` is what went wrong before the screen was there."""
         super().__init__(project, tree)
+        self._trouble = trouble
         self.header = Header(project.name, id="header")
         self.files = FilesPane(tree, id="files")
         self._main_layout = MainLayout()
@@ -89,6 +94,8 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
                 await slot.remove()
                 await self.mount(part, before=index)
         self.begin(parts)
+        if self._trouble is not None:
+            self.show_error(self._trouble)
 
     # --- Places
 
@@ -164,12 +171,49 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
 
         self.app.push_screen(HelpScreen(sections(self)))
 
+    def action_palette(self) -> None:
+        """Find a command by its name."""
+        self._choose_command()
+
+    @work
+    async def _choose_command(self) -> None:
+        from tui_workbench.ui.screens.palette import PaletteScreen, command_rows
+
+        offered = self._all_offers()
+        rows, found_by = command_rows(offered)
+        chosen = await self.app.push_screen_wait(PaletteScreen("Commands", rows, found_by=found_by))
+        if chosen:
+            offer = offered[int(chosen)]
+            if offer.reason:
+                self.say(f"{offer.command.name}: {offer.reason}")
+            else:
+                await self.app.run_action(offer.command.action, offer.node)
+
+    def _all_offers(self) -> list[Offer]:
+        """What can be done anywhere on the screen, the pane with the focus first."""
+        active = self.get_child_by_id(self._main_layout.view.active)
+        parts = [active, *(child for child in self.children if child is not active)]
+        nodes = [node for part in parts for node in (part, *part.walk_children()) if is_ours(node)]
+        found = [offer for node in (*nodes, self) for offer in offers(node) if offer.command.help]
+        return [offer for offer in found if offer.command not in LIST and offer.command.id != "palette.open"]
+
+    def action_change_theme(self) -> None:
+        """Choose other colours."""
+        self._choose_theme()
+
+    @work
+    async def _choose_theme(self) -> None:
+        from tui_workbench.ui.theme_choice import choose_theme
+
+        if error := await choose_theme(self.app):
+            self.show_error(error)
+
     def action_interrupt(self) -> None:
         """ctrl+c ends nothing here; it says what does."""
         if text := self.get_selected_text():
             self.app.copy_to_clipboard(text)
         elif self.is_complete:
-            self.parts.run_bar.show_use("ctrl+q leaves the workbench; x on a run in Jobs cancels it.")
+            self.say("ctrl+q leaves the workbench; x on a run in Jobs cancels it.")
 
     async def action_quit(self) -> None:
         """Leave; runs go on. Unsaved edits are asked about once."""
@@ -187,7 +231,7 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
         self._question.id = "question"
         await self.mount(self._question)
         self._show_view(has_question=True)
-        self._question.focus()
+        self.set_focus(self._question)
 
     @work
     async def on_question_row_answered(self, event: QuestionRow.Answered) -> None:

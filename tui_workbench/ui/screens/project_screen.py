@@ -88,6 +88,10 @@ class ProjectScreen(Screen[None], inherit_bindings=False):
         """Say what is wrong, under the run bar."""
         self.parts.run_bar.show_error(error, self.project.root)
 
+    def say(self, text: str) -> None:
+        """Say something in passing, under the run bar."""
+        self.parts.run_bar.show_use(text)
+
     # --- Files
 
     def on_files_pane_folder_toggled(self) -> None:

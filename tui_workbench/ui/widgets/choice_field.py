@@ -1,7 +1,7 @@
 """A field whose value is one of a list: it shows the value, and opens the list over the screen when it is asked to.
 
 The list is there only while it is open; it is narrowed by typing, and closes when it loses the focus. What the value
-is, is the owner's to say: choosing posts a message and changes nothing here.
+is, is the owner's to say: choosing tells it, and changes nothing here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.cells import cell_len
 from textual import events, on
 from textual.geometry import Offset
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -23,7 +22,7 @@ from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_field import SearchField, matches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
@@ -34,27 +33,21 @@ MIN_LIST_WIDTH = 24
 
 
 class ChoiceField(Line, can_focus=True):
-    """Shows a value; posts `Picked` when another is chosen."""
+    """Shows a value, and opens the list of those that can be chosen."""
 
     DEFAULT_CSS = "ChoiceField { width: auto; min-width: 6; }"
     BINDINGS: ClassVar[list[BindingType]] = bindings(FIELD)
 
-    class Picked(Message):
-        """A choice was made: `value` is the key of an option, or free text."""
+    def __init__(
+        self, picked: Callable[[str], None], *, placeholder: str, free: str = "", id: str | None = None
+    ) -> None:
+        """`picked` is called with the value that was chosen: the key of an option, or free text.
 
-        def __init__(self, field: ChoiceField, value: str) -> None:
-            super().__init__()
-            self.field = field
-            self.value = value
-
-        @property
-        def control(self) -> ChoiceField:
-            """The field, for `@on` selectors."""
-            return self.field
-
-    def __init__(self, *, placeholder: str, free: str = "", id: str | None = None) -> None:
-        """`placeholder` stands for no value; with `free`, a verb, any text that was typed can be chosen."""
+        It is a call and not a message, because the next key that was typed ahead must find the choice made.
+        `placeholder` stands for no value; with `free`, a verb, text that no option matches can be chosen.
+        """
         super().__init__(id=id)
+        self._picked = picked
         self._placeholder = placeholder
         self._free = free
         self._value = ""
@@ -107,25 +100,36 @@ class ChoiceField(Line, can_focus=True):
         """Open the list under the field."""
         if self._list is not None:
             return
-        self._list = ChoiceList(self._options, self._value, self._free)
+        self._list = ChoiceList(self._options, self._value, self._free, self._close)
         self._list.place_under(self)
         await self.mount(self._list)
         self._list.take_focus()
         self.refresh()
 
-    def on_choice_list_ended(self, event: ChoiceList.Ended) -> None:
-        """The list is done with."""
-        event.stop()
+    def _close(self, value: str) -> None:
+        """The list is done with; an empty value means that nothing was chosen."""
         if self._list is None:
             return
         had_focus = self._list.has_focus_within
         self._list.remove()
         self._list = None
         if had_focus:
-            self.focus()
+            self.screen.set_focus(self)
         self.refresh()
-        if event.value is not None:
-            self.post_message(self.Picked(self, event.value))
+        if value:
+            self._picked(value)
+
+
+class ChoiceSearch(SearchField):
+    """The field over the choices: enter chooses at once."""
+
+    def __init__(self, choose: Callable[[], None]) -> None:
+        super().__init__(placeholder="type to narrow")
+        self._choose = choose
+
+    async def action_submit(self) -> None:
+        """Enter."""
+        self._choose()
 
 
 class ChoiceList(Widget):
@@ -139,19 +143,14 @@ class ChoiceList(Widget):
     ChoiceList > RowList { height: auto; max-height: 12; }
     """
 
-    class Ended(Message):
-        """A choice was made, or none was: `value` is None then."""
-
-        def __init__(self, value: str | None) -> None:
-            super().__init__()
-            self.value = value
-
-    def __init__(self, options: tuple[Row, ...], value: str, free: str) -> None:
+    def __init__(self, options: tuple[Row, ...], value: str, free: str, close: Callable[[str], None]) -> None:
         super().__init__()
         self._options = options
         self._first = value
         self._free = free
-        self._search = SearchField(placeholder="type to narrow")
+        self._close = close
+        self._search = ChoiceSearch(self._choose_current)
+        self._shown_for = ""
         self._list = RowList()
         self._list.can_focus = False
 
@@ -173,7 +172,7 @@ class ChoiceList(Widget):
 
     def take_focus(self) -> None:
         """Type to narrow."""
-        self._search.focus()
+        self.screen.set_focus(self._search)
 
     def show_options(self, options: tuple[Row, ...]) -> None:
         """The choices have changed."""
@@ -181,10 +180,10 @@ class ChoiceList(Widget):
         self._show()
 
     def _show(self, current: str | None = None) -> None:
-        typed = self._search.value.strip()
+        typed = self._shown_for = self._search.value.strip()
         by_name = {row.key: row for row in self._options}
         rows = [by_name[key] for key in matches(typed, by_name)]
-        if self._free and typed and typed not in by_name:
+        if self._free and typed and not rows:
             rows.append(Row(typed, Piece(safe_text(typed)), before=(Piece(f"{self._free} ", "muted"),)))
         self._list.show_rows(rows, empty=("Nothing here matches.",), current=current)
         self._list.styles.height = max(1, len(rows))
@@ -192,14 +191,18 @@ class ChoiceList(Widget):
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        self._show()
-        if event.value:
+        self._narrow()
+
+    def _narrow(self) -> None:
+        """Show what matches, the best under the cursor."""
+        if self._search.value.strip() != self._shown_for:
+            self._show()
             self._list.move_to(0)
 
-    @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.post_message(self.Ended(self._list.current or None))
+    def _choose_current(self) -> None:
+        # The message that the text changed may not have come yet.
+        self._narrow()
+        self._close(self._list.current)
 
     @on(SearchField.Stepped)
     def _stepped(self, event: SearchField.Stepped) -> None:
@@ -213,13 +216,13 @@ class ChoiceList(Widget):
     @on(RowList.Clicked)
     def _clicked(self, event: RowList.Clicked) -> None:
         event.stop()
-        self.post_message(self.Ended(event.key))
+        self._close(event.key)
 
     @on(SearchField.Left)
     def _left(self, event: SearchField.Left) -> None:
         event.stop()
-        self.post_message(self.Ended(None))
+        self._close("")
 
     def on_descendant_blur(self) -> None:
         """Whoever goes elsewhere has chosen nothing."""
-        self.post_message(self.Ended(None))
+        self._close("")

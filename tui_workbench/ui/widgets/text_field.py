@@ -20,7 +20,7 @@ class TextField(Input):
     """A line of text. `enter` posts `Input.Submitted`, every change `Input.Changed`."""
 
     DEFAULT_CSS = """
-    TextField { border: none; height: 1; padding: 0 1; background: $panel; }
+    TextField.-textual-compact { height: 1; padding: 0 1; background: $panel; }
     TextField:focus { border: none; background-tint: $foreground 0%; }
     """
 
