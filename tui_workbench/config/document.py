@@ -62,6 +62,8 @@ class _Origin(NamedTuple):
 
     node: Node | None  # None: nothing stood there
     raw: str  # the text from behind the colon (or, for an item, of the value itself)
+    text: str  # the whole text
+    revision: int
 
 
 class Document:
@@ -82,6 +84,7 @@ class Document:
         self._saved = file.text
         self._history = History()
         self._origins: dict[Path, _Origin] = {}
+        self._edited: list[Path | None] = []  # where each revision changed the text, None: anywhere
         self._tree: Tree | None = None
         self._reading: Reading | None = None
         self._findings: list[Finding] | None = None
@@ -198,7 +201,7 @@ class Document:
         tree = self.tree
         self._remember(path)
         text = self._restored(tree, path, value) or editing.set_value(tree, path, value, self.kind)
-        self._become(text, f"set {dotted(path)}")
+        self._become(text, f"set {dotted(path)}", path=path)
 
     def unset(self, key: str | Path) -> None:
         """Remove a key or list item; nothing happens when it is not there. Raises ConfigurationError."""
@@ -208,7 +211,7 @@ class Document:
             return
         self._remember(path)
         text = editing.unset(tree, path)
-        self._become(self._emptied(text, path[:-1]), f"remove {dotted(path)}")
+        self._become(self._emptied(text, path[:-1]), f"remove {dotted(path)}", path=path)
         self._forget_items(path)
 
     def insert_item(self, key: str | Path, index: int, value: Any) -> None:
@@ -220,7 +223,7 @@ class Document:
         before = plain_value(sequence) if sequence is not None and sequence.kind == "list" else []
         wanted = [*before[:index], value, *before[index:]]
         text = self._restored(tree, path, wanted) or editing.insert_item(tree, path, index, value, self.kind)
-        self._become(text, f"add to {dotted(path)}")
+        self._become(text, f"add to {dotted(path)}", path=path)
         self._forget_items((*path, index))
 
     def remove_item(self, key: str | Path, index: int) -> None:
@@ -328,21 +331,22 @@ class Document:
 
     # -- inner workings ----------------------------------------------------------------------------------------------
 
-    def _become(self, text: str, label: str, merge: str = "") -> None:
+    def _become(self, text: str, label: str, merge: str = "", path: Path | None = None) -> None:
         if text == self.text:
             return
         if self._group is None:
             self._history.add(difference(self.text, text, label, merge))
-        self._show(text)
+        self._show(text, path)
 
     def _go(self, step: Step | None) -> Step | None:
         if step is not None:
             self._show(step.apply(self.text))
         return step
 
-    def _show(self, text: str) -> None:
+    def _show(self, text: str, path: Path | None = None) -> None:
         self.text = text
         self.revision += 1
+        self._edited.append(path)
         self._parse()
 
     def _parse(self) -> None:
@@ -385,7 +389,7 @@ class Document:
         for length in range(1, len(path) + 1):
             here = path[:length]
             if here not in self._origins:
-                self._origins[here] = _Origin(own(tree, here), _raw(tree, here))
+                self._origins[here] = _Origin(own(tree, here), _raw(tree, here), self.text, self.revision)
 
     def _forget_items(self, path: Path) -> None:
         """Indices of a list mean other items after one came or went."""
@@ -403,6 +407,9 @@ class Document:
         origin = self._origins.get(path)
         if origin is None or origin.node is None or not means(origin.node, value):
             return None
+        depth = len(path)
+        if all(edited is not None and edited[:depth] == path for edited in self._edited[origin.revision :]):
+            return origin.text
         span = _region(tree, path)
         if span is None:
             return None

@@ -206,8 +206,8 @@ def _null_to_block(tree: Tree, parent: Node, path: Path, value: Any, manner: Man
     end = line_end(text, layout.entry_end(key, old))
     blank = Splice(after_colon, old.end, "") if old.end > after_colon else Splice(after_colon, after_colon, "")
     if end == blank.end:
-        return [Splice(blank.start, end, newline + below)]
-    return [blank, Splice(end, end, newline + below)]
+        return [Splice(blank.start, end, line_break(text, end) + below)]
+    return [blank, Splice(end, end, line_break(text, end) + below)]
 
 
 def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:

@@ -424,6 +424,9 @@ SDK_RUNCONFIG = FileKind(
     ),
 )
 
+SDK_KEYS = frozenset(field.path[0] for field in SDK_RUNCONFIG.fields)
+"""The top-level keys of the SDK form."""
+
 CONDA = FileKind(
     "conda",
     "Conda dependencies",

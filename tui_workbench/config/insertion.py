@@ -63,7 +63,7 @@ def _into_block_map(
         start = parent.entries[0][0].start
         return [Splice(start, start, line + newline + " " * indent)]
     end = place.offset if place.offset >= 0 else line_end(text, layout.entry_end(*parent.entries[place.after]))
-    return [Splice(end, end, newline + " " * indent + line)]
+    return [Splice(end, end, line_break(text, end) + " " * indent + line)]
 
 
 def _into_flow_map(tree: Tree, parent: Node, after: int, key: str, value: Any, manner: Manner) -> list[Splice]:
@@ -128,4 +128,4 @@ def item_candidates(tree: Tree, sequence: Node, index: int, value: Any) -> Itera
             yield [Splice(at, at, dash + written + newline + " " * indent)]
         else:
             end = line_end(text, sequence.items[index - 1].end)
-            yield [Splice(end, end, newline + " " * indent + dash + written)]
+            yield [Splice(end, end, line_break(text, end) + " " * indent + dash + written)]

@@ -32,7 +32,7 @@ def line_end(text: str, offset: int) -> int:
     """Offset of the line's end, before its line break."""
     end = text.find("\n", offset)
     if end < 0:
-        return len(text)
+        end = len(text)
     return end - 1 if end > offset and text[end - 1] == "\r" else end
 
 

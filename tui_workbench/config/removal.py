@@ -54,7 +54,7 @@ def _lines_out(text: str, start: int, end: int, follows: int) -> list[Splice]:
     cut = first - 1 if first else 0
     if cut > 0 and text[cut - 1] == "\r":
         cut -= 1
-    return [Splice(cut, len(text), "")]
+    return [Splice(cut, tail, "")]
 
 
 def _emptied(tree: Tree, here: Path, parent: Node, start: int, end: int, empty: str) -> list[Splice]:

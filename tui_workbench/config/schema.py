@@ -133,9 +133,9 @@ def kind_of(path: str, keys: tuple[str, ...] = ()) -> FileKind | None:
 
 def _is_sdk(keys: tuple[str, ...]) -> bool:
     """The form of 2018's SDK begins its keys with small letters."""
-    return (
-        "target" in keys and "Target" not in keys and bool({"script", "framework", "environment", "history"} & {*keys})
-    )
+    from tui_workbench.config import fields
+
+    return not fields.SDK_KEYS.isdisjoint(keys) and not any(key[:1].isupper() for key in keys)
 
 
 def is_known_key(key: str) -> bool:

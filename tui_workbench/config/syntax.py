@@ -22,7 +22,7 @@ from tui_workbench.errors import ConfigurationError
 from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
 try:
     from yaml.cyaml import CParser as _Parser  # type: ignore[attr-defined]
@@ -117,6 +117,8 @@ class Tree:
         """Offset of the `...` or `---` behind which more documents follow, -1 when there is one document only."""
         self.aliases = anchors
         """How often each anchor is referred to."""
+        self.ellipsis = -1
+        """Offset of a `...` before the content, -1 when there is none."""
         self._lines: Lines | None = None
 
     @property
@@ -141,7 +143,22 @@ def parse(text: str, path: str = "") -> Tree:
     try:
         return _Builder(text, path).build()
     except yaml.YAMLError as error:
-        raise _explain(error, text, path) from error
+        return _after_ellipsis(text, path) or _give_up(error, text, path)
+
+
+_ELLIPSIS = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*(\.\.\.)[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)")
+
+
+def _after_ellipsis(text: str, path: str) -> Tree | None:
+    """The tree of a text that begins with a line `...`, as one copied from a manual does ("rest of file"), else None."""
+    match = _ELLIPSIS.match(text)
+    if match is None:
+        return None
+    # As a comment of the same length it moves nothing.
+    tree = parse(text[: match.start(1)] + "#.." + text[match.end(1) :], path)
+    tree.text = text
+    tree.ellipsis = match.start(1)
+    return tree
 
 
 class _Builder:
@@ -167,6 +184,8 @@ class _Builder:
         try:
             following: Any = next_event()
         except yaml.YAMLError:
+            if not ended.explicit:
+                raise
             # What follows the `...` is not even YAML. It is not part of the configuration; that it is there is the
             # problem.
             return Tree(self.text, root, end, end, self.aliases)
@@ -333,7 +352,7 @@ def _core_value(text: str) -> Any:
     return text
 
 
-def _explain(error: yaml.YAMLError, text: str, path: str) -> ConfigurationError:
+def _give_up(error: yaml.YAMLError, text: str, path: str) -> NoReturn:
     from tui_workbench.config.syntax_errors import explain
 
-    return explain(error, text, path)
+    raise explain(error, text, path) from error

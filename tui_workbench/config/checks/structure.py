@@ -33,6 +33,8 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield _fault_finding(subject, fault)
     for fault in missing_fields(subject.tree, subject.kind, subject.reading, subject.target_type):
         yield _missing(subject, fault)
+    if subject.tree.ellipsis >= 0:
+        yield _ellipsis(subject, subject.tree.ellipsis)
     yield from _unknown_keys(subject)
     yield from _spellings(subject)
     if subject.kind is fields.COMPUTE:
@@ -100,12 +102,21 @@ def _fault_finding(subject: Subject, fault: Fault) -> Finding:
     )
 
 
+def _ellipsis(subject: Subject, offset: int) -> Finding:
+    message = "`...` stands before the first key: other YAML readers refuse this"
+    fix = Fix("remove the line", (_line_out(subject.text, offset),))
+    return subject.finding("ellipsis", message, "Remove the line.", (offset, offset + 3), fix=fix)
+
+
+def _line_out(text: str, offset: int) -> ReplaceText:
+    after = text.find("\n", offset)
+    return ReplaceText(line_start(text, offset), after + 1 if after >= 0 else len(text), "")
+
+
 def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
     text = subject.text
     if fault.code == "several-documents":
-        start = line_start(text, fault.start)
-        after = text.find("\n", fault.start)
-        return Fix("remove the line", (ReplaceText(start, after + 1 if after >= 0 else len(text), ""),))
+        return Fix("remove the line", (_line_out(text, fault.start),))
     if fault.code == "duplicate-key":
         return _without_earlier(subject, fault)
     if fault.field is None:

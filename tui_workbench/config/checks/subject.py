@@ -31,6 +31,7 @@ CODES: dict[str, Code] = {
     "control-character": Code(ERROR, "The text holds a character that YAML does not allow."),
     "refused": Code(ERROR, "The file is too large, too deep, or its aliases expand without measure."),
     "several-documents": Code(ERROR, "A line `...` or `---` ends the document; what follows it is not read."),
+    "ellipsis": Code(WARNING, "A line `...` stands before the first key; other YAML readers refuse the file."),
     "not-a-map": Code(ERROR, "The file holds no `key: value` lines."),
     "duplicate-key": Code(ERROR, "A key stands twice; readers differ in which one counts."),
     "wrong-type": Code(ERROR, "A value is of another type than the field's."),
