@@ -198,4 +198,4 @@ def means(node: Node, value: Any) -> bool:
         return node.text.strip().lower() in (TRUE_WORDS if value else FALSE_WORDS)
     if isinstance(value, (int, float)):
         return node.text == str(value) or bool(plain_value(node) == value)
-    return node.text == value and (bool(node.style) or node.text not in ("", "~", "null", "Null", "NULL") or not value)
+    return bool(node.text == value and not node.is_null)
