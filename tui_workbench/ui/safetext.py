@@ -114,6 +114,11 @@ class SafeLine(NamedTuple):
     plain: str
     spans: tuple[tuple[int, int, Style], ...] = ()
 
+    @property
+    def cells(self) -> int:
+        """How wide it is, in terminal cells."""
+        return cell_len(self.plain)
+
     def to_text(self, style: Style | str = "") -> Text:
         """The line as a Rich text that never wraps."""
         text = Text(self.plain, style, no_wrap=True, end="")

@@ -213,6 +213,8 @@ class LogSession:
         if not keep:
             if self._origin is not None:
                 self._go_back(self._origin)
+            else:
+                self._mark(NO_LINE)
             self._search = None
             self._finder = None
             self._wrapped = False

@@ -1,0 +1,264 @@
+"""The Log pane: what the selected run has written, as it writes it; its end, and its last traceback when it failed.
+
+The view reads and draws; the pane says whose log it is, how it stands, and offers to search in it.
+"""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.content import Content
+
+from tui_workbench.model import RunState
+from tui_workbench.runs.rundir import WORKING_COPY
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.messages import FileChosen
+from tui_workbench.ui.panes.pane import Pane
+from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.widgets.log_commands import LOG
+from tui_workbench.ui.widgets.log_session import NO_LINE
+from tui_workbench.ui.widgets.log_view import LogView
+from tui_workbench.ui.widgets.traceback_line import TracebackLine
+from tui_workbench.ui.words import run_title
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.timer import Timer
+
+    from tui_workbench.model import Run
+    from tui_workbench.ui.widgets.log_search_row import LogSearchRow
+    from tui_workbench.ui.widgets.log_session import LogState
+
+STATUS_SECONDS = 0.1
+"""How often counts that run are shown anew: more cannot be read, and each costs a border."""
+
+NO_RUN = "ctrl+r runs the script of the run bar."
+
+
+class LogPane(Pane):
+    """Posts `FileChosen` when the place of an error is chosen."""
+
+    number = 4
+    title = "Log"
+    about = (
+        "Everything that the selected run has written to its output and error streams. The end is followed until one "
+        "scrolls up; G goes back to it. The file keeps every byte: here, control characters are shown and not obeyed."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings(LOG)
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._view = LogView()
+        self._run: Run | None = None
+        self._hint = ""
+        self._search_row: LogSearchRow | None = None
+        self._failure: TracebackLine | None = None
+        self._status = ""
+        self._status_kind = ""
+        self._status_time = 0.0
+        self._status_timer: Timer | None = None
+        self._show_run_words()
+
+    def compose(self) -> ComposeResult:
+        """The view; the search and the reason of a failure bring their own rows."""
+        yield self._view
+
+    @property
+    def view(self) -> LogView:
+        """The view in the pane."""
+        return self._view
+
+    def take_focus(self) -> None:
+        """To the log, or to the search that is being typed."""
+        self.screen.set_focus(self._view)
+
+    # --- Whose log
+
+    def show_run(self, run: Run | None, *, hint: str = "") -> None:
+        """Show the log of this run; None while there is none, and `hint`, safe text, then says how to get one."""
+        changed = run is None or self._run is None or run.run_id != self._run.run_id
+        self._run, self._hint = run, hint
+        if changed:
+            self._end_search()
+        self._view.set_log(run.log_path if run is not None else None, run is not None and run.is_active)
+        self._show_run_words()
+        self._show_failure()
+
+    def _show_run_words(self) -> None:
+        run = self._run
+        if run is None:
+            self.set_title()
+            self._view.set_placeholder(("No run yet.", self._hint or NO_RUN))
+            return
+        self.set_title(safe_text(f"{run_title(run)} on {run.target}"))
+        if run.is_active:
+            self._view.set_placeholder(("Nothing written yet.",))
+        else:
+            self._view.set_placeholder(("The run wrote nothing.", *([safe_text(run.reason)] if run.reason else ())))
+
+    # --- How it stands
+
+    def on_log_view_state_changed(self, event: LogView.StateChanged) -> None:
+        """Tell what is new about the log, at most as often as it can be read."""
+        event.stop()
+        kind, text = self._words()
+        if kind != self._status_kind or monotonic() - self._status_time >= STATUS_SECONDS:
+            self._show_status(kind, text)
+        elif self._status_timer is None:
+            self._status_timer = self.set_timer(STATUS_SECONDS, self._show_latest_status)
+        if self._search_row is not None:
+            self._search_row.show_search(self._view.state.search)
+        self._show_failure()
+
+    def _show_latest_status(self) -> None:
+        self._status_timer = None
+        self._show_status(*self._words())
+
+    def _show_status(self, kind: str, text: str) -> None:
+        if self._status_timer is not None:
+            self._status_timer.stop()
+            self._status_timer = None
+        self._status_kind, self._status_time = kind, monotonic()
+        if text != self._status:
+            self._status = text
+            self.border_subtitle = Content(text)
+
+    def _words(self) -> tuple[str, str]:
+        """What kind of thing is told, and the words."""
+        run, state = self._run, self._view.state
+        if run is None:
+            return "", ""
+        if state.problem is not None:
+            return "problem", safe_text(state.problem.message)
+        count = _size(state) if state.line_count is None else _lines(state.line_count)
+        if state.pinned:
+            return "end", f"following, {count}" if run.is_active else count
+        if run.is_active and state.new_lines:
+            return "paused", f"paused, {_lines(state.new_lines, 'new ')}"
+        place = (
+            count if state.top_number is None else f"line {state.top_number + 1:,} of {count.removesuffix(' lines')}"
+        )
+        return "paused", f"paused, {place}" if run.is_active else place
+
+    @on(LogView.Copied)
+    def _copied(self, event: LogView.Copied) -> None:
+        event.stop()
+        self._show_status("copied", f"copied {_lines(event.lines)}")
+
+    # --- The reason of a failure
+
+    def _show_failure(self) -> None:
+        traceback = self._view.state.traceback
+        failed = self._run is not None and self._run.state == RunState.FAILED
+        if not failed or traceback is None or not traceback.exception:
+            if self._failure is not None:
+                self._failure.remove()
+                self._failure = None
+            return
+        if self._failure is None:
+            self._failure = TracebackLine()
+            self.mount(self._failure, before=0)
+        frame = traceback.frame
+        self._failure.show_traceback(traceback, self._in_project(frame.file)[1] if frame is not None else "")
+
+    def _in_project(self, path: str) -> tuple[str, str]:
+        """The project's directory, and in it the file that a run names: it may have run in a copy of the project."""
+        assert self._run is not None
+        directory = self._run.directory
+        root = os.path.dirname(os.path.dirname(os.path.dirname(directory)))
+        for base in (os.path.join(directory, WORKING_COPY), root):
+            if path.startswith(base + os.sep):
+                return root, path[len(base) + 1 :]
+        return root, path
+
+    def on_traceback_line_chosen(self, event: TracebackLine.Chosen) -> None:
+        """To the traceback."""
+        event.stop()
+        self.action_show_traceback()
+
+    def on_traceback_line_place_chosen(self, event: TracebackLine.PlaceChosen) -> None:
+        """To the line that raised it."""
+        event.stop()
+        root, inside = self._in_project(event.frame.file)
+        path = os.path.join(root, inside)
+        self.post_message(FileChosen(path if os.path.exists(path) else event.frame.file, event.frame.line))
+
+    # --- Commands
+
+    def why_not(self, action: str) -> str:
+        """Why the action would do nothing now."""
+        state = self._view.state
+        if action == "search" and self._run is None:
+            return "There is no log yet."
+        if action == "step" and state.search is None:
+            return "Nothing is searched for."
+        if action == "clear_search" and state.search is None and state.mark == NO_LINE and self._search_row is None:
+            return "Nothing is searched for."
+        if action == "show_traceback" and state.traceback is None:
+            return "There is no Python traceback in this log."
+        return ""
+
+    def action_show_traceback(self) -> None:
+        """To the last traceback."""
+        self._view.show_traceback()
+        self.take_focus()
+
+    def action_step(self, direction: int) -> None:
+        """To the next match, or the one before."""
+        self._view.step(direction)
+
+    async def action_search(self) -> None:
+        """Begin to type what to search for."""
+        from tui_workbench.ui.widgets.log_search_row import LogSearchRow
+
+        if self._search_row is None:
+            self._search_row = LogSearchRow()
+            await self.mount(self._search_row)
+        self._view.begin_search()
+        self._search_row.take_focus()
+
+    def action_clear_search(self) -> None:
+        """Forget what was searched for; stay."""
+        self._end_search()
+
+    def _end_search(self) -> None:
+        self._view.end_search(keep=False)
+        if self._search_row is not None:
+            had_focus = self._search_row.has_focus_within
+            self._search_row.remove()
+            self._search_row = None
+            if had_focus:
+                self.take_focus()
+
+    def on_log_search_row_sought(self, event: LogSearchRow.Sought) -> None:
+        """Every letter searches."""
+        event.stop()
+        self._view.search(event.pattern)
+
+    def on_log_search_row_stepped(self, event: LogSearchRow.Stepped) -> None:
+        """Another match, while typing."""
+        event.stop()
+        self._view.step(event.direction)
+
+    def on_log_search_row_kept(self, event: LogSearchRow.Kept) -> None:
+        """The place is right: on with the log."""
+        event.stop()
+        self._view.end_search(keep=True)
+        self.take_focus()
+
+    def on_log_search_row_canceled(self, event: LogSearchRow.Canceled) -> None:
+        """The place is wrong: back."""
+        event.stop()
+        self._end_search()
+
+
+def _lines(count: int, what: str = "") -> str:
+    return f"{count:,} {what}line{'' if count == 1 else 's'}"
+
+
+def _size(state: LogState) -> str:
+    return f"{state.size / 1e6:,.0f} MB"
