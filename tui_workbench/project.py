@@ -52,7 +52,12 @@ class Project:
 
         Raises ProjectNotFound when there is none up to the root of the file system, or `start` does not exist.
         """
-        start = os.path.abspath(start)
+        try:
+            start = os.path.abspath(start)
+        except FileNotFoundError as error:
+            raise ProjectNotFound(
+                "the current folder has been removed", remedy="Change to another one and try again."
+            ) from error
         if not os.path.isdir(start):
             raise ProjectNotFound(
                 f"{start} is not a folder" if os.path.exists(start) else f"{start} does not exist",
@@ -73,12 +78,15 @@ class Project:
     def prepare_state(self) -> None:
         """Make the state directory, which ignores itself for git. Raises StorageError."""
         ignore = os.path.join(self.state_directory, ".gitignore")
-        if os.path.exists(ignore):
-            return
         try:
+            # Made before anything that it is to hide.
+            if not os.path.exists(ignore):
+                os.makedirs(self.state_directory, exist_ok=True)
+                temporary = f"{ignore}.{os.getpid()}"
+                with open(temporary, "w", encoding="ascii") as file:
+                    file.write("*\n")
+                os.replace(temporary, ignore)
             os.makedirs(self.runs_directory, exist_ok=True)
-            with open(ignore, "w") as file:
-                file.write("*\n")
         except OSError as error:
             raise StorageError(
                 f"cannot keep runs in {self.state_directory}: {error.strerror}",

@@ -8,10 +8,11 @@ the target cannot be reached.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 
-from tui_workbench.errors import UsageError, WorkbenchError
+from tui_workbench.errors import StorageError, UsageError, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 INTERRUPTED = 130
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 HELP_WIDTH = 100
 
@@ -97,7 +100,31 @@ def report(error: WorkbenchError) -> None:
     from tui_workbench.cli.terminal import visible
 
     sys.stdout.flush()
-    sys.stderr.write(f"workbench-tui: {visible(str(error))}\n")
+    _complain(visible(str(error)))
+
+
+def report_system_error(error: OSError) -> int:
+    """Print on stderr, in one line, what nobody closer to it could say better. Returns the exit code.
+
+    What reaches this point is as a rule stdout itself, on a full disk or of a terminal that is gone.
+    """
+    from tui_workbench.cli.terminal import visible
+
+    said = StorageError(
+        f"{'' if error.filename else 'cannot write the output: '}{(error.strerror or str(error)).lower()}",
+        remedy="Free space, or send the output elsewhere." if error.errno in _NO_SPACE else "",
+        file=os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "",
+    )
+    _complain(visible(str(said)))
+    return said.exit_code
+
+
+def _complain(line: str) -> None:
+    try:
+        sys.stderr.write(f"workbench-tui: {line}\n")
+        sys.stderr.flush()
+    except OSError:
+        pass  # stderr is full or gone as well: the exit code is all that is left to say it with
 
 
 def find_command(arguments: Sequence[str]) -> tuple[Command | None, Sequence[str]]:
