@@ -53,7 +53,7 @@ class Lamp(Widget):
         Command("lamp.off", "f", "off", "Off", "Switches it off."),
         Command("lamp.dim", "", "dim", "Dim", "Makes it darker."),
     )
-    BINDINGS: list[BindingType] = bindings(OFFERED)
+    BINDINGS: ClassVar[list[BindingType]] = bindings(OFFERED)
 
     def why_not(self, action: str) -> str:
         return "It is off already." if action == "off" else ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual.app import App
 from textual.binding import Binding, BindingType
 
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
     from tui_workbench.ui.file_tree import FileTree
 
 
+BUG_NOTE = "This is a mistake in workbench-tui, not in your project. Runs go on; files that were not saved are lost."
+
+
 class WorkbenchApp(App["list[Run]"], inherit_bindings=False):
     """The workbench on one project. Its result is the list of runs that go on when it is left."""
 
     TITLE = "workbench-tui"
-    ENABLE_COMMAND_PALETTE = True
+    ENABLE_COMMAND_PALETTE = False  # ours shows the registry of commands
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", "Quit", show=False, priority=True)]
     CSS = """
     .pane { border: round $border-blurred; border-title-color: $text-muted; border-subtitle-color: $text-muted; }
@@ -33,8 +38,10 @@ class WorkbenchApp(App["list[Run]"], inherit_bindings=False):
     }
     #run-bar { background: $panel; }
     .-narrow .pane { border: none; }
-    .-narrow #editor, .-narrow #log { border-top: solid $border-blurred; border-bottom: solid $border-blurred; }
-    .-narrow #editor:focus-within, .-narrow #log:focus-within, .-narrow #editor:focus, .-narrow #log:focus {
+    .-narrow #editor, .-narrow #log { border-top: solid $border-blurred; }
+    .-narrow #log { border-bottom: solid $border-blurred; }
+    .-narrow #editor:focus-within, .-narrow #editor:focus { border: none; border-top: solid $border; }
+    .-narrow #log:focus-within, .-narrow #log:focus {
         border: none; border-top: solid $border; border-bottom: solid $border;
     }
     .-narrow #notice { display: none; }
@@ -69,6 +76,11 @@ class WorkbenchApp(App["list[Run]"], inherit_bindings=False):
         """Show everything in these colours."""
         self._themes[theme.name] = theme
         self.theme = theme.name
+
+    def _fatal_error(self) -> None:
+        """Leave after a mistake of ours. Textual would print all local variables, a project's secrets among them."""
+        self._exit_renderables.append(Text(f"{traceback.format_exc()}\n{BUG_NOTE}"))
+        self._close_messages_no_wait()
 
     async def action_quit(self) -> None:
         """Leave by way of the main screen, which asks what must be asked."""

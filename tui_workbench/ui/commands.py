@@ -123,6 +123,11 @@ RUN_BAR = (
 
 FIELD = (Command("field.open", "enter,space,down", "open", "Choose", "Opens the list of choices; type to narrow it."),)
 
+CHOICES = (
+    Command("choices.choose", "enter", "choose", "Choose", "Takes the row under the cursor."),
+    Command("choices.leave", "escape", "leave", "Leave", "Leaves all as it was."),
+)
+
 ARGUMENTS = (
     Command("arguments.older", "up", "older", "Older", "Brings back the arguments of the run before."),
     Command("arguments.newer", "down", "newer", "Newer", "Goes forward again in the arguments of earlier runs."),

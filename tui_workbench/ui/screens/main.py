@@ -190,11 +190,11 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
                 await self.app.run_action(offer.command.action, offer.node)
 
     def _all_offers(self) -> list[Offer]:
-        """What can be done anywhere on the screen, the pane with the focus first."""
-        active = self.get_child_by_id(self._main_layout.view.active)
-        parts = [active, *(child for child in self.children if child is not active)]
-        nodes = [node for part in parts for node in (part, *part.walk_children()) if is_ours(node)]
-        found = [offer for node in (*nodes, self) for offer in offers(node) if offer.command.help]
+        """What can be done anywhere on the screen: everywhere, then in the active pane, then in the others."""
+        active = self._main_layout.view.active
+        panes = [self.get_child_by_id(name) for name in sorted(PANES, key=lambda name: name != active)]
+        nodes = [node for pane in panes for node in (pane, *pane.walk_children()) if is_ours(node)]
+        found = [offer for node in (self, *nodes) for offer in offers(node) if offer.command.help]
         return [offer for offer in found if offer.command not in LIST and offer.command.id != "palette.open"]
 
     def action_change_theme(self) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tui_workbench.ui.panes.editor import EditorPane
 from tui_workbench.ui.panes.jobs import JobsPane
+from tui_workbench.ui.panes.log import LogPane
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.panes.run_bar import RunBar
 from tui_workbench.ui.panes.targets import TargetsPane
@@ -14,19 +15,7 @@ from tui_workbench.ui.widgets.latest_line import LatestLine
 if TYPE_CHECKING:
     from textual.widget import Widget
 
-    from tui_workbench.model import Run
     from tui_workbench.ui.panes.files import FilesPane
-
-
-class LogPane(Pane):
-    """Keeps the place of the log until its pane is there."""
-
-    number = 4
-    title = "Log"
-    about = "The output of the selected run."
-
-    def show_run(self, run: Run | None) -> None:
-        """Nothing to see yet."""
 
 
 class Parts(NamedTuple):

@@ -83,7 +83,7 @@ class PaletteScreen(ModalScreen[str], inherit_bindings=False):
     def _show(self, current: str | None = None) -> None:
         by_text = {text: key for key, text in self._found_by.items()}
         rows = [self._rows[by_text[text]] for text in matches(self._search.value, by_text)]
-        self._list.show_rows(rows, empty=("Nothing here matches.",), current=current)
+        self._list.show_rows(rows, empty=("Nothing matches.",), current=current)
         self._list.styles.height = max(1, min(len(rows), self.app.size.height * 8 // 10 - 5))
 
     @on(Input.Changed)

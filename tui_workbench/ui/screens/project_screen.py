@@ -15,6 +15,7 @@ from textual.screen import Screen
 from tui_workbench.errors import UsageError, WorkbenchError
 from tui_workbench.ui import messages
 from tui_workbench.ui.file_tree import scripts_among
+from tui_workbench.ui.safetext import safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,7 +161,7 @@ class ProjectScreen(Screen[None], inherit_bindings=False):
 
     def _how_to_run(self) -> str:
         bar = self.parts.run_bar
-        return f"ctrl+r runs {bar.script or 'the script'} on {bar.environment or 'this machine'}."
+        return safe_text(f"ctrl+r runs {bar.script or 'the script'} on {bar.environment or 'this machine'}.")
 
     def on_run_selected(self, event: messages.RunSelected) -> None:
         """Another run is under the cursor."""
@@ -174,8 +175,9 @@ class ProjectScreen(Screen[None], inherit_bindings=False):
 
     def _show_selected(self) -> None:
         run = next((run for run in self._runs if run.run_id == self._selected), None)
-        self.parts.log.show_run(run)
-        self.parts.latest.show_run(run, hint=self._how_to_run())
+        hint = self._how_to_run()
+        self.parts.log.show_run(run, hint=hint)
+        self.parts.latest.show_run(run, hint=hint)
 
     def on_run_repeated(self, event: messages.RunRepeated) -> None:
         """What was asked for once is asked for again, after a look at it."""

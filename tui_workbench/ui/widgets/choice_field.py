@@ -14,7 +14,7 @@ from textual.geometry import Offset
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui_workbench.ui.commands import FIELD, bindings
+from tui_workbench.ui.commands import CHOICES, FIELD, bindings
 from tui_workbench.ui.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece, Row, width_of
@@ -142,6 +142,7 @@ class ChoiceList(Widget):
     }
     ChoiceList > RowList { height: auto; max-height: 12; }
     """
+    BINDINGS: ClassVar[list[BindingType]] = bindings(CHOICES)
 
     def __init__(self, options: tuple[Row, ...], value: str, free: str, close: Callable[[str], None]) -> None:
         super().__init__()
@@ -152,7 +153,14 @@ class ChoiceList(Widget):
         self._search = ChoiceSearch(self._choose_current)
         self._shown_for = ""
         self._list = RowList()
-        self._list.can_focus = False
+
+    def action_leave(self) -> None:
+        """Escape, where the list itself has the focus."""
+        self._close("")
+
+    def action_choose(self) -> None:
+        """Enter, where the list itself has the focus."""
+        self._choose_current()
 
     def compose(self) -> ComposeResult:
         """What is typed, and what matches it."""
@@ -185,7 +193,7 @@ class ChoiceList(Widget):
         rows = [by_name[key] for key in matches(typed, by_name)]
         if self._free and typed and not rows:
             rows.append(Row(typed, Piece(safe_text(typed)), before=(Piece(f"{self._free} ", "muted"),)))
-        self._list.show_rows(rows, empty=("Nothing here matches.",), current=current)
+        self._list.show_rows(rows, empty=("Nothing matches.",), current=current)
         self._list.styles.height = max(1, len(rows))
 
     @on(Input.Changed)
@@ -225,4 +233,5 @@ class ChoiceList(Widget):
 
     def on_descendant_blur(self) -> None:
         """Whoever goes elsewhere has chosen nothing."""
-        self._close("")
+        if not self.has_focus_within:
+            self._close("")

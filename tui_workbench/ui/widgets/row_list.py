@@ -85,7 +85,8 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         self._rows = rows
         self._empty = empty
         self._cursor = min(self._index_of(wanted, self._cursor), max(0, len(rows) - 1))
-        self.virtual_size = Size(0, len(rows))
+        # A size without a width would be no size, and could not be scrolled.
+        self.virtual_size = Size(1, len(rows))
         self.refresh()
         if self.is_mounted:
             self._reveal()
@@ -118,7 +119,8 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         top = self.scroll_offset.y
         if height and not top <= self._cursor < top + height:
             target = self._cursor if self._cursor < top else self._cursor - height + 1
-            self.scroll_to(y=target, animate=False)
+            # Forced, because new rows are there a moment before the scroll bar that allows it.
+            self.scroll_to(y=target, animate=False, force=True)
 
     def action_cursor_up(self) -> None:
         """A row up."""

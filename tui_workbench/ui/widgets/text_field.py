@@ -35,7 +35,8 @@ class SearchField(TextField):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "step(-1)", "Up", show=False),
         Binding("down", "step(1)", "Down", show=False),
-        Binding("escape", "leave", "Cancel", tooltip="Leaves the search and shows everything again."),
+        Binding("enter", "submit", "Choose", tooltip="Takes the row under the cursor."),
+        Binding("escape", "leave", "Leave", tooltip="Leaves the search and shows everything again."),
     ]
 
     class Stepped(Message):
