@@ -26,8 +26,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     runs = Runs(Project.find(arguments.project))
     if arguments.output == "json" and not arguments.query:
         # The records lie ready as text; parsing and printing 10,000 of them again would be most of the work.
-        texts = runs.history_texts()
-        sys.stdout.write("[\n" + ",\n".join(texts) + "\n]\n" if texts else "[]\n")
+        sys.stdout.write(f"{runs.history_text()}\n")
         return 0
     emit(runs.history_records(), arguments, COLUMNS)
     return 0

@@ -183,6 +183,8 @@ def detach(directory: RunDirectory, lock: ControllerLock, *, fork: bool) -> int:
     """
     try:
         pid = _fork(directory, lock) if fork else _spawn(directory, lock)
+        # By us, who know it already, and by the child, should we be killed here.
+        lock.sign(pid)
     except OSError as error:
         raise WorkbenchError(
             f"cannot start the controller of {directory.run_id}: {error.strerror}",

@@ -13,8 +13,7 @@ import time
 
 from tui_workbench.errors import RunNotFound, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.runs.index import RunIndex
-from tui_workbench.runs.rundir import ControllerLock, RunDirectory
+from tui_workbench.runs.rundir import DEFAULT_GRACE, ControllerLock, RunDirectory
 from tui_workbench.targets.processes import reap
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.model import Plan, Run, RunRequest
     from tui_workbench.project import Project
+    from tui_workbench.runs.index import RunIndex
 
 CANCEL_POLL_SECONDS = 0.02
 
@@ -47,14 +47,20 @@ class Runs:
         once. Raises ConfigurationError, UsageError or StorageError; then there is no run.
         """
         from tui_workbench.runs.controller import Controller, detach
-        from tui_workbench.runs.launch import create_run, prepare
+        from tui_workbench.runs.launch import create_run, discard
         from tui_workbench.targets.protocol import target_for
 
-        prepared = prepare(self.project, request)
-        directory, lock, record = create_run(self.project, prepared)
-        if target_for(record.spec.target).starts_at_once:
-            Controller(directory, record=record).start(os.environ)
-        detach(directory, lock, fork=single_threaded)
+        directory, lock, record = create_run(self.project, request)
+        try:
+            if target_for(record.spec.target).starts_at_once:
+                Controller(directory, record=record).start(os.environ)
+            detach(directory, lock, fork=single_threaded)
+        except BaseException:
+            # Nobody has seen its id yet, so nobody would look after it.
+            Controller(directory, record=record).abandon()
+            lock.release()
+            discard(directory.path)
+            raise
         return directory.run()
 
     def directory(self, run_id: str) -> RunDirectory:
@@ -63,7 +69,7 @@ class Runs:
             path = os.path.join(self.project.runs_directory, run_id)
             if os.path.isdir(path):
                 return RunDirectory(path)
-            if run_id.isdigit():
+            if run_id.isdecimal():
                 for run in self.list():
                     if run.run_number == int(run_id):
                         return RunDirectory(run.directory)
@@ -89,39 +95,42 @@ class Runs:
         with self._index() as index:
             return index.last()
 
-    def history_texts(self) -> builtins.list[str]:
-        """Every run's history record as JSON text, newest first, indented to stand in a list."""
+    def history_text(self) -> str:
+        """Every run's history record, newest first, as a JSON list with an indentation of 2."""
         with self._index() as index:
-            return index.texts()
+            text = index.history_text()
+        return f"[\n{text}\n]" if text else "[]"
 
     def history_records(self) -> builtins.list[dict[str, Any]]:
         """Every run's history record, newest first; see `tui_workbench.runs.history`."""
         import json
 
-        records: builtins.list[dict[str, Any]] = json.loads(f"[{','.join(self.history_texts())}]")
+        records: builtins.list[dict[str, Any]] = json.loads(self.history_text())
         return records
 
-    def cancel(self, run_id: str, *, grace: float = 5.0) -> Run:
+    def cancel(self, run_id: str, *, grace: float = DEFAULT_GRACE) -> Run:
         """End a run and wait until nothing of it is left; one that has ended is returned as it is.
 
-        Raises RunNotFound.
+        `grace` is the seconds between asking the script to end and making it; where several ask, the last one's counts
+        until it is asked. Raises RunNotFound, and StorageError when the end cannot be recorded.
         """
-        from tui_workbench.runs.controller import CANCEL_SIGNAL, drive
+        from tui_workbench.runs.controller import CANCEL_SIGNAL, Controller
 
         directory = self.directory(run_id)
         if not directory.run().is_active:
             return directory.run()
-        directory.request_cancel()
+        directory.request_cancel(grace)
         while True:
             holder = ControllerLock.holder(directory)
             if holder > 0:
                 _send(holder, CANCEL_SIGNAL)
-            elif holder == 0:
-                lock = ControllerLock.acquire(directory)
-                if lock is not None and _is_main_thread():
-                    drive(directory, lock, os.environ, grace)
-                elif lock is not None:
-                    self._start_controller(directory, lock)
+            lock = ControllerLock.acquire(directory) if holder == 0 else None
+            if lock is not None:
+                # With the wish to cancel on record there is nothing to wait for: this thread ends the run itself.
+                try:
+                    Controller(directory).finish(os.environ)
+                finally:
+                    lock.release()
             if not directory.run().is_active:
                 return directory.run()
             time.sleep(CANCEL_POLL_SECONDS)
@@ -131,6 +140,7 @@ class Runs:
 
         Returns the ids of the runs that had none.
         """
+        from tui_workbench.runs.index import RunIndex
         from tui_workbench.runs.launch import remove_unfinished
 
         remove_unfinished(self.project)
@@ -141,52 +151,45 @@ class Runs:
         """Give the runs that have no controller one; those whose script is over are concluded here and now."""
         resumed = []
         for run_id in active:
-            directory = RunDirectory(os.path.join(self.project.runs_directory, run_id))
             try:
-                lock = ControllerLock.acquire(directory)
-                if lock is not None:
+                if self.take_over(run_id):
                     resumed.append(run_id)
-                    self._take_over(directory, lock)
             except WorkbenchError:
                 # Not ours, gone meanwhile, or no space: it stays as it is, and its record says what is known.
                 continue
         return resumed
 
-    def _take_over(self, directory: RunDirectory, lock: ControllerLock) -> None:
-        from tui_workbench.runs.controller import Controller
+    def take_over(self, run_id: str) -> bool:
+        """See to it that this run has a controller; True when it had none.
+
+        Raises WorkbenchError when it has none and can have none.
+        """
+        from tui_workbench.runs.controller import Controller, detach
         from tui_workbench.targets.protocol import target_for
 
+        directory = RunDirectory(os.path.join(self.project.runs_directory, run_id))
+        lock = ControllerLock.acquire(directory)
+        if lock is None:
+            return False
         try:
             spec = directory.read_record().spec
-            over = bool(directory.status().end) or target_for(spec.target).has_ended(spec)
-            if over:
+            if directory.status().end or target_for(spec.target).has_ended(spec):
                 Controller(directory).finish(os.environ)
-        except BaseException:
+            else:
+                detach(directory, lock, fork=False)
+        finally:
             lock.release()
-            raise
-        if over:
-            lock.release()
-        else:
-            self._start_controller(directory, lock)
-
-    def _start_controller(self, directory: RunDirectory, lock: ControllerLock) -> None:
-        from tui_workbench.runs.controller import detach
-
-        detach(directory, lock, fork=False)
+        return True
 
     @contextlib.contextmanager
     def _index(self) -> Iterator[RunIndex]:
         """The index, with every run that is shown as active really having a controller."""
+        from tui_workbench.runs.index import RunIndex
+
         with RunIndex(self.project) as index:
             if self._resume(index.active()):
                 index.refresh()
             yield index
-
-
-def _is_main_thread() -> bool:
-    import threading
-
-    return threading.current_thread() is threading.main_thread()
 
 
 def _send(pid: int, number: signal.Signals) -> None:

@@ -1,8 +1,8 @@
 """The run index: a cache in SQLite of what the run directories say. It can be deleted at any time and is then rebuilt.
 
-A run that has ended never changes, so only runs that are active, new or gone are looked at: new and gone ones show in
-the modification time of the folder that holds them. That time is trusted only when the folder had been at rest for a
-while as it was read (git's rule for its index).
+A run that has ended never changes, so only runs that are active, unreadable, new or gone are looked at: new and gone
+ones show in the modification time of the folder that holds them. That time is trusted only when the folder had been at
+rest for a while as it was read (git's rule for its index). Nothing is written while nothing has changed.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import json
 import os
 import time
 
+from tui_workbench import __version__
 from tui_workbench.errors import RunNotFound
 from tui_workbench.model import Run, RunState
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.runs.rundir import RunDirectory
+from tui_workbench.runs.rundir import SCHEMA, RunDirectory
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
-    from typing import Any
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
 
     from tui_workbench.project import Project
+
+    _Answer = TypeVar("_Answer")
+    _Row = tuple[str, float, int, str, str]
 else:
     try:
         # The engine alone: what `sqlite3` adds to it (dates, adapters) is not used here and takes longer to load than
@@ -31,20 +35,23 @@ else:
         import sqlite3
 
 FILE = "index.db"
-SCHEMA = 1
-"""Number of the tables' form; an index of another number is built anew."""
+FORM = f"1 {__version__} {SCHEMA} {' '.join(Run._fields)}"
+"""What the rows are made by. An index of any other form is built anew."""
 
 SETTLED_NS = 1_000_000_000
 BUSY_SECONDS = 5.0
 
-_TABLES = f"""
-CREATE TABLE runs (run_id TEXT PRIMARY KEY, created REAL, active INTEGER, run TEXT, record TEXT) WITHOUT ROWID;
-CREATE INDEX runs_by_time ON runs (created);
-CREATE INDEX runs_active ON runs (active) WHERE active;
-CREATE TABLE seen (folder_mtime INTEGER);
-INSERT INTO seen VALUES (0);
-PRAGMA user_version = {SCHEMA};
+ENDED, ACTIVE, UNREADABLE = 0, 1, 2
+"""Of a row: it never changes again; the run goes on; the directory holds no run that this version reads."""
+
+_TABLES = """
+CREATE TABLE runs (run_id TEXT PRIMARY KEY, created REAL, open INTEGER, run TEXT, record TEXT);
+CREATE INDEX runs_by_time ON runs (created, run_id);
+CREATE INDEX runs_open ON runs (open) WHERE open;
+CREATE TABLE seen (folder_mtime INTEGER, form TEXT);
 """
+_NEWEST_FIRST = "ORDER BY created DESC, run_id DESC"
+_SEPARATOR = ",\n"
 
 
 class RunIndex:
@@ -56,11 +63,8 @@ class RunIndex:
         self._connection: sqlite3.Connection
 
     def __enter__(self) -> RunIndex:
-        try:
-            self._connection = self._open(self._path if os.path.isdir(self._folder) else ":memory:")
-            self.refresh()
-        except sqlite3.DatabaseError:
-            self._rebuild()
+        self._connection = self._open(self._path if os.path.isdir(self._folder) else ":memory:")
+        self.refresh()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -68,127 +72,189 @@ class RunIndex:
 
     def runs(self) -> list[Run]:
         """Every run, newest first."""
-        rows = self._connection.execute("SELECT run FROM runs ORDER BY created DESC, run_id DESC")
-        return [_run_from_text(text) for (text,) in rows]
-
-    def texts(self) -> list[str]:
-        """Every run's history record as JSON text indented for a list, newest first."""
-        return [
-            text for (text,) in self._connection.execute("SELECT record FROM runs ORDER BY created DESC, run_id DESC")
-        ]
+        return self._answered(
+            lambda: [_run_from_text(text) for (text,) in self._execute(f"SELECT run FROM runs {_NEWEST_FIRST}")]
+        )
 
     def last(self) -> Run | None:
         """The newest run."""
-        row = self._connection.execute("SELECT run FROM runs ORDER BY created DESC, run_id DESC LIMIT 1").fetchone()
-        return _run_from_text(row[0]) if row else None
+        return self._answered(
+            lambda: next(
+                (_run_from_text(text) for (text,) in self._execute(f"SELECT run FROM runs {_NEWEST_FIRST} LIMIT 1")),
+                None,
+            )
+        )
 
-    def _open(self, path: str) -> sqlite3.Connection:
-        try:
-            connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-        except sqlite3.OperationalError:
-            # No permission, no space: the answer is the same, it only takes longer.
-            connection, version = sqlite3.connect(":memory:", isolation_level=None), 0
-        if version == SCHEMA:
-            return connection
-        if version:
-            raise sqlite3.DatabaseError("another version wrote this index")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("BEGIN IMMEDIATE")
-        if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA:
-            for statement in _TABLES.split(";\n"):
-                connection.execute(statement)
-        connection.execute("COMMIT")
-        return connection
+    def history_text(self) -> str:
+        """Every run's history record as JSON, newest first, separated as in a list; empty when there is none.
 
-    def _rebuild(self) -> None:
-        """Start over: whatever is wrong with the file, the run directories know everything."""
-        for suffix in ("", "-wal", "-shm"):
-            try:
-                os.unlink(self._path + suffix)
-            except FileNotFoundError:
-                continue
-            except OSError:
-                break
-        try:
-            self._connection = self._open(self._path)
-            self.refresh()
-        except sqlite3.DatabaseError:
-            self._connection = self._open(":memory:")
-            self.refresh()
+        The duration of an active run is up to now.
+        """
+        return self._answered(self._history_text)
 
     def active(self) -> list[str]:
         """The ids of the runs that have not ended."""
-        return [run_id for (run_id,) in self._connection.execute("SELECT run_id FROM runs WHERE active")]
+        return self._answered(
+            lambda: [run_id for (run_id,) in self._execute("SELECT run_id FROM runs WHERE open = ?", ACTIVE)]
+        )
 
     def refresh(self) -> None:
         """Bring the index up to date with the run directories."""
-        execute = self._connection.execute
-        changed = {run_id for (run_id,) in execute("SELECT run_id FROM runs WHERE active")}
+        self._answered(self._refresh)
+
+    def _answered(self, question: Callable[[], _Answer]) -> _Answer:
+        """The answer; when the file turns out to be damaged or not ours, the answer of a new one."""
+        try:
+            return question()
+        except (sqlite3.DatabaseError, ValueError, TypeError, IndexError):
+            self._connection.close()
+            self._connection = self._open(self._path, anew=True)
+            self._refresh()
+            return question()
+
+    def _execute(self, statement: str, *values: object) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
+
+    def _open(self, path: str, *, anew: bool = False) -> sqlite3.Connection:
+        """A connection to tables of our form; in memory where the file cannot be used.
+
+        Then the answer is the same, it only takes longer.
+        """
+        if anew:
+            _remove(path)
+        for place in (path, ":memory:"):
+            try:
+                return _connect(place)
+            except sqlite3.OperationalError:
+                continue  # locked for long, no permission, no space
+            except sqlite3.DatabaseError:
+                if not anew:
+                    return self._open(path, anew=True)
+        raise AssertionError("SQLite has no memory")
+
+    def _refresh(self) -> None:
+        known_open: dict[str, str] = dict(self._execute("SELECT run_id, run FROM runs WHERE open"))
+        ((seen_mtime,),) = self._execute("SELECT folder_mtime FROM seen")
         try:
             mtime = os.stat(self._folder).st_mtime_ns
         except OSError:
             mtime = 0
+        new: set[str] = set()
         gone: set[str] = set()
-        if mtime != execute("SELECT folder_mtime FROM seen").fetchone()[0]:
+        if mtime != seen_mtime:
             present = _run_ids(self._folder)
-            known = {run_id for (run_id,) in execute("SELECT run_id FROM runs")}
-            changed |= present - known
-            gone = known - present
+            known = {run_id for (run_id,) in self._execute("SELECT run_id FROM runs")}
+            new, gone = present - known, known - present
         settled = mtime if time.time_ns() - mtime > SETTLED_NS else 0
-        if not (changed or gone):
-            if settled and settled != execute("SELECT folder_mtime FROM seen").fetchone()[0]:
-                self._store((), (), settled)
-            return
-        self._store(filter(None, (_read(self._folder, run_id) for run_id in changed - gone)), gone, settled)
+        read = map(self._row, new | (known_open.keys() - gone))
+        rows = [row for row in read if row is not None and row[3] != known_open.get(row[0])]
+        if rows or gone or (settled and settled != seen_mtime):
+            self._store(rows, gone, settled)
 
-    def _store(self, runs: Iterable[Run], gone: Iterable[str], mtime: int) -> None:
+    def _row(self, run_id: str) -> _Row | None:
         from tui_workbench.runs.history import record_text
 
-        rows = [(run.run_id, run.created, run.is_active, json.dumps(run), record_text(run)) for run in runs]
-        execute = self._connection.execute
+        read = _read(self._folder, run_id)
+        if read is None:
+            return None
+        run, openness = read
+        return run_id, run.created, openness, json.dumps(run), record_text(run)
+
+    def _store(self, rows: list[_Row], gone: Iterable[str], mtime: int) -> None:
         try:
-            execute("PRAGMA synchronous = OFF")
-            execute("BEGIN IMMEDIATE")
+            self._execute("BEGIN IMMEDIATE")
             self._connection.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", rows)
             self._connection.executemany("DELETE FROM runs WHERE run_id = ?", [(run_id,) for run_id in gone])
-            execute("UPDATE seen SET folder_mtime = ?", (mtime,))
-            execute("COMMIT")
+            self._execute("UPDATE seen SET folder_mtime = ?", mtime)
+            self._execute("COMMIT")
         except sqlite3.OperationalError:
-            # Read-only or full: answer from memory this time.
-            self._answer_from_memory(rows)
+            # Read-only, full, or locked for long: answer from memory this time.
+            if self._connection.in_transaction:
+                self._execute("ROLLBACK")
+            memory = _connect(":memory:")
+            known = self._execute("SELECT * FROM runs").fetchall()
+            memory.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", known)
+            self._connection.close()
+            self._connection = memory
+            self._store(rows, gone, mtime)
 
-    def _answer_from_memory(self, rows: list[tuple[Any, ...]]) -> None:
-        memory = self._open(":memory:")
-        known = self._connection.execute("SELECT * FROM runs").fetchall()
-        memory.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", [*known, *rows])
-        self._connection.close()
-        self._connection = memory
+    def _history_text(self) -> str:
+        from tui_workbench.runs.history import record_text
+
+        if not self.active():
+            # Joined by the engine: 10,000 strings less to make.
+            newest_first = f"SELECT record FROM runs {_NEWEST_FIRST}"
+            ((text,),) = self._execute(f"SELECT group_concat(record, ?) FROM ({newest_first})", _SEPARATOR)
+            return text or ""
+        rows = self._execute(f"SELECT open, run, record FROM runs {_NEWEST_FIRST}")
+        return _SEPARATOR.join(
+            record_text(_run_from_text(run)) if openness == ACTIVE else record for openness, run, record in rows
+        )
+
+
+def _connect(place: str) -> sqlite3.Connection:
+    """Open or make the tables. Raises DatabaseError when the file holds something else."""
+    connection = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        if connection.execute("PRAGMA user_version").fetchone()[0]:
+            if connection.execute("SELECT form FROM seen").fetchone() != (FORM,):
+                raise sqlite3.DatabaseError("another version wrote this index")
+            return connection
+        connection.execute("BEGIN IMMEDIATE")
+        if not connection.execute("PRAGMA user_version").fetchone()[0]:
+            for statement in _TABLES.split(";\n"):
+                connection.execute(statement)
+            connection.execute("INSERT INTO seen VALUES (0, ?)", (FORM,))
+            connection.execute("PRAGMA user_version = 1")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _remove(path: str) -> None:
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        try:
+            os.unlink(path + suffix)
+        except OSError:
+            continue
 
 
 def _run_ids(folder: str) -> set[str]:
     try:
-        return {name for name in os.listdir(folder) if not name.startswith(".")}
+        with os.scandir(folder) as entries:
+            return {entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()}
     except OSError:
         return set()
 
 
-def _read(folder: str, run_id: str) -> Run | None:
-    """The run, or what can be said of a directory that holds none that this version reads.
-
-    None for what is no directory.
-    """
+def _read(folder: str, run_id: str) -> tuple[Run, int] | None:
+    """The run, or what can be said of a directory that holds none that this version reads; None when it is gone."""
     path = os.path.join(folder, run_id)
     try:
-        return RunDirectory(path).run()
+        run = RunDirectory(path).run()
     except RunNotFound as error:
         try:
-            moment = os.stat(path + "/.").st_mtime
+            moment = os.stat(path).st_mtime
         except OSError:
             return None
-        return Run(
-            run_id, 0, path, "", (), "", "", "", RunState.UNKNOWN, reason=str(error), created=moment, end=moment
-        )  # fmt: skip
+        run = Run(
+            run_id=run_id,
+            run_number=0,
+            directory=path,
+            script_name="",
+            arguments=(),
+            run_configuration="",
+            target="",
+            target_type="",
+            state=RunState.UNKNOWN,
+            reason=str(error),
+            created=moment,
+            end=moment,
+        )
+        return run, UNREADABLE
+    return run, ACTIVE if run.is_active else ENDED
 
 
 def _run_from_text(text: str) -> Run:

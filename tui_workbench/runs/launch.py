@@ -8,43 +8,59 @@ controller can bring it to its end.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import time
 
-from tui_workbench.errors import UsageError
-from tui_workbench.model import Plan, RunSpec, Step
-from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.errors import StorageError, UsageError
+from tui_workbench.model import Plan, RunSpec, RunState, Step
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory, storage_error
 from tui_workbench.targets.protocol import target_for
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tui_workbench.model import RunRequest
     from tui_workbench.project import Project
+    from tui_workbench.runs.snapshot import Snapshot
 
 FILE_VARIABLE = "$file"
 """Stands in an ArgumentVector for the script that the user chose."""
 
 RUN_NUMBER_FILE = "run_number"
+"""Two numbers in fixed places, so that a full disk cannot take them away."""
+
+COUNTERS_SIZE = 64
+IDENTIFIER_LENGTH = 100
+"""Of a long project name, as much as leaves room in a file name for what is added to it."""
 
 BUILDING_PREFIX = ".new-"
 """Folders so named are no runs yet."""
 
-
-class Prepared:
-    """A request that was found good: its specification and its plan."""
-
-    def __init__(self, spec: RunSpec, plan: Plan) -> None:
-        self.spec = spec
-        self.plan = plan
+BUILDING_SECONDS = 10.0
+"""How long a folder may be without its maker's lock before it counts as left behind."""
 
 
-def prepare(project: Project, request: RunRequest) -> Prepared:
-    """Check a request and plan it; touches nothing. Raises ConfigurationError or UsageError."""
+class Prepared(NamedTuple):
+    """A request that was found good."""
+
+    spec: RunSpec
+    plan: Plan
+
+
+def prepare(project: Project, request: RunRequest, run_id: str = "") -> Prepared:
+    """Check a request and plan it; touches nothing. Raises ConfigurationError or UsageError.
+
+    Without a `run_id` the one that a submit at this moment would most likely get stands in its place.
+    """
     configuration = project.run_configuration(request.run_configuration)
     target = project.target_of(configuration, request.target)
     script, arguments = script_and_arguments(project, request, configuration.argument_vector, configuration.path)
-    run_id = f"{_identifier(project.name)}_{time.time_ns() // 1_000_000}"
+    if configuration.tracked_run:
+        _refuse_what_no_snapshot_holds(script)
+    run_id = run_id or _run_id(project, _milliseconds())
     directory = os.path.join(project.runs_directory, run_id)
     spec = RunSpec(
         run_id=run_id,
@@ -63,6 +79,16 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
     return Prepared(spec, plan)
 
 
+def _refuse_what_no_snapshot_holds(script: str) -> None:
+    from tui_workbench.runs.snapshot import is_never_taken
+
+    if is_never_taken(script):
+        raise UsageError(
+            f"the script {script} lies where a tracked run cannot see it",
+            remedy="Move it, or set `TrackedRun: false` to run in place.",
+        )
+
+
 def script_and_arguments(
     project: Project, request: RunRequest, vector: tuple[str, ...], configuration_path: str
 ) -> tuple[str, tuple[str, ...]]:
@@ -77,96 +103,168 @@ def script_and_arguments(
         script, arguments = vector[0], (*vector[1:], *arguments)
     elif vector and vector[0] == FILE_VARIABLE and not arguments:
         arguments = vector[1:]
-    path = os.path.normpath(os.path.join(project.root, script))
-    if not os.path.isfile(path) and os.path.isfile(os.path.abspath(script)):
-        path = os.path.abspath(script)
-    relative = os.path.relpath(path, project.root)
-    if relative.startswith(os.pardir + os.sep) or relative == os.pardir:
+    if "\0" in script:
+        raise UsageError("a script's name cannot hold a NUL character", remedy="Name a script of the project.")
+    relative = _inside(project.root, os.path.join(project.root, script))
+    if not os.path.isfile(os.path.join(project.root, relative)) and os.path.isfile(script):
+        relative = _inside(project.root, script)
+    if not relative:
         raise UsageError(f"{script} is outside of the project {project.root}", remedy="Name a script of the project.")
+    path = os.path.join(project.root, relative)
     if not os.path.isfile(path):
         what = "is a folder" if os.path.isdir(path) else "does not exist"
         raise UsageError(f"the script {script} {what}", remedy=f"Name a file in {project.root}.")
     return relative, arguments
 
 
-def create_run(project: Project, prepared: Prepared) -> tuple[RunDirectory, ControllerLock, Record]:
-    """Take the snapshot and write the run's directory.
+def _inside(root: str, path: str) -> str:
+    """The path relative to the folder; empty when it leads out of it."""
+    for folder, inner in ((root, os.path.abspath(path)), (os.path.realpath(root), _resolved(path))):
+        relative = os.path.relpath(inner, folder)
+        if relative != os.pardir and not relative.startswith(os.pardir + os.sep):
+            return relative
+    return ""
 
-    The lock returned is held: nobody else resumes the run meanwhile.
+
+def _resolved(path: str) -> str:
+    # The folder's links only: a script that is itself a link runs under its own name.
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, ControllerLock, Record]:
+    """Check the request, take the snapshot and write the run's directory.
+
+    The lock returned is held: nobody else resumes the run meanwhile. Raises ConfigurationError, UsageError or
+    StorageError; then nothing is left behind.
     """
+    prepare(project, request)
     project.prepare_state()
-    spec, plan = prepared.spec, prepared.plan
-    building = os.path.join(project.runs_directory, f"{BUILDING_PREFIX}{spec.run_id}-{os.getpid()}")
+    spec, plan = prepare(project, request, _reserve_run_id(project))
+    building = os.path.join(project.runs_directory, BUILDING_PREFIX + spec.run_id)
     try:
         os.mkdir(building)
     except OSError as error:
         raise storage_error("make", building, error) from error
+    directory = RunDirectory(building)
+    lock: ControllerLock | None = None
     try:
-        commit_id, kind = "", "none"
-        if spec.tracked:
-            from tui_workbench.runs.snapshot import SnapshotStore
-
-            snapshot = SnapshotStore(project.root, project.state_directory).take(
-                spec.run_id, os.path.join(building, WORKING_COPY)
-            )
-            commit_id, kind = snapshot.commit_id, snapshot.kind
-        record = Record(spec.run_id, next_run_number(project), time.time(), _user(), spec, plan, commit_id, kind)
-        directory = RunDirectory(building)
+        lock = ControllerLock.acquire(directory, wait=True)
+        assert lock is not None, "only `remove_unfinished` looks at the lock of a run that is none yet"
+        snapshot = _take_snapshot(project, spec, building)
+        record = Record(
+            spec.run_id, _next_run_number(project), time.time(), _user(), spec, plan, snapshot.commit_id, snapshot.kind
+        )
         directory.write_record(record)
-        directory.append_event("state", state="queued")
-        lock = ControllerLock.acquire(directory)
-        assert lock is not None, "a directory nobody knows yet cannot be locked"
-        return _publish(project, building, record, lock)
+        if spec.tracked:
+            _let_the_clock_move_on(directory, lock)
+        directory.append_event("state", state=RunState.QUEUED)
+        return _publish(project, building, record), lock, record
     except BaseException:
-        _discard(building)
+        discard(building)
+        if lock is not None:
+            lock.release()
         raise
 
 
-def _publish(
-    project: Project, building: str, record: Record, lock: ControllerLock
-) -> tuple[RunDirectory, ControllerLock, Record]:
-    """Give the finished directory its name, durably."""
+def _take_snapshot(project: Project, spec: RunSpec, building: str) -> Snapshot:
+    from tui_workbench.runs.snapshot import Snapshot, SnapshotStore
+
+    if not spec.tracked:
+        return Snapshot("none")
+    return SnapshotStore(project.root, project.state_directory).take(spec.run_id, os.path.join(building, WORKING_COPY))
+
+
+def _let_the_clock_move_on(directory: RunDirectory, lock: ControllerLock) -> None:
+    """Wait until what is written next has a later file time than run.json: by that the run's own files are known.
+
+    A file system's clock ticks every few milliseconds, on an old one every second or two.
+    """
+    written = os.stat(directory.file(RECORD)).st_mtime_ns
+    while True:
+        lock.sign()
+        if os.fstat(lock.descriptor).st_mtime_ns > written:
+            return
+        time.sleep(0.0005)
+
+
+def _publish(project: Project, building: str, record: Record) -> RunDirectory:
+    """Give the finished directory its name."""
     final = record.spec.run_directory
     try:
         os.rename(building, final)
-        descriptor = os.open(project.runs_directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
     except OSError as error:
         raise storage_error("make", final, error) from error
-    return RunDirectory(final), lock, record
+    try:
+        descriptor = os.open(project.runs_directory, os.O_RDONLY)
+    except OSError:
+        return RunDirectory(final)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        # Some file systems cannot do this for a folder. The run is there all the same.
+        return RunDirectory(final)
+    finally:
+        os.close(descriptor)
+    return RunDirectory(final)
 
 
-def next_run_number(project: Project) -> int:
+def _reserve_run_id(project: Project) -> str:
+    """A run id that no other submit gets, later than all before it even when the clock was set back."""
+    with _counters(project) as counters:
+        counters.milliseconds = max(_milliseconds(), counters.milliseconds + 1)
+        return _run_id(project, counters.milliseconds)
+
+
+def _next_run_number(project: Project) -> int:
     """The project's runs are numbered from 1 in the order of their submission."""
+    with _counters(project) as counters:
+        counters.number += 1
+        return counters.number
+
+
+class _Counters:
+    """The last run number, and the milliseconds of the last run id."""
+
+    def __init__(self, number: int, milliseconds: int) -> None:
+        self.number = number
+        self.milliseconds = milliseconds
+
+
+@contextlib.contextmanager
+def _counters(project: Project) -> Iterator[_Counters]:
+    """The project's counters, this process's alone meanwhile, kept as they are when the context ends."""
     path = os.path.join(project.state_directory, RUN_NUMBER_FILE)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise storage_error("write", path, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        text = os.pread(descriptor, 32, 0).strip()
-        last = int(text) if text.isdigit() else _highest_run_number(project)
-        os.pwrite(descriptor, b"%-12d\n" % (last + 1), 0)
-        return last + 1
+        words = os.pread(descriptor, COUNTERS_SIZE, 0).split()
+        known = len(words) == 2 and all(word.isdigit() for word in words)
+        counters = _Counters(int(words[0]), int(words[1])) if known else _recovered_counters(project)
+        yield counters
+        line = b"%-15d %-15d\n" % (counters.number, counters.milliseconds)
+        if os.pwrite(descriptor, line, 0) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
         raise storage_error("write", path, error) from error
     finally:
         os.close(descriptor)
 
 
-def _highest_run_number(project: Project) -> int:
-    highest = 0
+def _recovered_counters(project: Project) -> _Counters:
+    """What the counters must be at least, by the runs there are."""
+    number = milliseconds = 0
     for name in os.listdir(project.runs_directory):
+        last = name.rpartition("_")[2]
+        milliseconds = max(milliseconds, int(last) if last.isdecimal() else 0)
         if os.path.exists(os.path.join(project.runs_directory, name, RECORD)):
             with contextlib.suppress(UsageError):
-                highest = max(
-                    highest, RunDirectory(os.path.join(project.runs_directory, name)).read_record().run_number
-                )
-    return highest
+                record = RunDirectory(os.path.join(project.runs_directory, name)).read_record()
+                number = max(number, record.run_number)
+    return _Counters(number, milliseconds)
 
 
 def _snapshot_steps(project: Project, spec: RunSpec) -> tuple[Step, Step]:
@@ -186,9 +284,20 @@ def _snapshot_steps(project: Project, spec: RunSpec) -> tuple[Step, Step]:
     )
 
 
-def _identifier(name: str) -> str:
-    """The project's name as it stands in run ids: those are folder names, container labels and command-line words."""
-    return "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name).strip("-.") or "project"
+def _run_id(project: Project, milliseconds: int) -> str:
+    return f"{identifier(project.name)}_{milliseconds}"
+
+
+def _milliseconds() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def identifier(name: str) -> str:
+    """The project's name as it stands in run ids: those are folder names, git references and command-line words."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)
+    while ".." in plain:
+        plain = plain.replace("..", ".")
+    return plain.strip("-.")[:IDENTIFIER_LENGTH] or "project"
 
 
 def _user() -> str:
@@ -210,22 +319,20 @@ def remove_unfinished(project: Project) -> None:
     except OSError:
         return
     for name in names:
-        pid = name.rpartition("-")[2]
-        if pid.isdigit() and not _is_alive(int(pid)):
-            _discard(os.path.join(project.runs_directory, name))
+        building = os.path.join(project.runs_directory, name)
+        try:
+            if time.time() - os.stat(building).st_ctime < BUILDING_SECONDS:
+                continue  # made a moment ago: its maker may not hold the lock yet
+            lock = ControllerLock.acquire(RunDirectory(building))
+        except (OSError, StorageError):
+            continue
+        if lock is not None:
+            discard(building)
+            lock.release()
 
 
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _discard(building: str) -> None:
+def discard(folder: str) -> None:
+    """Remove a run's folder as far as that can be done."""
     import shutil
 
-    shutil.rmtree(building, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)

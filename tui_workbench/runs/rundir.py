@@ -8,7 +8,6 @@ follow or resume the run.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -33,6 +32,9 @@ WORKING_COPY = "work"
 CONTROLLER_LOCK = "controller.lock"
 CANCEL_REQUEST = "cancel"
 
+DEFAULT_GRACE = 5.0
+"""Seconds between asking a script to end and making it."""
+
 
 class Record(NamedTuple):
     """`run.json`: what was asked, as it was at that moment."""
@@ -54,9 +56,8 @@ class Status(NamedTuple):
     reason: str = ""
     exit_code: int | None = None
     start: float = 0.0
-    end: float = 0.0
+    end: float = 0.0  # 0.0 until the final state; no event after that one counts
     done: frozenset[str] = frozenset()  # names of the steps that are complete
-    supervisor: dict[str, Any] | None = None
 
 
 class RunDirectory:
@@ -94,7 +95,7 @@ class RunDirectory:
                 f"there is no run {self.run_id!r}: {error.strerror}",
                 remedy="`workbench-tui history list` shows the runs.",
             ) from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise RunNotFound(
                 f"this is no record of a run that version {SCHEMA} can read ({type(error).__name__}: {error})",
                 remedy="The other files of the run are untouched; update the workbench, or move the folder away.",
@@ -119,18 +120,16 @@ class RunDirectory:
             raise storage_error("write", self.file(EVENTS), error) from error
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Every readable event in order; torn or foreign lines are skipped."""
+        """Every readable event in order; torn or foreign lines are skipped, as is a last line that is not complete."""
         try:
             with open(self.file(EVENTS), "rb") as file:
                 data = file.read()
         except OSError:
             return
-        for line in data.split(b"\n"):
-            if not line:
-                continue
+        for line in data.split(b"\n")[:-1]:
             try:
                 event = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(event, dict) and isinstance(event.get("event"), str):
                 yield event
@@ -141,12 +140,10 @@ class RunDirectory:
         done: set[str] = set()
         for event in self.events():
             kind = event["event"]
-            if kind == "state":
+            if kind == "state" and not status.end:
                 status = _after_state(status, event)
             elif kind == "step" and event.get("status") == "done":
                 done.add(str(event.get("step")))
-            elif kind == "started":
-                status = status._replace(supervisor=event.get("supervisor"))
         return status._replace(done=frozenset(done))
 
     def run(self) -> Run:
@@ -174,11 +171,17 @@ class RunDirectory:
             user_id=record.user_id,
         )
 
-    def request_cancel(self) -> None:
-        """Leave the wish to cancel where every controller, present or future, sees it. Raises StorageError."""
+    def request_cancel(self, grace: float) -> None:
+        """Leave the wish to cancel where every controller, present or future, sees it; the last one asked for counts.
+
+        `grace` is the seconds between asking the script to end and making it. Raises StorageError.
+        """
         try:
-            with open(self.file(CANCEL_REQUEST), "a"):
-                pass
+            descriptor = os.open(self.file(CANCEL_REQUEST), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                _write_all(descriptor, b"%.3f\n" % grace)
+            finally:
+                os.close(descriptor)
         except OSError as error:
             raise storage_error("write", self.file(CANCEL_REQUEST), error) from error
 
@@ -186,6 +189,16 @@ class RunDirectory:
     def cancel_requested(self) -> bool:
         """True once somebody asked for the run to end."""
         return os.path.exists(self.file(CANCEL_REQUEST))
+
+    @property
+    def cancel_grace(self) -> float:
+        """The seconds of grace that the last wish to cancel named."""
+        try:
+            with open(self.file(CANCEL_REQUEST), encoding="ascii", errors="replace") as file:
+                lines = file.read().split("\n")
+            return float(lines[-2])
+        except (OSError, ValueError, IndexError):
+            return DEFAULT_GRACE
 
 
 class ControllerLock:
@@ -201,34 +214,40 @@ class ControllerLock:
     def acquire(cls, directory: RunDirectory, *, wait: bool = False) -> ControllerLock | None:
         """The lock, or None when another process holds it (with `wait`, when it is free again). Raises StorageError."""
         path = directory.file(CONTROLLER_LOCK)
+        descriptor = -1
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise storage_error("open", path, error) from error
-        try:
+            descriptor = _above_standard(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
             fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            lock = cls(descriptor)
+            lock.sign()
+        except BlockingIOError:
             os.close(descriptor)
             return None
-        lock = cls(descriptor)
-        lock.sign()
+        except OSError as error:
+            if descriptor >= 0:
+                os.close(descriptor)
+            raise storage_error("lock", path, error) from error
         return lock
 
-    def sign(self) -> None:
-        """Write this process's id into the lock file, for `holder`."""
-        os.ftruncate(self.descriptor, 0)
-        os.pwrite(self.descriptor, b"%d\n" % os.getpid(), 0)
+    def sign(self, pid: int = 0) -> None:
+        """Write a process id, by default this process's, into the lock file, for `holder`."""
+        # Over what is there and never shorter: a full disk has no say in it.
+        os.pwrite(self.descriptor, b"%-11d\n" % (pid or os.getpid()), 0)
 
     def release(self) -> None:
-        """Give up this process's share of the lock."""
-        with contextlib.suppress(OSError):
-            os.close(self.descriptor)
+        """Give up this process's share of the lock; a second time does nothing."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     @staticmethod
     def holder(directory: RunDirectory) -> int:
-        """The process id of the running controller; 0 when there is none."""
+        """The process id of the running controller, or of who is just handing the run to it.
+
+        0 when there is none, -1 when there is one that has not signed.
+        """
         try:
-            descriptor = os.open(directory.file(CONTROLLER_LOCK), os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(directory.file(CONTROLLER_LOCK), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return 0
         try:
@@ -259,15 +278,24 @@ def storage_error(verb: str, path: str, error: OSError) -> StorageError:
 
 
 def _after_state(status: Status, event: dict[str, Any]) -> Status:
-    state, moment = str(event.get("state")), float(event.get("time", 0.0))
-    status = status._replace(state=state, reason=str(event.get("reason", "")))
-    if state == RunState.RUNNING and not status.start:
-        status = status._replace(start=moment)
-    if "exit_code" in event:
-        status = status._replace(exit_code=event["exit_code"])
-    if event.get("final"):
-        status = status._replace(end=float(event.get("end", moment)))
-    return status
+    """The status after a state event; one that is not of our form changes nothing."""
+    state, reason, code = event.get("state"), event.get("reason", ""), event.get("exit_code", status.exit_code)
+    moment = event.get("time", 0.0)
+    end = event.get("end", moment) if event.get("final") else 0.0
+    numbers = isinstance(moment, int | float) and isinstance(end, int | float)
+    if not (isinstance(state, str) and isinstance(reason, str) and isinstance(code, int | None) and numbers):
+        return status
+    start = float(moment) if state == RunState.RUNNING and not status.start else status.start
+    return status._replace(state=state, reason=reason, exit_code=code, start=start, end=float(end))
+
+
+def _above_standard(descriptor: int) -> int:
+    """The same open file under a number that is not stdin, stdout or stderr, should those have been closed."""
+    if descriptor > 2:
+        return descriptor
+    duplicate = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(descriptor)
+    return duplicate
 
 
 def _ends_torn(descriptor: int) -> bool:

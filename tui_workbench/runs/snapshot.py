@@ -11,29 +11,47 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import subprocess
 
 from tui_workbench.errors import StorageError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs.rundir import OUTPUTS, storage_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 REPOSITORY = "snapshots.git"
 IGNORE_FILE = ".amlignore"
-NEVER_TAKEN = (".workbench", ".git", "__pycache__", OUTPUTS)
-"""Not in the snapshot and not linked either: ours, git's, caches, and what belongs to one run alone."""
+NEVER_TAKEN = (".workbench", ".git", "__pycache__")
+"""Folders, wherever they are, that are not in the snapshot and not linked either: ours, git's, caches."""
 
-_EXCLUDE = "".join(f"/{name}/\n" if name == OUTPUTS else f"{name}/\n" for name in NEVER_TAKEN)
+_EXCLUDE = "".join(f"{name}/\n" for name in NEVER_TAKEN) + f"/{OUTPUTS}/\n"
 # Line ends, keywords and LFS filters of the user's .gitattributes would change bytes on the way in or out.
 _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
+_SETTINGS = (
+    "core.excludesFile=/dev/null",
+    "core.attributesFile=/dev/null",
+    # Names that only Windows or macOS could not hold are good names here.
+    "core.protectNTFS=false",
+    "core.protectHFS=false",
+    # One flush for all objects instead of one for each.
+    "core.fsyncMethod=batch",
+    "gc.auto=0",
+    "advice.addEmbeddedRepo=false",
+)
 _IDENTITY = "workbench-tui"
 _PEOPLE = ("AUTHOR", "COMMITTER")
+_LINK, _REPOSITORY = "120000", "160000"
+_REMEDY = "Is the disk full? Else move {} away, which loses the snapshots of earlier runs, or set `TrackedRun: false`."
+
+
+def is_never_taken(path: str) -> bool:
+    """True for a path, relative to the project, that no snapshot holds and no working copy links."""
+    parts = path.split(os.sep)
+    return parts[0] == OUTPUTS or any(part in NEVER_TAKEN for part in parts)
 
 
 class Snapshot(NamedTuple):
-    """A commit id in the hidden repository, or an empty one where there is no git; `kind` is `git` or `copy`."""
+    """A commit id in the hidden repository, empty where there is no git; `kind` is `git`, `copy` or `none`."""
 
     kind: str
     commit_id: str = ""
@@ -46,6 +64,7 @@ class SnapshotStore:
         self._root = project_root
         self.repository = os.path.join(state_directory, REPOSITORY)
         self._git = _find_git()
+        self._lock = -1
 
     @property
     def available(self) -> bool:
@@ -58,150 +77,209 @@ class SnapshotStore:
         return (git, "add", "--all"), (git, "checkout-index", "--all", f"--prefix={working_copy}/")
 
     def take(self, run_id: str, working_copy: str) -> Snapshot:
-        """Record the project as it is and make `working_copy` of it.
+        """Record the project as it is and make `working_copy` of it, which only this user may read.
 
         Raises StorageError; a half-made copy is then left behind. Two submits at once take turns: they share one index.
         """
-        os.makedirs(working_copy)
-        if not self.available:
-            from tui_workbench.runs.plaincopy import copy_tree
+        try:
+            os.makedirs(working_copy, mode=0o700)
+            if not self.available:
+                from tui_workbench.runs.plaincopy import copy_tree
 
-            copy_tree(self._root, working_copy, NEVER_TAKEN, IGNORE_FILE)
-            return Snapshot("copy")
-        with self._exclusive():
-            self._add_all()
-            self._add_nested_repositories()
-            tree = self._run("write-tree").strip()
-            commit = self._run("commit-tree", tree, "-m", run_id).strip()
-            self._run("update-ref", f"refs/runs/{run_id}", commit)
-            self._run("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
-            self._link_excluded(working_copy)
+                copy_tree(self._root, working_copy, IGNORE_FILE)
+                return Snapshot("copy")
+            with self._exclusive():
+                return self._take(run_id, working_copy)
+        except OSError as error:
+            raise storage_error("make", error.filename or working_copy, error) from error
+
+    def _take(self, run_id: str, working_copy: str) -> Snapshot:
+        try:
+            links = self._update_index()
+        except StorageError:
+            # The index only saves work. One that a crash of the machine damaged is made anew.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._index)
+            links = self._update_index()
+        tree = self._run("write-tree").strip()
+        commit = self._run("commit-tree", tree, "-m", run_id).strip()
+        self._run("update-ref", f"refs/runs/{run_id}", commit)
+        self._run("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
+        for path in links:
+            redirect_link(self._root, working_copy, path)
+        self._link_excluded(working_copy)
         os.makedirs(os.path.join(working_copy, OUTPUTS), exist_ok=True)
         return Snapshot("git", commit)
+
+    @property
+    def _index(self) -> str:
+        return os.path.join(self.repository, "index")
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:
         try:
-            os.makedirs(self.repository, exist_ok=True)
-            descriptor = os.open(os.path.join(self.repository, "workbench.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+            os.makedirs(self.repository, mode=0o700, exist_ok=True)
+            self._lock = os.open(os.path.join(self.repository, "workbench.lock"), os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise storage_error("write", self.repository, error) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
             self._prepare()
             yield
         finally:
-            os.close(descriptor)
+            os.close(self._lock)
+            self._lock = -1
 
     def _prepare(self) -> None:
         if not os.path.exists(os.path.join(self.repository, "HEAD")):
-            self._run("init", "--quiet", "--bare", self.repository)
-        # A lock that git left when it was killed; ours is held, so nobody is using it.
+            self._run("init", "--quiet", "--bare", "--template=", self.repository)
+        # Left by a git that was killed: ours is held, and held by every git that we started, so nobody is using it.
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(self.repository, "index.lock"))
+            os.unlink(f"{self._index}.lock")
         exclude = _EXCLUDE
         with (
             contextlib.suppress(OSError),
-            open(os.path.join(self._root, IGNORE_FILE), encoding="utf-8", errors="surrogateescape") as f,
+            open(os.path.join(self._root, IGNORE_FILE), encoding="utf-8-sig", errors="surrogateescape") as file,
         ):
-            exclude += f.read()
+            exclude += file.read()
         _write_if_changed(os.path.join(self.repository, "info", "exclude"), exclude)
         _write_if_changed(os.path.join(self.repository, "info", "attributes"), _ATTRIBUTES)
 
-    def _add_all(self) -> None:
-        """Put every file into the index.
+    def _update_index(self) -> list[str]:
+        """Make the index say what the project holds now. Returns the symbolic links in it."""
+        complete = self._add_all()
+        entries = self._entries()
+        nested = [path for path, mode in entries if mode == _REPOSITORY]
+        if not complete:
+            # Repositories without a commit, which git does not take at all.
+            listing = self._names("ls-files", "--others", "--exclude-standard")
+            nested += [name.rstrip("/") for name in listing if name.endswith("/")]
+        if nested:
+            self._add_nested(nested)
+            entries = self._entries()
+        # What was taken before it was excluded, and what a `!` in an ignore file brings back against an exclusion.
+        excluded = set(self._names("ls-files", "--cached", "--ignored", "--exclude-standard"))
+        if os.path.isfile(os.path.join(self._root, IGNORE_FILE)):
+            excluded.update(self._names("ls-files", "--cached", "--ignored", "-X", IGNORE_FILE))
+        excluded.update(path for path, _ in entries if is_never_taken(path))
+        if excluded:
+            self._run("update-index", "-z", "--force-remove", "--stdin", stdin=excluded)
+        return [path for path, mode in entries if mode == _LINK and path not in excluded]
 
-        One that cannot be read is linked later; any other failure raises StorageError.
+    def _add_all(self) -> bool:
+        """Put every file into the index; False when git passed over something. Raises StorageError.
+
+        What cannot be read is passed over, and linked later.
         """
-        try:
-            self._run("add", "--all", "--ignore-errors")
-        except StorageError:
-            missing = self._run("ls-files", "--others", "--exclude-standard", "-z").split("\0")
-            if any(name and os.access(os.path.join(self._root, name), os.R_OK) for name in missing):
-                raise
+        for attempt in (1, 2):  # a file that shrinks while it is read fails once
+            try:
+                self._run("add", "--all", "--ignore-errors")
+            except StorageError:
+                missing = self._names("ls-files", "--others", "--exclude-standard")
+                lost = [name for name in missing if self._could_be_taken(name)]
+                if not lost:
+                    return False
+                if attempt == 2:
+                    raise
+            else:
+                return True
+        return False
 
-    def _add_nested_repositories(self) -> None:
-        """Put the files of repositories inside the project into the index.
+    def _could_be_taken(self, name: str) -> bool:
+        return not name.endswith("/") and os.access(os.path.join(self._root, name), os.R_OK)
 
-        Git by itself would note only their commit.
-        """
-        nested = [
-            entry.partition("\t")[2]
-            for entry in self._run("ls-files", "--stage", "-z").split("\0")
-            if entry.startswith("160000")
-        ]
-        for folder in nested:
-            listing = self._run(
-                "-C", os.path.join(self._root, folder), "ls-files", "-co", "--exclude-standard", "-z", own=False
-            )
-            paths = [os.path.join(folder, name) for name in listing.split("\0") if name]
-            entries = [f"0 {'0' * 40}\t{folder}"]
-            files = [path for path in paths if os.path.isfile(os.path.join(self._root, path))]
-            if files:
-                # One path a line is all that hash-object reads: names with line ends are hashed one by one.
-                plain = [path for path in files if "\n" not in path]
-                hashes = self._run(
-                    "hash-object", "-w", "--no-filters", "--stdin-paths", stdin="\n".join(plain) + "\n"
-                ).split()
-                entries += [_index_entry(self._root, path, name) for path, name in zip(plain, hashes, strict=True)]
-                for path in files:
-                    if "\n" in path:
-                        name = self._run("hash-object", "-w", "--no-filters", "--", path).strip()
-                        entries.append(_index_entry(self._root, path, name))
-            self._run("update-index", "-z", "--index-info", stdin="\0".join(entries) + "\0")
+    def _entries(self) -> list[tuple[str, str]]:
+        """Path and mode of everything in the index."""
+        found = []
+        for entry in self._names("ls-files", "--stage"):
+            about, _, path = entry.partition("\t")
+            found.append((path, about[:6]))
+        return found
+
+    def _add_nested(self, nested: list[str]) -> None:
+        """Put the files of repositories inside the project into the index, where git by itself notes their commit."""
+        links = "".join(f"0 {'0' * 40}\t{folder}\0" for folder in nested)
+        self._run("update-index", "-z", "--index-info", stdin=[links[:-1]])
+        files: list[str] = []
+        while nested:
+            folder = nested.pop()
+            # Seen through our repository, with no index, it is a folder like any other, and need not even be sound.
+            listing = self._names("ls-files", "--others", "--exclude-standard", work_tree=folder)
+            for name in listing:
+                (nested if name.endswith("/") else files).append(f"{folder}/{name}".rstrip("/"))
+        readable = [path for path in files if os.access(os.path.join(self._root, path), os.R_OK)]
+        if readable:
+            self._run("update-index", "-z", "--add", "--remove", "--stdin", stdin=readable)
 
     def _link_excluded(self, working_copy: str) -> None:
-        """Link what is in the project but not in the snapshot.
+        """Link what is in the project but not in the snapshot: excluded files, whole excluded folders.
 
-        Excluded files, whole excluded folders, empty folders.
+        Empty folders, of which no snapshot knows, are made.
         """
-        listing = self._run("ls-files", "--others", "--directory", "-z")
-        for name in listing.split("\0"):
+        for name in self._names("ls-files", "--others", "--directory"):
             path = name.rstrip("/")
-            if not path or any(part in NEVER_TAKEN for part in path.split("/")):
+            if not path or is_never_taken(path):
                 continue
-            source, link = os.path.join(self._root, path), os.path.join(working_copy, path)
-            if os.path.lexists(link):
+            source, copy = os.path.join(self._root, path), os.path.join(working_copy, path)
+            if os.path.lexists(copy):
                 continue
-            os.makedirs(os.path.dirname(link), exist_ok=True)
-            if name.endswith("/") and not os.path.islink(source) and _is_empty_tree(source):
-                os.makedirs(link)
-            else:
-                os.symlink(source, link)
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            if os.path.islink(source) or not _make_if_empty(source, copy):
+                os.symlink(source, copy)
 
-    def _run(self, *arguments: str, stdin: str = "", own: bool = True) -> str:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        environment.update(GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL=os.devnull, LC_ALL="C")
-        if own:
-            environment.update(GIT_DIR=self.repository, GIT_INDEX_FILE=os.path.join(self.repository, "index"))
-            environment.update({f"GIT_{who}_{what}": _IDENTITY for who in _PEOPLE for what in ("NAME", "EMAIL")})
-            if arguments[0] != "init":
-                environment["GIT_WORK_TREE"] = self._root
+    def _names(self, *arguments: str, work_tree: str = "") -> list[str]:
+        """What a git command lists."""
+        command, *rest = arguments
+        return [name for name in self._run(command, "-z", *rest, work_tree=work_tree).split("\0") if name]
+
+    def _run(self, *arguments: str, stdin: Iterable[str] = (), work_tree: str = "") -> str:
+        """The output of a git command; `stdin` are strings that it reads, each ended by a NUL.
+
+        `work_tree` is a folder of the project, of which nothing is known beforehand. Raises StorageError.
+        """
+        import subprocess
+
         done = subprocess.run(
-            [
-                self._git,
-                "-c",
-                "core.quotePath=false",
-                "-c",
-                "gc.auto=0",
-                "-c",
-                "advice.addEmbeddedRepo=false",
-                *arguments,
-            ],
-            cwd=self._root,
-            env=environment,
-            input=stdin.encode("utf-8", "surrogateescape"),
+            [self._git, *(word for setting in _SETTINGS for word in ("-c", setting)), *arguments],
+            cwd=os.path.join(self._root, work_tree),
+            env=self._environment(arguments[0], work_tree),
+            input="".join(f"{text}\0" for text in stdin).encode("utf-8", "surrogateescape"),
             capture_output=True,
             check=False,
+            pass_fds=(self._lock,),
         )
         if done.returncode != 0:
             said = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
             raise StorageError(
                 f"the snapshot failed: git {arguments[0]}: {said or f'exit code {done.returncode}'}",
-                remedy="Free disk space, or set `TrackedRun: false` to run in place.",
+                remedy=_REMEDY.format(self.repository),
                 file=self._root,
             )
         return done.stdout.decode("utf-8", "surrogateescape")
+
+    def _environment(self, command: str, work_tree: str) -> dict[str, str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        environment.update(
+            GIT_CONFIG_NOSYSTEM="1",
+            GIT_CONFIG_GLOBAL=os.devnull,
+            GIT_DIR=self.repository,
+            GIT_INDEX_FILE=self._index if not work_tree else os.path.join(self.repository, "no-index"),
+            LC_ALL="C",
+        )
+        environment.update({f"GIT_{who}_{what}": _IDENTITY for who in _PEOPLE for what in ("NAME", "EMAIL")})
+        if command != "init":
+            environment["GIT_WORK_TREE"] = os.path.join(self._root, work_tree)
+        return environment
+
+
+def redirect_link(root: str, working_copy: str, path: str) -> None:
+    """Let a relative link that leads out of the project lead to the same place from the working copy."""
+    link = os.path.join(working_copy, path)
+    leads = os.readlink(link)
+    inside = os.path.normpath(os.path.join(os.path.dirname(path), leads))
+    if not os.path.isabs(leads) and (inside == os.pardir or inside.startswith(os.pardir + os.sep)):
+        os.unlink(link)
+        os.symlink(os.path.join(root, os.path.dirname(path), leads), link)
 
 
 def _find_git() -> str:
@@ -224,10 +302,10 @@ def _write_if_changed(path: str, text: str) -> None:
     os.replace(temporary, path)
 
 
-def _index_entry(root: str, path: str, name: str) -> str:
-    executable = os.access(os.path.join(root, path), os.X_OK)
-    return f"{'100755' if executable else '100644'} {name}\t{path}"
-
-
-def _is_empty_tree(folder: str) -> bool:
-    return not any(files for _, _, files in os.walk(folder))
+def _make_if_empty(source: str, copy: str) -> bool:
+    """Make the same folders as in `source` when it holds nothing but folders; True then."""
+    if not os.path.isdir(source) or any(files for _, _, files in os.walk(source)):
+        return False
+    for folder, _, _ in os.walk(source):
+        os.makedirs(os.path.join(copy, os.path.relpath(folder, source)), exist_ok=True)
+    return True

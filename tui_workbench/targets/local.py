@@ -1,22 +1,23 @@
-"""The local machine as a compute target: the interpreter that the `.compute` file names, in a process group of its own.
+"""The local machine as a compute target: the interpreter that the `.compute` file names, in a session of its own.
 
 The script's output goes straight into the run's log and its end is recorded by the supervising shell, so nothing of
 ours has to live while it trains. What the script sees is the caller's environment, the variables of the run
-configuration, and a few of ours.
+configuration, and a few of ours. As with a container, a run is over when its script is: what the script left running
+is then ended, unless it has made itself independent (see `processes`).
 """
 
 from __future__ import annotations
 
 import os
-import select
+import signal
 
-from tui_workbench.errors import ConfigurationError, StorageError
+from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchError
 from tui_workbench.model import Plan, Problem, Step, masked
 from tui_workbench.project import line_of_key
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import supervisor
-from tui_workbench.targets.processes import RUN_ID_VARIABLE, adopt, end_processes, processes_of_run
-from tui_workbench.targets.protocol import Interrupted, Outcome
+from tui_workbench.targets.processes import RUN_ID_VARIABLE, adopt, end_processes, processes_of_run, wait_for_one
+from tui_workbench.targets.protocol import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,8 +30,16 @@ DEFAULT_SHARE = "~/.azureml/share/"
 """Where the original put what runs share (workbench reference, 1a)."""
 
 SHELL = "/bin/sh"
-POLL_SECONDS = 0.05
-"""How often a run's end is looked for on systems that cannot wait for a process that is not a child."""
+LEFT_BEHIND_GRACE = 2.0
+"""Seconds that processes which outlive the script have to end when they are asked to."""
+
+SHELL_VARIABLES = frozenset(
+    ("ENV", "IFS", "LINENO", "MAIL", "OLDPWD", "OPTARG", "OPTIND", "PPID", "PS1", "PS2", "PS4", "PWD", "SHLVL", "_")
+)
+"""Names that a shell may give values of its own."""
+
+_DEFAULT_SIGNALS = tuple(signal.valid_signals())
+"""What a script finds as it would under a shell: Python ignores SIGPIPE, a controller SIGHUP."""
 
 
 class LocalTarget:
@@ -61,6 +70,7 @@ class LocalTarget:
         # A name that begins with a hyphen would be read as an option of the interpreter.
         script = f"./{spec.script}" if spec.script.startswith("-") else spec.script
         command = (interpreter, script, *spec.arguments)
+        _refuse_impossible(configuration.path, variables, command)
         steps = [
             Step(
                 "start", f"start {spec.script} with {interpreter}", command, spec.working_directory, masked(variables)
@@ -100,9 +110,13 @@ class LocalTarget:
                 remedy="Set nativeSharedDirectory to a folder that can be written.",
                 file=self.target.path,
             ) from error
-        # A POSIX shell keeps only variables whose names it could have set itself; `env` carries the others past it.
-        odd = [f"{name}={value}" for name, value in variables.items() if not name.isidentifier()]
-        command = ["/usr/bin/env", *odd, *step.command] if odd else list(step.command)
+        # A shell keeps only variables whose names it could have set itself; `env` carries the others past it.
+        odd = [
+            f"{name}={value}"
+            for name, value in merged.items()
+            if not (name.isascii() and name.isidentifier()) or (name in SHELL_VARIABLES and name in variables)
+        ]
+        command = ["/usr/bin/env", "--", *odd, *step.command] if odd else list(step.command)
         arguments = [SHELL, "-c", supervisor.TEXT, "sh", spec.run_directory, spec.working_directory, *command]
         null = os.open(os.devnull, os.O_RDWR)
         try:
@@ -112,6 +126,8 @@ class LocalTarget:
                 merged,
                 file_actions=[(os.POSIX_SPAWN_DUP2, null, number) for number in (0, 1, 2)],
                 setsid=True,
+                setsigmask=(),
+                setsigdef=_DEFAULT_SIGNALS,
             )
             adopt(pid)
         except OSError as error:
@@ -125,7 +141,7 @@ class LocalTarget:
     def has_ended(self, spec: RunSpec) -> bool:
         """True when the script is over: it was started, and no process of it is left."""
         shell = supervisor.read_supervisor(spec.run_directory)
-        return shell is not None and not shell.is_alive and not processes_of_run(spec.run_id, shell.pid)
+        return shell is not None and not shell.is_alive and not processes_of_run(spec.run_id)
 
     def started(self, spec: RunSpec) -> bool:
         """True once the shell has put its name down."""
@@ -134,15 +150,15 @@ class LocalTarget:
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
         """Wait for the shell's end, and after it for whatever still runs when the shell was killed."""
         shell = _wait_for_supervisor(spec, interrupted)
-        if shell is None:
-            return Outcome(None, "the supervising shell did not start")
-        _wait_for_process(shell, interrupted)
+        while shell.is_alive:
+            wait_for_one([shell.pid], interrupted=interrupted)
         code = supervisor.read_exit_code(spec.run_directory)
         if code is None and not shell.same_boot:
             return Outcome(None, "the machine was restarted while it ran")
-        while code is None and processes_of_run(spec.run_id, shell.pid):
-            _pause(interrupted, POLL_SECONDS)
-        code = supervisor.read_exit_code(spec.run_directory) if code is None else code
+        while (left := processes_of_run(spec.run_id)) and code is None:
+            wait_for_one(left, interrupted=interrupted)
+        if left:
+            end_processes(lambda: processes_of_run(spec.run_id), LEFT_BEHIND_GRACE)
         if code is None:
             return Outcome(None, "it ended, but its exit code is not known: the supervising shell was killed")
         return Outcome(code, supervisor.describe_exit(code))
@@ -150,21 +166,23 @@ class LocalTarget:
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
         """End every process of the run, the shell last so that it can still write the exit code."""
         shell = supervisor.read_supervisor(spec.run_directory)
-        session = shell.pid if shell is not None and shell.is_alive else 0
+
+        def leader() -> set[int]:
+            # Looked at each time: once the shell is gone its number may lead a session of somebody else.
+            return {shell.pid} if shell is not None and shell.is_alive else set()
 
         def left() -> set[int]:
-            return processes_of_run(spec.run_id, session) - {session}
+            session = leader()
+            return processes_of_run(spec.run_id, *session) - session
 
         forced = end_processes(left, grace)
-        if session and shell is not None:
-            end_processes(lambda: {session} if shell.is_alive else set(), grace=1.0)
+        end_processes(leader, grace=1.0)
         return forced
 
     def _variables(self, spec: RunSpec) -> dict[str, str]:
         """What the run sees on top of the caller's environment; the run configuration's own variables win over ours."""
-        base = os.path.expanduser(self.target.native_shared_directory or DEFAULT_SHARE)
-        if not os.path.isabs(base):
-            base = os.path.join(spec.project_root, base)
+        # One that is not absolute begins in the project.
+        base = os.path.join(spec.project_root, os.path.expanduser(self.target.native_shared_directory or DEFAULT_SHARE))
         return {
             "PYTHONUNBUFFERED": "1",
             SHARE_VARIABLE: os.path.join(base, spec.project_name, ""),
@@ -175,14 +193,30 @@ class LocalTarget:
         }
 
 
-def find_interpreter(target: ComputeTarget) -> str:
-    """The absolute path of the target's interpreter; a bare name is looked for on the caller's PATH.
+def _refuse_impossible(path: str, variables: Mapping[str, str], command: tuple[str, ...]) -> None:
+    """Raise ConfigurationError for what no process can be given."""
+    names = [name for name in variables if not name or "=" in name or "\0" in name]
+    if names:
+        line = line_of_key(path, "EnvironmentVariables")
+        raise ConfigurationError(
+            f"{names[0]!r} can be no name of a variable", remedy="Give it another name.", file=path, line=line
+        )
+    if any("\0" in text for text in (*variables.values(), *command)):
+        raise ConfigurationError(
+            "a variable's value or an argument holds a NUL character", remedy="No process can be given one.", file=path
+        )
 
-    Raises ConfigurationError.
+
+def find_interpreter(target: ComputeTarget) -> str:
+    """The absolute path of the target's interpreter.
+
+    A bare name is looked for on the caller's PATH; a path that is not absolute begins in the project. Raises
+    ConfigurationError.
     """
     name = target.python_location or "python"
     expanded = os.path.expanduser(name)
-    found = _on_path(expanded)
+    project_root = os.path.dirname(os.path.dirname(target.path))
+    found = _executable(os.path.join(project_root, expanded)) if os.sep in expanded else _on_path(expanded)
     if found:
         return found
     where = "is not on the PATH" if os.sep not in expanded else "does not exist or cannot be executed"
@@ -196,41 +230,34 @@ def find_interpreter(target: ComputeTarget) -> str:
 
 def _on_path(name: str) -> str:
     # Not shutil.which: its import costs more than a whole look-up.
-    folders = [""] if os.sep in name else os.environ.get("PATH", os.defpath).split(os.pathsep)
-    for folder in folders:
-        path = os.path.join(folder, name) if folder else name
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return os.path.abspath(path)
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        found = _executable(os.path.join(folder, name))
+        if found:
+            return found
     return ""
 
 
-def _wait_for_supervisor(spec: RunSpec, interrupted: int) -> supervisor.Supervisor | None:
-    """The shell's own record, which appears a millisecond after its start; None when it does not within a second."""
-    for _ in range(1000):
+def _executable(path: str) -> str:
+    return os.path.abspath(path) if os.path.isfile(path) and os.access(path, os.X_OK) else ""
+
+
+def _wait_for_supervisor(spec: RunSpec, interrupted: int) -> supervisor.Supervisor:
+    """The shell's own record, which appears a millisecond after its start.
+
+    Raises WorkbenchError when there is none and nobody is left who could write it.
+    """
+    shell = supervisor.read_supervisor(spec.run_directory)
+    pause = 0.0005
+    while shell is None:
+        # In this order: a shell that writes the record and ends in between is not missed.
+        nobody = not processes_of_run(spec.run_id)
         shell = supervisor.read_supervisor(spec.run_directory)
-        if shell is not None:
-            return shell
-        _pause(interrupted, 0.001)
-    return None
-
-
-def _wait_for_process(shell: supervisor.Supervisor, interrupted: int) -> None:
-    if not shell.is_alive:
-        return
-    try:
-        descriptor = os.pidfd_open(shell.pid)
-    except (OSError, AttributeError):
-        while shell.is_alive:
-            _pause(interrupted, POLL_SECONDS)
-        return
-    try:
-        # Between the look and the open the number may have gone to another process.
-        if shell.is_alive and interrupted in select.select([descriptor, interrupted], [], [])[0]:
-            raise Interrupted
-    finally:
-        os.close(descriptor)
-
-
-def _pause(interrupted: int, seconds: float) -> None:
-    if select.select([interrupted], [], [], seconds)[0]:
-        raise Interrupted
+        if shell is None and nobody:
+            raise WorkbenchError(
+                f"it could not be started: the supervising shell cannot write to {spec.run_directory}",
+                remedy="Is the disk full, or the folder not writable?",
+            )
+        if shell is None:
+            wait_for_one((), pause, interrupted)
+            pause = min(pause * 2, 0.1)
+    return shell

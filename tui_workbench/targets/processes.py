@@ -2,34 +2,42 @@
 
 A process belongs to a run when it carries the run's id in its environment (children inherit it, also those that start
 a session of their own, as torchrun's workers do), or is in the session of the run's supervisor. Only the second can
-be seen without /proc.
+be seen without /proc. A process that drops the variable and leaves the session is on its own.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 
 from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.targets.protocol import Interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 RUN_ID_VARIABLE = "WORKBENCH_RUN_ID"
 
 _children: set[int] = set()
 
 POLL_SECONDS = 0.02
-"""How often the end of processes that are not our children is looked for."""
+"""How often the end of processes that are not our children is looked for while they are being ended."""
+
+SLOW_POLL_SECONDS = 0.05
+"""How often a process is looked at on systems that cannot wait for one that is not a child."""
+
+STAT_SIZE = 4096
+ENVIRONMENT_CHUNK = 1 << 16
 
 
 def processes_of_run(run_id: str, session: int = 0) -> set[int]:
-    """Ids of the living processes of the run, this process never among them.
+    """Ids of the living processes of the run, this process never among them, nor those of other users.
 
-    `session` is the supervisor's process id, if known.
+    `session` is the process id of the supervisor while that one lives; later its number may be another's.
     """
-    mark = f"{RUN_ID_VARIABLE}={run_id}".encode("utf-8", "surrogateescape")
+    mark = b"\0%s=%s\0" % (RUN_ID_VARIABLE.encode(), run_id.encode("utf-8", "surrogateescape"))
     own = os.getpid()
     found = set()
     try:
@@ -40,16 +48,14 @@ def processes_of_run(run_id: str, session: int = 0) -> set[int]:
         if not name.isdigit() or int(name) == own:
             continue
         try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
+            # Behind the name of the program, which may hold anything: state, parent, group, session.
+            fields = _read(f"/proc/{name}/stat", STAT_SIZE).rpartition(b")")[2].split(None, 4)
             if fields[0] in (b"Z", b"X"):
                 continue
-            if session and int(fields[3]) == session:
+            if (session and int(fields[3]) == session and _is_ours(int(name))) or mark in (
+                b"\0" + _read(f"/proc/{name}/environ", ENVIRONMENT_CHUNK)
+            ):
                 found.add(int(name))
-                continue
-            with open(f"/proc/{name}/environ", "rb") as file:
-                if mark in file.read().split(b"\0"):
-                    found.add(int(name))
         except (OSError, IndexError, ValueError):
             continue  # it ended meanwhile, or is somebody else's
     return found
@@ -66,16 +72,43 @@ def end_processes(find: Callable[[], set[int]], grace: float) -> bool:
     while left := find():
         if time.monotonic() < deadline:
             _signal(left - asked, signal.SIGTERM)
+            # One that was stopped could not hear it.
+            _signal(left - asked, signal.SIGCONT)
             asked |= left
         else:
             forced = True
             _signal(left, signal.SIGKILL)
-        time.sleep(POLL_SECONDS)
+        wait_for_one(left, min(POLL_SECONDS, max(0.0, deadline - time.monotonic())) or POLL_SECONDS)
     return forced
 
 
+def wait_for_one(pids: Iterable[int], seconds: float | None = None, interrupted: int = -1) -> None:
+    """Return when one of the processes has ended, or after `seconds`; spuriously where the system cannot tell.
+
+    Raises Interrupted as soon as the descriptor `interrupted` becomes readable.
+    """
+    poller = select.poll()
+    if interrupted >= 0:
+        poller.register(interrupted, select.POLLIN)
+    descriptors = []
+    try:
+        for pid in pids:
+            try:
+                descriptors.append(os.pidfd_open(pid))
+            except (OSError, AttributeError):
+                seconds = SLOW_POLL_SECONDS if seconds is None else min(seconds, SLOW_POLL_SECONDS)
+            else:
+                poller.register(descriptors[-1], select.POLLIN)
+        ready = poller.poll(None if seconds is None else seconds * 1000)
+        if interrupted in (descriptor for descriptor, _ in ready):
+            raise Interrupted
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
 def reap() -> None:
-    """Let go of supervising shells that have ended, so that a long-lived screen leaves no zombies behind."""
+    """Let go of children that have ended, so that a long-lived screen leaves no zombies behind."""
     for pid in list(_children):
         try:
             if os.waitpid(pid, os.WNOHANG)[0]:
@@ -88,6 +121,27 @@ def adopt(pid: int) -> None:
     """Note a child that nobody waits for; `reap` will."""
     reap()
     _children.add(pid)
+
+
+def _read(path: str, size: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        data = os.read(descriptor, size)
+        while len(data) == size and (more := os.read(descriptor, size)):
+            data += more
+            size = len(data)
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def _is_ours(pid: int) -> bool:
+    """False for a process that may not be signalled; sudo and the like end it themselves."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return False
+    return True
 
 
 def _signal(pids: set[int], number: int) -> None:

@@ -16,6 +16,9 @@ Behaviours every target keeps, by number (tests/targets/test_conformance.py runs
 7. `stop` asks first and forces after `grace`; when it returns nothing of the run is left.
 8. `stop` on a run that has ended, or never began, does nothing.
 9. Arguments, variables and names reach the script exactly, whatever characters they hold.
+10. A run is over when its script is: when `wait` has returned an exit code nothing is left running that carries the
+    run's id. Only what has shed it, as a service started on purpose may, goes on.
+11. `wait` and `stop` can be called from any process, at any time, and again after they were interrupted.
 """
 
 from __future__ import annotations
@@ -63,7 +66,8 @@ class Target(Protocol):
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
         """Wait for the end of a started run.
 
-        Raises Interrupted as soon as the file descriptor `interrupted` becomes readable.
+        Raises Interrupted as soon as the file descriptor `interrupted` becomes readable (-1: never), and WorkbenchError
+        when it turns out that the run was never started and cannot be.
         """
 
     def stop(self, spec: RunSpec, *, grace: float) -> bool:

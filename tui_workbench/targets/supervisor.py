@@ -6,8 +6,9 @@ and needs only a POSIX shell.
 
 Files, in the run directory: `pid` is created exclusively, so a run can never be started twice; its first line is the
 shell's process id, the second the host's boot id, the third `/proc/PID/stat` (its 22nd field is the start time, which
-tells a process id that was given anew from ours). `exit` holds the script's exit code as a shell sees it: 128 + N for
-signal N. Both end with a newline when complete.
+tells a process id that was given anew from ours). `exit` is blank until it holds the script's exit code as a shell sees
+it: 128 + N for signal N. It is written over a place that was taken beforehand, so a disk that the script has filled
+does not lose it. Both end with a newline when complete. A shell that cannot make these files starts nothing.
 """
 
 from __future__ import annotations
@@ -27,13 +28,17 @@ boot=- stat=-
 [ -r /proc/sys/kernel/random/boot_id ] && read -r boot </proc/sys/kernel/random/boot_id
 [ -r /proc/$$/stat ] && read -r stat </proc/$$/stat
 set -C
-printf '%s\\n%s\\n%s\\n' "$$" "$boot" "$stat" >"$run/pid" || exit 0
-set +C
+: >>"$run/output.log" || exit 1
+exec 3>"$run/pid" || exit 0
+printf '    \\n' >"$run/exit" && printf '%s\\n%s\\n%s\\n' "$$" "$boot" "$stat" >&3 || {
+    rm -f "$run/exit" "$run/pid"
+    exit 1
+}
+exec 3>&-
 trap : TERM INT HUP
 ( cd "$dir" && exec "$@" ) </dev/null >>"$run/output.log" 2>&1
 code=$?
-printf '%s\\n' "$code" >"$run/exit"
-sync "$run/exit" 2>/dev/null &
+printf '%-4s\\n' "$code" 1<>"$run/exit"
 """
 """Arguments: run directory, working directory, then the script's argument vector."""
 
