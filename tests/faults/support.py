@@ -117,6 +117,17 @@ def open_gate(fifo: Path) -> None:
     os.close(descriptor)
 
 
+def controller_of(run_directory: Path, *, other_than: int = 0) -> int:
+    """The process id of a run's controller, which signs a moment after the submit has returned."""
+
+    def signed() -> int:
+        text = (run_directory / "controller.lock").read_text().strip()
+        return int(text) if text.isdigit() and int(text) != other_than and is_running(int(text)) else 0
+
+    found: int = until(signed, "a controller")
+    return found
+
+
 def end_processes_told_of(place: Path) -> None:
     """End every process that has this folder among its arguments: a process id might be somebody else's by now."""
     for entry in Path("/proc").iterdir():

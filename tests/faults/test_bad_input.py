@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.support import PATIENCE, Workbench, is_running, open_gate, tree, until
+from tests.faults.support import PATIENCE, Workbench, controller_of, is_running, open_gate, tree, until
 
 
 @pytest.fixture
@@ -240,13 +240,13 @@ def test_modules_of_the_project_never_stand_in_for_those_of_the_library(workbenc
     configure(workbench.folder, "shell.compute", 'type: "local"\npythonLocation: "/bin/sh"\n')
     configure(workbench.folder, "shell.runconfig", 'Target: "shell"\nFramework: "Python"\nTrackedRun: false\n')
     run_id = workbench.detach("wait.sh", configuration="shell")
-    lock = workbench.folder / ".workbench" / "runs" / run_id / "controller.lock"
-    controller = int(lock.read_text())
+    directory = workbench.folder / ".workbench" / "runs" / run_id
+    controller = controller_of(directory)
     os.kill(controller, signal.SIGKILL)
     until(lambda: not is_running(controller))
     # The next controller is a fresh interpreter.
     follower = workbench.start("logs", "-f", run_id)
-    until(lambda: is_running(int(lock.read_text() or 0)) and int(lock.read_text()) != controller)
+    controller_of(directory, other_than=controller)
     open_gate(gate)
     follower.communicate(timeout=PATIENCE)
     assert workbench.info(run_id)["status"] == "Completed"

@@ -12,7 +12,16 @@ from typing import NamedTuple
 import pytest
 
 from benchmarks.terminal import Terminal
-from tests.faults.support import COMMAND, PATIENCE, Workbench, end_processes_told_of, is_running, open_gate, until
+from tests.faults.support import (
+    COMMAND,
+    PATIENCE,
+    Workbench,
+    controller_of,
+    end_processes_told_of,
+    is_running,
+    open_gate,
+    until,
+)
 
 SCRIPT = """\
 import os, pathlib, sys
@@ -61,7 +70,7 @@ class Gated(NamedTuple):
 
     @property
     def controller(self) -> int:
-        return int((self.directory / "controller.lock").read_text())
+        return controller_of(self.directory)
 
     @property
     def supervisor(self) -> int:
@@ -109,10 +118,11 @@ def kill(pid: int) -> None:
 
 def test_a_killed_controller_is_replaced_by_the_next_who_follows(workbench: Workbench, place: Path) -> None:
     run = gated(workbench, place, code=7)
-    kill(run.controller)
+    first = run.controller
+    kill(first)
     assert is_running(run.script)
     follower = workbench.start("logs", "-f", run.run_id)
-    until(lambda: run.controller and is_running(run.controller), "a new controller")
+    controller_of(run.directory, other_than=first)
     run.open()
     out, _ = follower.communicate(timeout=PATIENCE)
     assert out.decode() == WHOLE_LOG
