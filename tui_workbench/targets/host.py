@@ -20,7 +20,8 @@ from tui_workbench.records import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from tui_workbench.targets.transfer import FetchReport, SyncReport
+    from tui_workbench.targets.fetching import FetchReport
+    from tui_workbench.targets.sending import SyncReport
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds for a short command. A login on a loaded machine can take ten."""
@@ -29,6 +30,10 @@ SHELL = "/bin/sh"
 
 READ_SIZE = 1 << 18
 """Bytes asked for at once: four times a pipe's default, so one read empties it."""
+
+
+_FOLLOW = 'tail -c "+$1" -F -- "$2" 2>/dev/null & trap "kill $!" EXIT; cat >/dev/null'
+"""When the link breaks nobody is left to end `tail`, which notices nothing while the file is at rest; `cat` does."""
 
 
 class ConnectionLost(TargetUnreachable):
@@ -108,7 +113,7 @@ class HostProcess(Protocol):
         """Let the program see the end of its input."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, 128 + N for signal N. Raises TargetUnreachable when the link breaks or time runs out."""
+        """The exit code, 128 + N for signal N. Raises TimeoutError, or TargetUnreachable when the link breaks."""
 
     def exit_descriptor(self) -> int:
         """A descriptor that becomes readable when `wait` would return (or raise) at once."""
@@ -188,7 +193,7 @@ class Host(abc.ABC):
 
         A file that is not there yet is waited for.
         """
-        return self.open(["tail", "-c", f"+{offset + 1}", "-F", path])
+        return self.open(["sh", "-c", _FOLLOW, "sh", str(offset + 1), path])
 
     def sync(
         self,
@@ -201,7 +206,7 @@ class Host(abc.ABC):
 
         `progress` is called with bytes sent and bytes to send. Raises TargetUnreachable or StorageError.
         """
-        from tui_workbench.targets.transfer import sync
+        from tui_workbench.targets.sending import sync
 
         return sync(self, listing, source, destination, progress)
 
@@ -210,7 +215,7 @@ class Host(abc.ABC):
 
         Raises TargetUnreachable or StorageError.
         """
-        from tui_workbench.targets.transfer import fetch
+        from tui_workbench.targets.fetching import fetch
 
         return fetch(self, source, destination)
 

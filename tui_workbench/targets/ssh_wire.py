@@ -1,9 +1,9 @@
 """How the programs of one user share an SSH connection: where its socket lies and what is said over it.
 
 One process for each login, the link (`ssh_link`), holds the connection; everybody else connects to its unix socket,
-sends one request and reads replies. A message is a length of four bytes and JSON; the request of a program to start
-carries the program's three streams as file descriptors. The folder is the user's alone, which is all the protection
-there is, and all that an SSH agent has.
+is greeted with an empty message, sends one request and reads replies. A message is a length of four bytes and JSON;
+the request to start a program carries the program's three streams as file descriptors. The folder of the socket is the
+user's alone, which is all the protection there is, and all that an SSH agent has.
 """
 
 from __future__ import annotations

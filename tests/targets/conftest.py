@@ -1,0 +1,80 @@
+"""Machines and logins for the tests of targets."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.machines import Machine, machine, make_key
+from tui_workbench.targets import ssh_wire as wire
+from tui_workbench.targets.ssh import SshHost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A private key that the users of every machine accept."""
+    return make_key(tmp_path_factory.mktemp("keys") / "id_ed25519")
+
+
+@pytest.fixture(scope="session")
+def gpubox(tmp_path_factory: pytest.TempPathFactory, key: Path) -> Iterator[Machine]:
+    """Another machine, for all tests together: who changes it changes it back."""
+    folder = tmp_path_factory.mktemp("gpubox")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o755)  # its users look for their homes here
+    with machine("gpubox", folder, key) as made:
+        yield made
+
+
+@pytest.fixture
+def connections(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the test's own SSH links, all of which are ended after it."""
+    folder = Path(tempfile.mkdtemp(prefix="wb-"))  # a socket's path must be short
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    yield folder
+    end_links(folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def ssh_folder(home: Path, connections: Path, gpubox: Machine, key: Path) -> Path:
+    """`~/.ssh` of one who has logged in on gpubox before, with a key."""
+    folder = home / ".ssh"
+    folder.mkdir(mode=0o700)
+    shutil.copy(key, folder / "id_ed25519")
+    shutil.copy(key.with_suffix(".pub"), folder / "id_ed25519.pub")
+    (folder / "known_hosts").write_text(gpubox.known_hosts_line)
+    return folder
+
+
+@pytest.fixture
+def login(gpubox: Machine, ssh_folder: Path) -> wire.Login:
+    """A login on gpubox that works."""
+    return wire.Login("gpubox", gpubox.address, "research")
+
+
+@pytest.fixture
+def host(login: wire.Login) -> SshHost:
+    """The user research's account on gpubox."""
+    return SshHost(login)
+
+
+def end_links(folder: Path) -> None:
+    """End every link whose socket lies below the folder."""
+    for path in folder.glob("workbench-tui/*.link"):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(path))
+            connection.settimeout(20.0)
+            wire.send(connection, {"op": wire.CLOSE})
+            while wire.receive(connection) is not None:
+                pass
