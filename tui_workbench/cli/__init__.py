@@ -51,6 +51,13 @@ COMMANDS = (
     Command(("history", "info"), "history", "one run"),
     Command(("computetarget", "list"), "computetarget", "the compute targets of the project"),
     Command(("runconfiguration", "list"), "runconfiguration", "the run configurations of the project"),
+    Command(("config", "check"), "config", "what is wrong or unwise in configuration files"),
+    Command(("config", "get"), "config", "one value of a configuration file"),
+    Command(("config", "set"), "config", "change one value and nothing else"),
+    Command(("config", "unset"), "config", "remove one key or list item and nothing else"),
+    Command(("config", "fix"), "config", "apply the fixes that a check offers"),
+    Command(("config", "gpu-ready"), "config", "make a compute target use its GPU, in one step"),
+    Command(("config", "schema"), "config", "the JSON Schema of the configuration files"),
     Command(("project", "create"), "project", "make a project from a template"),
     Command(("project", "sample", "list"), "project", "the templates"),
 )
@@ -144,19 +151,23 @@ def build_parser(command: Command) -> Parser:
         allow_abbrev=False,
         formatter_class=Formatter,
     )
-    getattr(_module(command), f"configure_{command.words[-1]}")(parser)
+    getattr(_module(command), f"configure_{_function(command)}")(parser)
     return parser
 
 
 def _run_command(command: Command, rest: Sequence[str]) -> int:
     parsed = build_parser(command).parse_args(rest)
-    code: int = getattr(_module(command), f"run_{command.words[-1]}")(parsed)
+    code: int = getattr(_module(command), f"run_{_function(command)}")(parsed)
     return code
 
 
 def _module(command: Command) -> object:
     # Not importlib.import_module: importlib itself is not loaded yet.
     return getattr(__import__(f"tui_workbench.cli.{command.module}").cli, command.module)
+
+
+def _function(command: Command) -> str:
+    return command.words[-1].replace("-", "_")
 
 
 def _unknown_verb(arguments: Sequence[str]) -> int:

@@ -150,7 +150,7 @@ _ELLIPSIS = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*(\.\.\.)[ \t]*(?:#[^\n]*)?\
 
 
 def _after_ellipsis(text: str, path: str) -> Tree | None:
-    """The tree of a text that begins with a line `...`, as one copied from a manual does ("rest of file"), else None."""
+    """The tree of a text that begins with a line `...`, as one copied from a manual may ("rest of file"), or None."""
     match = _ELLIPSIS.match(text)
     if match is None:
         return None
