@@ -65,6 +65,7 @@ class Placement(NamedTuple):
     copied: bool = False  # the working directory is copied into the container instead of mounted
     image: str = ""
     python: str = "python"
+    mode: str = FILE_MODE
 
 
 def container_name(run_id: str) -> str:
@@ -110,12 +111,12 @@ def command(spec: RunSpec, place: Placement) -> list[str]:
     return [place.python, script, *spec.arguments]
 
 
-def configuration(spec: RunSpec, place: Placement, *, mode: str = FILE_MODE) -> dict[str, Any]:
+def configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
     """The container in the Engine API's form. Raises UsageError for what that cannot carry."""
     environment = variables(spec, place)
     argv = command(spec, place)
     folder = working_directory(place)
-    if mode == FILE_MODE:
+    if place.mode == FILE_MODE:
         # A shell keeps only variables whose names it could have set itself; `env` carries the others past it.
         odd = [f"{name}={value}" for name, value in environment.items() if not _passes_a_shell(name)]
         argv = [SHELL, "-c", supervisor.TEXT, "sh", RUN_DIRECTORY, folder, *(["env", "--", *odd] if odd else []), *argv]
@@ -132,7 +133,7 @@ def configuration(spec: RunSpec, place: Placement, *, mode: str = FILE_MODE) -> 
             PROJECT_LABEL: spec.project_name,
             USER_LABEL: place.user,
             KIND_LABEL: RUN_KIND,
-            MODE_LABEL: mode,
+            MODE_LABEL: place.mode,
         },
         "HostConfig": _host_configuration(spec, place),
     }
@@ -242,12 +243,6 @@ def start_failure(said: str, *, host: str, image: str) -> tuple[str, str]:
     if "bind source path does not exist" in said:
         return (f"a folder that the container needs is gone from {host}: {said}", "Submit it again.")
     return (f"the Docker engine on {host} cannot start the container: {said}", "")
-
-
-def lacks_shell(said: str) -> bool:
-    """True when the engine's words mean that the image has no `/bin/sh`."""
-    missing = "no such file or directory" in said or "executable file not found" in said
-    return missing and f'"{SHELL}"' in said
 
 
 def _refuse_bytes(values: object) -> None:

@@ -15,17 +15,19 @@ from tui_workbench.model import Plan, Problem, Step, masked
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import container as containers
 from tui_workbench.targets import framework, placing
-from tui_workbench.targets.container import ENGINE_MODE, FILE_MODE, MODE_LABEL, container_name
+from tui_workbench.targets.container import ENGINE_MODE, MODE_LABEL, container_name
 from tui_workbench.targets.hostrun import OUTPUT, OUTPUTS, HostRun
 from tui_workbench.targets.protocol import Interrupted
+from tui_workbench.targets.report import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tui_workbench.model import ComputeTarget, RunSpec
     from tui_workbench.targets.container import Placement
-    from tui_workbench.targets.engine import Container, Engine, EngineRefused
+    from tui_workbench.targets.engine import Container, Engine, EngineRefused, Image
     from tui_workbench.targets.host import Entry, Host
+    from tui_workbench.targets.probe import ImageFacts
     from tui_workbench.targets.protocol import Outcome
     from tui_workbench.targets.report import Report
 
@@ -48,6 +50,7 @@ class DockerTarget:
         self.target = target
         self.host = host
         self._engine: Engine | None = None
+        self._chosen: tuple[str, Image, ImageFacts] | None = None
 
     def plan(self, spec: RunSpec) -> Plan:
         """The steps as far as files tell them. Raises ConfigurationError."""
@@ -94,22 +97,25 @@ class DockerTarget:
             run.send(tree(), report)
         self._image(engine, spec, report)
 
+    def prepare_environment(self, spec: RunSpec, report: Report) -> str:
+        """Have the image that a run of this specification takes, fetched or built as needed; returns its id."""
+        from tui_workbench.targets.images import Images
+
+        return Images(self.host, self._connect(), spec).have(report, build=True)[0].id
+
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         """Create the container and start it; one that was started is left alone."""
         from tui_workbench.targets.engine import EngineRefused
 
         engine = self._connect()
         found = self._container(engine, spec)
-        mode = found.labels.get(MODE_LABEL, FILE_MODE) if found is not None else FILE_MODE
         if found is not None and found.state != "created":
             return
         try:
-            self._create_and_start(engine, spec, mode)
+            self._create_and_start(engine, spec)
         except EngineRefused as refused:
             engine.remove(container_name(spec.run_id))
-            if mode == ENGINE_MODE or not containers.lacks_shell(refused.said):
-                raise self._start_failure(refused) from refused
-            self._create_and_start(engine, spec, ENGINE_MODE)
+            raise self._start_failure(refused) from refused
 
     def started(self, spec: RunSpec) -> bool:
         """True once the container was started."""
@@ -200,28 +206,24 @@ class DockerTarget:
     def _container(self, engine: Engine, spec: RunSpec) -> Container | None:
         return engine.container(container_name(spec.run_id))
 
+    def _image(self, engine: Engine, spec: RunSpec, report: Report) -> tuple[Image, ImageFacts]:
+        """The image of the run, made when that is part of it; asked for once by one process."""
+        from tui_workbench.targets.images import Images
+
+        if self._chosen is None or self._chosen[0] != spec.run_id:
+            build = spec.run_configuration.prepare_environment
+            self._chosen = (spec.run_id, *Images(self.host, engine, spec).have(report, build=build))
+        return self._chosen[1:]
+
     def _placement(self, engine: Engine, spec: RunSpec) -> Placement:
-        from tui_workbench.targets.probe import facts_of
+        image, facts = self._image(engine, spec, Silent())
+        return placing.placement(self.host, engine, spec, image.id, facts)
 
-        image = engine.image(self.target.base_docker_image)
-        if image is None:
-            raise WorkbenchError(f"the image {self.target.base_docker_image} is gone from {self.host.label}")
-        facts = facts_of(engine, image, self.target.base_docker_image)
-        return placing.placement(self.host, engine, spec, image=image.id, python=facts.python)
-
-    def _image(self, engine: Engine, spec: RunSpec, report: Report) -> None:
-        from tui_workbench.targets.probe import facts_of
-
-        image = engine.image(self.target.base_docker_image)
-        if image is None:
-            raise WorkbenchError(f"the image {self.target.base_docker_image} is not on {self.host.label}")
-        facts_of(engine, image, self.target.base_docker_image)
-
-    def _create_and_start(self, engine: Engine, spec: RunSpec, mode: str) -> None:
+    def _create_and_start(self, engine: Engine, spec: RunSpec) -> None:
         name = container_name(spec.run_id)
         place = self._placement(engine, spec)
         HostRun(self.host, spec).make_folders(place.share)
-        engine.create(name, containers.configuration(spec, place, mode=mode))
+        engine.create(name, containers.configuration(spec, place))
         if place.copied:
             with placing.archive_of(spec.working_directory, containers.PROJECT_DIRECTORY, place.user) as archive:
                 engine.put(name, "/", archive)

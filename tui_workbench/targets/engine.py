@@ -237,6 +237,18 @@ class Engine:
             output: bytes = self._api.exec_start(made["Id"])
             return int(self._api.exec_inspect(made["Id"])["ExitCode"] or 0), output
 
+    def stream(
+        self, container: str, argv: Sequence[str], *, user: str = "", environment: Mapping[str, str] | None = None
+    ) -> Iterator[bytes | int]:
+        """Run a program in a running container: what it writes as it writes it, and last its exit code.
+
+        `environment` is the program's alone: neither the container nor an image made of it keeps it.
+        """
+        with self._translated(f"execute {argv[0]} in the container"):
+            made = self._api.exec_create(container, list(argv), user=user, environment=dict(environment or {}))
+            yield from self._api.exec_start(made["Id"], stream=True)
+            yield int(self._api.exec_inspect(made["Id"])["ExitCode"] or 0)
+
     def commit(self, container: str, tag: str, changes: Sequence[str]) -> str:
         """Make an image of a container, with Dockerfile instructions (`LABEL`, `CMD`) applied; returns its id."""
         repository, _, version = tag.rpartition(":")

@@ -8,7 +8,7 @@ import tempfile
 
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import container as containers
-from tui_workbench.targets.container import Placement
+from tui_workbench.targets.container import ENGINE_MODE, FILE_MODE, Placement
 from tui_workbench.targets.hostrun import HostRun
 from tui_workbench.targets.local import DEFAULT_SHARE
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tui_workbench.model import ComputeTarget, RunSpec
     from tui_workbench.targets.engine import Engine
     from tui_workbench.targets.host import Host
+    from tui_workbench.targets.probe import ImageFacts
 
 _ROOT = "0:0"
 
@@ -27,8 +28,8 @@ def is_copied(target: ComputeTarget) -> bool:
     return target.shared_volumes is False
 
 
-def placement(host: Host, engine: Engine, spec: RunSpec, *, image: str, python: str) -> Placement:
-    """Where the run's parts lie on the host. `image` is an id, `python` the interpreter in it."""
+def placement(host: Host, engine: Engine, spec: RunSpec, image: str, facts: ImageFacts) -> Placement:
+    """Where the run's parts lie on the host. `image` is the id of the image, `facts` what it holds."""
     user, group = host.user_ids()
     # In a rootless engine the container's root is the user who runs it, and no other user could write his files.
     user_spec = _ROOT if user and engine.facts().rootless else f"{user}:{group}"
@@ -42,7 +43,8 @@ def placement(host: Host, engine: Engine, spec: RunSpec, *, image: str, python: 
         linked=spec.project_root if host.is_local and spec.tracked and _links_to(spec) else "",
         copied=is_copied(spec.target),
         image=image,
-        python=python,
+        python=facts.python,
+        mode=FILE_MODE if facts.shell else ENGINE_MODE,
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PROBE_KIND = "probe"
 
-FORM = 1
+FORM = 2
 """Number of the answer's form; answers of another are asked for again."""
 
 _PLACES = (
@@ -82,6 +82,7 @@ class ImageFacts(NamedTuple):
     libc: tuple[str, str]  # ("glibc", "2.36"); ("", "") where it is another, which is musl in practice
     conda: str  # absolute path of micromamba, mamba or conda; "" for none
     uv: str  # absolute path of uv; "" for none
+    shell: bool  # whether it has /bin/sh
     packages: tuple[tuple[str, str, tuple[str, ...]], ...]  # name, version, requirements of each distribution
 
 
@@ -106,11 +107,13 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
 
 def _ask(engine: Engine, image: Image) -> dict[str, Any] | None:
     """The answer of the image's Python, found by its shell or, in an image that has none, by trying."""
-    commands = [["/bin/sh", "-c", _SCRIPT, "sh", *_PLACES], *([name, "-c", _PROGRAM] for name in ("python3", "python"))]
-    for command in commands:
-        answer = _run(engine, image, command)
+    answer = _run(engine, image, ["/bin/sh", "-c", _SCRIPT, "sh", *_PLACES])
+    if answer is not None:
+        return {**answer, "shell": True}
+    for name in ("python3", "python"):
+        answer = _run(engine, image, [name, "-c", _PROGRAM])
         if answer is not None:
-            return answer
+            return {**answer, "shell": False}
     return None
 
 
@@ -169,5 +172,6 @@ def _from_json(answer: Mapping[str, Any]) -> ImageFacts:
         libc=(answer["libc"][0], answer["libc"][1]),
         conda=answer["conda"],
         uv=answer["uv"],
+        shell=answer["shell"],
         packages=tuple((name, version, tuple(requires)) for name, version, requires in answer["packages"]),
     )

@@ -25,3 +25,24 @@ class Report(Protocol):
 
     def regained(self) -> None:
         """The target answers again. Without a loss before, nothing happens."""
+
+
+class Silent:
+    """Nobody who listens, or wants the run to end."""
+
+    interrupted = -1
+
+    def begin(self, step: str, title: str) -> None:
+        """Nothing."""
+
+    def done(self, step: str, **facts: object) -> None:
+        """Nothing."""
+
+    def line(self, text: str) -> None:
+        """Nothing."""
+
+    def lost(self, reason: str) -> None:
+        """Nothing."""
+
+    def regained(self) -> None:
+        """Nothing."""

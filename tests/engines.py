@@ -1,0 +1,261 @@
+"""Docker engines of the tests' own: real ones, with their own data, socket and network, ended by their process ids.
+
+Nothing of an engine that the machine may have is touched. Images are made of the files of installed Debian packages,
+so no registry and no network is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from tests.conftest import require
+
+PYTHON_IMAGE = "tests/python:1"
+"""Debian's Python with a shell and the usual tools, without pip, without network tools."""
+
+BARE_IMAGE = "tests/bare:1"
+"""Debian's Python and nothing else: no shell."""
+
+EMPTY_IMAGE = "tests/empty:1"
+"""A shell and no Python."""
+
+_TOOLS = ("base-files", "dash", "coreutils", "findutils", "grep", "sed", "tar", "gzip", "libc-bin")
+_MERGED = ("bin", "sbin", "lib", "lib64")
+_LEFT_OUT = ("/usr/share/doc", "/usr/share/man", "/usr/share/locale", "/usr/share/lintian")
+READY_SECONDS = 60.0
+
+
+class DockerEngine:
+    """A dockerd of our own. `socket` is its socket; `enter` may put it into other namespaces (see tests.machines)."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        subnet: str,
+        prefix: Sequence[str] = (),
+        socket: str = "",
+        environment: dict[str, str] | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
+        self.folder = folder
+        self.socket = socket or str(folder / "docker.sock")
+        self._prefix = list(prefix)
+        self._options = ["--bip", subnet, *options]
+        # Nothing of the tests' environment may leak into what hooks of the engine see.
+        self._environment = {"PATH": "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+        self._environment.update(environment or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        folder = self.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *self._prefix,
+                    require("dockerd"),
+                    *("--data-root", str(folder / "data"), "--exec-root", str(folder / "exec")),
+                    *("--pidfile", str(folder / "pid"), "--host", f"unix://{self.socket}"),
+                    *self._options,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,
+            )
+        wait_until(lambda: self._answers() or self._failed(), READY_SECONDS)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End it; with SIGKILL its containers are left to themselves until the next start."""
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(READY_SECONDS)
+            self._process = None
+        # A killed dockerd leaves its pid file, and the containerd that it started.
+        if number == signal.SIGKILL:
+            self._end_containerd()
+            (self.folder / "pid").unlink(missing_ok=True)
+
+    def pause(self) -> None:
+        """Stop answering without ending (SIGSTOP)."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def docker(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> str:
+        """What the docker command prints, asked of this engine."""
+        done = subprocess.run(
+            [require("docker"), "--host", f"unix://{self.socket}", *arguments],
+            input=stdin,
+            capture_output=True,
+            check=False,
+            env={**os.environ, "DOCKER_CONFIG": str(self.folder / "config")},
+        )
+        if check and done.returncode:
+            raise AssertionError(f"docker {arguments} failed: {done.stderr.decode(errors='replace')}")
+        return done.stdout.decode(errors="replace").strip()
+
+    def load(self, image: str, archive: Path, *changes: str) -> None:
+        """Make an image of a tar archive of its files."""
+        options = [word for change in changes for word in ("--change", change)]
+        self.docker("import", *options, str(archive), image)
+
+    def containers(self, *filters: str) -> list[str]:
+        """Names of all containers that are there, running or not."""
+        options = [word for each in filters for word in ("--filter", each)]
+        return self.docker("ps", "--all", "--format", "{{.Names}}", *options).split()
+
+    def destroy(self) -> None:
+        """End it with everything that it runs, and remove its data."""
+        if self._process is not None:
+            with contextlib.suppress(AssertionError):
+                for name in self.containers():
+                    self.docker("rm", "--force", name, check=False)
+            self.stop()
+        self._end_containerd()
+        for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+            mounted = line.split()[1]
+            if mounted.startswith(f"{self.folder}/"):
+                subprocess.run(["umount", "--lazy", mounted], check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _end_containerd(self) -> None:
+        """End the containerd that a killed dockerd left, and its shims: they are ours by the folder they work in."""
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            with contextlib.suppress(OSError):
+                command = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+                mark = f"{self.folder}/".encode()
+                if b"containerd" in command[0] and any(mark in word for word in command[1:]):
+                    os.kill(int(entry), signal.SIGKILL)
+
+    def _answers(self) -> bool:
+        return bool(self.docker("info", "--format", "{{.ID}}", check=False))
+
+    def _failed(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            raise AssertionError(f"dockerd did not start:\n{(self.folder / 'log').read_text()[-2000:]}")
+        return False
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    """Wait for a condition; a test that waits this long in vain has failed."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"it did not come about within {seconds:g} s: {condition}")
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def docker_engine(*, subnet: str, **options: object) -> Iterator[DockerEngine]:
+    """An engine with the test images, for as long as the context lasts."""
+    if os.geteuid() != 0:
+        from tests.conftest import missing
+
+        missing("an engine of the tests' own needs root")
+    # Not pytest's folders: a socket's path has at most 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="wb-", dir="/tmp"))
+    engine = DockerEngine(folder / "e", subnet=subnet, **options)  # type: ignore[arg-type]
+    try:
+        engine.start()
+        load_test_images(engine)
+        yield engine
+    finally:
+        engine.destroy()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def load_test_images(engine: DockerEngine) -> None:
+    """Give an engine the three images of this module."""
+    python = _python_packages()
+    with tempfile.TemporaryDirectory() as name:
+        for image, packages in (
+            (PYTHON_IMAGE, (*_TOOLS, *python)),
+            (BARE_IMAGE, python),
+            (EMPTY_IMAGE, _TOOLS),
+        ):
+            archive = Path(name) / "image.tar"
+            _write_archive(archive, packages)
+            engine.load(image, archive, 'CMD ["/bin/sh"]')
+
+
+def _python_packages() -> tuple[str, ...]:
+    version = os.path.basename(os.path.realpath("/usr/bin/python3"))
+    return (version, f"{version}-minimal", "python3-minimal")
+
+
+def _write_archive(path: Path, packages: Sequence[str]) -> None:
+    """The installed files of Debian packages and of the libraries that they need, as the archive of an image."""
+    done = set(_MERGED)
+    with tarfile.open(path, "w") as archive:
+        for link in _MERGED:
+            _add(archive, link, link=f"usr/{link}")
+        for name in _files_of(_with_libraries(packages)):
+            relative = name.lstrip("/")
+            if relative.split("/")[0] in _MERGED:
+                relative = f"usr/{relative}"
+            if relative in done or not os.path.lexists(f"/{relative}"):
+                continue
+            done.add(relative)
+            archive.add(f"/{relative}", relative, recursive=False)
+        for name, mode in (("tmp", 0o1777), ("root", 0o700), ("etc", 0o755)):
+            if name not in done:
+                _add(archive, name, mode=mode)
+
+
+def _add(archive: tarfile.TarFile, name: str, *, link: str = "", mode: int = 0o755) -> None:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.mode = (tarfile.SYMTYPE, link, 0o777) if link else (tarfile.DIRTYPE, "", mode)
+    archive.addfile(info)
+
+
+def _files_of(packages: Sequence[str]) -> Iterator[str]:
+    listing = subprocess.run(["dpkg", "-L", *packages], capture_output=True, text=True, check=True).stdout
+    for name in listing.splitlines():
+        if name.startswith("/") and name != "/." and not name.startswith(_LEFT_OUT) and "/test/" not in name:
+            yield name
+
+
+def _with_libraries(packages: Sequence[str]) -> list[str]:
+    needs = _dependencies()
+    found: set[str] = set()
+    pending = list(packages)
+    while pending:
+        name = pending.pop()
+        if name not in found and name in needs:
+            found.add(name)
+            pending += [other for other in needs[name] if other.startswith(("lib", "zlib"))]
+    return sorted(found)
+
+
+@functools.cache
+def _dependencies() -> dict[str, list[str]]:
+    require("dpkg-query")
+    listing = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Package}|${Depends}, ${Pre-Depends}\n"], capture_output=True, text=True, check=True
+    ).stdout
+    needs = {}
+    for line in listing.splitlines():
+        name, _, others = line.partition("|")
+        needs[name] = [re.split(r"[ (:|]", other.strip())[0] for other in others.split(",") if other.strip()]
+    return needs
