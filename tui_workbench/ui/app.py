@@ -37,6 +37,7 @@ class WorkbenchApp(App["list[Run]"], inherit_bindings=False):
         border: round $border; border-title-color: $border; border-title-style: bold;
     }
     #run-bar { background: $panel; }
+    #log { padding: 0 0 0 1; }
     .-narrow .pane { border: none; }
     .-narrow #editor, .-narrow #log { border-top: solid $border-blurred; }
     .-narrow #log { border-bottom: solid $border-blurred; }
@@ -44,7 +45,6 @@ class WorkbenchApp(App["list[Run]"], inherit_bindings=False):
     .-narrow #log:focus-within, .-narrow #log:focus {
         border: none; border-top: solid $border; border-bottom: solid $border;
     }
-    .-narrow #notice { display: none; }
     """
 
     def __init__(

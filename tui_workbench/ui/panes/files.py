@@ -64,6 +64,7 @@ class FilesPane(Pane):
         self._search: SearchField | None = None
         self._all_files: list[str] = []
         self._dirty: frozenset[str] = frozenset()
+        self._wanted = ""  # a path that gets the cursor once its folders are read
 
     def compose(self) -> ComposeResult:
         """The list; a search brings its own field."""
@@ -144,11 +145,15 @@ class FilesPane(Pane):
         if self._search is not None:
             self._show_found(self._search.value)
             return
-        rows = self._tree.rows()
+        rows = [self._row(row) for row in self._tree.rows()]
+        found = any(row.key == self._wanted for row in rows)
         self._list.show_rows(
-            [self._row(row) for row in rows],
+            rows,
             empty=("This folder is empty.",) if "" not in self._tree.to_read() else (),
+            current=self._wanted if found else None,
         )
+        if found:
+            self._wanted = ""
         self.refresh_bindings()
 
     def _show_found(self, needle: str) -> None:
@@ -230,6 +235,7 @@ class FilesPane(Pane):
 
     def _toggle(self, folder: str) -> None:
         self._tree.toggle(folder)
+        self._wanted = ""
         self._show()
         # What was read before may be old by now: it is shown, and looked at again.
         if folder in self._tree.open_folders:
@@ -261,10 +267,11 @@ class FilesPane(Pane):
         while folder:
             self._tree.open_folders.add(folder)
             folder = parent_of(folder)
+        self._wanted = path
         self._show()
-        self._list.show_rows(self._list.rows, current=path)
         for unread in self._tree.to_read():
             self._read(unread)
+        self.post_message(self.FolderToggled())
 
     @on(SearchField.Stepped)
     def _stepped(self, event: SearchField.Stepped) -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import textwrap
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.segment import Segment
 from textual import events, on
 from textual.containers import Horizontal
 from textual.message import Message
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, Label
 
@@ -21,7 +24,8 @@ from tui_workbench.errors import UsageError
 from tui_workbench.model import RunRequest
 from tui_workbench.ui.commands import ARGUMENTS, RUN_BAR, RUN_BUTTON, bindings
 from tui_workbench.ui.messages import RequestChanged, RunRequested
-from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.safetext import safe_text, truncate_middle
+from tui_workbench.ui.themes import palette_of, style
 from tui_workbench.ui.widgets.choice_field import ChoiceField
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece, Row
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
 
 FILE_VARIABLE = "$file"
 """Stands in an ArgumentVector for the script that is chosen here."""
+
+NOTICE_MARGIN = 4
+"""Cells of a line that the text of a notice does not have."""
 
 USUAL_SCRIPTS = ("train.py", "main.py", "run.py")
 """What is taken for the script when the configuration names none, in this order; else the first one."""
@@ -103,11 +110,11 @@ class RunButton(Line, can_focus=True):
         self.post_message(RunRequested())
 
 
-class Notice(Line):
-    """What the run would use, or what is wrong with it."""
+class Notice(Widget):
+    """What the run would use, in one line, or what is wrong with it, in as many as that takes."""
 
     class Changed(Message):
-        """Something else is said than before."""
+        """Something else is said than before, or in another number of lines."""
 
         def __init__(self, notice: Notice) -> None:
             super().__init__()
@@ -128,6 +135,13 @@ class Notice(Line):
         """True when what is said is an error."""
         return self._wrong
 
+    def lines(self, width: int) -> list[str]:
+        """What is said, in lines that fit into a screen of this width; an error is never cut."""
+        room = max(20, width - NOTICE_MARGIN)
+        if not self._wrong:
+            return [truncate_middle(self._text, room)]
+        return textwrap.wrap(self._text, room, break_on_hyphens=False) or [""]
+
     def say(self, text: str, *, wrong: bool = False) -> None:
         """Show a text of any origin."""
         if (safe_text(text), wrong) != (self._text, self._wrong):
@@ -135,11 +149,18 @@ class Notice(Line):
             self.refresh()
             self.post_message(self.Changed(self))
 
-    def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
-        """One line."""
-        if self._wrong:
-            return [Piece(" ✗ ", "error", bold=True), Piece(self._text, "error")], ()
-        return [Piece(f" {self._text}", "muted")], ()
+    def on_resize(self) -> None:
+        """Another width may need another number of lines."""
+        self.post_message(self.Changed(self))
+
+    def render_line(self, y: int) -> Strip:
+        """One of the lines."""
+        palette = palette_of(self)
+        lines = self.lines(self.size.width)
+        mark = (" ✗ " if y == 0 else "   ") if self._wrong else " "
+        ink = style(palette.error if self._wrong else palette.muted, palette.raised)
+        text = f"{mark}{lines[y]}" if y < len(lines) else ""
+        return Strip([Segment(text, ink)]).adjust_cell_length(self.size.width, ink)
 
 
 class RunBar(Widget, inherit_bindings=False):
@@ -153,6 +174,7 @@ class RunBar(Widget, inherit_bindings=False):
     DEFAULT_CSS = """
     RunBar { layout: vertical; background: $panel; }
     RunBar > Horizontal { height: 1; }
+    RunBar > Notice { height: 1fr; }
     RunBar Label { color: $text-muted; }
     .-narrow RunBar Label { display: none; }
     RunBar ChoiceField { margin: 0 1; max-width: 30%; }

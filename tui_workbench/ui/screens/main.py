@@ -127,8 +127,8 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
         self._show_view(target_lines=event.lines)
 
     def on_notice_changed(self, event: Notice.Changed) -> None:
-        """What is wrong is always shown."""
-        self._show_view(has_notice=event.notice.is_error)
+        """What is wrong is shown whole."""
+        self._show_view(notice_lines=len(event.notice.lines(self.size.width)), has_error=event.notice.is_error)
 
     # --- Focus
 

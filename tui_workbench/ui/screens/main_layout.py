@@ -25,6 +25,7 @@ WIDE_HEIGHT = 22
 """The size from which on all panes fit beside each other, each with lines that can be read."""
 
 BORDERS = 2
+MOST_NOTICE_LINES = 4
 
 
 class View(NamedTuple):
@@ -33,7 +34,8 @@ class View(NamedTuple):
     active: str = "files"  # the id of the pane that is shown where only one fits
     zoomed: bool = False
     target_lines: int = 3
-    has_notice: bool = False  # the run bar says something that must be read, also where there is little room
+    notice_lines: int = 1  # what the run bar says below its fields
+    has_error: bool = False  # it is an error, which is shown also where there is little room
     has_question: bool = False
 
 
@@ -53,8 +55,9 @@ def regions(size: Size, view: View) -> dict[str, Region]:
     if view.zoomed:
         placed[view.active] = Region(0, 1, width, max(0, bottom - 1))
     elif is_wide(size):
-        placed["run-bar"] = Region(0, 1, width, 2)
-        placed.update(_side_by_side(Region(0, 3, width, bottom - 3), view))
+        bar = 1 + min(view.notice_lines, MOST_NOTICE_LINES)
+        placed["run-bar"] = Region(0, 1, width, bar)
+        placed.update(_side_by_side(Region(0, 1 + bar, width, bottom - 1 - bar), view))
     else:
         placed.update(_one_pane(width, bottom, view))
     return placed
@@ -62,7 +65,7 @@ def regions(size: Size, view: View) -> dict[str, Region]:
 
 def _one_pane(width: int, bottom: int, view: View) -> dict[str, Region]:
     """Tabs, the active pane, and below it what the selected run said last, unless the log itself is shown."""
-    bar = 2 if view.has_notice else 1
+    bar = 1 + min(view.notice_lines, MOST_NOTICE_LINES) if view.has_error else 1
     top = 2 + bar
     latest = 0 if view.active == "log" else 1
     placed = {
