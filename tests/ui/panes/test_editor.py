@@ -5,111 +5,18 @@ import json
 import os
 import shutil
 import stat
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from textual.app import App, ComposeResult
 from textual.widgets import Input
 
+from tests.ui.panes.desk import desk
 from tests.ui.waiting import until
 from tui_workbench.ui.panes.editor import EMPTY, EditorPane, EditorState, TabState
-from tui_workbench.ui.themes import load_theme
 from tui_workbench.ui.widgets.difference_view import DifferenceView
-from tui_workbench.ui.widgets.editor_status import EditorStatus
-from tui_workbench.ui.widgets.question_row import QuestionRow
-from tui_workbench.ui.widgets.text_editor import TextEditor
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
-
-    from textual.message import Message
-    from textual.pilot import Pilot
-
-
-class EditorApp(App[None]):
-    """The editor pane alone, as the main screen mounts it."""
-
-    CSS = "EditorPane { border: round $border-blurred; height: 1fr; }"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pane = EditorPane()
-        self.told: list[Message] = []
-
-    def compose(self) -> ComposeResult:
-        yield self.pane
-
-    def on_mount(self) -> None:
-        theme = load_theme("slate")
-        self.register_theme(theme)
-        self.theme = theme.name
-        self.pane.take_focus()
-
-    def on_editor_pane_file_opened(self, event: EditorPane.FileOpened) -> None:
-        self.told.append(event)
-
-    def on_editor_pane_file_saved(self, event: EditorPane.FileSaved) -> None:
-        self.told.append(event)
-
-    def on_editor_pane_file_closed(self, event: EditorPane.FileClosed) -> None:
-        self.told.append(event)
-
-    def on_editor_pane_dirty_changed(self, event: EditorPane.DirtyChanged) -> None:
-        self.told.append(event)
-
-
-class Desk:
-    """What a person sees of the editor and does with it."""
-
-    def __init__(self, app: EditorApp, pilot: Pilot[None], folder: Path) -> None:
-        self.app, self.pane, self.pilot, self.folder = app, app.pane, pilot, folder
-
-    def path(self, name: str) -> str:
-        return str(self.folder / name)
-
-    async def open(self, name: str, line: int = 0) -> TextEditor:
-        await self.pane.open_file(self.path(name), line)
-        await self.pilot.pause()
-        return self.text
-
-    async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await self.app.workers.wait_for_complete()
-        await self.pilot.pause()
-
-    async def look_at_disk(self) -> None:
-        self.pane.check_disk()
-        await self.app.workers.wait_for_complete()
-        await self.pilot.pause()
-
-    @property
-    def text(self) -> TextEditor:
-        return next(editor for editor in self.pane.query(TextEditor) if editor.parent and editor.parent.display)
-
-    @property
-    def title(self) -> str:
-        assert self.pane._border_title is not None
-        return self.pane._border_title.plain
-
-    @property
-    def status(self) -> str:
-        assert self.text.parent is not None
-        return self.text.parent.query_one(EditorStatus).render_line(0).text
-
-    @property
-    def question(self) -> str:
-        rows = [row for row in self.pane.query(QuestionRow) if row.parent and row.parent.display]
-        return rows[0].render().plain if rows else ""
-
-
-@asynccontextmanager
-async def desk(folder: Path, size: tuple[int, int] = (90, 24)) -> AsyncIterator[Desk]:
-    app = EditorApp()
-    async with app.run_test(size=size) as pilot:
-        await pilot.pause()
-        yield Desk(app, pilot, folder)
 
 
 @pytest.fixture
@@ -146,7 +53,7 @@ class TestOpening:
         async with desk(folder) as it:
             for name in ("train.py", "local.compute", "train.py", "local.compute"):
                 it.pane.run_worker(it.pane.open_file(it.path(name)))
-            await it.app.workers.wait_for_complete()
+            await it.settled()
             assert it.pane.state.active == it.path("local.compute")
             assert len(it.pane.state.tabs) == 2
 
@@ -206,7 +113,7 @@ class TestTabs:
             await it.pilot.click(EditorPane, offset=(6, 0))
             assert it.pane.state.active == it.path("train.py")
             await it.pilot.click(EditorPane, offset=(16, 0), button=2)
-            await it.app.workers.wait_for_complete()
+            await it.settled()
             assert it.title == "3 train.py"
 
     async def test_closing_the_last_tab_leaves_an_empty_editor_with_the_focus(self, folder: Path) -> None:
@@ -486,7 +393,7 @@ class TestProblems:
         (configuration / "local.compute").write_bytes(b"type: local\nfirst: 1\npythonLocation: python\nsecond: 1\n")
         async with desk(configuration) as it:
             editor = await it.open("local.compute")
-            await it.app.workers.wait_for_complete()
+            await it.settled()
             rows = []
             for _ in range(3):
                 await it.press("f8")
@@ -497,7 +404,7 @@ class TestProblems:
         before = (configuration / "gpu.compute").read_text(encoding="utf-8")
         async with desk(configuration) as it:
             editor = await it.open("gpu.compute", line=3)
-            await it.app.workers.wait_for_complete()
+            await it.settled()
             assert "f9 fix" in it.status
             await it.press("f9")
             assert editor.source == before + "nvidiaDocker: true\n"
@@ -509,21 +416,21 @@ class TestProblems:
         (configuration / "gpu.runconfig").write_bytes(b"Target: new\nFramework: Python\n")
         async with desk(configuration) as it:
             await it.open("gpu.runconfig")
-            await it.app.workers.wait_for_complete()
+            await it.settled()
             assert "new" in it.status
             await it.open("gpu.compute")
             await it.open("gpu.runconfig")
             (configuration / "new.compute").write_bytes(b"type: local\n")
             await it.open("gpu.compute")
             await it.open("gpu.runconfig")
-            await it.app.workers.wait_for_complete()
+            await it.settled()
             assert "new" not in it.status
 
     async def test_other_files_are_not_checked(self, configuration: Path) -> None:
         (configuration / "settings.yml").write_bytes(b"a: [\n")
         async with desk(configuration) as it:
             await it.open("settings.yml")
-            await it.app.workers.wait_for_complete()
+            await it.settled()
             assert "▲" not in it.status
 
 
@@ -563,8 +470,7 @@ class TestCommands:
         async with desk(folder) as it:
             assert it.pane.why_not("close_tab") == "No file is open."
             await it.open("train.py")
-            view = it.text.parent
-            assert view is not None
+            view = it.view
             assert not it.pane.check_action("next_tab", ())
             assert not view.check_action("save", ())
             assert not view.check_action("answer", ())

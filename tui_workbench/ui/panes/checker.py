@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from tui_workbench.config.document import Document
 from tui_workbench.config.schema import kind_of
 from tui_workbench.config.surroundings import Surroundings
+from tui_workbench.ui.panes.suggestions import suggestions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tui_workbench.config.findings import Finding
+    from tui_workbench.config.schema import Field
     from tui_workbench.files import TextFile
 
 
@@ -48,10 +50,11 @@ class Checker:
             if around is not None:
                 around.show_unsaved(path, None)
 
-    def document(self, file: TextFile, text: str) -> Document:
-        """`text` as a document that can be edited, with the project around it."""
+    def suggestions(self, path: str, field: Field) -> list[str]:
+        """Values that a field of the file at `path` could have."""
         with self._lock:
-            return Document(file._replace(text=text), self._around(file.path))
+            around = self._around(path)
+            return suggestions(field, around) if around is not None else []
 
     def _around(self, path: str) -> Surroundings | None:
         directory = os.path.dirname(path)

@@ -126,7 +126,7 @@ class EditorPane(Pane):
                 return False
             view = self._view_of(path) or await self._add(file)
         if line:
-            view.editor.go_to(line, column)
+            view.go_to(line, column)
         if self._wanted == path:
             self._activate(view, focus=focus)
         return True
@@ -301,7 +301,9 @@ class EditorPane(Pane):
             self._activate(self._views[position % len(self._views)])
 
     def on_click(self, event: events.Click) -> None:
-        """Show a tab when its name in the border is clicked; the middle button closes it."""
+        """Show a tab when its name in the border is clicked; the middle button closes it. Below, change the view."""
+        if event.widget is self and event.y == self.outer_size.height - 1 and self._active is not None:
+            self._active.subtitle_clicked()
         if event.widget is self and event.y == 0 and self._title is not None:
             index = self._title.tab_at(event.x - TITLE_OFFSET)
             if index is not None:
@@ -340,6 +342,7 @@ class EditorPane(Pane):
         if self._active is None:
             self._title = None
             self.set_title()
+            self.border_subtitle = ""
             return
         names = short_names([view.path for view in self._views])
         marks = ["✗" if view.deleted else "●" if view.dirty else "" for view in self._views]
@@ -349,6 +352,9 @@ class EditorPane(Pane):
         if title != self._title:
             self._title = title
             self.border_title = title.content
+        subtitle = self._active.subtitle
+        if subtitle != self._border_subtitle:
+            self.border_subtitle = subtitle
 
 
 def _versions(files: Sequence[TextFile]) -> list[TextFile | None]:

@@ -64,13 +64,24 @@ def facts_of(view: FileView) -> list[str]:
     return [view.editor.cursor_character, f"{row + 1}:{column + 1}", encoding, line_ends, view.editor.language_note]
 
 
-def about_finding(finding: Finding, *, here: bool, others: int, fix_key: str) -> Note:
-    """A finding in one line: with its remedy and the key for its fix where the cursor is, else with its place."""
-    message = finding.message[:1].upper() + finding.message[1:]
-    role = finding.severity if finding.severity in ("error", "warning") else "muted"
-    if here:
-        hint = f"{fix_key} fix" if finding.fix else ""
-        return Note(f"▲ {message}. {finding.remedy}", role, hint)
-    place = f"Line {finding.line}: " if finding.line else ""
+def about_finding_here(finding: Finding, *, fix_key: str) -> Note:
+    """The finding where the cursor is, with its remedy and the key for its fix."""
+    hint = f"{fix_key} fix" if finding.fix else ""
+    return Note(f"▲ {sentence(finding.message)} {finding.remedy}", _role(finding), hint)
+
+
+def about_finding_elsewhere(finding: Finding, *, others: int, in_form: bool) -> Note:
+    """The first finding of several, with its place."""
+    place = finding.key if in_form and finding.key else f"Line {finding.line}"
     more = f" (and {others} more)" if others else ""
-    return Note(f"▲ {place}{finding.message}{more}", role)
+    return Note(f"▲ {place}: {finding.message}{more}", _role(finding))
+
+
+def sentence(clause: str) -> str:
+    """A clause as a sentence; a name or code that it begins with keeps its small letter."""
+    first = clause.partition(" ")[0]
+    return f"{clause[:1].upper() if first.isalpha() else clause[:1]}{clause[1:]}."
+
+
+def _role(finding: Finding) -> str:
+    return finding.severity if finding.severity in ("error", "warning") else "muted"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
@@ -103,7 +104,30 @@ class FileView(Widget):
 
     def take_focus(self) -> None:
         """Put the focus into the text, or the difference when that is shown."""
-        (self._difference or self.editor).focus()
+        if self._difference is not None:
+            self.screen.set_focus(self._difference)
+        else:
+            self.focus_body()
+
+    def show_body(self, *, shown: bool) -> None:
+        """Show or hide the view of the file that is in use."""
+        self.editor.display = shown
+
+    def focus_body(self) -> None:
+        """Put the focus into the view of the file that is in use, at once: the next key may wait already."""
+        self.screen.set_focus(self.editor)
+
+    def go_to(self, line: int, column: int = 1) -> None:
+        """Show a place in the file; line and column count from 1."""
+        self.editor.go_to(line, column)
+
+    @property
+    def subtitle(self) -> Content:
+        """What stands in the lower border."""
+        return Content("")
+
+    def subtitle_clicked(self) -> None:
+        """React to a click into the lower border."""
 
     def tell(self, trouble: str) -> None:
         """Show something that went wrong until the next edit."""
@@ -212,14 +236,14 @@ class FileView(Widget):
             return
         lines = await asyncio.to_thread(compare, self.theirs.text, self.editor.source)
         self._difference = DifferenceView(lines, removed="on the disk", added="here")
-        self.editor.display = False
+        self.show_body(shown=False)
         await self.mount(self._difference, before=self._question)
         self._difference.focus()
 
     async def _hide_difference(self) -> None:
         if self._difference is not None:
             difference, self._difference = self._difference, None
-            self.editor.display = True
+            self.show_body(shown=True)
             await difference.remove()
 
     def on_key(self, event: events.Key) -> None:
@@ -327,11 +351,15 @@ class FileView(Widget):
         self.post_message(self.Changed(self))
 
     def _draw_status(self) -> None:
-        self._status.show(self.status_note(), facts_of(self))
+        self._status.show(self.status_note(), self.status_facts())
 
     def status_note(self) -> Note:
         """The one thing to know about the file now."""
         return note_of(self)
+
+    def status_facts(self) -> list[str]:
+        """Where the cursor is, and what is particular about the file."""
+        return facts_of(self)
 
 
 def _without_place(error: StorageError) -> str:
