@@ -133,7 +133,8 @@ def run_gpu_ready(arguments: argparse.Namespace) -> int:
     if arguments.output == TEXT and not arguments.query:
         _write_lines(result.diff)
         for hunk in plan.hunks:
-            _write(f"{'-' if hunk.id in arguments.without else '+'} {hunk.id}: {hunk.title}  ({hunk.reason})")
+            mark = "left out" if hunk.id in arguments.without else "change"
+            _write(f"{mark} {hunk.title} [{hunk.id}]: {hunk.reason}")
         for note in plan.notes:
             _write(f"note: {note}")
         _write(_summary(plan.target, len(plan.hunks), applied=result.applied))
