@@ -42,9 +42,7 @@ def unpack(chunks: Iterator[bytes], name: str, destination: str) -> list[str]:
         os.mkdir(temporary)
         with tarfile.open(fileobj=_Stream(chunks), mode="r|") as archive:  # type: ignore[call-overload]
             for member in archive:
-                try:
-                    archive.extract(member, temporary, filter="data")
-                except tarfile.FilterError:
+                if not _extract(archive, member, temporary):
                     left_out.append(member.name)
         shutil.rmtree(destination, ignore_errors=True)
         os.rename(os.path.join(temporary, name), destination)
@@ -55,3 +53,39 @@ def unpack(chunks: Iterator[bytes], name: str, destination: str) -> list[str]:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return left_out
+
+
+def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str) -> bool:
+    """Unpack one member; False when it is of a kind, or leads to a place, that has no business in `folder`."""
+    if hasattr(tarfile, "data_filter"):
+        try:
+            archive.extract(member, folder, filter="data")
+        except tarfile.FilterError:
+            return False
+        return True
+    # Python before 3.11.4, which Debian 12 has, knows no filters.
+    if not stays_inside(member, folder):
+        return False
+    member.name = member.name.lstrip("/")
+    member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+    # Nothing for others to write, no set-user bits, and always enough for us to remove it again.
+    member.mode = (member.mode & 0o755) | (0o700 if member.isdir() else 0o600)
+    archive.extract(member, folder)
+    return True
+
+
+def stays_inside(member: tarfile.TarInfo, folder: str) -> bool:
+    """True when a member is a file, folder or link, and neither it nor what it links to lies outside of `folder`."""
+    root = os.path.realpath(folder)
+    place = os.path.join(root, member.name.lstrip("/"))
+    wanted = [place]
+    if member.issym():
+        wanted.append(os.path.join(os.path.dirname(place), member.linkname))
+    elif member.islnk():
+        wanted.append(os.path.join(root, member.linkname))
+    elif not (member.isreg() or member.isdir()):
+        return False
+    if os.path.isabs(member.linkname):
+        return False
+    # Resolved: an earlier member may be a link on the way.
+    return all(os.path.commonpath([root, os.path.realpath(path)]) == root for path in wanted)
