@@ -251,9 +251,8 @@ def _with_libraries(packages: Sequence[str]) -> list[str]:
 @functools.cache
 def _dependencies() -> dict[str, list[str]]:
     require("dpkg-query")
-    listing = subprocess.run(
-        ["dpkg-query", "-W", "-f", "${Package}|${Depends}, ${Pre-Depends}\n"], capture_output=True, text=True, check=True
-    ).stdout
+    query = ["dpkg-query", "-W", "-f", "${Package}|${Depends}, ${Pre-Depends}\n"]
+    listing = subprocess.run(query, capture_output=True, text=True, check=True).stdout
     needs = {}
     for line in listing.splitlines():
         name, _, others = line.partition("|")
