@@ -140,11 +140,25 @@ class TestEditing:
         async with desk(folder) as it:
             form = await it.open_form("gpu.runconfig")
             await it.press("enter")
-            assert [line.strip() for line in drawn(form)[1:3]] == ["● gpu-box", "local"]
+            assert [line.split() for line in drawn(form)[1:3]] == [["●", "gpu-box", "remotedocker"], ["local", "local"]]
             await it.press(*"lo")
-            assert drawn(form)[1].strip() == "local"
+            assert drawn(form)[1].split() == ["local", "local"]
             await it.press("tab", "enter")
             assert it.text.source == RUNCONFIG.replace("Target: gpu-box", "Target: local")
+
+    async def test_paths_are_suggested_folder_by_folder(self, folder: Path) -> None:
+        keys = folder.parent / "keys"
+        keys.mkdir()
+        (keys / "id_box").write_bytes(b"")
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            await to_row(it, form, "privateKey")
+            await it.press("enter")
+            assert any(line.split() == ["keys/", "folder"] for line in drawn(form))
+            await it.press(*"ke", "tab")
+            assert any(line.strip() == "keys/id_box" for line in drawn(form))
+            await it.press("tab", "enter")
+            assert "privateKey: keys/id_box\n" in it.text.source
 
     async def test_text_that_is_not_suggested_can_be_typed(self, folder: Path) -> None:
         async with desk(folder) as it:
