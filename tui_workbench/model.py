@@ -52,6 +52,10 @@ class ComputeTarget(NamedTuple):
     problem: Problem | None = None  # why the file cannot be used; everything but name and path is then a guess
 
 
+REMOTE_TYPES = frozenset(("remotedocker", "remote", "cluster"))
+"""Types of targets that are other machines."""
+
+
 class RunConfiguration(NamedTuple):
     """How to run a script: one `.runconfig` file."""
 
@@ -133,8 +137,8 @@ class RunSpec(NamedTuple):
 
     @property
     def tracked(self) -> bool:
-        """True when the run executes in its own copy of the snapshot."""
-        return self.run_configuration.tracked_run
+        """True when the run executes in its own copy of the snapshot; on another machine it can do nothing else."""
+        return self.run_configuration.tracked_run or self.target.type in REMOTE_TYPES
 
 
 class Step(NamedTuple):

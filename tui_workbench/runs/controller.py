@@ -15,15 +15,19 @@ import time
 from tui_workbench.errors import ConfigurationError, WorkbenchError
 from tui_workbench.model import MASK, RunState, is_secret_name
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.runs.rundir import OUTPUTS, RECORD, WORKING_COPY, ControllerLock, RunDirectory
+from tui_workbench.runs.rundir import OUTPUTS, RECORD, WORKING_COPY, ControllerLock, Ending, RunDirectory
 from tui_workbench.targets.processes import adopt
 from tui_workbench.targets.protocol import Interrupted, Outcome, Target, target_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from typing import TypeVar
 
     from tui_workbench.model import RunSpec
     from tui_workbench.runs.rundir import Record
+    from tui_workbench.runs.stages import Stages
+
+    _Result = TypeVar("_Result")
 
 CANCEL_SIGNAL = signal.SIGURG
 """Tells a controller to look for a cancel request now.
@@ -46,43 +50,58 @@ class Controller:
         self._interrupted = interrupted
         self._record: Record = record or directory.read_record()
         self._target: Target = target_for(self._record.spec.target)
+        at_once = self._target.starts_at_once
+        self._stages = None if at_once else stages_of(self._target, directory, self._record, interrupted)
 
     def start(self, environment: Mapping[str, str]) -> None:
         """Take the steps up to and with `start`. A failure ends the run as failed, with the reason."""
         directory, spec, plan = self._directory, self._record.spec, self._record.plan
         begun = time.time()
         try:
-            self._target.start(with_secrets(spec), plan, environment)
+            whole = with_secrets(spec)
+            self._persist(lambda: self._target.start(whole, plan, environment))
         except WorkbenchError as error:
             self._end(RunState.FAILED, str(error))
             return
         directory.append_event("step", step="start", status="done", seconds=round(time.time() - begun, 6))
-        directory.append_event("state", state=RunState.RUNNING)
+        if self._stages is None:
+            directory.append_event("state", state=RunState.RUNNING)
+        else:
+            self._stages.enter(RunState.RUNNING)
 
     def finish(self, environment: Mapping[str, str]) -> None:
         """Take all steps that are left, until the run has ended. Raises StorageError when that cannot be recorded."""
         status = self._directory.status()
         if status.end:
             return
+        if status.ending is not None:
+            self._wrap_up(status.ending)
+            return
         if self._directory.cancel_requested:
             self._cancel()
             return
-        if "start" not in status.done:
-            self.start(environment)
-            if self._directory.status().end:
-                return
         try:
+            if "start" not in status.done:
+                if self._stages is not None:
+                    self._stages.prepare()
+                self.start(environment)
+                if self._directory.status().end:
+                    return
             outcome = self._wait()
         except Interrupted:
             self._cancel()
         except WorkbenchError as error:
-            self._end(RunState.FAILED, str(error))
+            self._wrap_up(Ending(RunState.FAILED, str(error)))
         else:
             self._conclude(outcome)
 
     def abandon(self) -> None:
         """Let nothing of the run go on; what becomes of its directory is the caller's affair."""
         self._target.stop(self._record.spec, grace=0.0)
+
+    def _persist(self, action: Callable[[], _Result]) -> _Result:
+        """Do something on the target, as often as it takes when the target can be out of reach."""
+        return action() if self._stages is None else self._stages.persist(action)
 
     def _wait(self) -> Outcome:
         while True:
@@ -95,22 +114,30 @@ class Controller:
 
     def _cancel(self) -> None:
         grace = self._directory.cancel_grace
-        forced = self._target.stop(self._record.spec, grace=grace)
-        self._collect()
+        forced = self._persist(lambda: self._target.stop(self._record.spec, grace=grace))
         reason = f"canceled: it did not end within {grace:g} s and was killed" if forced else "canceled"
-        self._end(RunState.CANCELED, reason)
+        self._wrap_up(Ending(RunState.CANCELED, reason))
 
     def _conclude(self, outcome: Outcome) -> None:
         ended = time.time()
-        self._collect()
         if outcome.exit_code is None:
-            self._end(RunState.UNKNOWN, outcome.reason, end=ended)
+            self._wrap_up(Ending(RunState.UNKNOWN, outcome.reason, None, ended))
         elif outcome.exit_code == 0:
-            self._end(RunState.COMPLETED, "", end=ended, exit_code=0)
+            self._wrap_up(Ending(RunState.COMPLETED, "", 0, ended))
         else:
-            self._end(RunState.FAILED, outcome.reason, end=ended, exit_code=outcome.exit_code)
+            self._wrap_up(Ending(RunState.FAILED, outcome.reason, outcome.exit_code, ended))
 
-    def _collect(self) -> None:
+    def _wrap_up(self, ending: Ending) -> None:
+        """Keep what the run made, then record its end; on a target that lets go of it the ending is noted before."""
+        if self._stages is None:
+            self._settle()
+        else:
+            self._stages.note(ending)
+            self._settle()
+            ending = self._stages.bring_back(ending)
+        self._end(ending.state, ending.reason, end=ending.end, exit_code=ending.exit_code)
+
+    def _settle(self) -> None:
         """Keep what the run made. What cannot be settled stays in the working copy, and the event says why."""
         if self._record.snapshot == "none" or not os.path.isdir(self._directory.file(WORKING_COPY)):
             return
@@ -138,6 +165,17 @@ class Controller:
         if exit_code is not None:
             fields["exit_code"] = exit_code
         self._directory.append_event("state", state=state, reason=reason, final=True, **fields)
+
+
+def stages_of(target: Target, directory: RunDirectory, record: Record, interrupted: int) -> Stages | None:
+    """What a target that needs preparation and clearing away goes through besides; None for any other."""
+    from tui_workbench.targets.staged import StagedTarget
+
+    if not isinstance(target, StagedTarget):
+        return None
+    from tui_workbench.runs.stages import Stages
+
+    return Stages(target, directory, record, interrupted)
 
 
 def with_secrets(spec: RunSpec) -> RunSpec:

@@ -58,8 +58,6 @@ def prepare(project: Project, request: RunRequest, run_id: str = "") -> Prepared
     configuration = project.run_configuration(request.run_configuration)
     target = project.target_of(configuration, request.target)
     script, arguments = script_and_arguments(project, request, configuration.argument_vector, configuration.path)
-    if configuration.tracked_run:
-        _refuse_what_no_snapshot_holds(script)
     run_id = run_id or _run_id(project, _milliseconds())
     directory = os.path.join(project.runs_directory, run_id)
     spec = RunSpec(
@@ -67,12 +65,15 @@ def prepare(project: Project, request: RunRequest, run_id: str = "") -> Prepared
         run_directory=directory,
         project_root=project.root,
         project_name=project.name,
-        working_directory=os.path.join(directory, WORKING_COPY) if configuration.tracked_run else project.root,
+        working_directory=project.root,
         script=script,
         arguments=arguments,
         run_configuration=configuration,
         target=target,
     )
+    if spec.tracked:
+        _refuse_what_no_snapshot_holds(script)
+        spec = spec._replace(working_directory=os.path.join(directory, WORKING_COPY))
     plan = target_for(target).plan(spec)
     if spec.tracked:
         plan = plan._replace(steps=(*_snapshot_steps(project, spec), *plan.steps))

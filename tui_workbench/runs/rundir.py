@@ -49,6 +49,15 @@ class Record(NamedTuple):
     snapshot: str  # git, copy (no git on this machine) or none (untracked)
 
 
+class Ending(NamedTuple):
+    """How a run ended on its target, known before what it made is brought back."""
+
+    state: str
+    reason: str = ""
+    exit_code: int | None = None
+    end: float = 0.0
+
+
 class Status(NamedTuple):
     """What the events of a run add up to."""
 
@@ -58,6 +67,8 @@ class Status(NamedTuple):
     start: float = 0.0
     end: float = 0.0  # 0.0 until the final state; no event after that one counts
     done: frozenset[str] = frozenset()  # names of the steps that are complete
+    begun: frozenset[str] = frozenset()  # names of the steps that were begun, complete or not
+    ending: Ending | None = None
 
 
 class RunDirectory:
@@ -138,13 +149,18 @@ class RunDirectory:
         """The state that the events add up to."""
         status = Status()
         done: set[str] = set()
+        begun: set[str] = set()
         for event in self.events():
             kind = event["event"]
             if kind == "state" and not status.end:
                 status = _after_state(status, event)
-            elif kind == "step" and event.get("status") == "done":
-                done.add(str(event.get("step")))
-        return status._replace(done=frozenset(done))
+            elif kind == "step":
+                begun.add(str(event.get("step")))
+                if event.get("status") == "done":
+                    done.add(str(event.get("step")))
+            elif kind == "ending":
+                status = status._replace(ending=_ending(event) or status.ending)
+        return status._replace(done=frozenset(done), begun=frozenset(begun))
 
     def run(self) -> Run:
         """The run as its files tell it. Raises RunNotFound."""
@@ -287,6 +303,14 @@ def _after_state(status: Status, event: dict[str, Any]) -> Status:
         return status
     start = float(moment) if state == RunState.RUNNING and not status.start else status.start
     return status._replace(state=state, reason=reason, exit_code=code, start=start, end=float(end))
+
+
+def _ending(event: dict[str, Any]) -> Ending | None:
+    """The ending that an event tells; None when it is not of our form."""
+    state, reason, code, end = (event.get(key) for key in ("state", "reason", "exit_code", "end"))
+    if isinstance(state, str) and isinstance(reason, str) and isinstance(code, int | None):
+        return Ending(state, reason, code, float(end) if isinstance(end, int | float) else 0.0)
+    return None
 
 
 def _above_standard(descriptor: int) -> int:

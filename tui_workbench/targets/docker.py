@@ -18,7 +18,7 @@ from tui_workbench.targets import framework, placing
 from tui_workbench.targets.container import ENGINE_MODE, MODE_LABEL, container_name
 from tui_workbench.targets.hostrun import OUTPUT, OUTPUTS, HostRun
 from tui_workbench.targets.protocol import Interrupted
-from tui_workbench.targets.report import Silent
+from tui_workbench.targets.staged import StagedTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tui_workbench.targets.host import Entry, Host
     from tui_workbench.targets.probe import ImageFacts
     from tui_workbench.targets.protocol import Outcome
-    from tui_workbench.targets.report import Report
 
 FIRST_DELAY, LONGEST_DELAY = 0.2, 30.0
 """Seconds between two attempts to reach an engine that does not answer; doubled each time."""
@@ -41,12 +40,11 @@ END_SECONDS = 30.0
 _ASK_ALL = ("/bin/sh", "-c", "kill -TERM -1")
 
 
-class DockerTarget:
+class DockerTarget(StagedTarget):
     """`type: localdocker` and `type: remotedocker`."""
 
-    starts_at_once = False
-
     def __init__(self, target: ComputeTarget, host: Host) -> None:
+        super().__init__()
         self.target = target
         self.host = host
         self._engine: Engine | None = None
@@ -65,19 +63,24 @@ class DockerTarget:
             steps.append(Step("copy", f"make the run's own copy on {label}"))
         start = Step(
             "start",
-            f"start {spec.script} in a container on {label}",
-            containers.docker_command(spec, place),
+            f"start {spec.script}",
+            tuple(containers.command(spec, place)),
             containers.working_directory(place),
             masked(variables),
         )
         steps += [
             Step("image", f"take {image}; it is fetched when {label} does not hold it"),
+            Step("container", f"create the container on {label}", containers.docker_command(spec, place)),
             start,
             Step("follow", "wait for its end; the output goes to output.log"),
             Step("collect", "keep outputs/ and every other file that the run made"),
             Step("remove", "remove the container"),
         ]
         return Plan(self.target.name, self.target.type, image, tuple(steps))
+
+    def survey(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
+        """The plan with the image that would be taken now, and what would be sent."""
+        return plan
 
     def check(self) -> list[Problem]:
         """Whether the engine answers."""
@@ -87,21 +90,21 @@ class DockerTarget:
             return [Problem(self.target.path, 0, 0, "error", "engine", error.message, error.remedy)]
         return []
 
-    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]], report: Report) -> None:
+    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
         """Send the project, get the image. Idempotent; raises Interrupted, TargetUnreachable or WorkbenchError."""
         engine = self._connect()
         if self._container(engine, spec) is not None:
             return  # it was prepared, whatever was recorded
         run = HostRun(self.host, spec)
         if not placing.is_copied(self.target):
-            run.send(tree(), report)
-        self._image(engine, spec, report)
+            run.send(tree(), self.report)
+        self._image(engine, spec)
 
-    def prepare_environment(self, spec: RunSpec, report: Report) -> str:
+    def prepare_environment(self, spec: RunSpec) -> str:
         """Have the image that a run of this specification takes, fetched or built as needed; returns its id."""
         from tui_workbench.targets.images import Images
 
-        return Images(self.host, self._connect(), spec).have(report, build=True)[0].id
+        return Images(self.host, self._connect(), spec).have(self.report, build=True)[0].id
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         """Create the container and start it; one that was started is left alone."""
@@ -122,36 +125,31 @@ class DockerTarget:
         found = self._container(self._connect(), spec)
         return found is not None and found.state != "created"
 
-    def has_ended(self, spec: RunSpec) -> bool:
-        """Never known without asking the engine."""
-        return False
-
-    def wait(self, spec: RunSpec, report: Report) -> Outcome:
+    def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
         """Wait for the container's end with the log taken meanwhile, through every loss of the connection."""
         while True:
             try:
-                return self._wait_once(spec, report)
+                return self._wait_once(spec, interrupted)
             except (TargetUnreachable, ConfigurationError) as error:
-                report.lost(str(error))
-                self.wait_until_reachable(report)
+                self.report.lost(str(error))
+                self.wait_until_reachable(interrupted)
 
-    def wait_until_reachable(self, report: Report) -> None:
+    def wait_until_reachable(self, interrupted: int) -> None:
         """Block until the engine answers again. Raises Interrupted when somebody may want the run to end first."""
         from tui_workbench.targets.host import wait_ready
 
         delay = FIRST_DELAY
-        watched = [report.interrupted] if report.interrupted >= 0 else []
+        watched = [interrupted] if interrupted >= 0 else []
         while True:
             self.disconnect()
             try:
-                if not self.host.wait_until_reachable(report.interrupted):
+                if not self.host.wait_until_reachable(interrupted):
                     raise Interrupted
                 self._connect()
-                report.regained()
                 return
             # The socket of an engine that is being restarted is gone for a moment, as if there were no engine.
             except (TargetUnreachable, ConfigurationError) as error:
-                report.lost(str(error))
+                self.report.lost(str(error))
             if wait_ready(watched, timeout=delay):
                 raise Interrupted
             delay = min(2 * delay, LONGEST_DELAY)
@@ -206,17 +204,17 @@ class DockerTarget:
     def _container(self, engine: Engine, spec: RunSpec) -> Container | None:
         return engine.container(container_name(spec.run_id))
 
-    def _image(self, engine: Engine, spec: RunSpec, report: Report) -> tuple[Image, ImageFacts]:
+    def _image(self, engine: Engine, spec: RunSpec) -> tuple[Image, ImageFacts]:
         """The image of the run, made when that is part of it; asked for once by one process."""
         from tui_workbench.targets.images import Images
 
         if self._chosen is None or self._chosen[0] != spec.run_id:
             build = spec.run_configuration.prepare_environment
-            self._chosen = (spec.run_id, *Images(self.host, engine, spec).have(report, build=build))
+            self._chosen = (spec.run_id, *Images(self.host, engine, spec).have(self.report, build=build))
         return self._chosen[1:]
 
     def _placement(self, engine: Engine, spec: RunSpec) -> Placement:
-        image, facts = self._image(engine, spec, Silent())
+        image, facts = self._image(engine, spec)
         return placing.placement(self.host, engine, spec, image.id, facts)
 
     def _create_and_start(self, engine: Engine, spec: RunSpec) -> None:
@@ -235,12 +233,12 @@ class DockerTarget:
         )
         return WorkbenchError(message, remedy=remedy or refused.remedy)
 
-    def _wait_once(self, spec: RunSpec, report: Report) -> Outcome:
+    def _wait_once(self, spec: RunSpec, interrupted: int) -> Outcome:
         engine = self._connect()
-        report.regained()
+        self.report.regained()
         found = self._container(engine, spec)
         if found is not None and not found.has_ended:
-            self._follow(engine, spec, found, report)
+            self._follow(engine, spec, found, interrupted)
             found = self._container(engine, spec)
         ending = HostRun(self.host, spec).ending()
         self._take_log(engine, spec, found)
@@ -252,7 +250,7 @@ class DockerTarget:
             engine_started=engine.started_at(),
         )
 
-    def _follow(self, engine: Engine, spec: RunSpec, found: Container, report: Report) -> None:
+    def _follow(self, engine: Engine, spec: RunSpec, found: Container, interrupted: int) -> None:
         """Wait for the container's end while its output arrives."""
         from tui_workbench.targets.enginelog import EngineLog
         from tui_workbench.targets.following import Background, follow
@@ -265,14 +263,14 @@ class DockerTarget:
                 engine.wait(found.id)
 
             with Background(take) as ended:
-                ended.wait(report.interrupted)
+                ended.wait(interrupted)
             return
         with Background(lambda: engine.wait(found.id)) as ended:
             if self.host.is_local:
-                ended.wait(report.interrupted)
+                ended.wait(interrupted)
                 return
             with HostRun(self.host, spec).mirror() as mirror:
-                follow(ended, mirror, report.interrupted)
+                follow(ended, mirror, interrupted)
 
     def _take_log(self, engine: Engine, spec: RunSpec, found: Container | None) -> None:
         """Take what is still missing of an ended run's output."""

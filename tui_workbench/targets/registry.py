@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tui_workbench.targets.protocol import Target
 
 ENTRY_POINT_GROUP = "tui_workbench.targets"
+DOCKER_TYPES = ("localdocker", "docker")
 KNOWN_TYPES = ("local", "localdocker", "docker", "remotedocker", "remote", "cluster")
 
 
@@ -33,6 +34,11 @@ def create(target: ComputeTarget) -> Target:
         from tui_workbench.targets.local import LocalTarget
 
         return LocalTarget(target)
+    if target.type in DOCKER_TYPES:
+        from tui_workbench.targets.docker import DockerTarget
+        from tui_workbench.targets.host import LocalHost
+
+        return DockerTarget(target, LocalHost())
     factory = _from_entry_points(target.type)
     if factory is not None:
         implementation: Target = factory(target)
