@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 from tui_workbench.config.document import Document
 from tui_workbench.config.schema import kind_of
+from tui_workbench.config.suggestions import suggestions
 from tui_workbench.config.surroundings import Surroundings
-from tui_workbench.ui.panes.suggestions import suggestions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tui_workbench.config.findings import Finding
     from tui_workbench.config.schema import Field
+    from tui_workbench.config.suggestions import Suggestion
     from tui_workbench.files import TextFile
 
 
@@ -50,11 +51,10 @@ class Checker:
             if around is not None:
                 around.show_unsaved(path, None)
 
-    def suggestions(self, path: str, field: Field) -> list[str]:
-        """Values that a field of the file at `path` could have."""
+    def suggestions(self, path: str, field: Field, folder: str) -> Sequence[Suggestion]:
+        """Values that a field of the file at `path` could have; of files, those in `folder` ("" or ending in `/`)."""
         with self._lock:
-            around = self._around(path)
-            return suggestions(field, around) if around is not None else []
+            return suggestions(field, folder, self._around(path))
 
     def _around(self, path: str) -> Surroundings | None:
         directory = os.path.dirname(path)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tui_workbench.config.findings import Finding
+    from tui_workbench.config.suggestions import Suggestion
     from tui_workbench.files import TextFile
     from tui_workbench.ui.panes.checker import Checker
     from tui_workbench.ui.widgets.editor_status import Note
@@ -137,9 +138,9 @@ class ConfigView(FileView):
         self.editor.replace_source(document.text)
         self._show_rows()
 
-    async def suggest(self, row: FormRow) -> Sequence[str]:
-        """Values that the row could have."""
-        return await asyncio.to_thread(self._checker.suggestions, self.path, row.field)
+    async def suggest(self, row: FormRow, folder: str) -> Sequence[Suggestion]:
+        """Values that the row could have; of files, those in `folder`."""
+        return await asyncio.to_thread(self._checker.suggestions, self.path, row.field, folder)
 
     def undo(self) -> None:
         """Take back the last edit, whichever view made it."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tui_workbench.config.findings import Finding
+    from tui_workbench.config.suggestions import Suggestion
     from tui_workbench.ui.panes.form_rows import FormRow
     from tui_workbench.ui.themes import Palette
     from tui_workbench.ui.widgets.line_buffer import LineBuffer
@@ -86,16 +87,23 @@ def draw_edited(row: FormRow, look: Look, buffer: LineBuffer) -> Strip:
     return _finish(segments, look)
 
 
-def draw_suggestion(value: str, look: Look, *, chosen: bool, current: bool) -> Strip:
-    """A value that could be taken, under the row that is being edited."""
+def draw_suggestion(option: Suggestion, look: Look, *, chosen: bool, is_set: bool) -> Strip:
+    """A value that could be taken, under the row that is being edited; `is_set` marks the one that holds now."""
     palette = look.palette
     ground = palette.selected if chosen else palette.raised
-    room = look.width - look.label_width - 2
-    mark = "● " if current else "  "
-    text = set_cell_size(mark + truncate_middle(value, max(room - 2, 1)), room)
-    role = palette.text if chosen or current else palette.muted
-    head = Segment(" " * (look.label_width + 1), style(palette.text, palette.background))
-    return _finish([head, Segment(text, style(role, ground, bold=chosen))], look._replace(ground=palette.background))
+    room = look.width - look.label_width - 1
+    value = truncate_middle(option.value, max(room - 4, 1))
+    remark = f"  {safe_text(option.help)}" if option.help else ""
+    remark = _cut(remark, max(room - 4 - cell_len(value), 0))
+    text = style(palette.text, ground, bold=chosen)
+    segments = [
+        Segment(" " * (look.label_width + 1), style(palette.text, palette.background)),
+        Segment("● " if is_set else "  ", style(palette.success, ground)),
+        Segment(value, text),
+        Segment(remark, style(palette.muted, ground)),
+    ]
+    segments.append(Segment(" " * max(room - 2 - cell_len(value + remark), 0), text))
+    return _finish(segments, look._replace(ground=palette.background))
 
 
 def draw_complaint(text: str, look: Look) -> Strip:

@@ -15,6 +15,7 @@ from tui_workbench.ui.widgets.text_field import matches
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tui_workbench.config.suggestions import Suggestion
     from tui_workbench.ui.panes.form_rows import FormRow
 
 FORM = (
@@ -53,7 +54,8 @@ class Editing:
         self.row = row
         self.renaming = renaming
         self.buffer = LineBuffer(text)
-        self.options: Sequence[str] = ()
+        self.folder = ""
+        self.options: Sequence[Suggestion] = ()
         self.chosen = -1
         self.complaint = ""
 
@@ -63,17 +65,27 @@ class Editing:
         return self.row.field.type == schema.CHOICE and not self.renaming
 
     @property
-    def shown(self) -> list[str]:
+    def shown(self) -> list[Suggestion]:
         """The options that match what was typed."""
         typed = "" if self.buffer.is_fresh else self.buffer.text
-        return matches(typed, self.options)
+        by_value = {option.value: option for option in self.options}
+        found = [by_value[value] for value in matches(typed, by_value)]
+        # What is typed already in full needs no suggestion, unless it is one of a few words.
+        return found if self.must_match or [one.value for one in found] != [typed] else []
+
+    def follow_folder(self) -> bool:
+        """Note which folder a path that is being typed leads into; True when it is another one than before."""
+        text = "" if self.buffer.is_fresh else self.buffer.text
+        folder = text[: text.rfind("/") + 1]
+        changed, self.folder = folder != self.folder, folder
+        return changed
 
     @property
     def result(self) -> str:
         """What would be taken now."""
         shown = self.shown
         if 0 <= self.chosen < len(shown):
-            return shown[self.chosen]
+            return shown[self.chosen].value
         if self.must_match and not self.buffer.is_fresh and shown:
-            return shown[0]
+            return shown[0].value
         return self.buffer.text

@@ -15,6 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui_workbench.config import schema
+from tui_workbench.config.suggestions import Suggestion
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.panes import form_edits
@@ -51,8 +52,8 @@ class FormOwner(Protocol):
     def change(self, change: Callable[[Document], object]) -> None:
         """Make a change of the document and show its rows. Raises WorkbenchError, and changes nothing."""
 
-    async def suggest(self, row: FormRow) -> Sequence[str]:
-        """Values that the row could have."""
+    async def suggest(self, row: FormRow, folder: str) -> Sequence[Suggestion]:
+        """Values that the row could have; of files, those in `folder`."""
 
     def undo(self) -> None:
         """Take back the last edit and show the rows."""
@@ -168,6 +169,8 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
             self._step_in_options(editing, 1 if event.key == "down" else -1)
         elif editing.buffer.press(event.key, event.character):
             editing.chosen, editing.complaint = -1, ""
+            if editing.follow_folder():
+                self._look_for_options(editing)
             self._redraw()
         else:
             return False
@@ -322,23 +325,30 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         """Fill in the chosen or the first suggestion."""
         editing = self._editing
         if editing is not None and (shown := editing.shown):
-            editing.buffer.replace(shown[max(editing.chosen, 0)])
+            editing.buffer.replace(shown[max(editing.chosen, 0)].value)
             editing.chosen = -1
+            if editing.follow_folder():
+                self._look_for_options(editing)
             self._redraw()
 
     def _begin(self, editing: Editing) -> None:
         self._editing = editing
         if editing.must_match:
-            editing.options = editing.row.field.choices
-            value = editing.row.text
-            editing.chosen = editing.options.index(value) if value in editing.options else -1
-        elif not editing.renaming:
-            self.run_worker(self._fetch_options(editing), group="form-options", exclusive=True)
+            choices = editing.row.field.choices
+            editing.options = [Suggestion(choice) for choice in choices]
+            editing.chosen = choices.index(editing.row.text) if editing.row.text in choices else -1
+        else:
+            self._look_for_options(editing)
         self._redraw()
 
-    async def _fetch_options(self, editing: Editing) -> None:
-        editing.options = await self._owner.suggest(editing.row)
-        if editing is self._editing:
+    def _look_for_options(self, editing: Editing) -> None:
+        if editing.row.field.completion and not editing.renaming and not editing.must_match:
+            self.run_worker(self._fetch_options(editing, editing.folder), group="form-options", exclusive=True)
+
+    async def _fetch_options(self, editing: Editing, folder: str) -> None:
+        options = await self._owner.suggest(editing.row, folder)
+        if editing is self._editing and folder == editing.folder:
+            editing.options = options
             self._redraw()
 
     def _try(self, change: Callable[[Document], object]) -> bool:
@@ -424,8 +434,10 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         kind, index = lines[line]
         editing = self._editing
         if editing is not None and kind == "option":
-            look, value = self._look("raised"), editing.shown[index]
-            return draw_suggestion(value, look, chosen=index == editing.chosen, current=value == editing.row.text)
+            look, option = self._look("raised"), editing.shown[index]
+            return draw_suggestion(
+                option, look, chosen=index == editing.chosen, is_set=option.value == editing.row.text
+            )
         if editing is not None and kind == "complaint":
             return draw_complaint(editing.complaint, self._look("background"))
         is_current = index == self._cursor
