@@ -110,7 +110,7 @@ def test_what_would_do_harm_is_refused(text: str, said: str) -> None:
         ("a: b\x07\n", (1, 5), "U+0007"),
         ("a: é\x07\n", (1, 5), "U+0007"),
         ("a: @b\n", (1, 4), "cannot begin a value"),
-        ('a: "\\q"\n', (1, 6), "escape"),
+        ('a: "\\q"\n', (1, 5), "escape"),
         ("a:\n  b: c\n d: e\n", (3, 2), "indentation"),
         ("a: !x!y b\n", (1, 4), "tag"),
     ],

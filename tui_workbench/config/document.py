@@ -315,8 +315,12 @@ class Document:
         self._history.seal()
 
     def theirs(self) -> TextFile | None:
-        """The file as it is on disk now, when that is not the version this document knows; None when it is."""
-        return files.reread(self._file)
+        """The file as it is on disk now, when it is another version than the one this document knows; else None.
+
+        None too when it is gone: the next save then writes it anew. Raises StorageError when it cannot be read.
+        """
+        current = files.reread(self._file)
+        return None if current is None or current.same_content(self._file) else current
 
     def take_theirs(self, theirs: TextFile) -> None:
         """Go on with the text on disk; the own text is one undo away."""

@@ -227,7 +227,7 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
                 f"`{dotted(path)}` has no item {key}", remedy="Choose an index of the list, or one past its end."
             )
         return insert_item(tree, here, key, value, kind)
-    if depth and (parent is None or parent.is_null):
+    if depth and (parent is None or parent.is_null or _is_empty_in_block(tree, here, parent)):
         return set_value(tree, here, {key: value}, kind)
     if parent is not None and parent.kind != MAP:
         raise refused(tree, parent, f"`{dotted(here) or 'the file'}` is no map, so it cannot hold `{key}`")
@@ -239,6 +239,12 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
 
 # -- whole collections, piece by piece
 # ----------------------------------------------------------------------------------
+
+
+def _is_empty_in_block(tree: Tree, path: Path, node: Node) -> bool:
+    """`Key: {}` on lines of its own: there is no style to keep, and what comes in stands better on its own lines."""
+    holder = find(tree, path[:-1])
+    return node.flow and node.kind == MAP and not node.entries and holder is not None and not holder.flow
 
 
 def _set_map(tree: Tree, path: Path, value: dict[str, Any], kind: FileKind | None) -> str:

@@ -130,7 +130,7 @@ def sort_of(text: str) -> str:
 
 def _stays_typed(value: str, old: Node | None) -> bool:
     """`EPOCHS: 5` becomes `EPOCHS: 6`, not `EPOCHS: "6"`: the file already leaves this sort of text unquoted here."""
-    if old is None or old.kind != SCALAR or old.style or old.start == old.end:
+    if old is None or old.kind != SCALAR or old.style or old.tag or old.start == old.end:
         return False
     return sort_of(old.text) == sort_of(value) and sort_of(value) != "null"
 

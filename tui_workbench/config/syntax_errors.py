@@ -115,6 +115,7 @@ _MEANINGS = (
         "this line does not fit in: its indentation differs",
         "Align it with its neighbours.",
     ),
+    ("expected <block end>", "this line does not fit in: its indentation differs", "Align it with its neighbours."),
     (
         "did not find expected '-' indicator",
         "this line is no `- item`",
@@ -134,6 +135,8 @@ _MEANINGS = (
 
 def _general(error: yaml.YAMLError, text: str, offset: int, path: str) -> YamlError:
     problem = str(getattr(error, "problem", None) or error).split("\n")[0]
+    if "unknown escape" in problem and text[offset - 1 : offset] == "\\":
+        offset -= 1
     for part, message, remedy in _MEANINGS:
         if part in problem:
             return _fault(message, "syntax", offset, remedy, path, text)

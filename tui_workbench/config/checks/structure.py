@@ -250,12 +250,13 @@ def _spellings(subject: Subject) -> Iterator[Finding]:
 
 def _compute(subject: Subject) -> Iterator[Finding]:
     values = subject.values
-    password = values.get("password")
-    if password and not password.startswith("AzureMlSecret="):
-        remedy = "Remove it and attach the target again: the password then goes to the keyring."
-        fix = Fix("remove the password", (Unset(("password",)),), is_choice=True)
-        message = "the password itself stands in the file"
-        yield subject.finding("plain-password", message, remedy, subject.nodes["password"], key="password", fix=fix)
+    for key, what in (("password", "password"), ("privateKeyPassphrase", "passphrase")):
+        secret = values.get(key)
+        if secret and not secret.startswith("AzureMlSecret="):
+            remedy = f"Remove it and attach the target again: the {what} then goes to the keyring."
+            fix = Fix(f"remove the {what}", (Unset((key,)),), is_choice=True)
+            message = f"the {what} itself stands in the file"
+            yield subject.finding("plain-password", message, remedy, subject.nodes[key], key=key, fix=fix)
     image = values.get("baseDockerImage")
     if image is not None and parse_image(image) is None:
         yield subject.about(
