@@ -6,7 +6,6 @@ The view reads and draws; the pane says whose log it is, how it stands, and offe
 from __future__ import annotations
 
 import os
-from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -27,14 +26,10 @@ from tui_workbench.ui.words import run_title
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
-    from textual.timer import Timer
 
     from tui_workbench.model import Run
     from tui_workbench.ui.widgets.log_search_row import LogSearchRow
     from tui_workbench.ui.widgets.log_session import LogState
-
-STATUS_SECONDS = 0.1
-"""How often counts that run are shown anew: more cannot be read, and each costs a border."""
 
 NO_RUN = "ctrl+r runs the script of the run bar."
 
@@ -58,9 +53,6 @@ class LogPane(Pane):
         self._search_row: LogSearchRow | None = None
         self._failure: TracebackLine | None = None
         self._status = ""
-        self._status_kind = ""
-        self._status_time = 0.0
-        self._status_timer: Timer | None = None
         self._show_run_words()
 
     def compose(self) -> ComposeResult:
@@ -103,51 +95,38 @@ class LogPane(Pane):
     # --- How it stands
 
     def on_log_view_state_changed(self, event: LogView.StateChanged) -> None:
-        """Tell what is new about the log, at most as often as it can be read."""
+        """Tell what is new about the log."""
         event.stop()
-        kind, text = self._words()
-        if kind != self._status_kind or monotonic() - self._status_time >= STATUS_SECONDS:
-            self._show_status(kind, text)
-        elif self._status_timer is None:
-            self._status_timer = self.set_timer(STATUS_SECONDS, self._show_latest_status)
+        self._show_status(self._words())
         if self._search_row is not None:
             self._search_row.show_search(self._view.state.search)
         self._show_failure()
 
-    def _show_latest_status(self) -> None:
-        self._status_timer = None
-        self._show_status(*self._words())
-
-    def _show_status(self, kind: str, text: str) -> None:
-        if self._status_timer is not None:
-            self._status_timer.stop()
-            self._status_timer = None
-        self._status_kind, self._status_time = kind, monotonic()
+    def _show_status(self, text: str) -> None:
         if text != self._status:
             self._status = text
             self.border_subtitle = Content(text)
 
-    def _words(self) -> tuple[str, str]:
-        """What kind of thing is told, and the words."""
+    def _words(self) -> str:
+        """How the log stands."""
         run, state = self._run, self._view.state
         if run is None:
-            return "", ""
+            return ""
         if state.problem is not None:
-            return "problem", safe_text(state.problem.message)
+            return safe_text(state.problem.message)
         count = _size(state) if state.line_count is None else _lines(state.line_count)
         if state.pinned:
-            return "end", f"following, {count}" if run.is_active else count
+            return f"following, {count}" if run.is_active else count
         if run.is_active and state.new_lines:
-            return "paused", f"paused, {_lines(state.new_lines, 'new ')}"
-        place = (
-            count if state.top_number is None else f"line {state.top_number + 1:,} of {count.removesuffix(' lines')}"
-        )
-        return "paused", f"paused, {place}" if run.is_active else place
+            return f"paused, {_lines(state.new_lines, 'new ')}"
+        number = state.top_number
+        place = count if number is None else f"line {number + 1:,} of {count.removesuffix(' lines')}"
+        return f"paused, {place}" if run.is_active else place
 
     @on(LogView.Copied)
     def _copied(self, event: LogView.Copied) -> None:
         event.stop()
-        self._show_status("copied", f"copied {_lines(event.lines)}")
+        self._show_status(f"copied {_lines(event.lines)}")
 
     # --- The reason of a failure
 

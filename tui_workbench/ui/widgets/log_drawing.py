@@ -1,4 +1,4 @@
-"""How one row of a log is drawn: the log's own colours, and over them what is looked for, chosen and selected.
+"""How a log is drawn: its own colours, and over them what is looked for, chosen and selected.
 
 The text is safe already; here it is cut to the width, never interpreted.
 """
@@ -14,9 +14,12 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from tui_workbench.ui.safetext import truncate_middle
 from tui_workbench.ui.themes import style
 
 if TYPE_CHECKING:
+    from textual.selection import Selection
+
     from tui_workbench.runs.logsearch import Pattern
     from tui_workbench.ui.themes import Palette
     from tui_workbench.ui.widgets.log_viewport import Row
@@ -49,7 +52,7 @@ def look_of(palette: Palette) -> Look:
 
 
 class Overlay(NamedTuple):
-    """What is drawn over the rows of one picture."""
+    """What is drawn over the rows of a picture."""
 
     pattern: Pattern | None = None
     chosen: int = -1
@@ -64,8 +67,66 @@ class Selected(NamedTuple):
     style: Style
 
 
-def draw_row(row: Row, width: int, left: int, look: Look, overlay: Overlay, selected: Selected | None = None) -> Strip:
-    """The row in `width` cells, from its cell `left` on."""
+class Picture(NamedTuple):
+    """Everything that one drawing of the log needs."""
+
+    rows: tuple[Row, ...]
+    width: int
+    height: int
+    left: int = 0
+    """Cells that are passed over at the left of the text."""
+    gutter: int = 0
+    """Cells for line numbers."""
+    top_number: int | None = None
+    """Number of the line of the first row, from 0."""
+    overlay: Overlay = Overlay()
+    selection: Selection | None = None
+    selection_style: Style = Style.null()
+    words: tuple[str, ...] = ()
+    """What stands in the middle when there are no rows."""
+
+    def segments(self, y: int, look: Look) -> list[Segment]:
+        """One row of the screen, in exactly `width` cells."""
+        if y >= len(self.rows):
+            return self._beyond(y, look)
+        row = self.rows[y]
+        span = None if self.selection is None else self.selection.get_span(row.line.start)
+        selected = None if span is None else Selected(*span, self.selection_style)
+        segments = draw_row(row, self.width - self.gutter, self.left, look, self.overlay, selected)
+        return [Segment(self._number(y), look.quiet), *segments] if self.gutter else segments
+
+    def _number(self, y: int) -> str:
+        if self.top_number is None or not self.rows[y].starts_line:
+            return " " * self.gutter
+        number = self.top_number + sum(row.starts_line for row in self.rows[1 : y + 1])
+        return f"{number + 1:>{self.gutter - 1}} "
+
+    def _beyond(self, y: int, look: Look) -> list[Segment]:
+        """A row below the last line: empty, unless the whole log is."""
+        words = () if self.rows else self.words
+        index = y - max(0, (self.height - len(words)) // 2)
+        text = truncate_middle(words[index], self.width) if 0 <= index < len(words) else ""
+        before = " " * ((self.width - cell_len(text)) // 2)
+        return Segment.adjust_line_length([Segment(before + text, look.quiet)], self.width, look.quiet)
+
+    def strip_with_places(self, y: int, look: Look) -> Strip:
+        """One row in which each segment knows which characters of which line it shows.
+
+        Lines are told apart by where they begin in the file: that stays, whatever comes below them.
+        """
+        segments = self.segments(y, look)
+        if y >= len(self.rows):
+            return Strip(segments)
+        row = self.rows[y]
+        numbers = 1 if self.gutter else 0
+        first = _cut_left(row.line.text.plain, row, self.left)[0]
+        return Strip([*segments[:numbers], *Strip(segments[numbers:]).apply_offsets(first, row.line.start)])
+
+
+def draw_row(
+    row: Row, width: int, left: int, look: Look, overlay: Overlay, selected: Selected | None = None
+) -> list[Segment]:
+    """The row in exactly `width` cells, from its cell `left` on."""
     chosen = row.line.start == overlay.chosen
     base = look.chosen if chosen else look.text
     plain = row.line.text.plain
@@ -78,17 +139,20 @@ def draw_row(row: Row, width: int, left: int, look: Look, overlay: Overlay, sele
     first, gap = _cut_left(plain, row, left) if left else (row.first, 0)
     if not layers and plain.isascii():
         text = plain[first : min(row.last, first + width)]
-        strip = Strip([Segment(text.ljust(width), base)], width)
-    else:
-        # Not every character takes a cell: marks combine with the one before.
-        segments = _segments(plain, first, min(row.last, first + 4 * width), base, layers)
-        strip = Strip([Segment(" " * gap, base), *segments] if gap else segments).adjust_cell_length(width, base)
-    return _with_edge(strip, width, look) if _goes_on(plain, first, row.last, width) else strip
-
-
-def first_shown(row: Row, left: int) -> int:
-    """The first character of the row's line that is shown when `left` cells are passed over."""
-    return _cut_left(row.line.text.plain, row, left)[0]
+        if row.last - first > width:
+            return [Segment(text[:-1], base), Segment(CONTINUES, look.quiet)]
+        return [Segment(text.ljust(width), base)]
+    # Not every character takes a cell: marks combine with the one before.
+    last = min(row.last, first + 4 * width)
+    segments = _segments(plain, first, last, base, layers)
+    if gap:
+        segments.insert(0, Segment(" " * gap, base))
+    cells = gap + cell_len(plain[first:last])
+    if cells > width:
+        return [*Segment.adjust_line_length(segments, width - 1, base), Segment(CONTINUES, look.quiet)]
+    if cells < width:
+        segments.append(Segment(" " * (width - cells), base))
+    return segments
 
 
 def _segments(plain: str, first: int, last: int, base: Style, layers: list[tuple[int, int, Style]]) -> list[Segment]:
@@ -113,19 +177,6 @@ def _segments(plain: str, first: int, last: int, base: Style, layers: list[tuple
 @lru_cache(4096)
 def _over(below: Style, above: Style) -> Style:
     return below + above
-
-
-def _goes_on(plain: str, first: int, last: int, width: int) -> bool:
-    if last - first <= width // 2:
-        return False
-    shown = plain[first:last]
-    if shown.isascii():
-        return len(shown) > width
-    return cell_len(shown[: 4 * width]) > width
-
-
-def _with_edge(strip: Strip, width: int, look: Look) -> Strip:
-    return Strip([*strip.crop(0, width - 1), Segment(CONTINUES, look.quiet)], width)
 
 
 def _cut_left(plain: str, row: Row, left: int) -> tuple[int, int]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     Command = Callable[[LogSession], None]
 
-FRAME_SECONDS = 1 / 60
-"""How often a watched log is looked at."""
+FRAME_SECONDS = 1 / 40
+"""How often a watched log is looked at. Textual draws at most 60 times a second: slower, no frame waits for that."""
 
 PROGRESS_SECONDS = 0.1
 """How often counts are told while they are being made."""
@@ -164,7 +164,7 @@ class LogReader:
         if self._working and not told:
             mark = session.mark
             self._working = session.work()
-            told = not self._working or session.mark != mark or now >= self._next_progress
+            told = session.news and (not self._working or session.mark != mark or now >= self._next_progress)
         if told:
             self._next_progress = now + PROGRESS_SECONDS
             self._tell(session.state(self._received))

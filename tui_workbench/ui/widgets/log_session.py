@@ -83,6 +83,8 @@ class LogSession:
         self._log = LogFile(path)
         self.viewport = Viewport(self._log)
         self.mark = NO_LINE
+        self.news = False
+        """True when work has found something out that no `state` has told yet."""
         self._mark_matches = False
         self._ordinal: int | None = None
         self._generation = 0
@@ -245,8 +247,10 @@ class LogSession:
             self._look_on()
         elif self._search is not None and not self._search.complete:
             self._search.count()
+            self.news = True
         elif self._log.counted < self._log.size:
             self._log.index()
+            self.news = True
         elif self._traceback_finder is not None or self._traceback_until < self._log.size:
             self._look_for_traceback()
         else:
@@ -259,6 +263,7 @@ class LogSession:
         if offset is None:
             return
         self._finder = None
+        self.news = True
         if offset != NO_LINE:
             self._moves()
             self._mark(offset, matches=True)
@@ -275,11 +280,13 @@ class LogSession:
         if offset is None:
             return
         self._traceback_finder = None
+        before = self._traceback
         if offset != NO_LINE:
             self._traceback = read_traceback(log, offset) or self._traceback
         elif self._traceback is not None and not self._traceback.exception:
             self._traceback = read_traceback(log, self._traceback.offset)
         self._traceback = read_syntax_error(log) or self._traceback
+        self.news |= self._traceback != before
 
     # What there is to show
 
@@ -297,6 +304,7 @@ class LogSession:
     def state(self, revision: int) -> LogState:
         """Everything that the screen needs, as of now."""
         log, viewport = self._log, self.viewport
+        self.news = False
         total, position = self._measure()
         count = log.line_count
         left = None if viewport.pinned else log.line_number(self._left_end_at)

@@ -7,9 +7,12 @@ loop, and while the log does not grow, or is not seen, nothing runs at all.
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
 from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -20,21 +23,24 @@ from textual.widget import Widget
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.themes import palette_of
 from tui_workbench.ui.widgets.log_commands import LOG_VIEW
-from tui_workbench.ui.widgets.log_drawing import Look, Overlay, Selected, draw_row, first_shown, look_of
+from tui_workbench.ui.widgets.log_drawing import Overlay, Picture, look_of
 from tui_workbench.ui.widgets.log_reader import LogReader
 from tui_workbench.ui.widgets.log_session import NO_LINE, LogSession, LogState
 from tui_workbench.ui.widgets.log_text import selected_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Self
 
-    from rich.style import Style
     from textual import events
     from textual.binding import BindingType
     from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
+    from textual.timer import Timer
 
     from tui_workbench.runs.logsearch import Pattern
-    from tui_workbench.ui.widgets.log_viewport import Row
+    from tui_workbench.ui.themes import Palette
+
+ANNOUNCE_SECONDS = 0.2
 
 WHEEL_ROWS = 3
 PAN_CELLS = 8
@@ -76,13 +82,18 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         self._path: str | None = None
         self._active = False
         self._seen = False
+        self._watched = False
         self._sent = 0
         self._left = 0
         self._wrap = False
         self._numbers = False
+        self._gutter = 0
         self._placeholder: tuple[str, ...] = ()
         self._thumb = (0, 0, 0)
-        self._painting = False
+        self._announced = 0.0
+        self._announcing: Timer | None = None
+        self._drawn: dict[int, Strip] = {}
+        self._filtered: dict[Style, Style] = {}
 
     # --- What is shown
 
@@ -106,7 +117,10 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
             self.refresh()
 
     def _watch(self) -> None:
-        self._sent = self._reader.watch(self._active and self._seen and self._path is not None)
+        watched = self._active and self._seen and self._path is not None
+        if watched != self._watched:
+            self._watched = watched
+            self._sent = self._reader.watch(watched)
 
     def on_mount(self) -> None:
         """Begin to read."""
@@ -117,9 +131,10 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         self._reader.close()
 
     def on_show(self) -> None:
-        """What cannot be seen is not read."""
+        """What came while it could not be seen is read now."""
         self._seen = True
-        self._watch()
+        self._watched = self._active and self._path is not None
+        self._sent = self._reader.watch(self._watched)
 
     def on_hide(self) -> None:
         """What cannot be seen is not read."""
@@ -131,6 +146,7 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         self._tell_size()
 
     def _tell_size(self) -> None:
+        self._gutter = _digits(self.state) if self._numbers else 0
         self._sent = self._reader.resize(self._width - self._gutter, self.size.height)
 
     @property
@@ -154,12 +170,28 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         if state is None:
             return
         old, self.state = self.state, state
+        if self._numbers and _digits(state) != self._gutter:
+            self._tell_size()
+            self.refresh()
         self._repaint_changes(old, state)
         self._show_position(state)
-        if _told(old) != _told(state):
-            self.post_message(self.StateChanged())
         if _offered(old) != _offered(state):
             self.refresh_bindings()
+            self._announce()
+        elif _told(old) != _told(state) and self._announcing is None:
+            # Counts that run are told no faster than they can be read.
+            wait = self._announced + ANNOUNCE_SECONDS - monotonic()
+            if wait <= 0:
+                self._announce()
+            else:
+                self._announcing = self.set_timer(wait, self._announce)
+
+    def _announce(self) -> None:
+        if self._announcing is not None:
+            self._announcing.stop()
+            self._announcing = None
+        self._announced = monotonic()
+        self.post_message(self.StateChanged())
 
     def _repaint_changes(self, old: LogState, new: LogState) -> None:
         if _overlay(old) != _overlay(new) or (self._numbers and old.top_number != new.top_number):
@@ -168,8 +200,10 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         width = self._width
         changed = [y for y, (before, now) in enumerate(zip(old.rows, new.rows, strict=False)) if before != now]
         changed.extend(range(*sorted((len(old.rows), len(new.rows)))))
-        if len(changed) * 2 > len(new.rows) or not old.rows:
+        if not old.rows:
             self.refresh()
+        elif len(changed) * 2 > len(new.rows):
+            self.refresh(Region(0, 0, width, self.size.height))  # not what lies under the scroll bar
         elif changed:
             self.refresh(*(Region(0, y, width, 1) for y in changed))
 
@@ -194,57 +228,69 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
 
     # --- Drawing
 
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Draw anew, all of it or some rows."""
+        for row in (y for region in regions for y in region.line_range):
+            self._drawn.pop(row, None)
+        if not regions:
+            self._drawn.clear()
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def notify_style_update(self) -> None:
+        """The colours may be others."""
+        self._drawn.clear()
+        self._filtered.clear()
+        super().notify_style_update()
+
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows that are drawn anew."""
-        self._painting = True
-        try:
-            return super().render_lines(crop)
-        finally:
-            self._painting = False
+        """The rows as they go to the terminal.
+
+        Not by way of Textual's box model, which takes half of the time of a frame: a log has no border and no padding.
+        """
+        width, drawn = self.size.width, self._drawn
+        missing = [y for y in crop.line_range if y not in drawn]
+        if missing:
+            palette, picture = palette_of(self), self._picture()
+            look = look_of(palette)
+            beside = Segment(" " * (width - picture.width), look.text)  # the scroll bar lies over it
+            for y in missing:
+                segments = [*picture.segments(y, look), beside]
+                drawn[y] = Strip([Segment(text, self._filter(style, palette)) for text, style, _ in segments], width)
+        strips = [drawn[y] for y in crop.line_range]
+        return strips if crop.column_span == (0, width) else [strip.crop(*crop.column_span) for strip in strips]
+
+    def _filter(self, style: Style | None, palette: Palette) -> Style:
+        """The style as the terminal can show it: without the terminal's own palette, or without any colour."""
+        assert style is not None
+        filtered = self._filtered.get(style)
+        if filtered is None:
+            segments = [Segment(" ", style)]
+            for line_filter in self.get_line_filters():
+                segments = line_filter.apply(segments, Color.parse(palette.background))
+            filtered = self._filtered[style] = segments[0].style or Style.null()
+        return filtered
 
     def render_line(self, y: int) -> Strip:
-        """One row; asked for by the mouse, not for painting, it carries the places of its characters."""
-        look = look_of(palette_of(self))
-        width = self._width
-        if y >= len(self.state.rows):
-            return self._empty_row(y, width, look)
-        row = self.state.rows[y]
-        strip = draw_row(row, width - self._gutter, self._left, look, _overlay(self.state), self._selected(row))
-        if not self._painting:
-            # Lines are told apart by where they begin in the file: that stays, whatever comes below them.
-            strip = strip.apply_offsets(first_shown(row, self._left), row.line.start)
-        if self._gutter:
-            strip = Strip([Segment(self._number(y), look.quiet), *strip], width)
-        return strip
+        """One row, with the places of its characters: the mouse asks for it, painting does not."""
+        return self._picture().strip_with_places(y, look_of(palette_of(self)))
 
-    def _empty_row(self, y: int, width: int, look: Look) -> Strip:
-        lines: tuple[str, ...] = () if self.state.rows else self._placeholder
-        index = y - max(0, (self.size.height - len(lines)) // 2)
-        text = lines[index] if 0 <= index < len(lines) else ""
-        return Strip([Segment(text.center(width), look.quiet)]).adjust_cell_length(width, look.quiet)
-
-    def _selected(self, row: Row) -> Selected | None:
-        selection = self.text_selection
-        span = selection.get_span(row.line.start) if selection is not None else None
-        return None if span is None else Selected(*span, self._selection_style())
+    def _picture(self) -> Picture:
+        state, selection = self.state, self.text_selection
+        return Picture(
+            rows=state.rows,
+            width=self._width,
+            height=self.size.height,
+            left=self._left,
+            gutter=self._gutter,
+            top_number=state.top_number,
+            overlay=_overlay(state),
+            selection=selection,
+            selection_style=self._selection_style() if selection is not None else Style.null(),
+            words=self._placeholder,
+        )
 
     def _selection_style(self) -> Style:
         return self.screen.get_component_rich_style("screen--selection")
-
-    @property
-    def _gutter(self) -> int:
-        if not self._numbers:
-            return 0
-        return max(SMALLEST_GUTTER, len(f"{max(1, round(self.state.total))}") + 1)
-
-    def _number(self, y: int) -> str:
-        """The number of the line that begins in the row."""
-        width = self._gutter
-        row, top = self.state.rows[y], self.state.top_number
-        if top is None or not row.starts_line:
-            return " " * width
-        before = sum(other.starts_line for other in self.state.rows[1 : y + 1])
-        return f"{top + before + 1:>{width - 1}} "
 
     # --- Keys
 
@@ -389,11 +435,18 @@ def _overlay(state: LogState) -> Overlay:
     return Overlay(state.search.pattern if state.search is not None else None, state.mark)
 
 
+def _digits(state: LogState) -> int:
+    """Cells for the numbers of all lines."""
+    return max(SMALLEST_GUTTER, len(str(max(1, round(state.total)))) + 1)
+
+
 def _told(state: LogState) -> tuple[object, ...]:
     """What is told about a log beside the log."""
     return state._replace(revision=0, rows=(), total=0, position=0)
 
 
-def _offered(state: LogState) -> tuple[bool, ...]:
-    """What decides which commands are available."""
-    return (state.pinned, state.search is None, state.traceback is None, not state.rows, state.mark == NO_LINE)
+def _offered(state: LogState) -> tuple[object, ...]:
+    """What decides which commands are available; it is told at once."""
+    search = state.search
+    told_of_search = search is not None and (search.ordinal, search.looking, search.counted, search.matches > 0)
+    return (state.pinned, told_of_search, state.traceback, not state.rows, state.mark, state.problem)
