@@ -148,13 +148,6 @@ def _read(path: str, kind: FileKind | None) -> tuple[Tree, Reading]:
     tree = parse(text, path)
     kind = kind or kind_of(path, top_level_keys(tree)) or fields.RUNCONFIG
     reading = read_fields(tree, kind)
-    if tree.root is not None and tree.root.kind != MAP:
-        # A file whose only line lacks the space behind its colon is one long word to YAML.
-        from tui_workbench.config.syntax_errors import missing_space
-
-        fault = missing_space(text, path)
-        if fault is not None:
-            raise fault
     return tree, reading
 
 

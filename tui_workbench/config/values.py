@@ -57,20 +57,22 @@ def read_fields(tree: Tree, kind: FileKind) -> Reading:
     if root is None:
         return reading
     if root.kind != MAP:
-        found = "a list" if root.kind == LIST else "a single value"
-        reading.faults.append(
-            Fault(
-                "not-a-map",
-                f"the file holds {found} where `key: value` lines are expected",
-                _REWRITE,
-                root.start,
-                root.end,
-                (),
-            )
-        )
+        reading.faults.append(_no_map(tree, root))
         return reading
     _read_map(root, kind, "", reading)
     return reading
+
+
+def _no_map(tree: Tree, root: Node) -> Fault:
+    # A file whose only line lacks the space behind its colon is one long word to YAML.
+    from tui_workbench.config.syntax_errors import missing_space
+
+    error = missing_space(tree.text, "")
+    if error is not None:
+        return Fault(error.code, error.message, error.remedy, error.offset, error.offset, ())
+    found = "a list" if root.kind == LIST else "a single value"
+    message = f"the file holds {found} where `key: value` lines are expected"
+    return Fault("not-a-map", message, _REWRITE, root.start, root.end, ())
 
 
 _REWRITE = "Write one `key: value` on each line."

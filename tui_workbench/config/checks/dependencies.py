@@ -217,7 +217,7 @@ def _unpinned(subject: Subject, one: Requirement, setting: Setting) -> Finding:
     joint = "=" if one.manager == "conda" else "=="
     tail = "" if one.manager == "conda" else ".*"
     better = f"{one.text.strip()}{joint}{show_version(line)}{tail}" if line and not one.spec else ""
-    fix = Fix(f"pin {better}", (SetValue(one.path, better),)) if better else None
+    fix = Fix(f"pin {better}", (SetValue(one.path, better),), is_choice=True) if better else None
     message = f"`{one.name}` has no version: each rebuild may fetch another, hundreds of megabytes large"
     return _finding(
         subject, one, "unpinned", message, f"Pin it, for example {better or one.name + joint + 'VERSION'}.", fix
@@ -227,5 +227,5 @@ def _unpinned(subject: Subject, one: Requirement, setting: Setting) -> Finding:
 def _python_fix(subject: Subject, version: str) -> Fix | None:
     for one in requirements_of(subject.tree.root):
         if one.manager == "conda" and one.name == "python":
-            return Fix(f"pin python={version}", (SetValue(one.path, f"python={version}"),))
+            return Fix(f"pin python={version}", (SetValue(one.path, f"python={version}"),), is_choice=True)
     return None

@@ -117,6 +117,8 @@ def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
     text = subject.text
     if fault.code == "several-documents":
         return Fix("remove the line", (_line_out(text, fault.start),))
+    if fault.code == "missing-space":
+        return _syntax_fix(fault.code, fault.start, text)
     if fault.code == "duplicate-key":
         return _without_earlier(subject, fault)
     if fault.field is None:
