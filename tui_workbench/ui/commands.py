@@ -65,6 +65,14 @@ EVERYWHERE = (
     Command(
         "run.arguments", "minus", "focus_arguments", "Arguments", "Goes to the arguments of the run.", footer=False
     ),
+    Command(
+        "changes.undo",
+        "ctrl+z",
+        "undo_change",
+        "Undo change",
+        "Takes back the last change of configuration files.",
+        footer=False,
+    ),
     Command("view.theme", "", "change_theme", "Theme", "Chooses other colours, with a preview.", footer=False),
     Command("text.copy", "ctrl+c", "interrupt", "Copy", "Copies the selected text.", footer=False),
     Command("quit", "q", "quit", "Quit", "Leaves the workbench. Runs go on."),
@@ -109,6 +117,38 @@ TARGETS = (
     Command("targets.use", "u", "use", "Run here", "Chooses a run configuration of this target in the run bar."),
 )
 
+CHANGES = (
+    Command(
+        "changes.gpu_ready", "m", "gpu_ready", "GPU-ready", "Shows all that its runs need to use the GPU, to apply."
+    ),
+    Command("changes.new_target", "n", "new_target", "New target", "Makes a new compute target."),
+    Command(
+        "changes.new_configuration",
+        "N",
+        "new_configuration",
+        "New runconfig",
+        "Makes a new run configuration, of the target under the cursor if there is one.",
+        footer=False,
+    ),
+    Command("changes.duplicate", "c", "duplicate", "Duplicate", "Copies the file under another name.", footer=False),
+    Command(
+        "changes.rename",
+        "f2",
+        "rename",
+        "Rename",
+        "Gives the file another name; run configurations that name it follow.",
+        footer=False,
+    ),
+    Command(
+        "changes.delete",
+        "d,delete",
+        "delete",
+        "Delete",
+        "Puts the file into the trash, from where undo brings it back.",
+        footer=False,
+    ),
+)
+
 JOBS = (
     Command("jobs.log", "enter", "show_log", "Log", "Goes to the log of the run."),
     Command("jobs.cancel", "x", "cancel", "Cancel", "Ends the run and all its processes, after asking once."),
@@ -144,6 +184,7 @@ SCOPES = {
     "list": LIST,
     "files": FILES,
     "targets": TARGETS,
+    "changes": CHANGES,
     "jobs": JOBS,
     "run bar": RUN_BAR,
     "field": FIELD,

@@ -23,6 +23,19 @@ class FileChosen(Message):
         self.line = line
 
 
+class ChangeWanted(Message):
+    """Configuration files should be changed as a whole, after a look at the change.
+
+    `kind` is `gpu-ready`, `duplicate`, `rename`, `delete`, `new-target` or `new-configuration`; `path` is the
+    `.compute` or `.runconfig` file that is meant, "" for none.
+    """
+
+    def __init__(self, kind: str, path: str = "") -> None:
+        super().__init__()
+        self.kind = kind
+        self.path = path
+
+
 class ScriptChosen(Message):
     """A file of the project should be the script of the run bar. `script` is relative to the project."""
 

@@ -14,6 +14,8 @@ from textual.content import Content
 from tui_workbench.config.document import Document
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.ui.commands import Command, bindings
+from tui_workbench.ui.messages import ChangeWanted
+from tui_workbench.ui.panes.config_changes import is_changeable
 from tui_workbench.ui.panes.file_notes import about_finding_elsewhere, about_finding_here, facts_of, sentence
 from tui_workbench.ui.panes.file_view import FileView
 from tui_workbench.ui.panes.form_help import FormHelp
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 CONFIGURATION = (
     Command("config.view", "ctrl+t", "change_view", "Form/Text", "Changes between form and text.", priority=True),
     Command("config.problem", "f8", "next_problem", "Problem", "Goes to the next problem of this file.", priority=True),
+    Command("config.gpu_ready", "f10", "gpu_ready", "GPU-ready", "Shows all that runs need to use the GPU, to apply."),
     Command("config.fix", "f9", "fix", "Fix", "Puts right what is wrong here, as one undo step.", priority=True),
 )
 
@@ -43,7 +46,7 @@ _SEVERITIES = ("info", "warning", "error")
 
 
 class ConfigView(FileView):
-    """A `.compute`, `.runconfig` or dependency file."""
+    """A `.compute`, `.runconfig` or dependency file. Posts `ChangeWanted`, too."""
 
     BINDINGS = bindings(CONFIGURATION)
 
@@ -258,6 +261,8 @@ class ConfigView(FileView):
         if action == "fix":
             finding = self._finding_here()
             return "" if finding and finding.fix else "There is nothing to fix here."
+        if action == "gpu_ready":
+            return "" if is_changeable(self.path) else "This is no target and no run configuration."
         if action == "save" and self.form.is_editing:
             return ""
         return super().why_not(action)
@@ -270,6 +275,10 @@ class ConfigView(FileView):
         behind = [finding for finding in self.findings if finding.line > row]
         for finding in (behind or self.findings)[:1]:
             self.editor.go_to(finding.line, finding.column)
+
+    def action_gpu_ready(self) -> None:
+        """Make the target or run configuration use the GPU."""
+        self.post_message(ChangeWanted("gpu-ready", self.path))
 
     def action_fix(self) -> None:
         """Fix the finding where the cursor is."""

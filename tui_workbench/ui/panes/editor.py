@@ -141,6 +141,12 @@ class EditorPane(Pane):
             self._activate(failed[0])
         return [view.path for view in failed]
 
+    async def drop_file(self, path: str) -> None:
+        """Close the tab of a file that is gone on purpose, unless it holds text that nothing else holds."""
+        view = self._view_of(path)
+        if view is not None and not view.dirty:
+            await self._remove(view)
+
     def dirty_paths(self) -> frozenset[str]:
         """The files that hold edits that are not saved."""
         return frozenset(view.path for view in self._views if view.dirty)

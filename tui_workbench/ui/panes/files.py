@@ -12,9 +12,10 @@ from textual.message import Message
 from textual.widgets import Input
 from textual.worker import get_current_worker
 
-from tui_workbench.ui.commands import FILES, bindings
+from tui_workbench.ui.commands import CHANGES, FILES, bindings
 from tui_workbench.ui.file_tree import Entry, FileTree, Listing, TreeRow, parent_of, read_folder, walk
 from tui_workbench.ui.messages import FileChosen, ScriptChosen
+from tui_workbench.ui.panes.config_changes import OffersChanges, is_changeable
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
 
-class FilesPane(Pane):
-    """Shows a `FileTree`; posts `FileChosen`, `ScriptChosen`, `FolderToggled`, and `FilesWalked` for other files."""
+class FilesPane(OffersChanges, Pane):
+    """Shows a `FileTree`.
+
+    Posts `FileChosen`, `ScriptChosen`, `ChangeWanted`, `FolderToggled`, and `FilesWalked` for other files.
+    """
 
     number = 1
     title = "Files"
@@ -37,7 +41,7 @@ class FilesPane(Pane):
         "The files of the project. Folders that are open are looked at every second, so what a run or another program "
         "makes appears by itself. What belongs to git, to Python or to the workbench is left out."
     )
-    BINDINGS: ClassVar[list[BindingType]] = bindings(FILES)
+    BINDINGS: ClassVar[list[BindingType]] = bindings(FILES, CHANGES)
 
     class FilesWalked(Message):
         """Every file of the project was listed, as paths relative to it."""
@@ -62,7 +66,7 @@ class FilesPane(Pane):
         self._tree = tree
         self._list = RowList()
         self._search: SearchField | None = None
-        self._all_files: list[str] = []
+        self._all_files: list[str] | None = None
         self._dirty: frozenset[str] = frozenset()
         self._wanted = ""  # a path that gets the cursor once its folders are read
 
@@ -92,7 +96,12 @@ class FilesPane(Pane):
             return "Only a Python file can be the script of a run."
         if action in ("expand", "collapse") and searching:
             return "A search shows no folders."
-        return ""
+        return self.why_not_change(action)
+
+    def changeable_file(self) -> str:
+        """The file under the cursor, when it is a target or a run configuration."""
+        entry = self._entry()
+        return f"{self._tree.root}/{entry.path}" if entry is not None and is_changeable(entry.path) else ""
 
     def reread(self, folders: Iterable[str]) -> None:
         """Read these folders again, if they are shown, and the whole project anew for searches."""
@@ -157,12 +166,12 @@ class FilesPane(Pane):
         self.refresh_bindings()
 
     def _show_found(self, needle: str) -> None:
-        found = matches(needle, self._all_files)
+        found = matches(needle, self._all_files or ())
         self._list.show_rows(
             [Row(path, Piece(safe_text(path)), before=(self._mark(path),)) for path in found],
             empty=("No file has this in its path.",),
         )
-        self.set_title(f"{len(found):,} of {len(self._all_files):,}" if needle else "")
+        self.set_title(f"{len(found):,} of {len(self._all_files or ()):,}" if needle else "")
         self.refresh_bindings()
 
     def _row(self, row: TreeRow) -> Row:

@@ -5,6 +5,7 @@ The invariant: all of it comes from the declaration of the field.
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from tui_workbench.ui.panes.form_rows import FormRow
 
 
+LINES = 2
+
+
 class FormHelp(Widget):
     """Help for one row."""
 
@@ -25,33 +29,32 @@ class FormHelp(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._text = ""
+        self._row: FormRow | None = None
 
     def show(self, row: FormRow | None) -> None:
         """Show the help for a row, or nothing."""
-        text = "" if row is None else help_of(row)
-        if text != self._text:
-            self._text = text
+        if row != self._row:
+            self._row = row
             self.refresh()
 
     def render(self) -> Content:
-        """The help."""
-        return Content(self._text)
+        """The sentence, and behind it what the values are as far as there is room."""
+        if self._row is None:
+            return Content("")
+        sentence, values = help_of(self._row)
+        both = f"{sentence} {values}"
+        return Content(both if len(textwrap.wrap(both, max(self.content_size.width, 1))) <= LINES else sentence)
 
 
-def help_of(row: FormRow) -> str:
-    """A sentence about the field, its words or default, and an example."""
+def help_of(row: FormRow) -> tuple[str, str]:
+    """A sentence about the field; and its words, its default or an example, "" without any."""
     field = row.field
     if row.kind == "add":
-        return f"Adds a {row.noun}. {field.help}"
-    parts = [field.help]
+        return f"Adds a {row.noun}. {field.help}", ""
     if field.type == schema.CHOICE:
-        parts.append(f"One of: {', '.join(field.choices)}.")
-    elif field.default not in (None, (), {}) and field.type != schema.BOOLEAN:
-        default = " ".join(field.default) if isinstance(field.default, tuple) else field.default
-        parts.append(f"Default: {default}")
-    elif field.type == schema.BOOLEAN and field.default is not None:
-        parts.append(f"Default: {'on' if field.default else 'off'}.")
-    elif field.example:
-        parts.append(f"Example: {field.example}")
-    return " ".join(parts)
+        return field.help, f"One of: {', '.join(field.choices)}."
+    if field.type == schema.BOOLEAN and field.default is not None:
+        return field.help, f"Default: {'on' if field.default else 'off'}."
+    if field.default not in (None, (), {}):
+        return field.help, f"Default: {' '.join(field.default) if isinstance(field.default, tuple) else field.default}"
+    return field.help, f"Example: {field.example}" if field.example else ""

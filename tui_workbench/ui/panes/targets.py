@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from tui_workbench.ui.commands import TARGETS, bindings
 from tui_workbench.ui.messages import FileChosen, TargetChosen
+from tui_workbench.ui.panes.config_changes import OffersChanges
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row
@@ -68,8 +69,8 @@ class ShownTarget:
         return "" if kind == LOCAL else f"{TYPE_WORDS.get(kind, safe_text(kind))} "
 
 
-class TargetsPane(Pane):
-    """Posts `FileChosen` and `TargetChosen`."""
+class TargetsPane(OffersChanges, Pane):
+    """Posts `FileChosen`, `TargetChosen` and `ChangeWanted`."""
 
     number = 2
     title = "Compute targets"
@@ -107,6 +108,8 @@ class TargetsPane(Pane):
     def why_not(self, action: str) -> str:
         """Commands are about the target under the cursor."""
         shown = self._targets.get(self._list.current)
+        if action in ("new_target", "new_configuration"):
+            return ""
         if shown is None:
             return "No compute target is under the cursor."
         if action == "use" and shown.problem:
@@ -147,6 +150,11 @@ class TargetsPane(Pane):
         event.stop()
         if event.count > 1:
             self.action_open()
+
+    def changeable_file(self) -> str:
+        """The file of the target under the cursor."""
+        shown = self._targets.get(self._list.current)
+        return shown.target.path if shown else ""
 
     def action_open(self) -> None:
         """Open the file, at its error if it has one."""

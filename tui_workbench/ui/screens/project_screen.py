@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tui_workbench.ui.panes.editor import EditorPane
     from tui_workbench.ui.panes.files import FilesPane
     from tui_workbench.ui.screens.main_parts import Parts
+    from tui_workbench.ui.screens.project_changes import ProjectChanges
     from tui_workbench.ui.watcher import ProjectWatcher
     from tui_workbench.ui.widgets.header import Header
 
@@ -43,6 +44,7 @@ class ProjectScreen(Screen[None], inherit_bindings=False):
         self._parts: Parts | None = None
         self._watcher: ProjectWatcher | None = None
         self._runs: list[Run] = []
+        self._changes: ProjectChanges | None = None
         self._selected = ""
         self._targets: Sequence[ComputeTarget] = ()
         self._versions: dict[str, str] = {}
@@ -278,6 +280,27 @@ class ProjectScreen(Screen[None], inherit_bindings=False):
         self.show_error(event.error)
 
     # --- The editor
+
+    # --- Changes of configuration files
+
+    @property
+    def changes(self) -> ProjectChanges:
+        """Makes changes and takes them back."""
+        if self._changes is None:
+            from tui_workbench.ui.screens.project_changes import ProjectChanges
+
+            self._changes = ProjectChanges(self)
+        return self._changes
+
+    def on_change_wanted(self, event: messages.ChangeWanted) -> None:
+        """Configuration files are to be changed."""
+        if self.is_complete:
+            self.run_worker(self.changes.make(event), group="changes")
+
+    def action_undo_change(self) -> None:
+        """Take the last change of configuration files back."""
+        if self.is_complete:
+            self.run_worker(self.changes.undo(), group="changes")
 
     def on_file_chosen(self, event: messages.FileChosen) -> None:
         """A file is to be edited."""
