@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from tui_workbench.ui.commands import TARGETS, bindings
+from tui_workbench.ui.commands import CHANGES, TARGETS, bindings
 from tui_workbench.ui.messages import FileChosen, TargetChosen
 from tui_workbench.ui.panes.config_changes import OffersChanges
 from tui_workbench.ui.panes.pane import Pane
@@ -78,7 +78,7 @@ class TargetsPane(OffersChanges, Pane):
         "Each machine or engine that runs scripts is one .compute file in aml_config. `ready` means that its "
         "interpreter was found; `problem` that its file or what it names is wrong: the reason stands below the list."
     )
-    BINDINGS: ClassVar[list[BindingType]] = bindings(TARGETS)
+    BINDINGS: ClassVar[list[BindingType]] = bindings(TARGETS, CHANGES)
     DEFAULT_CSS = """
     TargetsPane > .problem { height: auto; max-height: 4; color: $error; padding: 0 1; display: none; }
     """
