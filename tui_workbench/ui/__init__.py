@@ -56,7 +56,11 @@ def farewell(active: list[Run]) -> list[str]:
     if not active:
         return []
     names = ", ".join(safe_text(run_title(run)) for run in active)
-    return [f"{count(len(active), 'run')} on: {names}", f"Follow with: workbench-tui logs -f {active[0].run_number}"]
+    verb = "goes" if len(active) == 1 else "go"
+    return [
+        f"{count(len(active), 'run')} {verb} on: {names}",
+        f"Follow with: workbench-tui logs -f {active[0].run_number}",
+    ]
 
 
 FIRST_LISTING_SECONDS = 0.05

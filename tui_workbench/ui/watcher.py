@@ -55,7 +55,8 @@ class ProjectWatcher:
         self._seen_folders: dict[str, int] = {}
         self._seen: dict[str, Signature] = {}
         self._active: tuple[str, ...] = ()
-        self._versions: dict[tuple[str, int], str] = {}
+        self.looks = 0
+        """How often was looked so far."""
 
     def start(self) -> None:
         """Begin to look."""
@@ -65,6 +66,10 @@ class ProjectWatcher:
         """Look no more. Returns at once; the thread ends after the call that it is in."""
         self._stopped = True
         self._wake.set()
+
+    def join(self) -> None:
+        """Wait for the thread to end."""
+        self._thread.join()
 
     def watch_folders(self, folders: list[str]) -> None:
         """Look at these folders, relative to the project, for names that come and go."""
@@ -98,6 +103,7 @@ class ProjectWatcher:
             self._guarded(lambda: self._read_runs(runs))
         if self._changed("branch", _signature([self._head])):
             self._post(BranchRead(_branch(self._head)))
+        self.looks += 1
 
     def _guarded(self, call: Callable[[], object]) -> None:
         try:

@@ -196,6 +196,7 @@ class RunBar(Widget, inherit_bindings=False):
         self._scripts: list[str] = []
         self._runs: Sequence[Run] = ()
         self._posted: RunRequest | None = None
+        self._known: set[str] = set()
 
     def compose(self) -> ComposeResult:
         """The fields, and the line below them."""
@@ -206,6 +207,11 @@ class RunBar(Widget, inherit_bindings=False):
             yield self._arguments
             yield RunButton()
         yield self._notice
+
+    @property
+    def notice(self) -> Notice:
+        """The line below the fields."""
+        return self._notice
 
     @property
     def script(self) -> str:
@@ -263,6 +269,7 @@ class RunBar(Widget, inherit_bindings=False):
 
     def show_configurations(self, configurations: Sequence[RunConfiguration], targets: Sequence[ComputeTarget]) -> None:
         """The environments that can be chosen. The chosen one stays chosen while its file is there."""
+        self._known.add("configurations")
         self._configurations = {configuration.name: configuration for configuration in configurations}
         self._targets = {target.name: target for target in targets}
         self._environment.show_options(tuple(self._option(configuration) for configuration in configurations))
@@ -275,11 +282,12 @@ class RunBar(Widget, inherit_bindings=False):
 
     def show_scripts(self, scripts: list[str]) -> None:
         """The scripts that can be chosen. One that is chosen stays, even when its file has gone."""
+        self._known.add("scripts")
         self._scripts = scripts
         self._script.show_options(tuple(Row(script, Piece(safe_text(script))) for script in scripts))
-        if not self._script.value and self._environment.value:
+        if not self._script.value:
             self._show_script(self._usual_script())
-            self._request_changed()
+        self._request_changed()
 
     def show_runs(self, runs: Sequence[Run]) -> None:
         """Past runs, newest first: their arguments can be brought back."""
@@ -366,7 +374,8 @@ class RunBar(Widget, inherit_bindings=False):
             request = self.request()
         except UsageError as error:
             self._posted = None
-            if self._configurations or self._scripts:
+            # While the project is still being read, nothing is missing yet.
+            if self._known == {"configurations", "scripts"}:
                 self._notice.say(str(error), wrong=True)
             self.post_message(RequestChanged(None))
             return

@@ -173,11 +173,11 @@ def _row(shown: ShownTarget, name_width: int) -> Row:
     name = safe_text(shown.target.name)
     return Row(
         shown.target.name,
-        Piece(shown.detail, "muted"),
+        Piece(shown.problem, "error") if shown.problem else Piece(shown.detail, "muted"),
         before=(
             Piece(f"{state.glyph} ", state.role),
             Piece(f"{name:<{name_width}}  "),
-            Piece(shown.kind, "muted"),
+            Piece("" if shown.problem else shown.kind, "muted"),
         ),
         right=(Piece(state.word, state.role),),
     )

@@ -192,6 +192,8 @@ class ProjectScreen(Screen[None], inherit_bindings=False):
         """The run bar asks for something else: look whether it would work."""
         if event.request is not None:
             self._plan(event.request)
+        if not self._runs:
+            self._show_runs(self._runs)
 
     @work(thread=True, group="plan", exclusive=True)
     def _plan(self, request: RunRequest) -> None:
@@ -279,8 +281,6 @@ class ProjectScreen(Screen[None], inherit_bindings=False):
         """Something in the background failed that a person should know of."""
         self.show_error(event.error)
 
-    # --- The editor
-
     # --- Changes of configuration files
 
     @property
@@ -301,6 +301,8 @@ class ProjectScreen(Screen[None], inherit_bindings=False):
         """Take the last change of configuration files back."""
         if self.is_complete:
             self.run_worker(self.changes.undo(), group="changes")
+
+    # --- The editor
 
     def on_file_chosen(self, event: messages.FileChosen) -> None:
         """A file is to be edited."""
