@@ -17,17 +17,20 @@ if TYPE_CHECKING:
 
 def json_schemas() -> dict[str, Any]:
     """A JSON Schema for each kind of file, by kind name: compute, runconfig, conda, spark."""
-    runconfig = _schema(fields.RUNCONFIG)
     return {
         "compute": _compute(),
-        "runconfig": {
-            **runconfig,
-            "anyOf": [{"required": ["Target"]}, {"$ref": "#/$defs/sdk"}],
-            "$defs": {"sdk": _schema(fields.SDK_RUNCONFIG)},
-        },
+        "runconfig": _runconfig(),
         "conda": _schema(fields.CONDA),
         "spark": _schema(fields.SPARK),
     }
+
+
+def _runconfig() -> dict[str, Any]:
+    """One of two forms, told apart by their keys."""
+    made = _schema(fields.RUNCONFIG)
+    made["anyOf"] = [{"required": made.pop("required")}, {"$ref": "#/$defs/sdk"}]
+    made["$defs"] = {"sdk": _schema(fields.SDK_RUNCONFIG)}
+    return made
 
 
 def _compute() -> dict[str, Any]:

@@ -27,19 +27,18 @@ a text belongs. Unknown keys are kept and have no effect. `workbench-tui config 
 FILE KEY VALUE` changes one value and nothing else, and `config schema` gives all this as JSON Schema.
 """
 
-_SOURCES = {
-    "docs": "documentation of the original product",
-    "template": "comments in the files it generated",
-    "files": "files of public projects",
-    "sdk": "the SDK of 2018",
-    "conda": "conda",
-    "old": "files of public projects, before September 2017",
-}
+_SOURCES = """\
+Where a field's meaning is from: `docs` the original product's documentation, `template` comments in the files it
+generated, `files` real files of public projects, `old` the same from before September 2017, `sdk` the SDK of 2018,
+`conda` conda, `workbench` this program.
+"""
 
 
 def reference_page() -> str:
     """The whole page as Markdown."""
-    return "\n".join([_INTRODUCTION, *(line for kind in fields.KINDS for line in _kind(kind)), *_codes()]) + "\n"
+    return (
+        "\n".join([_INTRODUCTION, _SOURCES, *(line for kind in fields.KINDS for line in _kind(kind)), *_codes()]) + "\n"
+    )
 
 
 def _kind(kind: FileKind) -> Iterator[str]:
@@ -58,7 +57,7 @@ def _kind(kind: FileKind) -> Iterator[str]:
 
 def _table(rows: list[Field], kind: FileKind) -> Iterator[str]:
     has_targets = kind is fields.COMPUTE
-    head = ["Key", "Type", "Default", *(["Targets"] if has_targets else []), "Meaning"]
+    head = ["Key", "Type", "Default", *(["Targets"] if has_targets else []), "Meaning", "Source"]
     yield f"| {' | '.join(head)} |"
     yield f"|{'|'.join('---' for _ in head)}|"
     for field in rows:
@@ -68,6 +67,7 @@ def _table(rows: list[Field], kind: FileKind) -> Iterator[str]:
             _default(field),
             *([_targets(field)] if has_targets else []),
             _meaning(field),
+            field.source,
         ]
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
     yield ""
@@ -107,8 +107,6 @@ def _meaning(field: Field) -> str:
         parts.append(f"Use `{field.replaced_by}`.")
     if field.example:
         parts.append(f"Example: `{field.example}`.")
-    if field.source in _SOURCES:
-        parts.append(f"({_SOURCES[field.source]})")
     return " ".join(parts)
 
 
