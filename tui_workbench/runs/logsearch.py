@@ -25,6 +25,9 @@ SLICE = 1 << 16
 OVERLAP = 1 << 12
 """Bytes by which the pieces overlap in which a line longer than a slice is searched: there a longer match is missed."""
 
+WRONG = "the expression is wrong"
+"""How the message begins about what is no regular expression."""
+
 _NEWLINE = b"\n"
 _SGR = re.compile(rb"\x1b\[[0-9;:]*m")
 _LEADING_FLAGS = re.compile(r"\(\?[aiLmsux]+\)")
@@ -232,7 +235,7 @@ def _compiled(expression: str, ignore_case: bool) -> re.Pattern[str]:
         position = getattr(error, "pos", None)
         place = f" at character {position + 1}" if position is not None else ""
         reason = getattr(error, "msg", str(error))
-        raise UsageError(f"no regular expression: {reason}{place}", remedy="alt+r searches for it as text.") from error
+        raise UsageError(f"{WRONG}: {reason}{place}", remedy="alt+r searches for it as text.") from error
     if compiled.search(""):
         raise UsageError("this expression matches every line", remedy="Say what must be there.")
     return compiled

@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widgets import Input, Label
 
 from tui_workbench.errors import UsageError
-from tui_workbench.runs.logsearch import Pattern
+from tui_workbench.runs.logsearch import WRONG, Pattern
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.log_commands import LOG_SEARCH
@@ -47,7 +47,8 @@ class LogSearchRow(Horizontal):
         padding: 0 1;
         background: $panel;
         & Label { width: auto; color: $text-muted; padding-right: 1; }
-        & TextField { width: 1fr; }
+        & TextField { width: 1fr; min-width: 12; }
+        & #log-search-count { max-width: 70%; text-wrap: nowrap; text-overflow: ellipsis; }
         & #log-search-count.-error { color: $error; }
     }
     """
@@ -112,7 +113,7 @@ class LogSearchRow(Horizontal):
             try:
                 pattern = Pattern(self._field.value, regular_expression=self._expression)
             except UsageError as error:
-                self._error = safe_text(error.message)
+                self._error = safe_text(error.message.removeprefix(f"{WRONG}: "))
         self.show_search(None)
         self.post_message(self.Sought(pattern))
 
