@@ -10,6 +10,7 @@ import yaml
 
 from tests.conftest import REPOSITORY
 from tui_workbench import resources, templates
+from tui_workbench.config import commands
 from tui_workbench.errors import StorageError, UsageError
 from tui_workbench.project import Project
 
@@ -29,6 +30,7 @@ def test_every_listed_template_makes_a_project_that_opens(tmp_path: Path) -> Non
         assert {"local", "docker"} <= {target.name for target in project.targets() if target.problem is None}
         assert {"local", "docker"} <= {entry.name for entry in project.run_configurations() if entry.problem is None}
         assert template.description
+        assert commands.check(commands.configuration_files(root)).findings == ()
 
 
 def test_blank_is_the_default_and_holds_configuration_only(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import tomllib
 import yaml
 
 from tests.conftest import REPOSITORY
+from tui_workbench.config import commands
+from tui_workbench.config.images import DEFAULT_GPU_IMAGE
 from tui_workbench.config.loading import load_compute, load_run_configuration
 
 SAMPLE = REPOSITORY / "sample_project"
@@ -34,7 +36,14 @@ def test_the_targets_are_the_three_kinds() -> None:
     assert (local.type, local.python_location) == ("local", "python")
     assert (docker.type, docker.nvidia_docker) == ("localdocker", False)
     assert (box.type, box.nvidia_docker, box.address) == ("remotedocker", True, "gpu-box")
+    assert box.base_docker_image == DEFAULT_GPU_IMAGE
     assert box.password == "", "an example must not teach to put a password here"
+
+
+def test_no_check_finds_anything_wrong_or_unwise() -> None:
+    result = commands.check(commands.configuration_files(str(SAMPLE)))
+    assert len(result.files) == 7
+    assert result.findings == ()
 
 
 def test_the_packages_are_those_that_the_train_extra_installs() -> None:
