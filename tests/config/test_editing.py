@@ -303,7 +303,7 @@ def test_a_key_is_renamed_in_its_place() -> None:
         ("a: &x 1\nb: *x\n", ("a",), "repeated elsewhere as"),
         ("a: text\n", ("a", "k"), "is no map"),
         ("a: [b]\n", ("a", 5), "has no item 5"),
-        ("a: text\n", ("b", 0), "there is no list"),
+        ("a: text\n", ("b", 1), "there is no list"),
     ],
 )
 def test_what_would_change_more_than_its_value_is_refused(text: str, path: Path, said: str) -> None:

@@ -217,6 +217,9 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
         depth -= 1
     here, key = path[:depth], path[depth]
     for step in reversed(path[depth + 1 :]):
+        if step == 0:
+            value = [value]
+            continue
         if isinstance(step, int):
             raise EditRefusedError(f"there is no list at `{dotted(path)}`", remedy="Add the list first.")
         value = {step: value}

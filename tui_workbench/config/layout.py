@@ -191,7 +191,9 @@ def place_for(tree: Tree, parent: Node, key: str, prefix: str, kind: FileKind | 
     if len(names) >= 3 and names == sorted(names) and ranks != sorted(ranks):
         return Place(max((i for i, name in enumerate(names) if name < key), default=-1))
     rank = kind.order(prefix + key)
-    after = max((i for i, other in enumerate(ranks) if other < rank), default=-1)
+    # Behind its nearest predecessor, also in a file whose order is its owner's.
+    lower = [(other, i) for i, other in enumerate(ranks) if other < rank]
+    after = max(lower)[1] if lower else -1
     if after < 0 and entries and _has_comment_above(tree.text, entries[0][0].start):
         # The comment above the first key speaks of that key; what is put between them would take it over.
         after = 0
