@@ -25,30 +25,14 @@ from tui_workbench.records import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tui_workbench.config.surroundings import Target
-
 
 class Setting(NamedTuple):
-    """What surrounds the packages: the pinned Python, and the targets that use the file."""
+    """What surrounds the packages: the pinned Python, and what the targets that use the file ask for."""
 
     python: Version
-    targets: tuple[Target, ...]
-    is_known: bool  # whether a project tells which targets use the file
-
-    @property
-    def wants_gpu(self) -> bool | None:
-        """Whether some target that uses the file asks for a GPU; None when nobody knows."""
-        return any(target.wants_gpu for target in self.targets) if self.is_known else None
-
-    @property
-    def cuda(self) -> Version | None:
-        """The CUDA of the GPU targets' image, when its name tells."""
-        return next((found for one in self.targets if one.wants_gpu and (found := cuda_of_image(one.image))), None)
-
-    @property
-    def in_container(self) -> bool:
-        """Whether packages are installed into Linux containers, as far as is known."""
-        return not self.is_known or any(target.is_docker for target in self.targets)
+    wants_gpu: bool | None = None  # whether some of them asks for a GPU; None when nobody knows who uses the file
+    cuda: Version | None = None  # of the GPU targets' image, when its name tells
+    in_container: bool = True  # whether packages are installed into Linux containers, as far as is known
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -66,9 +50,12 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _setting(subject: Subject, python: Version) -> Setting:
     around = subject.surroundings
     if around is None:
-        return Setting(python, (), is_known=False)
-    targets = {one.target: around.target(one.target) for one in around.users_of(subject.document.path)}
-    return Setting(python, tuple(target for target in targets.values() if target is not None), is_known=True)
+        return Setting(python)
+    names = dict.fromkeys(one.target for one in around.users_of(subject.document.path))
+    targets = [target for name in names if (target := around.target(name)) is not None]
+    with_gpu = [target for target in targets if target.wants_gpu]
+    cuda = next((found for target in with_gpu if (found := cuda_of_image(target.image))), None)
+    return Setting(python, bool(with_gpu), cuda, any(target.is_docker for target in targets))
 
 
 def _finding(
