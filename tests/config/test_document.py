@@ -66,7 +66,8 @@ def test_values_come_by_key_typed_or_plain() -> None:
     assert editing.get("Target") == "0022"
     assert editing.get("EnvironmentVariables.a.b") == "no"
     assert editing.get("ArgumentVector") == ("x", "1.0")
-    assert editing.get("ArgumentVector[1]") == 1.0
+    assert editing.get("ArgumentVector[1]") == "1.0"
+    assert editing.get("EnvironmentVariables") == {"a.b": "no"}
     assert editing.get("other.y") == 3
     assert editing.get("Framework") is None
 
@@ -129,12 +130,38 @@ def _set_and_fail(editing: Document) -> None:
     editing.rename_key("Target", "Framework")
 
 
-def test_an_item_moves_as_one_step() -> None:
-    editing = document("ArgumentVector:\n- a\n- b\n- c\n")
-    editing.move_item("ArgumentVector", 2, 0)
-    assert editing.text == "ArgumentVector:\n- c\n- a\n- b\n"
+@pytest.mark.parametrize(
+    ("before", "index", "to", "after"),
+    [
+        ("ArgumentVector:\n- a\n- no\n- 1.0\n", 2, 0, "ArgumentVector:\n- 1.0\n- a\n- no\n"),
+        (
+            "ArgumentVector:\n- a # A\n\n# of b\n- b\nTarget: t",
+            0,
+            1,
+            "ArgumentVector:\n\n# of b\n- b\n- a # A\nTarget: t",
+        ),
+        ("ArgumentVector:\n- a\n- b", 1, 0, "ArgumentVector:\n- b\n- a"),
+        ("ArgumentVector: [a, 'b',  c]\n", 0, 2, "ArgumentVector: ['b', c,  a]\n"),
+        ("ArgumentVector:\r\n- a\n- b\r\n", 0, 1, "ArgumentVector:\r\n- b\n- a\r\n"),
+    ],
+)
+def test_an_item_moves_with_its_line_as_one_step(before: str, index: int, to: int, after: str) -> None:
+    editing = document(before)
+    editing.move_item("ArgumentVector", index, to)
+    assert editing.text == after
     editing.undo()
-    assert editing.text == "ArgumentVector:\n- a\n- b\n- c\n"
+    assert editing.text == before
+    with pytest.raises(EditRefusedError, match="no such items"):
+        editing.move_item("ArgumentVector", 0, 9)
+
+
+def test_a_row_of_several_keys_moves_whole() -> None:
+    rows = "packages:\n# one\n- group: a\n  artifact: b\n  version: 1\n# two\n- {group: c, artifact: d, version: 2}\n"
+    editing = document(rows, "spark_dependencies.yml")
+    editing.move_item("packages", 1, 0)
+    assert editing.text == (
+        "packages:\n# two\n- {group: c, artifact: d, version: 2}\n# one\n- group: a\n  artifact: b\n  version: 1\n"
+    )
 
 
 def test_every_change_is_a_new_revision_and_nothing_else_is() -> None:

@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from tui_workbench import files
 from tui_workbench.config import editing, fields, schema
 from tui_workbench.config.history import History, Step, difference
+from tui_workbench.config.keys import field_at, parse_key
 from tui_workbench.config.layout import colon_end, entry_end
 from tui_workbench.config.loading import top_level_keys, type_of
 from tui_workbench.config.paths import Path, dotted, find, own
 from tui_workbench.config.scalars import means
 from tui_workbench.config.schema import Field, FileKind, kind_of
 from tui_workbench.config.source import read
-from tui_workbench.config.syntax import MAP, Node, Tree, parse, plain_value
+from tui_workbench.config.syntax import MAP, SCALAR, Node, Tree, parse, plain_value
 from tui_workbench.config.values import Reading, read_fields
 from tui_workbench.config.verification import Splice, apply, image, sets
 from tui_workbench.errors import ConfigurationError, UsageError
@@ -55,6 +56,10 @@ class FieldState(NamedTuple):
     def default(self) -> Any:
         """What holds while the field is unset, None when nothing does."""
         return self.field.default
+
+
+_TEXTS_INSIDE = frozenset((schema.STRINGS, schema.MAPPING, schema.ROWS, schema.DEPENDENCIES))
+"""Types whose items and entries are texts, whatever they look like."""
 
 
 class _Origin(NamedTuple):
@@ -136,22 +141,24 @@ class Document:
         return type_of(self.values) if self.kind is fields.COMPUTE else ""
 
     def get(self, key: str | Path) -> Any:
-        """The value at a key or path, typed where a field declares it; None when unset.
+        """The value at a key or path, typed where a field declares it (items of its lists too); None when unset.
 
         Raises ConfigurationError while the text is no YAML.
         """
         path = self.path_of(key)
-        field = ".".join(map(str, path))
-        if field in self.reading.values:
-            return self.reading.values[field]
-        return plain_value(find(self.tree, path))
+        name = ".".join(map(str, path))
+        if name in self.reading.values:
+            return self.reading.values[name]
+        node = find(self.tree, path)
+        field = field_at(path, self.kind)
+        if node is not None and node.kind == SCALAR and field is not None and field.type in _TEXTS_INSIDE:
+            return "" if node.is_null else node.text
+        return plain_value(node)
 
     def path_of(self, key: str | Path) -> Path:
         """The path that a dotted key with list indices means here: `EnvironmentVariables.LR`, `packages[0].version`."""
         if not isinstance(key, str):
             return key
-        from tui_workbench.config.keys import parse_key
-
         return parse_key(key, self._tree, self.kind)
 
     def fields(self) -> list[FieldState]:
@@ -233,10 +240,10 @@ class Document:
     def move_item(self, key: str | Path, index: int, to: int) -> None:
         """Make item `index` of the list at `key` item `to`, as one step. Raises ConfigurationError."""
         path = self.path_of(key)
-        value = plain_value(find(self.tree, (*path, index)))
-        with self.step(f"move in {dotted(path)}"):
-            self.remove_item(path, index)
-            self.insert_item(path, to, value)
+        tree = self.tree
+        self._remember(path)
+        self._become(editing.move_item(tree, path, index, to), f"move in {dotted(path)}", path=path)
+        self._forget_items((*path, index))
 
     def rename_key(self, key: str | Path, new: str) -> None:
         """Call the key at a path `new`, in its place. Raises ConfigurationError."""

@@ -108,6 +108,55 @@ def insert_item(tree: Tree, path: Path, index: int, value: Any, kind: FileKind |
     return first_good(candidates, tree, adds(tree, (*path, index), value), (*path, index))
 
 
+def move_item(tree: Tree, path: Path, index: int, to: int) -> str:
+    """The text in which item `index` of the list at `path` is item `to`; its line takes its comments along.
+
+    Raises EditRefusedError.
+    """
+    sequence = find(tree, path)
+    if sequence is None or sequence.kind != LIST or not {index, to} <= {*range(len(sequence.items))}:
+        raise EditRefusedError(f"`{dotted(path)}` has no such items", remedy="Choose items that are there.")
+    order = list(range(len(sequence.items)))
+    order.insert(to, order.pop(index))
+    expected = [image(sequence.items[place]) for place in order]
+    rest = image(tree.root, path)
+
+    def is_good(after: Tree) -> bool:
+        moved = find(after, path)
+        return (
+            moved is not None
+            and [image(item) for item in moved.items] == expected
+            and bool(image(after.root, path) == rest)
+        )
+
+    spans = [(item.start, item.end) for item in sequence.items]
+    ways = [_permuted(tree.text, spans, order)]
+    if not sequence.flow:
+        ways.insert(0, _permuted(tree.text, _line_spans(tree.text, sequence), order))
+    return first_good(ways, tree, is_good, path)
+
+
+def _permuted(text: str, spans: list[tuple[int, int]], order: list[int]) -> list[Splice]:
+    return [
+        Splice(*span, text[slice(*spans[source])])
+        for span, source in zip(spans, order, strict=True)
+        if span != spans[source]
+    ]
+
+
+def _line_spans(text: str, sequence: Node) -> list[tuple[int, int]]:
+    """For each item of a block list its lines, with the comments and blank lines above them."""
+    spans = []
+    start = layout.line_start(text, layout.dash_of(text, sequence, 0))
+    while start and text[layout.line_start(text, start - 1) : start].lstrip().startswith("#"):
+        start = layout.line_start(text, start - 1)
+    for item in sequence.items:
+        end = line_end(text, max(item.end, item.start))
+        spans.append((start, end))
+        start = min(end + len(line_break(text, end)), len(text))
+    return spans
+
+
 def rename_key(tree: Tree, path: Path, new: str) -> str:
     """The text in which the key at `path` is called `new`. Raises EditRefusedError, also when `new` is there."""
     parent = find(tree, path[:-1])
