@@ -40,6 +40,19 @@ RUN_KIND = "run"
 FILE_MODE, ENGINE_MODE = "file", "engine"
 """Where the output goes: into the mounted run directory, or, in an image without a shell, into the engine's own log."""
 
+LAUNCH_FILE = "launch"
+# For whatever Python an image has.
+_LAUNCH = """\
+import os, sys
+path = sys.argv[1]
+with open(path, "rb") as file:
+    parts = file.read().split(b"\\0")
+os.unlink(path)
+count = int(parts[0]) + 1
+getattr(os, "environb", os.environ).update(part.split(b"=", 1) for part in parts[1:count])
+os.execv(parts[count], parts[count:])
+"""
+
 SHM_BYTES = 8 << 30
 """The limit of /dev/shm. Docker's 64 MiB end data loaders with a bus error; it is a limit, not an allocation."""
 
@@ -111,15 +124,31 @@ def command(spec: RunSpec, place: Placement) -> list[str]:
     return [place.python, script, *spec.arguments]
 
 
+def launch_file(spec: RunSpec, place: Placement) -> bytes | None:
+    """What LAUNCH_FILE in the run directory must hold; None when it is not needed.
+
+    The Engine API speaks JSON, which carries text only. Arguments and variables that are other bytes go another way: a
+    line of Python takes them from this file, removes it and becomes the script.
+    """
+    environment, argv = variables(spec, place), command(spec, place)
+    items = [f"{name}={value}" for name, value in environment.items()]
+    if all(map(_is_text, (*items, *argv))):
+        return None
+    return b"\0".join([b"%d" % len(items), *map(os.fsencode, items), *map(os.fsencode, argv)])
+
+
 def configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
     """The container in the Engine API's form. Raises UsageError for what that cannot carry."""
-    environment = variables(spec, place)
-    argv = command(spec, place)
+    environment, argv = variables(spec, place), command(spec, place)
     folder = working_directory(place)
+    if launch_file(spec, place) is not None:
+        environment, argv = {}, [place.python, "-c", _LAUNCH, f"{RUN_DIRECTORY}/{LAUNCH_FILE}"]
     if place.mode == FILE_MODE:
         # A shell keeps only variables whose names it could have set itself; `env` carries the others past it.
         odd = [f"{name}={value}" for name, value in environment.items() if not _passes_a_shell(name)]
-        argv = [SHELL, "-c", supervisor.TEXT, "sh", RUN_DIRECTORY, folder, *(["env", "--", *odd] if odd else []), *argv]
+        environment = {name: value for name, value in environment.items() if _passes_a_shell(name)}
+        around = ["/usr/bin/env", "--", *odd] if odd else []
+        argv = [SHELL, "-c", supervisor.TEXT, "sh", RUN_DIRECTORY, folder, *around, *argv]
     result = {
         "Image": place.image,
         # An image's own entry point would wrap the command in something that nobody here knows.
@@ -245,17 +274,20 @@ def start_failure(said: str, *, host: str, image: str) -> tuple[str, str]:
     return (f"the Docker engine on {host} cannot start the container: {said}", "")
 
 
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _refuse_bytes(values: object) -> None:
-    """The Engine API speaks JSON, which carries text and not bytes."""
+    """Raise UsageError for the names of folders that JSON cannot carry."""
     if isinstance(values, str):
-        try:
-            values.encode()
-        except UnicodeEncodeError:
+        if not _is_text(values):
             shown = os.fsencode(values).decode("utf-8", "backslashreplace")
-            raise UsageError(
-                f"Docker can only be given UTF-8 text, and this is none: {shown}",
-                remedy="Rename it, or pass it in a file.",
-            ) from None
+            raise UsageError(f"Docker can only be given names in UTF-8, and this is none: {shown}", remedy="Rename it.")
     elif isinstance(values, dict):
         for key, value in values.items():
             _refuse_bytes(key)

@@ -14,8 +14,9 @@ from tui_workbench.errors import ConfigurationError, TargetUnreachable, Workbenc
 from tui_workbench.model import Plan, Problem, Step, masked
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import container as containers
-from tui_workbench.targets import framework, placing
+from tui_workbench.targets import framework, placing, supervisor
 from tui_workbench.targets.container import ENGINE_MODE, MODE_LABEL, container_name
+from tui_workbench.targets.enginelog import PLACE_FILE, EngineLog
 from tui_workbench.targets.hostrun import OUTPUT, OUTPUTS, HostRun
 from tui_workbench.targets.protocol import Interrupted
 from tui_workbench.targets.staged import StagedTarget
@@ -120,6 +121,10 @@ class DockerTarget(StagedTarget):
             engine.remove(container_name(spec.run_id))
             raise self._start_failure(refused) from refused
 
+    def has_ended(self, spec: RunSpec) -> bool:
+        """True when the end has been noted in the run's directory here."""
+        return supervisor.read_exit_code(spec.run_directory) is not None
+
     def started(self, spec: RunSpec) -> bool:
         """True once the container was started."""
         found = self._container(self._connect(), spec)
@@ -166,12 +171,13 @@ class DockerTarget(StagedTarget):
             if found.state == "paused":
                 engine.unpause(found.id)
             self._ask_to_end(engine, found)
-            if ended.wait(timeout=grace):
-                return False
-            while True:
+            forced = not ended.wait(timeout=grace)
+            while forced:
                 engine.kill(found.id)
                 if ended.wait(timeout=END_SECONDS):
-                    return True
+                    break
+        self._outcome(engine, spec)
+        return forced
 
     def collect(self, spec: RunSpec) -> None:
         """Bring here what is still there: the rest of the log, outputs/ and every other file that the run made."""
@@ -220,12 +226,19 @@ class DockerTarget(StagedTarget):
     def _create_and_start(self, engine: Engine, spec: RunSpec) -> None:
         name = container_name(spec.run_id)
         place = self._placement(engine, spec)
-        HostRun(self.host, spec).make_folders(place.share)
+        run = HostRun(self.host, spec)
+        run.make_folders(place.share)
+        launch = containers.launch_file(spec, place)
+        if launch is not None:
+            run.write(containers.LAUNCH_FILE, launch)
         engine.create(name, containers.configuration(spec, place))
         if place.copied:
             with placing.archive_of(spec.working_directory, containers.PROJECT_DIRECTORY, place.user) as archive:
                 engine.put(name, "/", archive)
         engine.start(name)
+        if place.mode == ENGINE_MODE:
+            # Nobody over there notes that it was started.
+            open(f"{spec.run_directory}/{PLACE_FILE}", "a").close()
 
     def _start_failure(self, refused: EngineRefused) -> WorkbenchError:
         message, remedy = containers.start_failure(
@@ -237,22 +250,33 @@ class DockerTarget(StagedTarget):
         engine = self._connect()
         self.report.regained()
         found = self._container(engine, spec)
-        if found is not None and not found.has_ended:
+        if found is not None and found.state != "created" and not found.has_ended:
             self._follow(engine, spec, found, interrupted)
             found = self._container(engine, spec)
-        ending = HostRun(self.host, spec).ending()
         self._take_log(engine, spec, found)
-        return containers.outcome(
+        return self._outcome(engine, spec)
+
+    def _outcome(self, engine: Engine, spec: RunSpec) -> Outcome:
+        """How the ended run ended; noted in its directory here. Raises WorkbenchError when it was never started."""
+        run, found = HostRun(self.host, spec), self._container(engine, spec)
+        ending = run.ending()
+        was_started = ending.started or os.path.exists(f"{spec.run_directory}/{PLACE_FILE}")
+        if not was_started and (found is None or found.state == "created"):
+            raise WorkbenchError(
+                f"there is no container of it on {self.host.label}: it was never started", remedy="Submit it again."
+            )
+        outcome = containers.outcome(
             found,
             ending.exit_code,
             host=self.host.label,
             restarted=ending.restarted,
             engine_started=engine.started_at(),
         )
+        run.note_end(outcome.exit_code)
+        return outcome
 
     def _follow(self, engine: Engine, spec: RunSpec, found: Container, interrupted: int) -> None:
         """Wait for the container's end while its output arrives."""
-        from tui_workbench.targets.enginelog import EngineLog
         from tui_workbench.targets.following import Background, follow
 
         if found.labels.get(MODE_LABEL) == ENGINE_MODE:
@@ -274,8 +298,6 @@ class DockerTarget(StagedTarget):
 
     def _take_log(self, engine: Engine, spec: RunSpec, found: Container | None) -> None:
         """Take what is still missing of an ended run's output."""
-        from tui_workbench.targets.enginelog import EngineLog
-
         if found is not None and found.labels.get(MODE_LABEL) == ENGINE_MODE:
             with EngineLog(engine, found.id, spec.run_directory, OUTPUT) as log:
                 log.take(follow=False)

@@ -273,7 +273,7 @@ class Engine:
     def records(self, container: str, *, since: str = "", follow: bool = True) -> Iterator[tuple[bool, bytes]]:
         """The engine's own log of a container: (is stderr, `TIMESTAMP text`), one log record each.
 
-        `since` is inclusive, seconds with nine digits behind the point. Ends when the container has ended.
+        `since` is inclusive, seconds with nine digits behind the point. Ends when the container has ended or is gone.
         """
         with self._translated("read the container's log"):
             response = self._api._get(
@@ -282,7 +282,12 @@ class Engine:
                 stream=True,
                 timeout=None,
             )
-            self._api._raise_for_status(response)
+            try:
+                self._api._raise_for_status(response)
+            except docker.errors.APIError as error:
+                if error.status_code in (NOT_FOUND, CONFLICT):
+                    return  # it is being removed
+                raise
             try:
                 yield from _frames(response.raw)
             finally:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.targets.mirror import take_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,9 +40,8 @@ class EngineLog:
         self._container = container
         self._output = os.open(f"{directory}/{output}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._state = os.open(f"{directory}/{PLACE_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._place = _parse(os.pread(self._state, _LENGTH, 0))
-        os.ftruncate(self._output, self._place.size)
-        os.lseek(self._output, self._place.size, os.SEEK_SET)
+        self._is_ours = False
+        self._place = Place()
 
     def __enter__(self) -> EngineLog:
         return self
@@ -51,7 +51,12 @@ class EngineLog:
         os.close(self._state)
 
     def take(self, *, follow: bool) -> None:
-        """Take what is there, and with `follow` go on until the container has ended. Raises as Engine.records."""
+        """Take what is there, and with `follow` go on until the container has ended. Raises as Engine.records.
+
+        When somebody else is taking it, to follow means nothing, and else the end of that is waited for.
+        """
+        if not self._is_ours and not self._begin(wait=not follow):
+            return
         for since, text in self._new_records(follow):
             view = memoryview(text)
             while view:
@@ -60,6 +65,15 @@ class EngineLog:
             self._place = Place(since, count, self._place.size + len(text))
             line = f"{since} {count} {self._place.size}".ljust(_LENGTH - 1) + "\n"
             os.pwrite(self._state, line.encode("ascii"), 0)
+
+    def _begin(self, *, wait: bool) -> bool:
+        """Go back to the last place that was noted; False when somebody else is taking the log."""
+        self._is_ours = take_turn(self._state, wait=wait)
+        if self._is_ours:
+            self._place = _parse(os.pread(self._state, _LENGTH, 0))
+            os.ftruncate(self._output, self._place.size)
+            os.lseek(self._output, self._place.size, os.SEEK_SET)
+        return self._is_ours
 
     def _new_records(self, follow: bool) -> Iterator[tuple[str, bytes]]:
         """Records behind the place: the engine gives those of its time again, which are counted off."""

@@ -76,7 +76,7 @@ def follow(ended: Background, mirror: Mirror | None, interrupted: int) -> None:
         ended.wait(interrupted)
         return
     log = mirror.open()
-    watched = [ended.descriptor, log] if interrupted < 0 else [ended.descriptor, log, interrupted]
+    watched = [descriptor for descriptor in (ended.descriptor, log, interrupted) if descriptor >= 0]
     while True:
         ready = wait_ready(watched)
         if log in ready and not mirror.pump():

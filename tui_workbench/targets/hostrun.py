@@ -13,6 +13,7 @@ import posixpath
 
 from tui_workbench.errors import StorageError, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.targets import supervisor
 from tui_workbench.targets.layout import HostLayout
 from tui_workbench.targets.protocol import Interrupted
 
@@ -120,6 +121,18 @@ class HostRun:
         self._write_record()
         report.done("copy")
 
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file of the directory, readable to this user only and whole or not at all."""
+        command = ["sh", "-c", f"umask 077; {_WRITE}", "sh", self.file(name)]
+        self.must(self._host.run(command, stdin=data), f"write {name}")
+
+    def note_end(self, exit_code: int | None) -> None:
+        """Note the exit code here as well, where the supervising shell has not written it itself."""
+        if exit_code is not None and supervisor.read_exit_code(self._spec.run_directory) is None:
+            path = os.path.join(self._spec.run_directory, supervisor.EXIT)
+            with open(path, "w", encoding="ascii") as file:
+                file.write(f"{exit_code:<4}\n")
+
     def ending(self) -> Ending:
         """How far the run came, as its directory on the host tells."""
         text = self._host.run(["sh", "-c", _END, "sh", self.directory]).stdout.decode("utf-8", "replace")
@@ -175,7 +188,7 @@ class HostRun:
         if os.path.exists(path):
             with open(path, "rb") as file:
                 data = file.read()
-            self.must(self._host.run(["sh", "-c", _WRITE, "sh", self.file(RECORD)], stdin=data), "keep run.json")
+            self.write(RECORD, data)
 
 
 class _Turn:

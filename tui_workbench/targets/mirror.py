@@ -1,11 +1,12 @@
 """A file of a host that grows, kept as a copy here: bytes from where the copy ends, as they are written there.
 
 The copy's own size is all that is remembered, so whoever goes on, after whatever, goes on at the right byte: nothing is
-lost and nothing comes twice.
+lost and nothing comes twice. One at a time copies; others who come meanwhile leave it to that one.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 
 from tui_workbench.records import TYPE_CHECKING
@@ -23,6 +24,7 @@ class Mirror:
         self._source = source
         self._file = os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._process: HostProcess | None = None
+        self._is_ours = take_turn(self._file, wait=False)
         self.size = os.fstat(self._file).st_size
 
     def __enter__(self) -> Mirror:
@@ -34,8 +36,10 @@ class Mirror:
     def open(self) -> int:
         """Begin to follow. Returns the descriptor that is readable when there is something for `pump`.
 
-        Raises TargetUnreachable.
+        -1 when somebody else copies already. Raises TargetUnreachable.
         """
+        if not self._is_ours:
+            return -1
         self._process = self._host.read(self._source, self.size)
         return self._process.stdout
 
@@ -52,6 +56,9 @@ class Mirror:
 
     def drain(self) -> None:
         """Take all that the file holds now. Raises TargetUnreachable when the link breaks before."""
+        if not self._is_ours:
+            self._is_ours = take_turn(self._file, wait=True)
+            self.size = os.fstat(self._file).st_size
         done = self._host.run(["wc", "-c", self._source])
         size = int(done.text.split()[0]) if done.code == 0 else 0
         if self.size >= size:
@@ -86,3 +93,12 @@ class Mirror:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def take_turn(descriptor: int, *, wait: bool) -> bool:
+    """Be the one who writes to an open file, until it is closed; False when somebody else is (without `wait`)."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

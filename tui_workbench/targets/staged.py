@@ -69,9 +69,9 @@ class StagedTarget(abc.ABC):
     def started(self, spec: RunSpec) -> bool:
         """As Target."""
 
+    @abc.abstractmethod
     def has_ended(self, spec: RunSpec) -> bool:
-        """False: nothing can be told without asking."""
-        return False
+        """As Target; what only the target could tell does not count."""
 
     @abc.abstractmethod
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
