@@ -84,11 +84,11 @@ class RunDirectory:
 
     def write_record(self, record: Record) -> None:
         """Write run.json durably. Raises StorageError."""
-        text = json.dumps(_record_to_json(record), ensure_ascii=False, indent=1)
+        data = _json_bytes(_record_to_json(record), indent=1)
         try:
             descriptor = os.open(self.file(RECORD), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             try:
-                _write_all(descriptor, text.encode("utf-8", "surrogateescape") + b"\n")
+                _write_all(descriptor, data)
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -99,7 +99,7 @@ class RunDirectory:
         """Read run.json. Raises RunNotFound when there is none or it cannot be understood."""
         path = self.file(RECORD)
         try:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            with open(path, encoding="utf-8") as file:
                 return _record_from_json(json.load(file), self.path)
         except OSError as error:
             raise RunNotFound(
@@ -115,11 +115,10 @@ class RunDirectory:
 
     def append_event(self, event: str, **fields: Any) -> None:
         """Append one line to events.jsonl; states are made durable. Raises StorageError."""
-        line = json.dumps({"time": round(time.time(), 6), "event": event, **fields}, ensure_ascii=False) + "\n"
+        data = _json_bytes({"time": round(time.time(), 6), "event": event, **fields})
         try:
             descriptor = os.open(self.file(EVENTS), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             try:
-                data = line.encode("utf-8", "surrogateescape")
                 if _ends_torn(descriptor):
                     data = b"\n" + data
                 _write_all(descriptor, data)
@@ -325,6 +324,14 @@ def _above_standard(descriptor: int) -> int:
 def _ends_torn(descriptor: int) -> bool:
     size = os.fstat(descriptor).st_size
     return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+
+
+def _json_bytes(value: Any, *, indent: int | None = None) -> bytes:
+    """The value as JSON in UTF-8 with a line end; names that are no UTF-8 stand in it as escapes."""
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent).encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent).encode() + b"\n"
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

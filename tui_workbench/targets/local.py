@@ -42,11 +42,6 @@ _DEFAULT_SIGNALS = tuple(signal.valid_signals())
 """What a script finds as it would under a shell: Python ignores SIGPIPE, a controller SIGHUP."""
 
 
-LOOKS_IN_VAIN = 8
-"""How often in a row, over an eighth of a second, a shell must not be found before there is none: while a process is
-just becoming that shell, the system shows it without its variables."""
-
-
 class LocalTarget:
     """`type: local`."""
 
@@ -253,12 +248,11 @@ def _wait_for_supervisor(spec: RunSpec, interrupted: int) -> supervisor.Supervis
     """
     shell = supervisor.read_supervisor(spec.run_directory)
     pause = 0.0005
-    looks_in_vain = 0
     while shell is None:
         # In this order: a shell that writes the record and ends in between is not missed.
-        looks_in_vain = 0 if processes_of_run(spec.run_id) else looks_in_vain + 1
+        nobody = not processes_of_run(spec.run_id)
         shell = supervisor.read_supervisor(spec.run_directory)
-        if shell is None and looks_in_vain > LOOKS_IN_VAIN:
+        if shell is None and nobody:
             raise WorkbenchError(
                 f"it could not be started: the supervising shell cannot write to {spec.run_directory}",
                 remedy="Is the disk full, or the folder not writable?",

@@ -28,6 +28,13 @@ POLL_SECONDS = 0.02
 SLOW_POLL_SECONDS = 0.05
 """How often a process is looked at on systems that cannot wait for one that is not a child."""
 
+KERNEL_THREAD = 0x00200000
+"""The flag of a process that never runs a program."""
+
+BECOMING_LOOKS = 100
+BECOMING_SECONDS = 0.0002
+"""How often is looked, and after how long again, whether a process has become the program that it is to be."""
+
 STAT_SIZE = 4096
 ENVIRONMENT_CHUNK = 1 << 16
 
@@ -48,13 +55,12 @@ def processes_of_run(run_id: str, session: int = 0) -> set[int]:
         if not name.isdigit() or int(name) == own:
             continue
         try:
-            # Behind the name of the program, which may hold anything: state, parent, group, session.
-            fields = _read(f"/proc/{name}/stat", STAT_SIZE).rpartition(b")")[2].split(None, 4)
-            if fields[0] in (b"Z", b"X"):
+            # Behind the name of the program, which may hold anything: state, parent, group, session, ..., flags.
+            fields = _read(f"/proc/{name}/stat", STAT_SIZE).rpartition(b")")[2].split(None, 7)
+            if fields[0] in (b"Z", b"X") or int(fields[6]) & KERNEL_THREAD:
                 continue
-            if (session and int(fields[3]) == session and _is_ours(int(name))) or mark in (
-                b"\0" + _read(f"/proc/{name}/environ", ENVIRONMENT_CHUNK)
-            ):
+            in_session = session and int(fields[3]) == session and _is_ours(int(name))
+            if in_session or mark in b"\0" + _environment(name):
                 found.add(int(name))
         except (OSError, IndexError, ValueError):
             continue  # it ended meanwhile, or is somebody else's
@@ -121,6 +127,19 @@ def adopt(pid: int) -> None:
     """Note a child that nobody waits for; `reap` will."""
     reap()
     _children.add(pid)
+
+
+def _environment(name: str) -> bytes:
+    """The environment that a process began with.
+
+    One that is just becoming another program has none for a moment, and no command line either: it is waited for.
+    """
+    for _ in range(BECOMING_LOOKS):
+        environment = _read(f"/proc/{name}/environ", ENVIRONMENT_CHUNK)
+        if environment or _read(f"/proc/{name}/cmdline", STAT_SIZE):
+            return environment
+        time.sleep(BECOMING_SECONDS)
+    return b""
 
 
 def _read(path: str, size: int) -> bytes:
