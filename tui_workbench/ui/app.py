@@ -10,6 +10,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 
 from tui_workbench.ui import themes
+from tui_workbench.ui.key_order import KeysInOrder
 from tui_workbench.ui.screens.main import MainScreen
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 BUG_NOTE = "This is a mistake in workbench-tui, not in your project. Runs go on; files that were not saved are lost."
 
 
-class WorkbenchApp(App["list[Run]"], inherit_bindings=False):
+class WorkbenchApp(KeysInOrder["list[Run]"], inherit_bindings=False):
     """The workbench on one project. Its result is the list of runs that go on when it is left."""
 
     TITLE = "workbench-tui"

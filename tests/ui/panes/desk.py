@@ -108,6 +108,16 @@ class Desk:
         assert self.pane._border_title is not None
         return self.pane._border_title.plain
 
+    def loud_in_title(self) -> list[str]:
+        """What is bold in the upper border, and in the lower one."""
+        borders = [border for border in (self.pane._border_title, self.pane._border_subtitle) if border is not None]
+        return [
+            border.plain[span.start : span.end]
+            for border in borders
+            for span in border.spans
+            if "bold" in str(span.style)
+        ]
+
     @property
     def status(self) -> str:
         return self.view.query_one(EditorStatus).render_line(0).text

@@ -102,8 +102,10 @@ class TestTabs:
             await it.open("local.compute")
             await it.press("ctrl+pagedown")
             assert it.pane.state.active == it.path("train.py")
+            assert it.loud_in_title() == ["train.py"]
             await it.press("alt+left")
             assert it.pane.state.active == it.path("local.compute")
+            assert it.loud_in_title() == ["local.compute", "Text"]
             assert it.text.has_focus
 
     async def test_a_click_on_a_name_shows_it_and_the_middle_button_closes_it(self, folder: Path) -> None:

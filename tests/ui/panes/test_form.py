@@ -241,9 +241,11 @@ class TestTwoViews:
     async def test_the_names_in_the_lower_border_change_the_view(self, folder: Path) -> None:
         async with desk(folder) as it:
             await it.open_form("gpu.runconfig")
+            assert it.loud_in_title()[1:] == ["Form"]
             await it.pilot.click(it.pane, offset=(80, 23))
             await it.settled()
             assert it.text.has_focus
+            assert it.loud_in_title()[1:] == ["Text"]
 
 
 class TestProblems:

@@ -1,7 +1,7 @@
 """The editor: the open files in tabs.
 
 The invariants: nothing slow happens on the event loop (files are read and looked at in threads), and nothing of a text
-area is imported before the first file is opened.
+area is imported before the screen has stood for a while or a file is opened.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 DISK_INTERVAL = 1.0
 """Seconds between looks at the open files on disk, while the pane is shown: one `stat` a file, in a thread."""
+
+PRELOAD_AFTER = 1.0
+"""Seconds after which the screen counts as started, and importing 50 ms of modules in a thread disturbs nobody."""
 
 EMPTY = "enter on a file opens it here"
 
@@ -108,6 +111,13 @@ class EditorPane(Pane):
         super().__init__(id=id)
         self.can_focus = True
 
+    def on_mount(self) -> None:
+        """Import what the first file needs before somebody waits for it."""
+        self.set_timer(PRELOAD_AFTER, self._preload)
+
+    def _preload(self) -> None:
+        self.run_worker(preload, thread=True, group="editor-preload")
+
     # --- What others ask of it
 
     async def open_file(self, path: str, line: int = 0, column: int = 0, *, focus: bool = True) -> bool:
@@ -171,16 +181,6 @@ class EditorPane(Pane):
             self.focus()
         else:
             self._active.take_focus()
-
-    def preload(self) -> None:
-        """Import what the first file will need. For a thread, once the screen is idle."""
-        from importlib import import_module
-
-        from tui_workbench.ui.widgets import source_document
-
-        import_module("tui_workbench.config.checks")
-        import_module("tui_workbench.ui.panes.config_view")
-        source_document.preload()
 
     # --- Tabs
 
@@ -355,12 +355,27 @@ class EditorPane(Pane):
         labels = [Label(name, mark) for name, mark in zip(names, marks, strict=True)]
         active = self._views.index(self._active)
         title = tab_title(self.number, labels, active, max(self.outer_size.width - 6, 10), palette_of(self))
-        if title != self._title:
-            self._title = title
+        self._title = title
+        if not _look_the_same(title.content, self._border_title):
             self.border_title = title.content
-        subtitle = self._active.subtitle
-        if subtitle != self._border_subtitle:
-            self.border_subtitle = subtitle
+        if not _look_the_same(self._active.subtitle, self._border_subtitle):
+            self.border_subtitle = self._active.subtitle
+
+
+def _look_the_same(one: Content, other: Content | None) -> bool:
+    # Contents count as equal when their texts are, whatever their colours.
+    return other is not None and (one.plain, one.spans) == (other.plain, other.spans)
+
+
+def preload() -> None:
+    """Import all that showing a file needs, and compile what highlighting needs; for a thread."""
+    from importlib import import_module
+
+    from tui_workbench.ui.widgets import source_document
+
+    import_module("tui_workbench.config.checks")
+    import_module("tui_workbench.ui.panes.config_view")
+    source_document.preload()
 
 
 def _versions(files: Sequence[TextFile]) -> list[TextFile | None]:

@@ -1,0 +1,69 @@
+"""Keys in the order they were pressed.
+
+Textual hands each key to the widget with the focus and goes on to the next one at once; what a key is bound to is done
+only after it has bubbled up to the app. Of keys that arrive together, as they do over a slow line or from a script, the
+later ones then reach the widget that had the focus before, and mean something else there: the text of a search is taken
+for commands. Here the next key begins when all of the one before is done.
+
+The invariant: a key is dispatched only when every widget that the last one could reach has finished with it, or has not
+within `PATIENCE`, so that nothing that hangs can lock a person out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from textual import events
+from textual.app import App
+
+if TYPE_CHECKING:
+    from textual.message_pump import MessagePump
+
+Result = TypeVar("Result")
+
+PATIENCE = 1.0
+"""Seconds after which a key that is still at work holds back no further one."""
+
+
+class KeysInOrder(App[Result], Generic[Result]):
+    """An app that does what one key asks for before it looks at the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._keys: deque[events.Key | events.Paste] = deque()
+        self._key_number = 0
+        self._at_work_since: float | None = None
+
+    async def on_event(self, event: events.Event) -> None:
+        """Hold keys and pastes back while one is at work."""
+        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
+            await super().on_event(event)
+            return
+        self._keys.append(event)
+        if self._at_work_since is None or time.monotonic() - self._at_work_since > PATIENCE:
+            await self._next_key()
+
+    async def _next_key(self) -> None:
+        self._at_work_since = None
+        if self._keys:
+            self._key_number += 1
+            self._at_work_since = time.monotonic()
+            target = self.focused or self.screen
+            await super().on_event(self._keys.popleft())
+            self._follow(target, self._key_number)
+
+    def _follow(self, node: MessagePump | None, number: int) -> None:
+        # Goes the way of the key, behind it in each queue: where this arrives, the key was before.
+        while node is not None and node is not self:
+            parent = node._parent
+            if node.call_later(self._follow, parent, number):
+                return
+            node = parent
+        # The focus is moved by a call of its own that what the key did has put into this queue: go behind that, too.
+        self.call_later(self.call_later, self._key_done, number)
+
+    async def _key_done(self, number: int) -> None:
+        if number == self._key_number:
+            await self._next_key()
