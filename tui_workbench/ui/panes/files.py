@@ -14,6 +14,7 @@ from textual.worker import get_current_worker
 
 from tui_workbench.ui.commands import CHANGES, FILES, bindings
 from tui_workbench.ui.file_tree import Entry, FileTree, Listing, TreeRow, parent_of, read_folder, walk
+from tui_workbench.ui.ignored import Ignored
 from tui_workbench.ui.messages import FileChosen, ScriptChosen
 from tui_workbench.ui.panes.config_changes import OffersChanges, is_changeable
 from tui_workbench.ui.panes.pane import Pane
@@ -44,11 +45,12 @@ class FilesPane(OffersChanges, Pane):
     BINDINGS: ClassVar[list[BindingType]] = bindings(FILES, CHANGES)
 
     class FilesWalked(Message):
-        """Every file of the project was listed, as paths relative to it."""
+        """Every file of the project was listed, as paths relative to it, and what its ignore files exclude."""
 
-        def __init__(self, files: list[str]) -> None:
+        def __init__(self, files: list[str], ignored: Ignored) -> None:
             super().__init__()
             self.files = files
+            self.ignored = ignored
 
     class FolderRead(Message):
         """A thread brought what a folder holds."""
@@ -68,6 +70,7 @@ class FilesPane(OffersChanges, Pane):
         self._search: SearchField | None = None
         self._all_files: list[str] | None = None
         self._dirty: frozenset[str] = frozenset()
+        self._ignored = Ignored()
         self._wanted = ""  # a path that gets the cursor once its folders are read
 
     def compose(self) -> ComposeResult:
@@ -133,15 +136,14 @@ class FilesPane(OffersChanges, Pane):
         worker = get_current_worker()
         files = walk(self._tree.root, lambda: worker.is_cancelled)
         if not worker.is_cancelled:
-            self.post_message(self.FilesWalked(files))
+            self.post_message(self.FilesWalked(files, Ignored.read(self._tree.root)))
 
     @on(FilesWalked)
     def _files_walked(self, event: FilesWalked) -> None:
         if event.files == self._all_files:
             event.stop()
-            return
-        self._all_files = event.files
-        if self._search is not None:
+        if event.files != self._all_files or event.ignored != self._ignored:
+            self._all_files, self._ignored = event.files, event.ignored
             self._show()
 
     def _entry(self) -> Entry | None:
@@ -168,7 +170,7 @@ class FilesPane(OffersChanges, Pane):
     def _show_found(self, needle: str) -> None:
         found = matches(needle, self._all_files or ())
         self._list.show_rows(
-            [Row(path, Piece(safe_text(path)), before=(self._mark(path),)) for path in found],
+            [Row(path, Piece(safe_text(path), self._role(path)), before=(self._mark(path),)) for path in found],
             empty=("No file has this in its path.",),
         )
         self.set_title(f"{len(found):,} of {len(self._all_files or ()):,}" if needle else "")
@@ -181,10 +183,16 @@ class FilesPane(OffersChanges, Pane):
         entry = row.entry
         if entry.is_folder:
             before = Piece(f"{indent}{'▾' if row.is_open else '▸'} ", "muted")
-            return Row(entry.path, Piece(safe_text(entry.name), _role(entry)), before=(before,))
-        return Row(
-            entry.path, Piece(safe_text(entry.name), _role(entry)), before=(Piece(indent), self._mark(entry.path))
-        )
+            return Row(
+                entry.path, Piece(safe_text(entry.name), self._role(entry.path, is_folder=True)), before=(before,)
+            )
+        name = Piece(safe_text(entry.name), self._role(entry.path))
+        return Row(entry.path, name, before=(Piece(indent), self._mark(entry.path)))
+
+    def _role(self, path: str, *, is_folder: bool = False) -> str:
+        """Hidden and ignored files are there, but quiet."""
+        hidden = path.rpartition("/")[2].startswith(".")
+        return "muted" if hidden or self._ignored.holds(path, is_folder=is_folder) else "text"
 
     def _mark(self, path: str) -> Piece:
         return Piece("● ", "warning") if f"{self._tree.root}/{path}" in self._dirty else Piece("  ")
@@ -305,8 +313,3 @@ class FilesPane(OffersChanges, Pane):
         if entry is not None:
             self.action_clear_search()
             self.post_message(FileChosen(f"{self._tree.root}/{entry.path}"))
-
-
-def _role(entry: Entry) -> str:
-    """Hidden files are there, but quiet."""
-    return "muted" if entry.name.startswith(".") else "text"

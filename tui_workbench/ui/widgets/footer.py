@@ -1,7 +1,7 @@
 """The last line: the keys that do something now, and nothing else.
 
-It is a view of the bindings of the focused widget and those around it, as Textual has them at this moment; the two
-that lead to all others keep their place at the right.
+It is a view of the bindings of the focused widget and those around it, as Textual has them at this moment; the ones
+that matter everywhere keep their place at the right.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from textual.screen import Screen
 
-_KEPT = ("help.show", "palette.open")
+_KEPT = ("run.start", "help.show", "palette.open")
 """Ids of the commands at the right."""
 
 
