@@ -118,7 +118,9 @@ class DockerTarget(StagedTarget):
         try:
             self._create_and_start(engine, spec)
         except EngineRefused as refused:
-            engine.remove(container_name(spec.run_id))
+            left = self._container(engine, spec)
+            if left is not None and left.state == "created":
+                engine.remove(left.id)
             raise self._start_failure(refused) from refused
 
     def has_ended(self, spec: RunSpec) -> bool:

@@ -7,6 +7,7 @@ not answer (any more), or it answers and refuses, with its own words and its HTT
 from __future__ import annotations
 
 import contextlib
+import time
 
 import docker
 import docker.errors
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 TIMEOUT = 60.0
 """Seconds of silence in a call that does not wait for a container; creating one on a busy disk can take twenty."""
 
-NOT_FOUND, CONFLICT, NOT_MODIFIED = 404, 409, 304
+CREATION_POLL_SECONDS = 0.02
+
+NOT_FOUND, CONFLICT = 404, 409
 
 
 class EngineRefused(WorkbenchError):
@@ -174,6 +177,15 @@ class Engine:
             except docker.errors.APIError as error:
                 if error.status_code != CONFLICT or "is already in use" not in str(error.explanation):
                     raise
+                self._until_created(name, error)
+
+    def _until_created(self, name: str, conflict: Exception) -> None:
+        """Wait for the container that somebody else is creating: its name is taken before it can be found by it."""
+        deadline = time.monotonic() + TIMEOUT
+        while self.container(name) is None:
+            if time.monotonic() > deadline:
+                raise conflict
+            time.sleep(CREATION_POLL_SECONDS)
 
     def start(self, container: str) -> None:
         """Start a created container; one that runs already goes on. One that has ended would run again: look first."""
