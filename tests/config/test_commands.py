@@ -179,6 +179,15 @@ def test_a_key_of_ones_own_is_set_when_asked_for(root: Path) -> None:
     commands.set_text(at(root, "box.compute"), "own.key[0]", "2")
 
 
+def test_a_password_is_not_repeated(root: Path) -> None:
+    path = root / "aml_config" / "far.compute"
+    path.write_text("type: remote\naddress: h\npassword: hunter2\n")
+    result = commands.set_text(str(path), "password", "hunter3")
+    assert (result.old, result.new) == ("(hidden)", "(hidden)")
+    reference = "AzureMlSecret=far#me#0123"
+    assert commands.set_text(str(path), "password", reference).new == reference
+
+
 def test_unset_removes_one_key(root: Path) -> None:
     result = commands.unset(at(root, "box.runconfig"), "Framework")
     assert (result.old, result.new, result.changed) == ("Python", None, True)

@@ -126,6 +126,27 @@ def test_whatever_is_removed_the_rest_stays(text: str, data: st.DataObject) -> N
     assert editing.text == text
 
 
+@settings(max_examples=150)
+@given(text=texts(), data=st.data())
+def test_an_item_moved_there_and_back_leaves_the_same_bytes(text: str, data: st.DataObject) -> None:
+    tree = parsed(text)
+    lists = [(path, node) for path, node in paths_of(tree) if node.kind == LIST and len(node.items) > 1]
+    assume(lists)
+    path, node = data.draw(st.sampled_from(lists))
+    index = data.draw(st.integers(0, len(node.items) - 1))
+    to = data.draw(st.integers(0, len(node.items) - 1))
+    order = [image(item) for item in node.items]
+    order.insert(to, order.pop(index))
+    editing = document(text)
+    editing.move_item(path, index, to)
+    moved = find(editing.tree, path)
+    assert moved is not None
+    assert [image(item) for item in moved.items] == order
+    assert image(editing.tree.root, path) == image(tree.root, path)
+    editing.move_item(path, to, index)
+    assert editing.text == text
+
+
 OPERATIONS = st.lists(
     st.tuples(st.sampled_from(["set", "unset", "insert", "type", "undo", "redo"]), st.integers(0, 50), VALUES),
     max_size=12,

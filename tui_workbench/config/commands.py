@@ -265,7 +265,14 @@ def _saved(document: Document, path: Path, old: Any) -> EditResult:
     changed = document.is_dirty
     if changed:
         document.save()
-    return EditResult(document.path, dotted(path), _plain(old), _plain(document.get(path)), changed)
+    field = field_at(path, document.kind)
+    old, new = (_hidden(one) if field is not None and field.secret else one for one in (old, document.get(path)))
+    return EditResult(document.path, dotted(path), _plain(old), _plain(new), changed)
+
+
+def _hidden(value: Any) -> Any:
+    """A secret that stands in a file by mistake is not repeated on the screen; a reference to one is none."""
+    return "(hidden)" if value and not str(value).startswith("AzureMlSecret=") else value
 
 
 def _next_fixable(document: Document, code: str, refused: set[tuple[str, int]]) -> Finding | None:

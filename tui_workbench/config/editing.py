@@ -116,6 +116,8 @@ def move_item(tree: Tree, path: Path, index: int, to: int) -> str:
     sequence = find(tree, path)
     if sequence is None or sequence.kind != LIST or not {index, to} <= {*range(len(sequence.items))}:
         raise EditRefusedError(f"`{dotted(path)}` has no such items", remedy="Choose items that are there.")
+    if index == to:
+        return tree.text
     order = list(range(len(sequence.items)))
     order.insert(to, order.pop(index))
     expected = [image(sequence.items[place]) for place in order]
@@ -148,7 +150,7 @@ def _line_spans(text: str, sequence: Node) -> list[tuple[int, int]]:
     """For each item of a block list its lines, with the comments and blank lines above them."""
     spans = []
     start = layout.line_start(text, layout.dash_of(text, sequence, 0))
-    while start and text[layout.line_start(text, start - 1) : start].lstrip().startswith("#"):
+    while start and text[layout.line_start(text, start - 1) : start].strip()[:1] in ("", "#"):
         start = layout.line_start(text, start - 1)
     for item in sequence.items:
         end = line_end(text, max(item.end, item.start))

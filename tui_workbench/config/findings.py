@@ -74,7 +74,20 @@ class ReplaceText(NamedTuple):
         document.replace_text(document.text[: self.start] + self.text + document.text[self.end :])
 
 
-Edit = SetValue | Unset | InsertItem | RenameKey | ReplaceText
+class WriteAsYaml(NamedTuple):
+    """Write a JSON text as YAML, with the same values; keys without a value are left out."""
+
+    def apply_to(self, document: Document) -> None:
+        """Make the edit."""
+        from tui_workbench.config.lifecycle import new_text
+
+        root = document.tree.root
+        keys = dict.fromkeys(key.text for key, value in root.entries if not value.is_null) if root is not None else {}
+        values = {key: document.get((key,)) for key in keys}
+        document.replace_text(new_text(document.path, values), label="write as YAML")
+
+
+Edit = SetValue | Unset | InsertItem | RenameKey | ReplaceText | WriteAsYaml
 
 
 class Fix(NamedTuple):

@@ -95,6 +95,8 @@ def _into_flow(text: str, parent: Node, spans: list[tuple[int, int]], after: int
     if after + 1 < len(spans) and not own_lines:
         between = text[comma + 1 : until]
         return [Splice(at, at, between + written + ",")]
+    if own_lines:
+        lead = line_break(text, at) + " " * column(text, first)
     return [Splice(at, at, lead + written + ",")]
 
 

@@ -159,7 +159,22 @@ def test_a_fix_does_what_it_says(name: str, text: str, code: str, after: str | N
 
 def test_a_good_file_has_nothing_to_say() -> None:
     assert document(DOCKER + "sharedVolumes: true\nnativeSharedDirectory: ~/x\n", "a.compute").problems() == []
-    assert document('{"Target": "x", "Framework": "Python"}', "a.runconfig").problems() == []
+    assert document("Target: x\nFramework: Python\n", "a.runconfig").problems() == []
+
+
+def test_json_is_understood_and_yaml_offered() -> None:
+    text = (
+        '{"ArgumentVector":["$file", "1.0"],"CondaFile":null,"Target":"x",'
+        '"EnvironmentVariables":{"A":"no"},"own":[1],"Framework":"Python"}'
+    )
+    after = fixed(text, "a.runconfig", "json-form")
+    assert after == (
+        'ArgumentVector:\n  - $file\n  - "1.0"\nTarget: x\nEnvironmentVariables:\n  A: "no"\nFramework: '
+        "Python\nown:\n  - 1\n"
+    )
+    assert [
+        finding.code for finding in document("{Target: x, Framework: Python} # c\n", "a.runconfig").problems()
+    ] == []
 
 
 def test_a_reference_to_a_secret_is_no_password() -> None:

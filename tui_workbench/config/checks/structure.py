@@ -7,7 +7,7 @@ import shlex
 
 from tui_workbench.config import fields, schema
 from tui_workbench.config.checks.subject import CODES, Subject, key_of
-from tui_workbench.config.findings import Edit, Finding, Fix, RenameKey, ReplaceText, SetValue, Unset
+from tui_workbench.config.findings import Edit, Finding, Fix, RenameKey, ReplaceText, SetValue, Unset, WriteAsYaml
 from tui_workbench.config.images import parse_image
 from tui_workbench.config.layout import line_end, line_start
 from tui_workbench.config.loading import missing_fields
@@ -318,6 +318,14 @@ def _old_cluster(subject: Subject) -> Iterator[Finding]:
 
 
 def _old_runconfig(subject: Subject) -> Iterator[Finding]:
+    root = subject.tree.root
+    if root is not None and root.flow and root.entries and "#" not in subject.text:
+        # With comments in it, it is not JSON, and they would be lost.
+        fix = Fix("write it as YAML", (WriteAsYaml(),))
+        message = "the file is written as JSON, the form from before September 2017"
+        yield subject.finding(
+            "json-form", message, "It is understood; YAML has room for comments.", (root.start, root.start + 1), fix=fix
+        )
     if "CondaFile" in subject.nodes:
         has_new = "CondaDependenciesFile" in subject.nodes
         is_null = "CondaFile" not in subject.values

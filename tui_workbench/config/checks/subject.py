@@ -51,6 +51,7 @@ CODES: dict[str, Code] = {
     "unknown-key": Code(WARNING, "No field has this name; it is kept and has no effect."),
     "no-effect": Code(INFO, "The field has no effect on this type of target."),
     "old-form": Code(INFO, "An old form that is understood; the modern form is offered."),
+    "json-form": Code(INFO, "A run configuration in JSON, the form from before September 2017."),
     "other-spelling": Code(WARNING, "A word in another spelling than the documented one."),
     "secret-in-file": Code(WARNING, "An environment variable that looks like a secret stands in the file in clear."),
     "framework-missing": Code(WARNING, "Without `Framework` a run starts Spark."),
