@@ -13,11 +13,10 @@ from textual.content import Content
 
 from tui_workbench.model import RunState
 from tui_workbench.runs.rundir import WORKING_COPY
-from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.commands import LOG, bindings
 from tui_workbench.ui.messages import FileChosen
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
-from tui_workbench.ui.widgets.log_commands import LOG
 from tui_workbench.ui.widgets.log_session import NO_LINE
 from tui_workbench.ui.widgets.log_view import LogView
 from tui_workbench.ui.widgets.traceback_line import TracebackLine
@@ -78,6 +77,8 @@ class LogPane(Pane):
             self._end_search()
         self._view.set_log(run.log_path if run is not None else None, run is not None and run.is_active)
         self._show_run_words()
+        if not changed:
+            self._show_status(self._words())
         self._show_failure()
 
     def _show_run_words(self) -> None:
@@ -173,6 +174,8 @@ class LogPane(Pane):
         state = self._view.state
         if action == "search" and self._run is None:
             return "There is no log yet."
+        if action == "search" and self._search_row is not None and self._search_row.has_focus_within:
+            return "What to search for is being typed."
         if action == "step" and state.search is None:
             return "Nothing is searched for."
         if action == "clear_search" and state.search is None and state.mark == NO_LINE and self._search_row is None:

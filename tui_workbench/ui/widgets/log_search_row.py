@@ -15,9 +15,8 @@ from textual.widgets import Input, Label
 
 from tui_workbench.errors import UsageError
 from tui_workbench.runs.logsearch import WRONG, Pattern
-from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.commands import LOG_SEARCH, bindings
 from tui_workbench.ui.safetext import safe_text
-from tui_workbench.ui.widgets.log_commands import LOG_SEARCH
 from tui_workbench.ui.widgets.text_field import TextField
 
 if TYPE_CHECKING:

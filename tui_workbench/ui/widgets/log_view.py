@@ -20,9 +20,8 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.commands import LOG_VIEW, bindings
 from tui_workbench.ui.themes import palette_of
-from tui_workbench.ui.widgets.log_commands import LOG_VIEW
 from tui_workbench.ui.widgets.log_drawing import Overlay, Picture, look_of
 from tui_workbench.ui.widgets.log_reader import LogReader
 from tui_workbench.ui.widgets.log_session import NO_LINE, LogSession, LogState
