@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tui_workbench.targets.protocol import Target
 
 ENTRY_POINT_GROUP = "tui_workbench.targets"
-DOCKER_TYPES = ("localdocker", "docker")
+DOCKER_TYPES = ("localdocker", "docker", "remotedocker")
 KNOWN_TYPES = ("local", "localdocker", "docker", "remotedocker", "remote", "cluster")
 
 
@@ -36,9 +36,9 @@ def create(target: ComputeTarget) -> Target:
         return LocalTarget(target)
     if target.type in DOCKER_TYPES:
         from tui_workbench.targets.docker import DockerTarget
-        from tui_workbench.targets.host import LocalHost
+        from tui_workbench.targets.host_for import host_of
 
-        return DockerTarget(target, LocalHost())
+        return DockerTarget(target, host_of(target))
     factory = _from_entry_points(target.type)
     if factory is not None:
         implementation: Target = factory(target)
