@@ -182,6 +182,15 @@ def test_a_target_without_docker_changes_what_can_be_changed(tmp_path: Path) -> 
     assert any("own Python" in note for note in plan.notes)
 
 
+def test_an_image_of_ones_own_is_kept_and_looked_at(tmp_path: Path) -> None:
+    root = project(tmp_path, box__compute="type: localdocker\nbaseDockerImage: mine/train:1\n")
+    plan = plan_gpu_ready(str(root), "box")
+    assert ids(plan) == ["nvidiaDocker"]
+    assert plan.notes[0] == "The name of mine/train:1 does not tell whether it holds CUDA: see that it does."
+    assert [image.reference for image in plan.images][:2] == ["mine/train:1", DEFAULT_GPU_IMAGE]
+    assert ids(plan_gpu_ready(str(root), "box", image=DEFAULT_GPU_IMAGE)) == ["baseDockerImage", "nvidiaDocker"]
+
+
 def test_what_is_missing_is_said_and_the_rest_is_done(tmp_path: Path) -> None:
     root = project(
         tmp_path, box__compute="type: localdocker\nbaseDockerImage: python:3.12\n", x__runconfig="Target: box\n"

@@ -140,7 +140,9 @@ class _Planning:
         """The image that the target has after the plan."""
         if self.wanted_image:
             return self.wanted_image
-        return self.target.image if is_gpu_image(self.target.image) else DEFAULT_GPU_IMAGE
+        # An image of one's own may well hold CUDA; it is not thrown out because its name does not say so.
+        is_known_cpu = not self.target.image or is_gpu_image(self.target.image) is False
+        return DEFAULT_GPU_IMAGE if is_known_cpu else self.target.image
 
     def images(self) -> tuple[ImageChoice, ...]:
         """The images to choose from: the plan's own, the current ones, those of the original product."""
@@ -177,6 +179,8 @@ class _Planning:
 
     def _target_hunks(self) -> Iterator[Hunk]:
         path = self.target.path
+        if self.image == self.target.image and is_gpu_image(self.image) is None:
+            self.notes.append(f"The name of {self.image} does not tell whether it holds CUDA: see that it does.")
         if self.image != self.target.image:
             reason = "The image must hold CUDA." if not is_gpu_image(self.target.image) else "This image was asked for."
             title = f"baseDockerImage: {self.image}"
