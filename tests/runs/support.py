@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from tui_workbench.project import Project
 from tui_workbench.runs.rundir import Record, RunDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 REQUEST = RunRequest("local", "hello.py")
 
@@ -77,6 +78,29 @@ def write_files(root: Path, files: Mapping[str, str | bytes]) -> None:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+NOBODY = 65534
+
+
+def as_anybody(check: Callable[[], None]) -> None:
+    """Make a check as a user to whom permissions apply: root makes it in a child that is nobody."""
+    if os.geteuid() != 0:
+        check()
+        return
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            check()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0, "it failed, as told above"
 
 
 def descriptors() -> int:

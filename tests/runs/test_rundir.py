@@ -41,9 +41,7 @@ class TestRecord:
         directory.write_record(record)
         assert directory.read_record() == record
 
-    @pytest.mark.parametrize(
-        "odd", ["two words", "a\nb", "\u4f60\u597d", "\udcff", "\ud800", "\x00", '"', "\\", "\u2028"]
-    )
+    @pytest.mark.parametrize("odd", ODD, ids=ascii)
     def test_holds_any_text(self, directory: RunDirectory, odd: str) -> None:
         record = record_of(Path(directory.path))
         spec = record.spec._replace(script=odd, arguments=(odd, odd), project_name=odd)
