@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from textual.message import Message
 
-from tui_workbench.model import RunRequest
+from tui_workbench.model import RunRequest, RunState
 from tui_workbench.runs import Runs
 from tui_workbench.ui import messages, watcher
 from tui_workbench.ui.watcher import ProjectWatcher
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tui_workbench.model import Run
     from tui_workbench.project import Project
 
 
@@ -105,6 +106,32 @@ def test_a_run_of_the_command_line_appears_and_is_followed_to_its_end(
     heard.until(lambda: any(listed.run_id == run.run_id for listed in heard.of(messages.RunsRead)[-1].runs))
     heard.until(lambda: not heard.of(messages.RunsRead)[-1].runs[0].is_active)
     assert heard.of(messages.RunsRead)[-1].runs[0].exit_code == 0
+
+
+def test_what_a_run_does_while_it_is_being_read_is_not_missed(
+    looking: ProjectWatcher, heard: Heard, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = Runs.list
+    changed: list[str] = []
+
+    def list_and_then_change(runs: Runs) -> list[Run]:
+        listed = listing(runs)
+        for run in listed:
+            # The last thing that happens to this run, right behind the reader's back.
+            if not changed and run.is_active:
+                changed.append(run.run_id)
+                runs.directory(run.run_id).append_event("state", state="finalizing")
+        return listed
+
+    monkeypatch.setattr(Runs, "list", list_and_then_change)
+    with open(os.path.join(project.root, "hello.py"), "w") as script:
+        script.write("import time\ntime.sleep(600)\n")
+    run = Runs(project).submit(RunRequest("local", "hello.py"))
+    try:
+        heard.until(lambda: heard.of(messages.RunsRead)[-1].runs[:1])
+        heard.until(lambda: heard.of(messages.RunsRead)[-1].runs[0].state == RunState.FINALIZING)
+    finally:
+        Runs(project).cancel(run.run_id, grace=0.0)
 
 
 def test_the_branch_is_told_when_it_changes(looking: ProjectWatcher, heard: Heard, project_root: Path) -> None:

@@ -165,9 +165,9 @@ class ProjectWatcher:
 
     def _read_runs(self, runs: Runs) -> None:
         listed: list[Run] = runs.list()
+        # The signature stays the one from before the reading: what a run did since then shows in the next look, which
+        # reads once more when other runs are active now.
         self._active = tuple(run.run_id for run in listed if run.is_active)
-        # A run that became active is looked at from now on, and what it did until now was read already.
-        self._seen["runs"] = self._runs_signature()
         self._post(RunsRead(listed))
 
 
