@@ -190,6 +190,18 @@ async def test_zoom_gives_a_pane_the_screen_and_takes_it_back(project: Project) 
         await until(lambda: "1 Files" in seen(pilot) and "5 Jobs" in seen(pilot))
 
 
+async def test_escape_leads_out_of_a_text_to_where_one_came_from(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("1", "G", "enter")
+        await until(lambda: screen_of(pilot).parts.editor.has_focus_within)
+        await pilot.press("escape")
+        await until(lambda: "files" in focused_ids(pilot))
+        await pilot.press("2", "enter")
+        await until(lambda: screen_of(pilot).parts.editor.has_focus_within)
+        await pilot.press("escape")
+        await until(lambda: "targets" in focused_ids(pilot))
+
+
 async def test_letters_stay_letters_where_text_is_typed(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("minus", *"q z ? 1 x")

@@ -50,6 +50,7 @@ EDITOR = (
     ),
     Command("editor.next", "ctrl+pagedown,alt+right", "next_tab(1)", "Next file", "Shows the next tab.", priority=True),
     Command("editor.back", "ctrl+pageup,alt+left", "next_tab(-1)", "Last file", "Shows the tab before.", priority=True),
+    Command("editor.leave", "escape", "leave", "Leave", "Goes back to the pane you came from."),
 )
 
 
@@ -91,6 +92,9 @@ class EditorPane(Pane):
 
     class FileClosed(FileOpened):
         """The tab of a file was closed."""
+
+    class Left(Message):
+        """The focus should go back to where it was before it came here."""
 
     class DirtyChanged(Message):
         """Other files than before hold edits that are not saved."""
@@ -294,6 +298,15 @@ class EditorPane(Pane):
         if action == "next_tab" and len(self._views) < 2:
             return "Only one file is open."
         return ""
+
+    def action_leave(self) -> None:
+        """Leave the focus to whoever had it before."""
+        self.post_message(self.Left())
+
+    def on_text_editor_left(self, event: Message) -> None:
+        """Escape in a text means the same as elsewhere in the pane."""
+        event.stop()
+        self.action_leave()
 
     def action_close_tab(self) -> None:
         """Close the tab that is shown, at once when nothing would be lost."""

@@ -61,6 +61,7 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
         self._main_layout = MainLayout()
         self._tabs = TabRow(TABS, id="tabs")
         self._question: QuestionRow | None = None
+        self._came_from = self._main_layout.view.active
 
     # --- The first frame, and what comes after it
 
@@ -136,6 +137,8 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
         """The pane with the focus is the one that is shown where only one fits."""
         pane = next((node for node in event.widget.ancestors_with_self if node.id in PANES), None)
         if pane is not None:
+            if pane.id != self._main_layout.view.active:
+                self._came_from = self._main_layout.view.active
             self._show_view(active=str(pane.id))
         elif self._main_layout.view.zoomed:
             self._show_view(zoomed=False)
@@ -153,6 +156,10 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
     def on_tab_row_chosen(self, event: TabRow.Chosen) -> None:
         """A tab was clicked."""
         self.action_focus_pane(event.name)
+
+    def on_editor_pane_left(self) -> None:
+        """Back to where one came from: in a text no other key leads out."""
+        self.action_focus_pane(self._came_from)
 
     def on_run_bar_left(self) -> None:
         """Back to where one was."""

@@ -12,6 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.document._document_navigator import DocumentNavigator
+from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, Selection
@@ -69,11 +70,16 @@ class TextEditor(TextArea):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        # Everything else that leaves a pane is text here. Priority, because a text area takes escape for itself.
+        Binding("escape", "leave", "Leave", tooltip="Goes back to the pane you came from.", priority=True),
         Binding("shift+tab", "dedent", "Dedent", show=False),
         Binding("ctrl+underscore,ctrl+slash", "toggle_comment", "Comment", show=False),
         Binding("ctrl+home", "cursor_document_start", "Start of file", show=False),
         Binding("ctrl+end", "cursor_document_end", "End of file", show=False),
     ]
+
+    class Left(Message):
+        """The focus should go back to where it was before it came into the text."""
 
     document: SourceDocument
 
@@ -91,6 +97,10 @@ class TextEditor(TextArea):
             max_checkpoints=MOST_UNDO_STEPS,
         )
         self.cursor_blink = False
+
+    def action_leave(self) -> None:
+        """Escape."""
+        self.post_message(self.Left())
 
     # --- The text
 
