@@ -86,7 +86,7 @@ class Machine:
         # Own numbers for each process that runs tests, so that two test runs do not meet.
         self._network = f"10.{77 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
         self._number = Machine._count
-        self._link = f"wb{os.getpid() % 100000}n{self._number}"
+        self.link = f"wb{os.getpid() % 100000}n{self._number}"
         self._init: subprocess.Popen[bytes] | None = None
         self._pid = 0
         self._sshd: subprocess.Popen[bytes] | None = None
@@ -142,9 +142,10 @@ class Machine:
 
     def start(self) -> None:
         """Switch it on: namespaces, network, SSH server."""
-        python = os.path.realpath(sys.executable)
-        words = ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc",
-                 "/bin/sh", "-c", _SETUP, "sh", self.name, str(self.folder), python, _REAP]  # fmt: skip
+        # The machine ends with the tests, also when they are killed.
+        words = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--uts", "--pid", "--fork"]
+        words += ["--kill-child", "--mount-proc", "/bin/sh", "-c", _SETUP, "sh", self.name, str(self.folder)]
+        words += [os.path.realpath(sys.executable), _REAP]
         environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
         with (self.folder / "start.log").open("wb") as log:
             self._init = subprocess.Popen(
@@ -155,12 +156,22 @@ class Machine:
             said = (self.folder / "start.log").read_text()
             missing(f"namespaces cannot be made here (root and all its capabilities are needed): {said}")
         self._pid = int(Path(f"/proc/{self._init.pid}/task/{self._init.pid}/children").read_text().split()[0])
-        ip("link", "add", self._link, "type", "veth", "peer", "name", "eth0", "netns", str(self._pid))
-        ip("addr", "add", f"{self.gateway}/30", "dev", self._link)
-        ip("link", "set", self._link, "up")
+        ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", str(self._pid))
+        ip("addr", "add", f"{self.gateway}/30", "dev", self.link)
+        ip("link", "set", self.link, "up")
         self.run(["ip", "addr", "add", f"{self.address}/30", "dev", "eth0"])
         self.run(["ip", "link", "set", "eth0", "up"])
         self.start_sshd()
+
+    def wire_to(self, other: Machine) -> str:
+        """Lay a wire between the two machines, which this one has no part in; gives the other's address on it."""
+        ours, theirs = f"{self._network}.253/30", f"{self._network}.254/30"
+        ip("link", "add", "wire", "netns", str(self._pid), "type", "veth", "peer", "name", "wire", "netns",
+           str(other._pid))  # fmt: skip
+        for machine, address in ((self, ours), (other, theirs)):
+            machine.run(["ip", "addr", "add", address, "dev", "wire"])
+            machine.run(["ip", "link", "set", "wire", "up"])
+        return theirs.partition("/")[0]
 
     def stop(self) -> None:
         """Switch it off at once; every process on it dies."""
@@ -180,7 +191,7 @@ class Machine:
         self._inside.clear()
         self._init, self._sshd = None, None
         with contextlib.suppress(subprocess.CalledProcessError):
-            ip("link", "del", self._link)
+            ip("link", "del", self.link)
 
     def reboot(self) -> None:
         """Switch it off and on again."""
@@ -220,18 +231,19 @@ class Machine:
         try:
             yield
         finally:
-            for pid in pids:
+            # nsenter stops with the program it started, and would stay so.
+            for pid in [*pids, self._sshd.pid if self._sshd else 0]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
 
     @contextlib.contextmanager
     def cut_off(self) -> Iterator[None]:
         """While in it, no packet passes."""
-        ip("link", "set", self._link, "down")
+        ip("link", "set", self.link, "down")
         try:
             yield
         finally:
-            ip("link", "set", self._link, "up")
+            ip("link", "set", self.link, "up")
 
     def processes(self, name: str) -> list[int]:
         """The processes on it whose name this is, by their ids on this machine."""
@@ -280,7 +292,7 @@ def machine(name: str, folder: Path, key: Path) -> Iterator[Machine]:
     """A machine that runs while in it. `key` is a private key file whose public half its users' accounts hold."""
     if os.geteuid() != 0:
         missing("another machine can only be made by root")
-    for command in ("sshd", "unshare", "nsenter", "ip"):
+    for command in ("sshd", "setpriv", "unshare", "nsenter", "ip"):
         require(command)
     made = Machine(name, folder, key)
     made.install()

@@ -73,9 +73,13 @@ class ConfigurationError(WorkbenchError):
 
 
 class TargetUnreachable(WorkbenchError):
-    """The compute target does not answer, or refuses the login."""
+    """The compute target does not answer, or refuses the login.
+
+    `permanent` is true when trying again is of no use until somebody mends something.
+    """
 
     exit_code = 4
+    permanent = False
 
 
 class StorageError(WorkbenchError):

@@ -69,6 +69,19 @@ def host(login: wire.Login) -> SshHost:
     return SshHost(login)
 
 
+def link_processes(folder: Path) -> list[int]:
+    """The processes of the links whose sockets lie below the folder."""
+    found = []
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with contextlib.suppress(OSError):
+                words = (path / "cmdline").read_bytes()
+                mine = f"XDG_RUNTIME_DIR={folder}\0".encode() in (path / "environ").read_bytes()
+                if b"tui_workbench.targets.ssh_link" in words and mine:
+                    found.append(int(path.name))
+    return found
+
+
 def end_links(folder: Path) -> None:
     """End every link whose socket lies below the folder."""
     for path in folder.glob("workbench-tui/*.link"):

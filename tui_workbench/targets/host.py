@@ -37,11 +37,21 @@ _FOLLOW = 'tail -c "+$1" -F -- "$2" 2>/dev/null & trap "kill $!" EXIT; cat >/dev
 
 
 class ConnectionLost(TargetUnreachable):
-    """The machine does not answer (any more). It may come back: a run that goes on there has state `unknown`."""
+    """The machine does not answer (any more). It may come back: a run that goes on there has state `unknown`.
+
+    `rung` names the step of a target's check that failed: `name`, `port`, or `login` when it was further on.
+    """
+
+    def __init__(self, message: str, *, remedy: str = "", rung: str = "login") -> None:
+        super().__init__(message, remedy=remedy)
+        self.rung = rung
 
 
 class LoginRefused(TargetUnreachable):
     """The machine answers and lets this user not in. Trying again changes nothing until somebody mends it."""
+
+    permanent = True
+    rung = "login"
 
 
 class SecretNeeded(LoginRefused):
@@ -62,6 +72,9 @@ class HostKeyRefused(TargetUnreachable):
     `presented` is the fingerprint of the key that it showed (`SHA256:...`), `known` those on record, empty when the
     machine was never seen before.
     """
+
+    permanent = True
+    rung = "host key"
 
     def __init__(self, message: str, *, presented: str, known: tuple[str, ...] = (), remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)

@@ -7,6 +7,7 @@ this module and `ssh_link` know asyncssh.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import getpass
 import os
@@ -38,9 +39,12 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 30.0
 """From the first packet to the end of the login. A busy machine's name look-ups alone can take ten."""
 
-KEEPALIVE_SECONDS = 5.0
+KEEPALIVE_SECONDS = 5
 KEEPALIVE_COUNT = 3
-"""A peer that says nothing for 5 s is asked; when three questions stay unanswered, the connection is lost."""
+"""A peer that says nothing for 5 s is asked; when three questions stay unanswered, the connection is lost.
+
+The user's ServerAliveInterval and ServerAliveCountMax come first; an interval of 0 would never notice anything.
+"""
 
 CIPHERS = (
     "aes256-gcm@openssh.com",
@@ -75,6 +79,8 @@ class Hop:
             None, list(self.files), False, False, False, getpass.getuser(), username or (), host, port or ()
         )
         self.jump = str(configuration.get("ProxyJump") or "")
+        self.keepalive = int(str(configuration.get("ServerAliveInterval") or KEEPALIVE_SECONDS))
+        self.keepalive_count = int(str(configuration.get("ServerAliveCountMax") or KEEPALIVE_COUNT))
         self.has_ciphers = configuration.get("Ciphers") is not None
         # `none`, or no list at all, never means that any key will do.
         user_files: Any = configuration.get("UserKnownHostsFile") or USER_FILES
@@ -137,8 +143,8 @@ async def _connect_hop(
         "known_hosts": client.trusted_keys,
         "connect_timeout": CONNECT_SECONDS,
         "login_timeout": CONNECT_SECONDS,
-        "keepalive_interval": KEEPALIVE_SECONDS,
-        "keepalive_count_max": KEEPALIVE_COUNT,
+        "keepalive_interval": hop.keepalive,
+        "keepalive_count_max": hop.keepalive_count,
         "compression_algs": None,  # our own streams are compressed where that helps
         "encryption_algs": () if hop.has_ciphers else CIPHERS,
         "command": None,
@@ -153,6 +159,7 @@ async def _connect_hop(
     try:
         connection = await asyncssh.connect(hop.alias, hop.port or (), **options)
     except (OSError, asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        await _look_at_host_key(hop, client, tunnel)
         if tunnel is not None:
             tunnel.close()
         raise _explained(login, hop, client, secrets, error) from error
@@ -160,6 +167,22 @@ async def _connect_hop(
         connection.set_tunnel(tunnel)  # closed with the connection that it carries
     client.is_open = True
     return connection
+
+
+async def _look_at_host_key(hop: Hop, client: _Client, tunnel: asyncssh.SSHClientConnection | None) -> None:
+    """See what key the host has, when the login failed before it showed one of the kinds that are on record."""
+    if not client.known or client.has_shown_key:
+        return
+    try:
+        key = await asyncio.wait_for(
+            asyncssh.get_server_host_key(client.name, client.port, tunnel=tunnel, config=[]), CONNECT_SECONDS
+        )
+    except (OSError, asyncssh.Error):
+        return
+    if key is not None:
+        blob = base64.b64encode(key.public_data).decode("ascii")
+        if blob not in [entry.blob for entry in client.known]:
+            client.presented = fingerprint(blob)
 
 
 def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
@@ -177,7 +200,7 @@ def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
     if not login.private_key:
         return {}
     path = os.path.expanduser(login.private_key)
-    passphrase = secrets.values.get(login.passphrase) if login.passphrase else None
+    passphrase = secrets.values.get(login.passphrase or passphrase_reference(login))
     try:
         key = asyncssh.read_private_key(path, passphrase)
     except OSError as error:
@@ -196,7 +219,7 @@ def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> d
     encrypted = isinstance(error, asyncssh.KeyEncryptionError) or "assphrase" in said
     public = f"{path}.pub"
     if encrypted and not tried and os.access(public, os.R_OK) and os.environ.get("SSH_AUTH_SOCK"):
-        return {"client_keys": None, "agent_identities": [public]}
+        return {"agent_identities": [public]}
     if encrypted:
         what = "does not open with the passphrase given" if tried else "is protected by a passphrase"
         raise SecretNeeded(
@@ -232,7 +255,8 @@ class _Client(asyncssh.SSHClient):
         self.is_open = False
         self.name, self.port, self.address = hop.alias, hop.port or DEFAULT_PORT, ""
         self.known: list[HostKey] = []
-        self.presented = ""
+        self.presented = ""  # the fingerprint of a key that is not on record
+        self.has_shown_key = False
 
     def trusted_keys(self, host: str, address: str, port: int | None) -> tuple[list[Any], list[Any], list[Any]]:
         """The keys, certificate authorities and revoked keys on record for the host."""
@@ -249,12 +273,16 @@ class _Client(asyncssh.SSHClient):
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         """Called for a key that is not on record: true when the user has just accepted it, which is then kept."""
         blob = base64.b64encode(key.public_data).decode("ascii")
-        self.presented = fingerprint(blob)
+        self.presented, self.has_shown_key = fingerprint(blob), True
         # A host that is known by another key is not made trusted by naming the new one.
         if self.known or self.presented not in self._secrets.accepted:
             return False
         self._hop.known.accept(self.name, self.port, f"{key.get_algorithm()} {blob}")
         return True
+
+    def begin_auth(self, username: str) -> None:
+        """Called when the host key was found good."""
+        self.has_shown_key = True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell who uses the connection."""
@@ -276,7 +304,7 @@ def _explained(login: Login, hop: Hop, client: _Client, secrets: Secrets, error:
     where = shown_name(client.name, client.port)
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
         return _host_key_error(place, where, client, str(error))
-    if isinstance(error, asyncssh.KeyExchangeFailed) and client.known:
+    if client.known and client.presented:
         return _host_key_error(place, where, client, "it no longer has a key of the kind that is on record")
     if isinstance(error, asyncssh.PermissionDenied | asyncssh.PasswordChangeRequired):
         return _login_error(login, hop, place, secrets)
@@ -284,20 +312,25 @@ def _explained(login: Login, hop: Hop, client: _Client, secrets: Secrets, error:
         return ConnectionLost(
             f"{place}the name {client.name} is not known",
             remedy="Check the address, and that this machine has a network.",
+            rung="name",
         )
     if isinstance(error, ConnectionRefusedError):
         return ConnectionLost(
             f"{place}nothing listens on port {client.port} of {client.name}",
             remedy="Is the machine up, its SSH server running, and the port right?",
+            rung="port",
         )
     if isinstance(error, TimeoutError):
         return ConnectionLost(
-            f"{place}no answer within {CONNECT_SECONDS:g} s", remedy="Is the machine up, and no firewall in between?"
+            f"{place}no answer within {CONNECT_SECONDS:g} s",
+            remedy="Is the machine up, and no firewall in between?",
+            rung="port",
         )
     if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
         return LoginRefused(f"{place}a key of ~/.ssh/config cannot be used: {error}", remedy="Correct IdentityFile.")
+    rung = "login" if client.presented or client.known else "port"
     said = getattr(error, "reason", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
-    return ConnectionLost(f"{place}{said}", remedy="Try again; `ssh -v` to the same address shows more.")
+    return ConnectionLost(f"{place}{said}", remedy="Try again; `ssh -v` to the same address shows more.", rung=rung)
 
 
 def _host_key_error(place: str, where: str, client: _Client, said: str) -> HostKeyRefused:

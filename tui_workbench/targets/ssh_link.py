@@ -274,7 +274,7 @@ class Link:
         try:
             await shell.run(request["command"], *client.take_descriptors())
             client.reply({})
-            return {"exit": await shell.ended}
+            return {"exit": await asyncio.shield(shell.ended)}
         except (asyncssh.Error, OSError) as error:
             raise _lost(self._login, error) from error
         finally:

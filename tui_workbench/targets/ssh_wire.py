@@ -159,7 +159,7 @@ def decode(data: bytes) -> dict[str, Any]:
 
 
 _KINDS = {kind.__name__: kind for kind in (ConnectionLost, LoginRefused, SecretNeeded, HostKeyRefused)}
-_FIELDS = ("reference", "prompt", "presented", "known")
+_FIELDS = ("reference", "prompt", "presented", "known", "rung")
 
 
 def error_to_message(error: TargetUnreachable) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def error_to_message(error: TargetUnreachable) -> dict[str, Any]:
 def error_from_message(message: dict[str, Any]) -> TargetUnreachable:
     """The error that a reply carries."""
     kind = _KINDS.get(message["error"], ConnectionLost)
-    fields = {name: message[name] for name in _FIELDS if name in message}
+    fields = {name: message[name] for name in _FIELDS if name in message and (name != "rung" or kind is ConnectionLost)}
     if "known" in fields:
         fields["known"] = tuple(fields["known"])
     return kind(message["message"], remedy=message["remedy"], **fields)
