@@ -21,7 +21,7 @@ from rich.style import Style
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 TAB_SIZE = 8
 """Columns between tab stops, as in every terminal."""
@@ -32,18 +32,19 @@ MAX_COLUMN = 4096
 # Besides the control characters: soft hyphen, fillers, zero-width, bidi controls, separators, variation selectors,
 # surrogates, non-characters, tags. That is Unicode's Default_Ignorable_Code_Point, the categories Cc, Cs, Zl and Zp,
 # and the invisible rest of Cf.
-_UNSAFE_CLASS = (
-    "\\x00-\\x1f\\x7f-\\x9f\\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
+_INVISIBLE = (
+    "\\x7f-\\x9f\\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
     "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_UNSAFE = re.compile(f"[{_UNSAFE_CLASS}]")
+_UNSAFE = re.compile(f"[\\x00-\\x1f{_INVISIBLE}]+")
 
-# What a line of a log may do with the cursor and the pen; every other escape sequence falls to the last branch, as a
-# visible ESC.
+# What a line of a log may do with the cursor and the pen; every other escape sequence falls to the last branches, as a
+# visible ESC. Each ESC stands for itself, because the next one may begin a sequence that is obeyed.
 _SGR = re.compile("\x1b\\[([0-9;:]{0,128})m")
 _SPECIAL = re.compile(
-    f"\x1b\\[(?P<sgr>[0-9;:]{{0,128}})m|\x1b\\[(?P<count>[0-9]{{0,4}})(?P<move>[CDGK])|[{_UNSAFE_CLASS}]"
+    "\x1b\\[(?P<sgr>[0-9;:]{0,128})m|\x1b\\[(?P<count>[0-9]{0,4})(?P<move>[CDGK])|(?P<control>[\r\b\t])|\x1b"
+    f"|[\\x00-\\x07\\n-\\f\\x0e-\\x1a\\x1c-\\x1f{_INVISIBLE}]+"
 )
 
 GLYPH_STYLE = Style(dim=True)
@@ -68,6 +69,17 @@ def glyph(character: str) -> str:
     return f"<U+{code:04X}>"
 
 
+class _Glyphs(dict[int, str]):
+    """`glyph` as a table for `str.translate`."""
+
+    def __missing__(self, code: int) -> str:
+        shown = self[code] = glyph(chr(code))
+        return shown
+
+
+_GLYPHS = _Glyphs()
+
+
 def is_safe(text: str) -> bool:
     """True when `safe_text` would return the text as it is."""
     if text.isascii():
@@ -85,10 +97,8 @@ def safe_text(text: str, *, multiline: bool = False) -> str:
         return text
     if multiline:
         return "\n".join(safe_text(line) for line in text.replace("\r\n", "\n").split("\n"))
-    visible = _UNSAFE.sub(lambda match: match[0] if match[0] == "\t" else glyph(match[0]), text)
-    if "\t" in visible:
-        visible = _expand_tabs(visible)
-    return _anchor(visible)
+    lines = (_UNSAFE.sub(lambda match: match[0].translate(_GLYPHS), piece) for piece in text.split("\t"))
+    return _anchor(_join_at_tab_stops(lines))
 
 
 def truncate_middle(text: str, width: int) -> str:
@@ -179,14 +189,10 @@ def _emulated_line(text: str) -> SafeLine:
             pen = pen.apply(match["sgr"])
         elif match["move"]:
             row.move(match["move"], match["count"])
-        elif match[0] == "\r":
-            row.column = 0
-        elif match[0] == "\b":
-            row.column = max(0, row.column - 1)
-        elif match[0] == "\t":
-            row.tab()
+        elif match["control"]:
+            row.control(match["control"])
         else:
-            row.write(glyph(match[0]), GLYPH_STYLE)
+            row.write(match[0].translate(_GLYPHS), GLYPH_STYLE)
     if position < len(text):
         row.write(text[position:], pen.style)
     return row.line()
@@ -242,9 +248,14 @@ class _Row:
         self.styles[start:end] = [style] * len(cells)
         self.column = end
 
-    def tab(self) -> None:
-        """Moves to the next tab stop; what the cursor passes over stays."""
-        self.column = (self.column // TAB_SIZE + 1) * TAB_SIZE
+    def control(self, character: str) -> None:
+        """Obeys a carriage return, a backspace or a tab; what the cursor passes over stays."""
+        if character == "\r":
+            self.column = 0
+        elif character == "\b":
+            self.column = max(0, self.column - 1)
+        else:
+            self.column = (self.column // TAB_SIZE + 1) * TAB_SIZE
 
     def move(self, kind: str, count_text: str) -> None:
         """Obeys `CSI n C`, `CSI n D`, `CSI n G` and `CSI n K`."""
@@ -400,19 +411,17 @@ def _anchor(text: str) -> str:
     return "◌" + text if text and get_character_cell_size(text[0]) == 0 else text
 
 
-def _expand_tabs(text: str) -> str:
-    if text.isascii():
-        return text.expandtabs(TAB_SIZE)
-    pieces: list[str] = []
+def _join_at_tab_stops(pieces: Iterable[str]) -> str:
+    joined: list[str] = []
     column = 0
-    for piece in text.split("\t"):
-        if pieces:
+    for piece in pieces:
+        if joined:
             spaces = TAB_SIZE - column % TAB_SIZE
-            pieces.append(" " * spaces)
+            joined.append(" " * spaces)
             column += spaces
-        pieces.append(piece)
+        joined.append(piece)
         column += cell_len(piece)
-    return "".join(pieces)
+    return "".join(joined)
 
 
 def _clusters(text: str) -> Iterator[tuple[str, int]]:

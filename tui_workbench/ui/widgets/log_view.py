@@ -44,6 +44,9 @@ ANNOUNCE_SECONDS = 0.2
 WHEEL_ROWS = 3
 PAN_CELLS = 8
 
+MOST_STYLES = 4096
+"""Styles that are kept as the terminal can show them; a log of colour gradients has any number."""
+
 SMALLEST_GUTTER = 7
 """Cells for line numbers: wide enough for a hundred thousand, so that the text seldom moves."""
 
@@ -263,6 +266,8 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         assert style is not None
         filtered = self._filtered.get(style)
         if filtered is None:
+            if len(self._filtered) >= MOST_STYLES:
+                self._filtered.clear()
             segments = [Segment(" ", style)]
             for line_filter in self.get_line_filters():
                 segments = line_filter.apply(segments, Color.parse(palette.background))

@@ -17,8 +17,8 @@ from tui_workbench.ui.safetext import GLYPH_STYLE, SafeLine, safe_line
 if TYPE_CHECKING:
     from tui_workbench.runs.logfile import LogFile, LogLine
 
-_CACHED_LINES = 1024
-"""Lines whose shown form is kept: a few screens full."""
+_CACHED_BYTES = 1 << 20
+"""Bytes of lines whose shown form is kept: some screens full, and bounded where lines are long."""
 
 
 class ShownLine(NamedTuple):
@@ -72,6 +72,11 @@ class Viewport:
         """True while the end is to be shown, whatever comes."""
         self._generation = log.generation
         self._shown: dict[tuple[int, int], ShownLine] = {}
+        self._shown_bytes = 0
+
+    def _forget_shown(self) -> None:
+        self._shown.clear()
+        self._shown_bytes = 0
 
     def resize(self, width: int, height: int) -> None:
         """Another size, in cells. What was at the top stays there, unless the end is pinned or comes into view."""
@@ -95,7 +100,7 @@ class Viewport:
         """The log may be another than before: keep the anchor, or the end if it is pinned."""
         if self._generation != self.log.generation:
             self._generation = self.log.generation
-            self._shown.clear()
+            self._forget_shown()
             self.top = Anchor()
             self.pinned = True
         if self.pinned:
@@ -198,8 +203,9 @@ class Viewport:
         key = (line.start, line.end)
         shown = self._shown.get(key)
         if shown is None:
-            if len(self._shown) >= _CACHED_LINES:
-                self._shown.clear()
+            if self._shown_bytes > _CACHED_BYTES:
+                self._forget_shown()
+            self._shown_bytes += len(line.data) + 64
             text = safe_line(line.data)
             note = f" … {_bytes(line.cut)} more" if line.cut > 0 else ""
             shown = ShownLine(line.start, line.end, _with_note(text, note) if note else text, note)
