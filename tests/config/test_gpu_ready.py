@@ -163,14 +163,14 @@ def test_a_script_that_uses_spark_keeps_it(root: Path) -> None:
 def test_several_packages_and_removals_in_one_file(root: Path) -> None:
     text = (
         "dependencies:\n- cpuonly\n- tensorflow=1.4\n- pip:\n  - --extra-index-url "
-        "https://download.pytorch.org/whl/cpu\n"
-        "  - torch==2.1.0+cpu\n  - https://cntk.ai/PythonWheel/CPU-Only/cntk-2.1-cp35-cp35m-win_amd64.whl\n- cpuonly\n"
+        "https://wheels.example.org/whl/cpu\n"
+        "  - torch==2.1.0+cpu\n  - https://cntk.example.org/PythonWheel/CPU-Only/cntk-2.1-cp35-cp35m-win_amd64.whl\n- cpuonly\n"
     )
     project(root, conda_dependencies__yml=text)
     plan_gpu_ready(str(root), "myvm").change_set().apply()
     assert contents(root)["conda_dependencies.yml"].decode() == (
         "dependencies:\n- tensorflow-gpu=1.4\n- pip:\n  - torch==2.1.0\n"
-        "  - https://cntk.ai/PythonWheel/GPU/cntk-2.1-cp35-cp35m-linux_x86_64.whl\n"
+        "  - https://cntk.example.org/PythonWheel/GPU/cntk-2.1-cp35-cp35m-linux_x86_64.whl\n"
     )
     assert plan_gpu_ready(str(root), "myvm").is_done
 

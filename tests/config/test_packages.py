@@ -59,7 +59,7 @@ def test_a_pip_requirement_in_its_parts(line: str, name: str, version: str, extr
     ("line", "tags"),
     [
         (
-            "https://cntk.ai/PythonWheel/CPU-Only/cntk-2.1-cp35-cp35m-linux_x86_64.whl",
+            "https://cntk.example.org/PythonWheel/CPU-Only/cntk-2.1-cp35-cp35m-linux_x86_64.whl",
             ("cntk", "2.1", "cp35", "cp35m", "linux_x86_64"),
         ),
         ("./my_pkg-1.0-1-py3-none-any.whl", ("my_pkg", "1.0", "py3", "none", "any")),

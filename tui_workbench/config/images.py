@@ -59,8 +59,6 @@ def is_gpu_image(reference: str) -> bool | None:
     name, tag = _short(image.repository), image.tag.lower()
     if re.search(r"(?:^|[^a-z])(?:gpu|cuda|cu\d{2,3}|nvidia)(?:[^a-z]|\d|$)", f"{name}:{tag}"):
         return True
-    if image.repository.startswith("nvcr.io/nvidia/"):
-        return True
     if name in _CPU_UNLESS_TAGGED or name.split("/")[-1] in _CPU_REPOSITORIES:
         return False
     if name == "pytorch/pytorch":
@@ -83,7 +81,10 @@ _CPU_REPOSITORIES = {
 
 
 def _short(repository: str) -> str:
-    return re.sub(r"\A(?:docker\.io/|index\.docker\.io/)?(?:library/)?", "", repository)
+    """The path without a registry's host name and the `library/` of official images."""
+    first, slash, rest = repository.partition("/")
+    path = rest if slash and ("." in first or ":" in first or first == "localhost") else repository
+    return path.removeprefix("library/")
 
 
 def cuda_of_image(reference: str) -> Version | None:

@@ -47,12 +47,12 @@ def of_code(editing: Document, code: str) -> list[Finding]:
         (environment("pytorch=1.10=cpu_py39"), environment("pytorch=1.10")),
         (environment("numpy", "cpuonly"), environment("numpy")),
         (
-            environment(pip=("--extra-index-url https://download.pytorch.org/whl/cpu", "torch==2.1.0")),
+            environment(pip=("--extra-index-url https://wheels.example.org/whl/cpu", "torch==2.1.0")),
             environment(pip=("torch==2.1.0",)),
         ),
         (
-            environment(pip=("https://cntk.ai/PythonWheel/CPU-Only/cntk-2.1-cp35-cp35m-linux_x86_64.whl",)),
-            environment(pip=("https://cntk.ai/PythonWheel/GPU/cntk-2.1-cp35-cp35m-linux_x86_64.whl",)),
+            environment(pip=("https://cntk.example.org/PythonWheel/CPU-Only/cntk-2.1-cp35-cp35m-linux_x86_64.whl",)),
+            environment(pip=("https://cntk.example.org/PythonWheel/GPU/cntk-2.1-cp35-cp35m-linux_x86_64.whl",)),
         ),
         (
             environment(pip=("https://x.org/whl/cpu/torch-2.1.0%2Bcpu-cp311-cp311-linux_x86_64.whl",)),
@@ -79,7 +79,7 @@ def test_a_cpu_build_is_found_and_the_one_with_cuda_offered(tmp_path: Path, text
         environment(pip=("tensorflow",), python="3.11"),
         environment(pip=("torch==2.1.0",)),
         environment("pytorch=2.1=cuda118"),
-        environment(pip=("--extra-index-url https://download.pytorch.org/whl/cu121", "torch==2.1.0")),
+        environment(pip=("--extra-index-url https://wheels.example.org/whl/cu121", "torch==2.1.0")),
         environment(pip=("tensorflow-gpu==1.4.0",), python="3.5.2"),
         environment("numpy", pip=("keras==2.1", "cpuinfo==1.0")),
     ],
@@ -96,7 +96,7 @@ def test_a_cpu_build_matters_only_where_a_gpu_is_asked_for(tmp_path: Path) -> No
 
 
 def test_a_windows_wheel_in_a_linux_container() -> None:
-    wheel = "https://cntk.ai/PythonWheel/GPU/cntk-2.2-cp35-cp35m-win_amd64.whl"
+    wheel = "https://cntk.example.org/PythonWheel/GPU/cntk-2.2-cp35-cp35m-win_amd64.whl"
     editing = document(environment(pip=(wheel,)), "conda_dependencies.yml")
     (finding,) = editing.problems()
     assert (finding.code, finding.line, finding.column) == ("wrong-platform", 4, 7)
@@ -107,7 +107,7 @@ def test_a_windows_wheel_in_a_linux_container() -> None:
 
 
 def test_a_wheel_for_another_python() -> None:
-    wheel = "https://cntk.ai/PythonWheel/GPU/cntk-2.2-cp35-cp35m-linux_x86_64.whl"
+    wheel = "https://cntk.example.org/PythonWheel/GPU/cntk-2.2-cp35-cp35m-linux_x86_64.whl"
     editing = document(environment(python="3.6.4", pip=(wheel,)), "conda_dependencies.yml")
     (finding,) = editing.problems()
     assert finding.code == "wrong-python"
