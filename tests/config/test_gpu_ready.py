@@ -164,7 +164,8 @@ def test_several_packages_and_removals_in_one_file(root: Path) -> None:
     text = (
         "dependencies:\n- cpuonly\n- tensorflow=1.4\n- pip:\n  - --extra-index-url "
         "https://wheels.example.org/whl/cpu\n"
-        "  - torch==2.1.0+cpu\n  - https://cntk.example.org/PythonWheel/CPU-Only/cntk-2.1-cp35-cp35m-win_amd64.whl\n- cpuonly\n"
+        "  - torch==2.1.0+cpu\n  - https://cntk.example.org/PythonWheel/CPU-Only/cntk-2.1-cp35-cp35m-win_amd64.whl\n"
+        "- cpuonly\n"
     )
     project(root, conda_dependencies__yml=text)
     plan_gpu_ready(str(root), "myvm").change_set().apply()
