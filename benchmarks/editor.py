@@ -66,7 +66,7 @@ def opening(project: str) -> None:
 
 
 def typing(project: str) -> None:
-    """A quote at the end of a line of a long dependency file, until the problem that it makes is drawn."""
+    """A colon at the end of a line of a long dependency file, until the problem that it makes is drawn."""
     packages = "".join(f"  - package{number}=1.{number}\n" for number in range(LINES - 2))
     path = os.path.join(project, "aml_config", "conda_dependencies.yml")
     with open(path, "w", encoding="utf-8") as file:
@@ -79,10 +79,10 @@ def typing(project: str) -> None:
         workbench.settle()
         workbench.send("\x06:150\r\x1b")
         workbench.settle()
-        workbench.send("\x1b[F\r  - ")
+        workbench.send("\x1b[F")
         times = []
         for _ in range(KEYS):
-            times.append(workbench.seconds_until('"', "▲"))
+            times.append(workbench.seconds_until(":", "▲"))
             workbench.settle()
             workbench.send("\x7f")
     note(f"median {statistics.median(times) * 1e3:.1f} ms")

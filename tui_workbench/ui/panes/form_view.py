@@ -92,6 +92,8 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         self._findings: Mapping[str, Finding] = {}
         self._cursor = 0
         self._editing: Editing | None = None
+        self._lines: list[tuple[str, int]] = []
+        self._shown: list[Suggestion] = []
         self._told: tuple[str, bool] = ("", False)
 
     # --- What others ask of it
@@ -363,11 +365,10 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         """A click goes to the row, a second one edits it; on a suggestion it takes it."""
-        lines = self._lines()
         line = event.y + self.scroll_offset.y
-        if not 0 <= line < len(lines):
+        if not 0 <= line < len(self._lines):
             return
-        kind, index = lines[line]
+        kind, index = self._lines[line]
         if kind == "option" and self._editing is not None:
             self._editing.chosen = index
             self.action_accept()
@@ -388,19 +389,20 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
             self._cursor = index
             self._redraw()
 
-    def _lines(self) -> list[tuple[str, int]]:
+    def _all_lines(self) -> list[tuple[str, int]]:
         """What each line shows: a row, an option of the row above, or a complaint about it."""
         lines = [("row", index) for index in range(len(self._rows))]
         if self._editing is not None:
             below = [("complaint", 0)] if self._editing.complaint else []
+            self._shown = self._editing.shown
             first = max(0, self._editing.chosen - MOST_SUGGESTIONS + 1)
-            count = min(len(self._editing.shown), MOST_SUGGESTIONS)
+            count = min(len(self._shown), MOST_SUGGESTIONS)
             below += [("option", index) for index in range(first, first + count)]
             lines[self._cursor + 1 : self._cursor + 1] = below
         return lines
 
     def _redraw(self) -> None:
-        lines = self._lines()
+        self._lines = lines = self._all_lines()
         self.virtual_size = Size(0, len(lines))
         height = len(lines) - len(self._rows) + 1
         if self.is_mounted:
@@ -423,18 +425,17 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """One line as it stands on the screen."""
-        lines = self._lines()
         line = y + self.scroll_offset.y
-        if line >= len(lines):
+        if line >= len(self._lines):
             palette = palette_of(self)
             if not self._rows and y == 1 and self._empty:
                 text = Segment(f" {safe_text(self._empty)}", style(palette.muted, palette.background))
                 return Strip([text]).adjust_cell_length(self.size.width, style(palette.text, palette.background))
             return Strip.blank(self.scrollable_content_region.width, style(palette.text, palette.background))
-        kind, index = lines[line]
+        kind, index = self._lines[line]
         editing = self._editing
         if editing is not None and kind == "option":
-            look, option = self._look("raised"), editing.shown[index]
+            look, option = self._look("raised"), self._shown[index]
             return draw_suggestion(
                 option, look, chosen=index == editing.chosen, is_set=option.value == editing.row.text
             )

@@ -93,7 +93,8 @@ class ChangeView(ScrollView, can_focus=True, inherit_bindings=False):
         """Show what would be done."""
         self.plan, self._error = plan, ""
         for index, question in enumerate(self._asked):
-            if choices := plan.choices.get(question.key):
+            # The first plan's order stays: a later one puts what was chosen first.
+            if not question.choices and (choices := plan.choices.get(question.key)):
                 self._asked[index] = question._replace(choices=choices)
                 if not self._buffers[index].text:
                     self._buffers[index].replace(choices[0])
