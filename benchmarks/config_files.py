@@ -26,8 +26,8 @@ for path in sys.argv[1:]:
         yaml.load(file, Loader=yaml.CSafeLoader)
 """
 
-KEYSTROKE_LIMIT = 0.010
-"""Seconds; a third of the 33 ms from key to repaint, the rest is the screen's."""
+KEYSTROKE_LIMIT = 0.016
+"""Seconds; half of the 33 ms from key to repaint, the rest is the screen's."""
 
 OPEN_LIMIT = 0.010
 """Seconds; a fifth of the 50 ms from key to form."""
