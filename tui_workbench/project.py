@@ -79,13 +79,11 @@ class Project:
         """Make the state directory, which ignores itself for git. Raises StorageError."""
         ignore = os.path.join(self.state_directory, ".gitignore")
         try:
-            # Made before anything that it is to hide.
-            if not os.path.exists(ignore):
+            # Made before anything that it is to hide; an empty one was left by a full disk.
+            if not os.path.exists(ignore) or not os.path.getsize(ignore):
                 os.makedirs(self.state_directory, exist_ok=True)
-                temporary = f"{ignore}.{os.getpid()}"
-                with open(temporary, "w", encoding="ascii") as file:
+                with open(ignore, "w", encoding="ascii") as file:
                     file.write("*\n")
-                os.replace(temporary, ignore)
             os.makedirs(self.runs_directory, exist_ok=True)
         except OSError as error:
             raise StorageError(

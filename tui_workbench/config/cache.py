@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from _thread import get_ident  # of threading, which takes longer to load than a cache to read
 
 from tui_workbench import __version__
 from tui_workbench.model import ComputeTarget, RunConfiguration
@@ -90,7 +91,7 @@ class ConfigurationCache:
         if not os.path.isdir(os.path.dirname(os.path.dirname(self._cache_file))):
             return
         entries = {**self._entries, path: {"signature": signature, "values": values}}
-        temporary = f"{self._cache_file}.{os.getpid()}"
+        temporary = f"{self._cache_file}.{os.getpid()}-{get_ident()}"
         try:
             text = json.dumps({"form": FORM, "entries": entries})
             # What JSON would give back as something else (a number as a key) is not for this cache.
