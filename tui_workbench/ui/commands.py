@@ -106,7 +106,7 @@ FILES = (
         "Refresh",
         "Reads the folders again. They are also looked at every second.",
     ),
-    Command("files.run", "x", "use_script", "Use as script", "Puts the file into the run bar as the script to run."),
+    Command("files.run", "s", "use_script", "Use as script", "Puts the file into the run bar as the script to run."),
     Command("files.clear", "escape", "clear_search", "All files", "Ends the search."),
 )
 

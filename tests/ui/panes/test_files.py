@@ -186,10 +186,10 @@ async def test_only_python_files_can_be_the_script(pilot: Pilot[None]) -> None:
     pane = app_of(pilot).pane
     await go_to(pilot, "readme.md")
     assert pane.why_not("use_script")
-    await pilot.press("x")
+    await pilot.press("s")
     await go_to(pilot, "train.py")
     assert not pane.why_not("use_script")
-    await pilot.press("x")
+    await pilot.press("s")
     await pilot.pause()
     assert app_of(pilot).told == [("script", "train.py")]
 

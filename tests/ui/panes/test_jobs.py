@@ -173,6 +173,17 @@ async def test_without_runs_it_says_how_to_get_one_and_offers_nothing() -> None:
         assert app.told == []
 
 
+async def test_of_very_many_runs_the_newest_are_listed_and_every_active_one() -> None:
+    runs = [numbered(number, RunState.COMPLETED) for number in range(10_000, 0, -1)]
+    runs[9_000] = numbered(1_000, RunState.RUNNING)
+    app = JobsApp()
+    async with app.run_test(size=(70, 20)) as pilot:
+        await show(pilot, *runs)
+        assert app.pane.border_title == "5 Jobs  1 active, newest 501 of 10,000"
+        await pilot.press("G")
+        assert any("[1000]" in line and "running" in line for line in content_of(app.pane))
+
+
 async def test_names_of_scripts_are_shown_and_not_obeyed() -> None:
     async with JobsApp().run_test(size=(70, 20)) as pilot:
         (line,) = await show(pilot, DONE._replace(script_name="a\x1b[2Jb\n[red].py"))

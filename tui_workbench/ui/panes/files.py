@@ -262,7 +262,7 @@ class FilesPane(OffersChanges, Pane):
     async def action_search(self) -> None:
         """Search the paths of the whole project."""
         if self._search is None:
-            self._search = SearchField(placeholder="part of a path")
+            self._search = SearchField(placeholder="/ part of a path")
             await self.mount(self._search)
             self.walk_all()
             self._show()

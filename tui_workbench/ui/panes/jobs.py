@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from tui_workbench.model import Run
 
+SHOWN_RUNS = 500
+"""The newest runs, which are the ones that are listed: nobody scrolls further, and each costs at every change."""
+
 MIN_NAME = 12
 """Cells that the name of a run keeps; the time of the start gives way before it."""
 
@@ -49,6 +52,7 @@ class JobsPane(Pane):
         super().__init__(id=id)
         self._list = RowList()
         self._runs: dict[str, Run] = {}
+        self._total = 0
         self._canceling: set[str] = set()
         self._empty: tuple[str, ...] = ()
         self._question: QuestionRow | None = None
@@ -76,7 +80,9 @@ class JobsPane(Pane):
 
     def show_runs(self, runs: Sequence[Run], *, empty: tuple[str, ...] = (), current: str | None = None) -> None:
         """Show the runs, in this order; `current` is the id of the run that gets the cursor, if it should move."""
-        self._runs = {run.run_id: run for run in runs}
+        self._total = len(runs)
+        listed = [run for place, run in enumerate(runs) if place < SHOWN_RUNS or run.is_active]
+        self._runs = {run.run_id: run for run in listed}
         self._canceling.intersection_update(run_id for run_id, run in self._runs.items() if run.is_active)
         self._empty = empty
         self._show(current)
@@ -94,7 +100,10 @@ class JobsPane(Pane):
     def _show(self, current: str | None = None) -> None:
         self._list.show_rows(self._rows(time.time()), empty=self._empty, current=current)
         active = sum(run.is_active for run in self._runs.values())
-        self.set_title(f"{active} active" if active else "")
+        words = [f"{active} active"] if active else []
+        if self._total > len(self._runs):
+            words.append(f"newest {len(self._runs)} of {self._total:,}")
+        self.set_title(", ".join(words))
         self.refresh_bindings()
 
     def _rows(self, now: float) -> list[Row]:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import textwrap
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.segment import Segment
 from textual import events, on
 from textual.containers import Horizontal
 from textual.message import Message
-from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, Label
 
@@ -24,10 +21,10 @@ from tui_workbench.errors import UsageError
 from tui_workbench.model import RunRequest
 from tui_workbench.ui.commands import ARGUMENTS, RUN_BAR, RUN_BUTTON, bindings
 from tui_workbench.ui.messages import RequestChanged, RunRequested
-from tui_workbench.ui.safetext import safe_text, truncate_middle
-from tui_workbench.ui.themes import palette_of, style
+from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.choice_field import ChoiceField
 from tui_workbench.ui.widgets.line import Line
+from tui_workbench.ui.widgets.notice import Notice
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.text_field import TextField
 
@@ -43,8 +40,8 @@ if TYPE_CHECKING:
 FILE_VARIABLE = "$file"
 """Stands in an ArgumentVector for the script that is chosen here."""
 
-NOTICE_MARGIN = 4
-"""Cells of a line that the text of a notice does not have."""
+HISTORY_RUNS = 500
+"""Past runs whose arguments can be brought back."""
 
 USUAL_SCRIPTS = ("train.py", "main.py", "run.py")
 """What is taken for the script when the configuration names none, in this order; else the first one."""
@@ -110,59 +107,6 @@ class RunButton(Line, can_focus=True):
         self.post_message(RunRequested())
 
 
-class Notice(Widget):
-    """What the run would use, in one line, or what is wrong with it, in as many as that takes."""
-
-    class Changed(Message):
-        """Something else is said than before, or in another number of lines."""
-
-        def __init__(self, notice: Notice) -> None:
-            super().__init__()
-            self.notice = notice
-
-    def __init__(self) -> None:
-        super().__init__(id="notice")
-        self._text = ""
-        self._wrong = False
-
-    @property
-    def text(self) -> str:
-        """What is said."""
-        return self._text
-
-    @property
-    def is_error(self) -> bool:
-        """True when what is said is an error."""
-        return self._wrong
-
-    def lines(self, width: int) -> list[str]:
-        """What is said, in lines that fit into a screen of this width; an error is never cut."""
-        room = max(20, width - NOTICE_MARGIN)
-        if not self._wrong:
-            return [truncate_middle(self._text, room)]
-        return textwrap.wrap(self._text, room, break_on_hyphens=False) or [""]
-
-    def say(self, text: str, *, wrong: bool = False) -> None:
-        """Show a text of any origin."""
-        if (safe_text(text), wrong) != (self._text, self._wrong):
-            self._text, self._wrong = safe_text(text), wrong
-            self.refresh()
-            self.post_message(self.Changed(self))
-
-    def on_resize(self) -> None:
-        """Another width may need another number of lines."""
-        self.post_message(self.Changed(self))
-
-    def render_line(self, y: int) -> Strip:
-        """One of the lines."""
-        palette = palette_of(self)
-        lines = self.lines(self.size.width)
-        mark = (" ✗ " if y == 0 else "   ") if self._wrong else " "
-        ink = style(palette.error if self._wrong else palette.muted, palette.raised)
-        text = f"{mark}{lines[y]}" if y < len(lines) else ""
-        return Strip([Segment(text, ink)]).adjust_cell_length(self.size.width, ink)
-
-
 class RunBar(Widget, inherit_bindings=False):
     """Holds the request of the next run."""
 
@@ -190,7 +134,7 @@ class RunBar(Widget, inherit_bindings=False):
         self._environment = ChoiceField(self._choose, placeholder="no environment", id="environment")
         self._script = ChoiceField(self.choose_script, placeholder="no script", free="use", id="script")
         self._arguments = ArgumentsField()
-        self._notice = Notice()
+        self._notice = Notice(id="notice")
         self._configurations: dict[str, RunConfiguration] = {}
         self._targets: dict[str, ComputeTarget] = {}
         self._scripts: list[str] = []
@@ -244,7 +188,7 @@ class RunBar(Widget, inherit_bindings=False):
         if not self._environment.value:
             raise UsageError("there is no run configuration", remedy="Add a .runconfig file to aml_config.")
         if not self._script.value:
-            raise UsageError("no script is chosen", remedy="Choose one in the run bar, or press x on it in Files.")
+            raise UsageError("no script is chosen", remedy="Choose one in the run bar, or press s on it in Files.")
         try:
             arguments = tuple(shlex.split(self._arguments.value))
         except ValueError as error:
@@ -363,7 +307,8 @@ class RunBar(Widget, inherit_bindings=False):
 
     def _show_history(self) -> None:
         script = self._script.value
-        lines = [shlex.join(run.arguments) for run in self._runs if run.script_name == script]
+        runs = self._runs[:HISTORY_RUNS]
+        lines = [shlex.join(run.arguments) for run in runs if run.script_name == script]
         self._arguments.show_history(list(dict.fromkeys(lines)))
 
     def _set_arguments(self, arguments: Sequence[str]) -> None:

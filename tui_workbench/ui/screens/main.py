@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tui_workbench.project import Project
     from tui_workbench.ui.commands import Offer
     from tui_workbench.ui.file_tree import FileTree
-    from tui_workbench.ui.panes.run_bar import Notice
     from tui_workbench.ui.panes.targets import TargetsPane
+    from tui_workbench.ui.widgets.notice import Notice
     from tui_workbench.ui.widgets.question_row import QuestionRow
 
 TABS = (("files", "Files"), ("targets", "Targets"), ("editor", "Editor"), ("log", "Log"), ("jobs", "Jobs"))
@@ -129,7 +129,8 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
 
     def on_notice_changed(self, event: Notice.Changed) -> None:
         """What is wrong is shown whole."""
-        self._show_view(notice_lines=len(event.notice.lines(self.size.width)), has_error=event.notice.is_error)
+        lines = event.notice.lines(self.size.width)
+        self._show_view(notice_lines=len(lines), has_error=event.notice.must_be_read)
 
     # --- Focus
 

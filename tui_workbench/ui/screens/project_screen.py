@@ -71,7 +71,7 @@ class ProjectScreen(Screen[None], inherit_bindings=False):
         self._watcher.start()
         self.files.walk_all()
         if self.project.notice:
-            parts.run_bar.show_use(self.project.notice)
+            parts.run_bar.notice.stand(self.project.notice)
 
     def on_unmount(self) -> None:
         """Nobody is told any more."""

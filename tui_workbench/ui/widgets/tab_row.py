@@ -28,18 +28,11 @@ class TabRow(Line):
         super().__init__(id=id)
         self._tabs = tabs
         self._active = tabs[0][0]
-        self._notes: dict[str, str] = {}
 
     def show_active(self, name: str) -> None:
         """Mark the pane that is shown."""
         if name != self._active:
             self._active = name
-            self.refresh()
-
-    def show_note(self, name: str, note: str) -> None:
-        """A mark of a cell or two behind the title of a tab, such as the number of active runs."""
-        if self._notes.get(name, "") != note:
-            self._notes[name] = note
             self.refresh()
 
     def choose_ground(self) -> str:
@@ -51,8 +44,7 @@ class TabRow(Line):
         pieces = []
         for number, (name, title) in enumerate(self._tabs, 1):
             active = name == self._active
-            note = f" {self._notes[name]}" if self._notes.get(name) else ""
-            text = f" {number} {title}{note} "
+            text = f" {number} {title} "
             pieces.append(Piece(text, "accent" if active else "muted", bold=active, action=self._chooser(name)))
         return pieces, ()
 
