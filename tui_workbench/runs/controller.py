@@ -81,19 +81,24 @@ class Controller:
             self._cancel()
             return
         try:
-            if "start" not in status.done:
-                if self._stages is not None:
-                    self._stages.prepare()
-                self.start(environment)
-                if self._directory.status().end:
-                    return
-            outcome = self._wait()
+            if "start" not in status.done and not self._begin(environment):
+                return
+            ending = self._wait()
         except Interrupted:
             self._cancel()
-        except WorkbenchError as error:
-            self._wrap_up(Ending(RunState.FAILED, str(error)))
         else:
-            self._conclude(outcome)
+            self._wrap_up(ending)
+
+    def _begin(self, environment: Mapping[str, str]) -> bool:
+        """Take the steps up to and with `start`; False when that ended the run."""
+        if self._stages is not None:
+            try:
+                self._stages.prepare()
+            except WorkbenchError as error:
+                self._wrap_up(Ending(RunState.FAILED, str(error)))
+                return False
+        self.start(environment)
+        return not self._directory.status().end
 
     def abandon(self) -> None:
         """Let nothing of the run go on; what becomes of its directory is the caller's affair."""
@@ -103,29 +108,25 @@ class Controller:
         """Do something on the target, as often as it takes when the target can be out of reach."""
         return action() if self._stages is None else self._stages.persist(action)
 
-    def _wait(self) -> Outcome:
+    def _wait(self) -> Ending:
+        """How the run ended, once it has. Raises Interrupted when it is to end."""
         while True:
             try:
-                return self._target.wait(self._record.spec, self._interrupted)
+                outcome = self._target.wait(self._record.spec, self._interrupted)
             except Interrupted:
                 _drain(self._interrupted)
                 if self._directory.cancel_requested:
                     raise
+            except WorkbenchError as error:
+                return Ending(RunState.FAILED, str(error))
+            else:
+                return _ending(outcome)
 
     def _cancel(self) -> None:
         grace = self._directory.cancel_grace
         forced = self._persist(lambda: self._target.stop(self._record.spec, grace=grace))
         reason = f"canceled: it did not end within {grace:g} s and was killed" if forced else "canceled"
         self._wrap_up(Ending(RunState.CANCELED, reason))
-
-    def _conclude(self, outcome: Outcome) -> None:
-        ended = time.time()
-        if outcome.exit_code is None:
-            self._wrap_up(Ending(RunState.UNKNOWN, outcome.reason, None, ended))
-        elif outcome.exit_code == 0:
-            self._wrap_up(Ending(RunState.COMPLETED, "", 0, ended))
-        else:
-            self._wrap_up(Ending(RunState.FAILED, outcome.reason, outcome.exit_code, ended))
 
     def _wrap_up(self, ending: Ending) -> None:
         """Keep what the run made, then record its end; on a target that lets go of it the ending is noted before."""
@@ -165,6 +166,14 @@ class Controller:
         if exit_code is not None:
             fields["exit_code"] = exit_code
         self._directory.append_event("state", state=state, reason=reason, final=True, **fields)
+
+
+def _ending(outcome: Outcome) -> Ending:
+    """What a run that ends now has come to."""
+    if outcome.exit_code is None:
+        return Ending(RunState.UNKNOWN, outcome.reason, None, time.time())
+    state = RunState.FAILED if outcome.exit_code else RunState.COMPLETED
+    return Ending(state, outcome.reason if outcome.exit_code else "", outcome.exit_code, time.time())
 
 
 def stages_of(target: Target, directory: RunDirectory, record: Record, interrupted: int) -> Stages | None:

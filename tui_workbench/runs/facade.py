@@ -51,13 +51,15 @@ class Runs:
         from tui_workbench.targets.protocol import target_for
 
         directory, lock, record = create_run(self.project, request)
+        starts_at_once = target_for(record.spec.target).starts_at_once
         try:
-            if target_for(record.spec.target).starts_at_once:
+            if starts_at_once:
                 Controller(directory, record=record).start(os.environ)
             detach(directory, lock, fork=single_threaded)
         except BaseException:
             # Nobody has seen its id yet, so nobody would look after it.
-            Controller(directory, record=record).abandon()
+            if starts_at_once:
+                Controller(directory, record=record).abandon()
             lock.release()
             discard(directory.path)
             raise
@@ -114,7 +116,8 @@ class Runs:
         `grace` is the seconds between asking the script to end and making it; where several ask, the last one's counts
         until it is asked. Raises RunNotFound, and StorageError when the end cannot be recorded.
         """
-        from tui_workbench.runs.controller import CANCEL_SIGNAL, Controller
+        from tui_workbench.runs.controller import CANCEL_SIGNAL, Controller, detach
+        from tui_workbench.targets.protocol import target_for
 
         directory = self.directory(run_id)
         if not directory.run().is_active:
@@ -125,7 +128,9 @@ class Runs:
             if holder > 0:
                 _send(holder, CANCEL_SIGNAL)
             lock = ControllerLock.acquire(directory) if holder == 0 else None
-            if lock is not None:
+            if lock is not None and not target_for(directory.read_record().spec.target).starts_at_once:
+                detach(directory, lock, fork=False)
+            elif lock is not None:
                 # With the wish to cancel on record there is nothing to wait for: this thread ends the run itself.
                 try:
                     Controller(directory).finish(os.environ)
