@@ -212,7 +212,7 @@ class Machine:
         self.kill_sshd()
         assert self._sshd is not None
         self._sshd.wait(PATIENCE)
-        self._inside.remove(self._sshd)
+        self.leave(self._sshd)
 
     def kill_sshd(self, *, connections_only: bool = False) -> None:
         """Kill every process of the SSH server; with `connections_only` the one that listens stays."""
@@ -263,6 +263,10 @@ class Machine:
         process: subprocess.Popen[bytes] = subprocess.Popen(words, **options)  # type: ignore[call-overload]
         self._inside.append(process)
         return process
+
+    def leave(self, process: subprocess.Popen[bytes]) -> None:
+        """Forget a program that has ended."""
+        self._inside.remove(process)
 
     def run(self, argv: Sequence[str]) -> str:
         """Run a program on it, as root, to its end; gives its output."""

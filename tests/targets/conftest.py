@@ -5,13 +5,24 @@ from __future__ import annotations
 import contextlib
 import shutil
 import socket
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.machines import Machine, machine, make_key
+from tests.conftest import require
+from tests.machines import Machine, machine, make_key, wait_for
+from tests.targets.docker_fixtures import (  # noqa: F401  (fixtures)
+    engine,
+    gpubox_engine,
+    localdocker_harness,
+    remotedocker_harness,
+    session_engine,
+    session_gpubox_engine,
+    shellless_harness,
+)
 from tui_workbench.targets import ssh_wire as wire
 from tui_workbench.targets.ssh import SshHost
 
@@ -91,3 +102,40 @@ def end_links(folder: Path) -> None:
             wire.send(connection, {"op": wire.CLOSE})
             while wire.receive(connection) is not None:
                 pass
+
+
+@pytest.fixture
+def keyring(home: Path, connections: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A real keyring of the test's own, unlocked, on a message bus of its own; gives the folder of its files."""
+    bus = connections / "bus"
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", f"unix:path={bus}")
+    processes = []
+
+    def start(*command: str) -> subprocess.Popen[bytes]:
+        log = connections / f"{Path(command[0]).name}.log"
+        with log.open("wb") as output:
+            processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output))
+        return processes[-1]
+
+    try:
+        start(require("dbus-daemon"), "--session", "--nofork", "--nopidfile", f"--address=unix:path={bus}")
+        wait_for(lambda: _answers(bus), "the message bus to start")
+        daemon = start(require("gnome-keyring-daemon"), "--foreground", "--unlock", "--components=secrets")
+        assert daemon.stdin
+        daemon.stdin.write(b"test\n")
+        daemon.stdin.close()
+        wait_for((connections / "keyring" / "control").exists, "the keyring to start")
+        yield home / ".local/share/keyrings"
+    finally:
+        for process in reversed(processes):
+            process.kill()
+            process.wait()
+            if process.stdin:
+                process.stdin.close()
+
+
+def _answers(path: Path) -> bool:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
+        return True
+    return False

@@ -41,7 +41,7 @@ _SCRIPT = """\
 export LC_ALL=C
 echo ready
 cd -- "$1" 2>/dev/null || { echo missing; exit; }
-sums=$(find . -type f -print0 | xargs -0 sha256sum -- 2>/dev/null)
+sums=$(find . -type f -exec sha256sum -- {} + 2>/dev/null)
 printf '%s\\n' "${#sums}" "$sums"
 read -r pack size || exit 9
 if [ "$size" = all ]; then tar -cf - . | $pack
