@@ -16,10 +16,16 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tests.conftest import require
+from tests.conftest import missing, require
+from tests.machines import DOCKER_GROUP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tests.machines import Machine
 
 PYTHON_IMAGE = "tests/python:1"
 """Debian's Python with a shell and the usual tools, without pip, without network tools."""
@@ -34,57 +40,74 @@ _TOOLS = ("base-files", "dash", "coreutils", "findutils", "grep", "sed", "tar", 
 _MERGED = ("bin", "sbin", "lib", "lib64")
 _LEFT_OUT = ("/usr/share/doc", "/usr/share/man", "/usr/share/locale", "/usr/share/lintian")
 READY_SECONDS = 60.0
+_MACHINE_SOCKET = "/run/docker.sock"
 
 
 class DockerEngine:
-    """A dockerd of our own. `socket` is its socket; `enter` may put it into other namespaces (see tests.machines)."""
+    """A dockerd of our own, on this machine or on another one of the tests; `socket` is how it is reached from here."""
 
     def __init__(
         self,
         folder: Path,
         *,
         subnet: str,
-        prefix: Sequence[str] = (),
-        socket: str = "",
+        machine: Machine | None = None,
         environment: dict[str, str] | None = None,
         options: Sequence[str] = (),
     ) -> None:
         self.folder = folder
-        self.socket = socket or str(folder / "docker.sock")
-        self._prefix = list(prefix)
+        self._machine = machine
         self._options = ["--bip", subnet, *options]
+        if machine is not None:
+            self._options += ["--group", str(DOCKER_GROUP)]
         # Nothing of the tests' environment may leak into what hooks of the engine see.
         self._environment = {"PATH": "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
         self._environment.update(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def socket(self) -> str:
+        """The path of its socket, as seen from here."""
+        if self._machine is not None:
+            return f"/proc/{self._machine._pid}/root{_MACHINE_SOCKET}"
+        return str(self.folder / "docker.sock")
+
     def start(self) -> None:
         """Start it and wait until it answers."""
         folder = self.folder
         folder.mkdir(parents=True, exist_ok=True)
+        # On another machine /run is its own and empty after each start, as it should be.
+        run = "/run/engine" if self._machine is not None else str(folder)
+        socket = _MACHINE_SOCKET if self._machine is not None else self.socket
+        command = [
+            require("dockerd"),
+            *("--data-root", str(folder / "data"), "--exec-root", f"{run}/exec"),
+            *("--pidfile", f"{run}/pid", "--host", f"unix://{socket}"),
+            *self._options,
+        ]
         with (folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    *self._prefix,
-                    require("dockerd"),
-                    *("--data-root", str(folder / "data"), "--exec-root", str(folder / "exec")),
-                    *("--pidfile", str(folder / "pid"), "--host", f"unix://{self.socket}"),
-                    *self._options,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self._environment,
-                start_new_session=True,
-            )
+            if self._machine is not None:
+                self._machine.run(["mkdir", "-p", run])
+                self._machine.run(["rm", "-f", f"{run}/pid"])
+                self._process = self._machine.enter(command, stdout=log, stderr=log, env=self._environment)
+            else:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=self._environment,
+                    start_new_session=True,
+                )
         wait_until(lambda: self._answers() or self._failed(), READY_SECONDS)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """End it; with SIGKILL its containers are left to themselves until the next start."""
-        if self._process is not None:
-            self._process.send_signal(number)
-            self._process.wait(READY_SECONDS)
-            self._process = None
+        if self._process is None:
+            return
+        self._signal(number)
+        self._process.wait(READY_SECONDS)
+        self._process = None
         # A killed dockerd leaves its pid file, and the containerd that it started.
         if number == signal.SIGKILL:
             self._end_containerd()
@@ -92,13 +115,19 @@ class DockerEngine:
 
     def pause(self) -> None:
         """Stop answering without ending (SIGSTOP)."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Go on after `pause`."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
+        if self._machine is None:
+            self._process.send_signal(number)
+        else:
+            for pid in self._machine.processes("dockerd"):
+                os.kill(pid, number)
 
     def docker(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> str:
         """What the docker command prints, asked of this engine."""
@@ -130,6 +159,8 @@ class DockerEngine:
                 for name in self.containers():
                     self.docker("rm", "--force", name, check=False)
             self.stop()
+        if self._machine is not None:
+            return  # it goes with its machine
         self._end_containerd()
         for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
             mounted = line.split()[1]
@@ -167,15 +198,15 @@ def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> None:
 
 
 @contextlib.contextmanager
-def docker_engine(*, subnet: str, **options: object) -> Iterator[DockerEngine]:
+def docker_engine(
+    *, subnet: str, environment: dict[str, str] | None = None, options: Sequence[str] = ()
+) -> Iterator[DockerEngine]:
     """An engine with the test images, for as long as the context lasts."""
     if os.geteuid() != 0:
-        from tests.conftest import missing
-
         missing("an engine of the tests' own needs root")
     # Not pytest's folders: a socket's path has at most 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="wb-", dir="/tmp"))
-    engine = DockerEngine(folder / "e", subnet=subnet, **options)  # type: ignore[arg-type]
+    engine = DockerEngine(folder / "e", subnet=subnet, environment=environment, options=options)
     try:
         engine.start()
         load_test_images(engine)

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engines import BARE_IMAGE, PYTHON_IMAGE, DockerEngine, docker_engine
+from tests.conftest import require
+from tests.engines import BARE_IMAGE, PYTHON_IMAGE, DockerEngine, docker_engine, load_test_images
 from tests.targets.harness import PYTHON, Harness, Script
 from tui_workbench.model import ComputeTarget
 from tui_workbench.targets.container import container_name
 from tui_workbench.targets.docker import DockerTarget
-from tui_workbench.targets.host import LocalHost
+from tui_workbench.targets.host import Entry, LocalHost
 from tui_workbench.targets.protocol import Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.machines import Machine
     from tui_workbench.model import RunSpec
     from tui_workbench.targets.protocol import Target
+    from tui_workbench.targets.ssh import SshHost
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +43,26 @@ def engine(session_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> Ite
     yield session_engine
     for name in session_engine.containers():
         session_engine.docker("rm", "--force", name)
+
+
+@pytest.fixture(scope="session")
+def session_gpubox_engine(gpubox: Machine) -> Iterator[DockerEngine]:
+    """The Docker engine of the other machine, with the test images."""
+    require("dockerd")
+    engine = DockerEngine(gpubox.folder / "docker", subnet="172.30.9.1/24", machine=gpubox)
+    engine.start()
+    load_test_images(engine)
+    yield engine
+    engine.destroy()
+
+
+@pytest.fixture
+def gpubox_engine(gpubox: Machine, session_gpubox_engine: DockerEngine) -> Iterator[DockerEngine]:
+    """The other machine's engine, without containers and runs when the test begins and ends."""
+    yield session_gpubox_engine
+    shutil.rmtree(gpubox.home() / ".workbench-tui", ignore_errors=True)
+    for name in session_gpubox_engine.containers():
+        session_gpubox_engine.docker("rm", "--force", name)
 
 
 class Follower:
@@ -125,3 +149,44 @@ def localdocker_harness(tmp_path: Path, engine: DockerEngine) -> Harness:
 def shellless_harness(tmp_path: Path, engine: DockerEngine) -> Harness:
     """An image without a shell: its output comes from the engine's own log."""
     return DockerHarness(tmp_path, engine, BARE_IMAGE)
+
+
+class RemoteDockerHarness(DockerHarness):
+    """Runs in containers on the other machine, over SSH."""
+
+    def __init__(self, folder: Path, engine: DockerEngine, host: SshHost) -> None:
+        super().__init__(folder, engine)
+        self._host = host
+
+    def compute_target(self) -> ComputeTarget:
+        return (
+            super()
+            .compute_target()
+            ._replace(type="remotedocker", address=self._host.login.address, native_shared_directory="")
+        )
+
+    def target(self) -> Target:
+        target = DockerTarget(self.compute_target(), self._host)
+        self._targets.append(target)
+        return target
+
+    def start(self, spec: RunSpec) -> None:
+        target = self.target()
+        assert isinstance(target, DockerTarget)
+        plan = target.plan(spec)
+        target.prepare(spec, plan, lambda: files_of(Path(spec.working_directory)))
+        target.start(spec, plan, {})
+
+
+def files_of(folder: Path) -> list[Entry]:
+    """The files of a folder, for a sync."""
+    return [
+        Entry(str(path.relative_to(folder)), f"{path.stat().st_mtime_ns}", path.stat().st_size)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
+
+
+@pytest.fixture
+def remotedocker_harness(tmp_path: Path, gpubox_engine: DockerEngine, host: SshHost) -> Harness:
+    return RemoteDockerHarness(tmp_path, gpubox_engine, host)

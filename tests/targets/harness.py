@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.targets.protocol import Target
 
-HARNESSES = ("fake", "local")
+HARNESSES = ("fake", "local", "localdocker", "shellless", "remotedocker")
 
 
 class Script(NamedTuple):
@@ -42,6 +42,9 @@ class Harness:
 
     outlives = True
     """False for a target whose runs end with the process that started them."""
+
+    inherits_environment = True
+    """False for a target whose scripts do not see the variables of the process that started them."""
 
     has_processes = True
     """False for a target whose scripts are no processes."""

@@ -230,6 +230,7 @@ class DockerTarget(StagedTarget):
         place = self._placement(engine, spec)
         run = HostRun(self.host, spec)
         run.make_folders(place.share)
+        run.note_start()
         launch = containers.launch_file(spec, place)
         if launch is not None:
             run.write(containers.LAUNCH_FILE, launch)

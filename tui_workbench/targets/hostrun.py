@@ -34,6 +34,9 @@ LOCK_POLL_SECONDS = 0.05
 
 _FOLDERS = 'umask 077; mkdir -p -- "$1" && umask 022 && shift && mkdir -p -- "$@"'
 
+# $1 the run's directory. In a container the number may look like another machine's, so the host itself notes it.
+_NOTE_START = 'cat /proc/sys/kernel/random/boot_id >"$1/boot" 2>/dev/null; exit 0'
+
 # $1 the tree, $2 the run's directory. A run that was started keeps what it has.
 _PLACE = """\
 [ -e "$2/pid" ] && exit 0
@@ -54,13 +57,15 @@ find work -depth -type d -exec rmdir {} + 2>/dev/null
 exit 0
 """
 
-# $1 the run's directory; three parts with a line between them that none of them can hold.
+# $1 the run's directory; four parts with a line between them that none of them can hold.
 _END = """\
 cat -- "$1/pid" 2>/dev/null
 printf '\\n/\\n'
 cat -- "$1/exit" 2>/dev/null
 printf '\\n/\\n'
-cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo -
+cat -- "$1/boot" 2>/dev/null
+printf '\\n/\\n'
+cat /proc/sys/kernel/random/boot_id 2>/dev/null
 """
 
 
@@ -121,6 +126,10 @@ class HostRun:
         self._write_record()
         report.done("copy")
 
+    def note_start(self) -> None:
+        """Note which start of the machine this is, for `ending` to tell whether it is another then."""
+        self._host.run(["sh", "-c", _NOTE_START, "sh", self.directory])
+
     def write(self, name: str, data: bytes) -> None:
         """Write a file of the directory, readable to this user only and whole or not at all."""
         command = ["sh", "-c", f"umask 077; {_WRITE}", "sh", self.file(name)]
@@ -136,14 +145,12 @@ class HostRun:
     def ending(self) -> Ending:
         """How far the run came, as its directory on the host tells."""
         text = self._host.run(["sh", "-c", _END, "sh", self.directory]).stdout.decode("utf-8", "replace")
-        pid, exit_code, boot = (*text.split("\n/\n"), "", "", "")[:3]
-        lines = pid.split("\n")
+        pid, exit_code, then, now = (*text.split("\n/\n"), "", "", "", "")[:4]
         code = exit_code.strip() if exit_code.endswith("\n") else ""
-        then, now = (lines[1] if len(lines) > 1 else "-"), boot.strip()
         return Ending(
             started=bool(pid.strip()),
             exit_code=int(code) if code.isdigit() else None,
-            restarted="-" not in (then, now) and bool(then) and then != now,
+            restarted=bool(then.strip() and now.strip()) and then.strip() != now.strip(),
         )
 
     def fetch(self) -> None:
