@@ -2,35 +2,33 @@
 
     python -m benchmarks.log_follow [SECONDS]
 
-Seen from outside, in a pseudo-terminal, in turns with Textual's own `Log`. Every line holds its number and the moment
-it was written, so the terminal's side knows how old what it shows is. Lag is that of each line: until it, or a later
-one, is on the screen.
+The whole workbench in a pseudo-terminal, its log zoomed, in turns with Textual's own `Log` on the same file. Every line
+holds its number and the moment it was written, so that the terminal's side knows how old what it shows is. Lag is that
+of each line: until it, or a later one, is on the screen.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from typing import NamedTuple
 
-from benchmarks import log_apps
+from benchmarks import log_programs
 from benchmarks.harness import (
     COUNT,
     MILLISECONDS,
     PERCENT,
     check,
-    environment,
     finish,
-    note,
     percentile,
     processor_seconds,
-    python,
 )
 from benchmarks.terminal import Terminal
+from tui_workbench.model import RunRequest
 
 LINES_A_SECOND = 100_000
 LAG_LIMIT = 0.033
@@ -40,26 +38,24 @@ ROUNDS = 3
 
 LINE_BYTES = 100
 STAMP = re.compile(rb"#(\d{9}) (\d{7}\.\d{6})")
-STAMP_BYTES = 25
+STAMP_BYTES = 26
+SAMPLES = 20
+"""Lines of each frame whose lag is counted, evenly over the frame."""
 
-WRITER = """
+SCRIPT = """
 import os, sys, time
-path, seconds, rate = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
-out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-batch = rate // 1000
-filler = " loss 0.1234 accuracy 0.9876 throughput 12345 images/s"
+seconds, rate = float(sys.argv[1]), int(sys.argv[2])
+filler = " loss 0.1234 accuracy 0.9876 throughput 12345 images/s".ljust(73)
 start = time.perf_counter()
 number = 0
 while (now := time.perf_counter()) - start < seconds:
     due = int((now - start) * rate)
-    if due - number < batch:
+    if due - number < rate // 1000:
         time.sleep(0.0005)
         continue
     stamp = "%014.6f" % now
-    lines = "".join(["#%09d %s%s\\n" % (n, stamp, filler.ljust(73)) for n in range(number, due)])
-    os.write(out, lines.encode())
+    os.write(1, "".join(["#%09d %s%s\\n" % (n, stamp, filler) for n in range(number, due)]).encode())
     number = due
-print(number)
 """
 
 
@@ -77,125 +73,153 @@ class Round(NamedTuple):
     lost: int
     lags: list[float]
     keys: list[float]
-    log_keys: list[float]
     processor: float
 
 
 def main(seconds: float) -> int:
-    """Runs both in turns and prints what was measured."""
-    rounds: dict[str, list[Round]] = {"ours": [], "stock": []}
+    """Watches both in turns and prints what was measured."""
+    ours: list[Round] = []
+    stock: list[Round] = []
     for _ in range(ROUNDS):
-        rounds["ours"].append(watch("ours", seconds / ROUNDS))
-        rounds["stock"].append(watch("stock", seconds / ROUNDS / 2))
-    ours = rounds["ours"]
-    lags, baseline_lags = all_of(ours, "lags"), all_of(rounds["stock"], "lags")
-    keys = all_of(ours, "keys") + all_of(ours, "log_keys")
-    stock = f"Textual's Log: {percentile(baseline_lags, 95) * 1000:.0f} ms"
+        ours.append(watch_workbench(seconds / ROUNDS))
+        stock.append(watch_stock(seconds / ROUNDS / 2))
+    lags, keys, processor = summary(ours)
+    stock_lags, stock_keys, stock_processor = summary(stock)
     check("bytes lost", sum(it.lost for it in ours), 0, COUNT)
-    check("display lag p95", percentile(lags, 95), LAG_LIMIT, note=stock)
-    stock = f"Textual's Log: {percentile(all_of(rounds['stock'], 'keys'), 95) * 1000:.0f} ms"
-    check("key to repaint p95", percentile(keys, 95), KEY_LIMIT, note=stock)
-    stock = f"Textual's Log: {max(it.processor for it in rounds['stock']) * 100:.0f} %"
-    check("processor", max(it.processor for it in ours), PROCESSOR_LIMIT, PERCENT, note=stock)
-    medians = [MILLISECONDS.show(percentile(values, 50)) for values in (lags, keys)]
-    note(f"ours: lag median {medians[0]}, key median {medians[1]}")
+    for name, values, baseline, limit in (
+        ("display lag", lags, stock_lags, LAG_LIMIT),
+        ("key to repaint", keys, stock_keys, KEY_LIMIT),
+    ):
+        medians = [MILLISECONDS.show(percentile(it, 50)) for it in (values, baseline)]
+        theirs = MILLISECONDS.show(percentile(baseline, 95))
+        check(
+            f"{name} p95",
+            percentile(values, 95),
+            limit,
+            note=f"median {medians[0]}; Textual's Log {theirs}, {medians[1]}",
+        )
+    check("processor", processor, PROCESSOR_LIMIT, PERCENT, note=f"Textual's Log {PERCENT.show(stock_processor)}")
     return finish()
 
 
-def all_of(rounds: list[Round], field: str) -> list[float]:
-    """One list of what several rounds measured."""
-    return [value for it in rounds for value in getattr(it, field)]
+def summary(rounds: list[Round]) -> tuple[list[float], list[float], float]:
+    """All lags, all key times, and the mean share of a processor."""
+    lags = [value for it in rounds for value in it.lags]
+    keys = [value for it in rounds for value in it.keys]
+    return lags, keys, sum(it.processor for it in rounds) / len(rounds)
 
 
-def watch(kind: str, seconds: float) -> Round:
-    """Follows a log that a process writes for so long, and presses keys meanwhile."""
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "output.log")
-        open(path, "wb").close()
-        command = log_apps.command(kind, path)
-        with Terminal(command, columns=120, rows=36, emulate=False) as terminal:
+def watch_workbench(seconds: float) -> Round:
+    """Runs the script from the workbench, with its log zoomed, and presses keys in it meanwhile."""
+    with tempfile.TemporaryDirectory() as folder:
+        project = os.path.join(folder, "project")
+        runs = log_programs.write_project(project, SCRIPT, (str(seconds), str(LINES_A_SECOND)))
+        with Terminal(log_programs.workbench(project), columns=120, rows=36, emulate=False) as terminal:
             watcher = Watcher(terminal)
-            watcher.until(b"ready")
-            terminal.settle()
-            writer = subprocess.Popen(
-                [python(), "-c", WRITER, path, str(seconds), str(LINES_A_SECOND)],
-                stdout=subprocess.PIPE,
-                env=environment(),
-            )
-            before, started = processor_seconds(terminal.pid), time.perf_counter()
-            while writer.poll() is None:
-                watcher.press_and_watch(b"x", b"key %d" % (len(watcher.keys) + 1), watcher.keys)
-                watcher.watch_for(0.15)
-                if kind == "ours":
-                    watcher.press_and_watch(b"k", b"paused", watcher.log_keys)
-                    watcher.press_and_watch(b"G", b"following", watcher.log_keys)
-                    watcher.watch_for(0.15)
-            processor = (processor_seconds(terminal.pid) - before) / (time.perf_counter() - started)
-            assert writer.stdout is not None
-            written = int(writer.stdout.read())
-            watcher.watch_for(1.0)
-            lost = (written - 1 - max(it.number for it in watcher.seen)) * LINE_BYTES
-            if kind == "ours":
-                lost += abs(written - watcher.shown_count()) * LINE_BYTES
-            return Round(lost, watcher.lags(), watcher.keys, watcher.log_keys, processor)
+            watcher.until(b"script.py", b"ready")
+            terminal.settle(0.5)
+            terminal.send(log_programs.CTRL_R + "4z")
+            watcher.until(b"#000")
+            measured = Processor(terminal.pid)
+            end = time.perf_counter() + seconds - 1.0
+            while time.perf_counter() < end:
+                watcher.press("k", b"paused", leaves=True)
+                watcher.press("G", b"following", returns=True)
+                watcher.read_for(0.3)
+            processor = measured.share()
+            while (run := runs.last()) is None or run.is_active:
+                watcher.read_for(0.2)
+            terminal.settle(1.0)
+            with open(run.log_path, "rb") as file:
+                written = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+            lost = abs(written - 1 - watcher.newest) + abs(written - watcher.told_count())
+            return Round(lost * LINE_BYTES, watcher.lags(), watcher.keys, processor)
+
+
+def watch_stock(seconds: float) -> Round:
+    """The same run without a screen, and Textual's `Log` on its log."""
+    with tempfile.TemporaryDirectory() as folder:
+        runs = log_programs.write_project(os.path.join(folder, "project"), SCRIPT, (str(seconds), str(LINES_A_SECOND)))
+        run = runs.submit(RunRequest("local", "script.py", (str(seconds), str(LINES_A_SECOND))))
+        with Terminal(log_programs.stock(run.log_path), columns=120, rows=36, emulate=False) as terminal:
+            watcher = Watcher(terminal)
+            watcher.until(b"#000")
+            measured = Processor(terminal.pid)
+            end = time.perf_counter() + seconds - 1.5
+            while time.perf_counter() < end:
+                watcher.press("x", b"key %d" % (len(watcher.keys) + 1))
+                watcher.read_for(0.3)
+            return Round(0, watcher.lags(), watcher.keys, measured.share())
+
+
+class Processor:
+    """The share of a processor that a process takes from now on."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._used, self._since = processor_seconds(pid), time.perf_counter()
+
+    def share(self) -> float:
+        """1.0 is one processor, all of the time."""
+        return (processor_seconds(self._pid) - self._used) / (time.perf_counter() - self._since)
 
 
 class Watcher:
-    """Reads what the program draws, as it comes, without emulating a terminal: that would take the second core."""
+    """Reads what a program draws, as it comes, without emulating a terminal: that would take the second core."""
 
     def __init__(self, terminal: Terminal) -> None:
-        self.terminal = terminal
+        self._terminal = terminal
         terminal.watch = self._take
-        self.seen: list[Seen] = []
         self.keys: list[float] = []
-        self.log_keys: list[float] = []
-        self._recent = b""
-        self._paused = False
-        self._text = b""
+        self.newest = -1
+        self._seen: list[Seen | None] = []  # None where the end was left: lines that came then are no lag
+        self._following = True
+        self._recent = bytearray()
+        self._tail = b""
 
     def _take(self, data: bytes, now: float) -> None:
         self._recent += data
-        self._text = (self._text + data)[-200_000:]
-        stamps = STAMP.findall(self._text[-len(data) - STAMP_BYTES :])
-        if stamps and not self._paused:
+        text = self._tail[-STAMP_BYTES:] + data
+        self._tail = (self._tail + data)[-100_000:]
+        stamps = STAMP.findall(text)
+        if stamps:
             number, written = max(stamps)
-            if not self.seen or int(number) > self.seen[-1].number:
-                self.seen.append(Seen(now, int(number), float(written)))
+            if int(number) > self.newest and self._following:
+                self._seen.append(Seen(now, int(number), float(written)))
+            self.newest = max(self.newest, int(number))
 
-    def until(self, wanted: bytes, seconds: float = 10.0) -> float:
-        """Reads until the bytes came; the moment they did."""
-        return self.terminal.until(lambda: wanted in self._recent, seconds)
+    def until(self, *wanted: bytes, seconds: float = 20.0) -> float:
+        """Reads until all of this was drawn since the last key; the moment it was."""
+        return self._terminal.until(lambda: all(it in self._recent for it in wanted), seconds)
 
-    def press_and_watch(self, key: bytes, answer: bytes, times: list[float]) -> None:
-        """Presses a key, and notes how long it took until its answer was drawn."""
-        self._recent = b""
-        pressed = self.terminal.send(key)
-        self._paused = self._paused or key == b"k"
-        times.append(self.until(answer) - pressed)
-        if key == b"G":
-            self._paused = False
-            self.seen.append(Seen(0.0, -1, 0.0))  # lines that came while the view was left are no lag
+    def press(self, key: str, answer: bytes, *, leaves: bool = False, returns: bool = False) -> None:
+        """Presses a key and notes how long it took until its answer was drawn."""
+        self._recent.clear()
+        if leaves:
+            self._following = False
+            self._seen.append(None)
+        pressed = self._terminal.send(key)
+        self.keys.append(self.until(answer) - pressed)
+        self._following = self._following or returns
 
-    def watch_for(self, seconds: float) -> None:
+    def read_for(self, seconds: float) -> None:
         """Reads for a while."""
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
-            self.terminal.pump(0.005)
+            self._terminal.pump(0.005)
 
     def lags(self) -> list[float]:
-        """For lines all over the log, how long after they were written they were shown: 20 samples a frame."""
-        lags = []
-        for before, now in zip(self.seen, self.seen[1:], strict=False):
-            if before.number < 0 or now.number < 0:
-                continue
-            for part in range(1, 21):
-                written = before.written + (now.written - before.written) * part / 20
-                lags.append(now.time - written)
-        return lags
+        """How long after they were written lines were on the screen, for lines all over each frame."""
+        return [
+            now.time - (before.written + (now.written - before.written) * part / SAMPLES)
+            for before, now in pairwise(self._seen)
+            if before is not None and now is not None
+            for part in range(1, SAMPLES + 1)
+        ]
 
-    def shown_count(self) -> int:
-        """The number of lines that the border tells."""
-        counts = re.findall(rb"following, ([\d,]+) line", self._text)
+    def told_count(self) -> int:
+        """The number of lines that the border told last."""
+        counts = re.findall(rb"(?:following, | )([\d,]+) lines ", self._tail)
         return int(counts[-1].replace(b",", b"")) if counts else 0
 
 
