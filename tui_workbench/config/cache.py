@@ -42,7 +42,7 @@ class ConfigurationCache:
             try:
                 return ComputeTarget(**known)
             except TypeError:
-                self._entries = {}
+                self._forget(path)
         from tui_workbench.config.loading import load_compute
 
         target = load_compute(path)
@@ -57,7 +57,7 @@ class ConfigurationCache:
             try:
                 return RunConfiguration(**{**known, "argument_vector": tuple(known["argument_vector"])})
             except (TypeError, KeyError):
-                self._entries = {}
+                self._forget(path)
         from tui_workbench.config.loading import load_run_configuration
 
         configuration = load_run_configuration(path)
@@ -83,6 +83,9 @@ class ConfigurationCache:
             return {}
         entries: dict[str, Any] = stored["entries"]
         return entries
+
+    def _forget(self, path: str) -> None:
+        self._entries = {known: entry for known, entry in (self._entries or {}).items() if known != path}
 
     def _remember(self, path: str, signature: list[int], values: dict[str, Any]) -> None:
         if self._entries is None or time.time_ns() - signature[-2] < SETTLED_NS:
