@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual import work
-from textual.screen import Screen
 
 from tui_workbench.errors import UsageError, WorkbenchError
 from tui_workbench.ui import messages
 from tui_workbench.ui.file_tree import scripts_among
 from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.screens.thrifty import ThriftyScreen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tui_workbench.ui.widgets.header import Header
 
 
-class ProjectScreen(Screen[None], inherit_bindings=False):
+class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
     """A screen with a project behind it. Subclasses mount `header`, `files` and, later, `parts`."""
 
     header: Header
@@ -45,6 +45,8 @@ class ProjectScreen(Screen[None], inherit_bindings=False):
         self._watcher: ProjectWatcher | None = None
         self._runs: list[Run] = []
         self._changes: ProjectChanges | None = None
+        self._unread = {"files", "configuration"}  # what has not been read yet, and a run needs
+        self._run_wanted = False
         self._selected = ""
         self._targets: Sequence[ComputeTarget] = ()
         self._versions: dict[str, str] = {}
@@ -109,6 +111,7 @@ class ProjectScreen(Screen[None], inherit_bindings=False):
     def on_files_pane_files_walked(self, event: FilesPane.FilesWalked) -> None:
         """The project holds other files than before."""
         self.parts.run_bar.show_scripts(scripts_among(event.files))
+        self._was_read("files")
 
     def on_branch_read(self, event: messages.BranchRead) -> None:
         """Another branch is checked out."""
@@ -125,6 +128,12 @@ class ProjectScreen(Screen[None], inherit_bindings=False):
         self._targets = event.targets
         self._show_targets()
         self.parts.run_bar.show_configurations(event.configurations, event.targets)
+        self._was_read("configuration")
+
+    def _was_read(self, what: str) -> None:
+        self._unread.discard(what)
+        if self._run_wanted and not self._unread:
+            self.call_after_refresh(self.action_run)
 
     def on_interpreters_found(self, event: messages.InterpretersFound) -> None:
         """It is known what local targets run with."""
@@ -223,7 +232,9 @@ class ProjectScreen(Screen[None], inherit_bindings=False):
 
     def action_run(self) -> None:
         """Start a run of what the run bar holds; edits are saved first."""
-        if not self.is_complete:
+        # A key that comes before the project has been read counts as soon as that is done.
+        self._run_wanted = bool(self._unread)
+        if self._run_wanted:
             return
         try:
             request = self.parts.run_bar.request()
