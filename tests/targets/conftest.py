@@ -23,6 +23,7 @@ from tests.targets.docker_fixtures import (  # noqa: F401  (fixtures)
     session_gpubox_engine,
     shellless_harness,
 )
+from tests.targets.remote_fixtures import remote_harness  # noqa: F401  (a fixture)
 from tui_workbench.targets import ssh_wire as wire
 from tui_workbench.targets.ssh import SshHost
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.targets.protocol import Target
 
-HARNESSES = ("fake", "local", "localdocker", "shellless", "remotedocker")
+HARNESSES = ("fake", "local", "localdocker", "shellless", "remotedocker", "remote")
 
 
 class Script(NamedTuple):

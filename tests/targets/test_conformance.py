@@ -181,6 +181,7 @@ def test_9_odd_variables_arrive_exactly(harness: Harness) -> None:
     variables |= {name: f"value of {name}" for name in names}
     # A shell stands between on most targets, and has its own ideas of these.
     variables |= {"IFS": ":", "PWD": "/nowhere", "OPTIND": "7", "PS4": "$", "_": "_", "PPID": "1", "LINENO": "x"}
+    variables |= {"run": "1", "dir": "2", "boot": "3", "stat": "4", "code": "5"}
     variables |= {"PATH": "/only/here", "HOME": "/nobody", "OLDPWD": "/before", "ENV": "/etc/profile", "SHLVL": "9"}
     spec = harness.spec(Script(report=True), (), variables)
     harness.start(spec)

@@ -35,8 +35,8 @@ LEFT_BEHIND_GRACE = 2.0
 
 SHELL_VARIABLES = frozenset(
     ("ENV", "IFS", "LINENO", "MAIL", "OLDPWD", "OPTARG", "OPTIND", "PPID", "PS1", "PS2", "PS4", "PWD", "SHLVL", "_")
-)
-"""Names that a shell may give values of its own."""
+).union(supervisor.VARIABLES)
+"""Names that a shell may give values of its own, and that the supervising one does."""
 
 _DEFAULT_SIGNALS = tuple(signal.valid_signals())
 """What a script finds as it would under a shell: Python ignores SIGPIPE, a controller SIGHUP."""

@@ -39,6 +39,11 @@ def create(target: ComputeTarget) -> Target:
         from tui_workbench.targets.host_for import host_of
 
         return DockerTarget(target, host_of(target))
+    if target.type == "remote":
+        from tui_workbench.targets.host_for import host_of
+        from tui_workbench.targets.remote import RemoteTarget
+
+        return RemoteTarget(target, host_of(target))
     factory = _from_entry_points(target.type)
     if factory is not None:
         implementation: Target = factory(target)

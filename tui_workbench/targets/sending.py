@@ -32,6 +32,9 @@ NEAR_SECONDS = 0.015
 BATCH_SECONDS = 20.0
 """What one stream may take before what has arrived is made sure of: a broken link costs no more than this."""
 
+SHOWN_FILES = 3
+"""How many of the largest files a plan names."""
+
 _CHUNK = 1 << 18
 _PACKING_LEVEL = 1
 
@@ -88,7 +91,7 @@ def sync(
     `packed` says whether to compress; None leaves it to how far away the host is.
     """
     wanted = {entry.path: entry for entry in listing}
-    digest = hashlib.sha256(_manifest({path: _identity(entry) for path, entry in wanted.items()})).hexdigest()
+    digest = _digest(wanted)
     report = SyncReport()
     while True:
         begun = time.monotonic()
@@ -108,6 +111,51 @@ def sync(
         )
         if len(batch.sent) == len(batch.missing):
             return report
+
+
+class Difference(NamedTuple):
+    """What a sync would do now."""
+
+    missing: tuple[Entry, ...]
+    superfluous: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """Count, bytes and the largest files, for a plan."""
+        if not self.missing:
+            return f"nothing, {_count(self.superfluous)} removed" if self.superfluous else "nothing, it holds it all"
+        largest = sorted(self.missing, key=lambda entry: -entry.size)[:SHOWN_FILES]
+        named = ", ".join(f"{entry.path} {_bytes(entry.size)}" for entry in largest if entry.size)
+        text = f"{_count(self.missing)}, {_bytes(sum(entry.size for entry in self.missing))}"
+        text += f" (largest: {named})" if named else ""
+        return f"{text}, {_count(self.superfluous)} removed" if self.superfluous else text
+
+
+def difference(host: Host, listing: Sequence[Entry], destination: str) -> Difference:
+    """What `sync` would send and remove. One round trip; changes nothing but an empty folder. Raises the same."""
+    wanted = {entry.path: entry for entry in listing}
+    with Conversation(host, ["sh", "-c", _SCRIPT, "sh", destination, _digest(wanted)]) as talk:
+        talk.line()
+        if talk.line() == "same":
+            return Difference((), ())
+        batch = _Batch(wanted, _read_held(talk), "", "")
+        return Difference(tuple(batch.missing), tuple(batch.superfluous))
+
+
+def _count(files: Sequence[object]) -> str:
+    return f"{len(files):,} file{'s' if len(files) != 1 else ''}"
+
+
+def _bytes(size: int) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}"
+        size = round(size / 1000)
+    return f"{size:,} GB"
+
+
+def _digest(wanted: dict[str, Entry]) -> str:
+    return hashlib.sha256(_manifest({path: _identity(entry) for path, entry in wanted.items()})).hexdigest()
 
 
 def _read_held(talk: Conversation) -> _Held:

@@ -42,6 +42,9 @@ printf '%-4s\\n' "$code" 1<>"$run/exit"
 """
 """Arguments: run directory, working directory, then the script's argument vector."""
 
+VARIABLES = frozenset(("boot", "code", "dir", "run", "stat"))
+"""The names that TEXT gives values to: a variable of the script called so has to get past it."""
+
 
 class Supervisor(NamedTuple):
     """What the `pid` file says: the supervising shell as it was when it started."""
