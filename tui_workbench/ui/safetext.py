@@ -20,6 +20,9 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
+from tui_workbench.plaintext import GLYPHS, INVISIBLE, UNSAFE
+from tui_workbench.plaintext import glyph as glyph
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -29,55 +32,18 @@ TAB_SIZE = 8
 MAX_COLUMN = 4096
 """How far cursor movements inside a line may lead: the few bytes of `CSI 9999 C` ask for pages of spaces."""
 
-# Besides the control characters: soft hyphen, fillers, zero-width, bidi controls, separators, variation selectors,
-# surrogates, non-characters, tags. That is Unicode's Default_Ignorable_Code_Point, the categories Cc, Cs, Zl and Zp,
-# and the invisible rest of Cf.
-_INVISIBLE = (
-    "\\x7f-\\x9f\\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
-    "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-)
-_UNSAFE = re.compile(f"[\\x00-\\x1f{_INVISIBLE}]+")
+_UNSAFE = re.compile(UNSAFE)
 
 # What a line of a log may do with the cursor and the pen; every other escape sequence falls to the last branches, as a
 # visible ESC. Each ESC stands for itself, because the next one may begin a sequence that is obeyed.
 _SGR = re.compile("\x1b\\[([0-9;:]{0,128})m")
 _SPECIAL = re.compile(
     "\x1b\\[(?P<sgr>[0-9;:]{0,128})m|\x1b\\[(?P<count>[0-9]{0,4})(?P<move>[CDGK])|(?P<control>[\r\b\t])|\x1b"
-    f"|[\\x00-\\x07\\n-\\f\\x0e-\\x1a\\x1c-\\x1f{_INVISIBLE}]+"
+    f"|[\\x00-\\x07\\n-\\f\\x0e-\\x1a\\x1c-\\x1f{INVISIBLE}]+"
 )
 
 GLYPH_STYLE = Style(dim=True)
 """How a glyph that stands for something invisible looks, so that it cannot be taken for text that says the same."""
-
-
-def glyph(character: str) -> str:
-    """What is shown in place of one unsafe character: `␛`, `<9B>` for an undecodable byte, `<U+202E>` for the others.
-
-    Variation selectors give an empty string: they only choose between two looks of the character before, whose width
-    then no two terminals agree on.
-    """
-    code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "␡"
-    if 0xFE00 <= code <= 0xFE0F:
-        return ""
-    if 0xDC80 <= code <= 0xDCFF:  # what the surrogateescape error handler makes of a byte that is no UTF-8
-        return f"<{code - 0xDC00:02X}>"
-    return f"<U+{code:04X}>"
-
-
-class _Glyphs(dict[int, str]):
-    """`glyph` as a table for `str.translate`."""
-
-    def __missing__(self, code: int) -> str:
-        shown = self[code] = glyph(chr(code))
-        return shown
-
-
-_GLYPHS = _Glyphs()
 
 
 def is_safe(text: str) -> bool:
@@ -97,7 +63,7 @@ def safe_text(text: str, *, multiline: bool = False) -> str:
         return text
     if multiline:
         return "\n".join(safe_text(line) for line in text.replace("\r\n", "\n").split("\n"))
-    lines = (_UNSAFE.sub(lambda match: match[0].translate(_GLYPHS), piece) for piece in text.split("\t"))
+    lines = (_UNSAFE.sub(lambda match: match[0].translate(GLYPHS), piece) for piece in text.split("\t"))
     return _anchor(_join_at_tab_stops(lines))
 
 
@@ -192,7 +158,7 @@ def _emulated_line(text: str) -> SafeLine:
         elif match["control"]:
             row.control(match["control"])
         else:
-            row.write(match[0].translate(_GLYPHS), GLYPH_STYLE)
+            row.write(match[0].translate(GLYPHS), GLYPH_STYLE)
     if position < len(text):
         row.write(text[position:], pen.style)
     return row.line()
