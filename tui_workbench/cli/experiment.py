@@ -6,6 +6,7 @@ import sys
 
 from tui_workbench.cli import INTERRUPTED
 from tui_workbench.cli.output import add_output_options, add_project_option
+from tui_workbench.cli.terminal import visible
 from tui_workbench.errors import UsageError
 from tui_workbench.model import Run, RunRequest, RunState
 from tui_workbench.project import Project
@@ -44,7 +45,10 @@ def run_submit(arguments: argparse.Namespace) -> int:
     runs = Runs(project)
     request = RunRequest(arguments.run_configuration, arguments.script, tuple(arguments.arguments), arguments.target)
     if arguments.dry_run:
-        _print_plan(runs.plan(request))
+        plan, unknown = runs.survey(request)
+        _print_plan(plan)
+        if unknown:
+            sys.stderr.write(f"workbench-tui: the target could not be asked: {visible(unknown)}\n")
         return 0
     if project.notice:
         sys.stderr.write(f"workbench-tui: {project.notice}\n")
@@ -57,9 +61,15 @@ def run_submit(arguments: argparse.Namespace) -> int:
 def _follow(runs: Runs, run: Run) -> int:
     from tui_workbench.cli.stream import OutputStream
 
-    stream = OutputStream(runs.directory(run.run_id), runs.resume)
+    directory = runs.directory(run.run_id)
+    stream = OutputStream(directory, runs.resume)
     try:
-        ended = stream.follow()
+        if run.target_type == "local":
+            ended = stream.follow()
+        else:
+            from tui_workbench.cli.preparation import PreparationNotes
+
+            ended = stream.follow(PreparationNotes(directory).tell)
     except KeyboardInterrupt:
         stream.close()
         sys.stderr.write(
@@ -82,8 +92,6 @@ def exit_code_of(run: Run) -> int:
 
 def _print_plan(plan: Plan) -> None:
     import shlex
-
-    from tui_workbench.cli.terminal import visible
 
     lines = [f"target       {plan.target} ({plan.target_type})", f"interpreter  {plan.interpreter}", ""]
     for number, step in enumerate(plan.steps, 1):

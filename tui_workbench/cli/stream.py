@@ -8,13 +8,15 @@ import sys
 import time
 
 from tui_workbench.cli.terminal import TerminalFilter
+from tui_workbench.errors import StorageError
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.runs.rundir import OUTPUT, ControllerLock
+from tui_workbench.runs.rundir import EVENTS, OUTPUT, ControllerLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from typing import Self
 
     from tui_workbench.model import Run
+    from tui_workbench.runs import Runs
     from tui_workbench.runs.rundir import RunDirectory
 
 CHUNK = 1 << 20
@@ -22,21 +24,33 @@ FASTEST_POLL = 0.001
 SLOWEST_POLL = 0.05
 """Seconds between looks at the file: short while something comes, longer the longer nothing does."""
 
+MOST_TAKEOVERS = 5
+"""Of controllers that end without recording an end, how many are replaced before there is something to be told."""
+
 
 class OutputStream:
     """Copies a run's output to stdout. To a terminal only what a terminal may see, otherwise every byte.
 
-    `ensure_controller` is called when an active run turns out to have no controller, which nobody would see the end of.
+    As a context manager it leaves the terminal's colours as they were.
     """
 
-    def __init__(self, directory: RunDirectory, ensure_controller: Callable[[], object]) -> None:
+    def __init__(self, runs: Runs, directory: RunDirectory) -> None:
+        self._runs = runs
         self._directory = directory
-        self._ensure_controller = ensure_controller
         self._path = directory.file(OUTPUT)
         self._offset = 0
+        self._takeovers = 0
         sys.stdout.flush()
         self._out = sys.stdout.fileno()
         self._filter = TerminalFilter() if os.isatty(self._out) else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Nobody is there any more to be written to.
+        if self._filter is not None and kind is not BrokenPipeError:
+            self._write(self._filter.flush())
 
     def skip_to_last(self, lines: int) -> None:
         """Begin with the last `lines` lines instead of the first."""
@@ -61,7 +75,11 @@ class OutputStream:
             os.close(descriptor)
 
     def follow(self) -> Run:
-        """Write what comes until the run has ended, and return it as it ended."""
+        """Write what comes until the run has ended, and return it as it ended.
+
+        Raises RunNotFound when its directory is removed meanwhile, and WorkbenchError when nobody can see it through to
+        its end.
+        """
         pause = FASTEST_POLL
         controller = self._watch_controller()
         try:
@@ -89,16 +107,16 @@ class OutputStream:
         """
         holder = ControllerLock.holder(self._directory)
         if holder == 0 and not self._directory.status().end:
-            self._ensure_controller()
+            self._directory.read_record()
+            self._takeovers += self._runs.take_over(self._directory.run_id)
+            if self._takeovers > MOST_TAKEOVERS:
+                raise StorageError(
+                    "nobody can record how the run ends", remedy="Is the disk full?", file=self._directory.file(EVENTS)
+                )
         try:
             return os.pidfd_open(holder) if holder > 0 else -1
         except (OSError, AttributeError):
             return -1
-
-    def close(self) -> None:
-        """Write what the filter held back."""
-        if self._filter is not None:
-            self._write(self._filter.flush())
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

@@ -40,6 +40,16 @@ class Runs:
 
         return prepare(self.project, request).plan
 
+    def survey(self, request: RunRequest) -> tuple[Plan, str]:
+        """The plan with what the target says of it now, and why it could not be asked, "" when it could.
+
+        Raises ConfigurationError or UsageError; changes nothing.
+        """
+        from tui_workbench.runs.launch import prepare
+        from tui_workbench.runs.survey import survey
+
+        return survey(prepare(self.project, request))
+
     def submit(self, request: RunRequest, *, single_threaded: bool = False) -> Run:
         """Snapshot the project, write the run's directory and start it. Returns while it runs.
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tui_workbench.model import RunSpec
+    from tui_workbench.runs.ignore import IgnoreFile
     from tui_workbench.runs.rundir import Record
 
 _LINK, _EXECUTABLE = "120000", "100755"
@@ -37,6 +38,52 @@ def listing_of(record: Record) -> list[Entry]:
         else:
             entries.append(Entry(path, name, size, executable=mode == _EXECUTABLE))
     return entries
+
+
+def listing_of_project(root: str) -> list[Entry]:
+    """Every file and link of the project at `root` that a snapshot of this moment would hold."""
+    from tui_workbench.runs.ignore import read_ignore_file
+    from tui_workbench.runs.snapshot import IGNORE_FILE
+
+    entries: list[Entry] = []
+    _list_folder(root, "", (read_ignore_file(root, "", IGNORE_FILE), ()), entries)
+    return entries
+
+
+def _list_folder(root: str, folder: str, rules: tuple[IgnoreFile, tuple[IgnoreFile, ...]], found: list[Entry]) -> None:
+    from tui_workbench.runs.ignore import is_excluded, read_ignore_file
+    from tui_workbench.runs.plaincopy import IGNORE_FILE
+    from tui_workbench.runs.snapshot import is_never_taken
+
+    always, above = rules
+    files = (read_ignore_file(root, folder, IGNORE_FILE), *above)
+    with os.scandir(os.path.join(root, folder)) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if is_never_taken(path) or always.verdict(path, is_folder=is_folder):
+                continue
+            if is_excluded(path, is_folder=is_folder, files=files):
+                continue
+            if is_folder:
+                _list_folder(root, path, (always, files), found)
+            elif entry.is_symlink():
+                found.append(Entry(path, f"link-{os.readlink(entry.path)}", link=os.readlink(entry.path)))
+            elif entry.is_file() and os.access(entry.path, os.R_OK):
+                status = entry.stat()
+                executable = bool(status.st_mode & 0o100)
+                found.append(Entry(path, _blob_name(entry.path, status.st_size), status.st_size, executable=executable))
+
+
+def _blob_name(path: str, size: int) -> str:
+    """Git's name for a file's content."""
+    import hashlib
+
+    digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    with open(path, "rb") as file:
+        while data := file.read(1 << 20):
+            digest.update(data)
+    return digest.hexdigest()
 
 
 def _files_of(spec: RunSpec, commit: str) -> Iterator[tuple[str, str, int, str]]:

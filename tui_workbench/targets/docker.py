@@ -81,7 +81,10 @@ class DockerTarget(StagedTarget):
 
     def survey(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
         """The plan with the image that would be taken now, and what would be sent."""
-        return plan
+        from tui_workbench.targets.surveying import refine
+
+        sends = not self.host.is_local and not placing.is_copied(self.target)
+        return refine(self.host, self._connect(), spec, plan, tree() if sends else ())
 
     def check(self) -> list[Problem]:
         """Whether the engine answers."""

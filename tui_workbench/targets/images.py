@@ -19,6 +19,7 @@ from tui_workbench.targets.building import ENVIRONMENT_KIND, RECIPE_LABEL, Build
 from tui_workbench.targets.container import KIND_LABEL
 from tui_workbench.targets.probe import facts_of
 from tui_workbench.targets.protocol import Interrupted
+from tui_workbench.targets.report import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +69,26 @@ class Images:
         tag = self._recipe.tag(base.id)
         image = self._engine.image(tag)
         return Choice(tag, image, "" if image is not None else self._cause(base))
+
+    @property
+    def base_name(self) -> str:
+        """The base image, as the `.compute` file names it."""
+        return self._name
+
+    def present(self) -> tuple[Image, ImageFacts]:
+        """The image that `choose` found, and what it holds."""
+        image = self.choose().image
+        assert image is not None, "only asked when it is there"
+        return image, facts_of(self._engine, image, self._name)
+
+    def refuse_unless_built(self) -> None:
+        """Raise ConfigurationError when the environment would have to be built and may not be, or cannot be."""
+        base = self._engine.image(self._name)
+        if base is None:
+            return
+        if not self._spec.run_configuration.prepare_environment:
+            raise self._not_prepared(base)
+        Builder(self._engine, self._recipe, base, self._facts(base), self._name, Silent()).refuse_impossible()
 
     def have(self, report: Report, *, build: bool) -> tuple[Image, ImageFacts]:
         """The image that the run takes, fetched and built as needed, and what it holds.
