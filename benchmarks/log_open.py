@@ -2,8 +2,9 @@
 
     python -m benchmarks.log_open
 
-Opening is compared with opening a log of a hundred lines, in the same program, from its start to the frame that shows
-the last line; memory is what only that process has when all lines are counted; searching is compared with `grep -c`.
+Opening is opening the workbench on a project whose last run has such a log, from its start to the frame that shows the
+last line, against the same with a log of a hundred lines; memory is what only that process has when all lines are
+counted; searching is compared with `grep -c`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from functools import partial
 
-from benchmarks import log_apps
+from benchmarks import log_programs
 from benchmarks.harness import MEGABYTES, check, compare, finish, percentile, private_memory
 from benchmarks.terminal import Terminal
+from tui_workbench.model import RunRequest
 from tui_workbench.runs.logfile import LogFile
 from tui_workbench.runs.logsearch import Pattern, Search
 
@@ -32,9 +35,9 @@ LAST = b"Needle: the last line of the log"
 
 def main() -> int:
     """Makes the logs and runs everything."""
-    with tempfile.TemporaryDirectory() as directory:
-        big = write_log(os.path.join(directory, "big"), GIGABYTE)
-        small = write_log(os.path.join(directory, "small"), 10_000)
+    with tempfile.TemporaryDirectory() as folder:
+        big, log = project_with_log(os.path.join(folder, "big"), GIGABYTE)
+        small, _ = project_with_log(os.path.join(folder, "small"), 10_000)
         opening = partial(time_to_last_line, big), partial(time_to_last_line, small)
         compare("1 GB log opened at its end", *opening, OPEN_LIMIT, 20, baseline_name="100 lines")
         extra = percentile([memory_with(big) - memory_with(small) for _ in range(3)], 50)
@@ -44,27 +47,26 @@ def main() -> int:
             ("needle", ["-i"], SEARCH_LIMIT),
             ("Throughput", [], DENSE_LIMIT),
         ):
-            grep = ["grep", "-c", *options, text, log_in(big)]
+            grep = ["grep", "-c", *options, text, log]
             name = f"1 GB log searched for {text!r}"
-            compare(name, partial(count, big, text), partial(run, grep), limit, 7, baseline_name=" ".join(grep[:-1]))
+            compare(name, partial(count, log, text), partial(run, grep), limit, 7, baseline_name=" ".join(grep[:-1]))
     return finish()
 
 
-def log_in(directory: str) -> str:
-    """The log of a run's directory."""
-    return os.path.join(directory, "output.log")
-
-
-def write_log(directory: str, size: int) -> str:
-    """A run's directory with a log of about so many bytes, as a training writes it."""
-    os.mkdir(directory)
-    with open(log_in(directory), "wb") as file:
+def project_with_log(root: str, size: int) -> tuple[str, str]:
+    """A project whose only run has ended and has a log of about so many bytes, as a training writes it; and the log."""
+    runs = log_programs.write_project(root, "print('a run')\n")
+    ended = runs.submit(RunRequest("local", "script.py"))
+    while ended.is_active:
+        time.sleep(0.05)
+        ended = runs.get(ended.run_id)
+    with open(ended.log_path, "wb") as file:
         number = 0
         while file.tell() < size:
             file.write(b"".join(line(number + offset) for offset in range(100)))
             number += 100
         file.write(LAST + b"\n")
-    return directory
+    return root, ended.log_path
 
 
 def line(number: int) -> bytes:
@@ -79,30 +81,23 @@ def line(number: int) -> bytes:
     )
 
 
-def time_to_last_line(directory: str) -> float:
+def time_to_last_line(project: str) -> float:
     """Seconds from the start of the program until the last line of the log is on the screen."""
-    with Terminal(log_apps.command("ours", log_in(directory), active=False), emulate=False) as terminal:
-        return see(terminal, LAST) - terminal.started
+    with Terminal(log_programs.workbench(project), emulate=False) as terminal:
+        return log_programs.Drawn(terminal).until(LAST) - terminal.started
 
 
-def memory_with(directory: str) -> int:
+def memory_with(project: str) -> int:
     """Bytes that only the program has when it shows the log and has counted its lines."""
-    with Terminal(log_apps.command("ours", log_in(directory), active=False), emulate=False) as terminal:
-        see(terminal, b" lines ")
-        terminal.settle()
+    with Terminal(log_programs.workbench(project), emulate=False) as terminal:
+        log_programs.Drawn(terminal).until(LAST, b" lines ")
+        terminal.settle(0.5)
         return private_memory(terminal.pid)
 
 
-def see(terminal: Terminal, wanted: bytes) -> float:
-    """Reads until the program has drawn this; the moment it had."""
-    drawn = bytearray()
-    terminal.watch = lambda data, _: drawn.extend(data)
-    return terminal.until(lambda: wanted in drawn)
-
-
-def count(directory: str, text: str) -> None:
+def count(path: str, text: str) -> None:
     """Searches the whole log as the view does."""
-    with LogFile(log_in(directory)) as log:
+    with LogFile(path) as log:
         search = Search(log, Pattern(text))
         while not search.count():
             pass
