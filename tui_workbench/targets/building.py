@@ -74,6 +74,10 @@ class Work(NamedTuple):
     environment: Mapping[str, str] = {}
 
 
+class NoRoute(ConfigurationError):
+    """The engine's host cannot reach the package index."""
+
+
 class Builder:
     """Builds one environment on one engine."""
 
@@ -97,6 +101,11 @@ class Builder:
         """True when pip packages are installed by uv and the image has none."""
         return bool(self._recipe.pip) and self._takes_uv() and not self._facts.uv
 
+    @property
+    def takes_from_index(self) -> bool:
+        """True when some pip package comes from the package index."""
+        return any(not package.file for package in self._recipe.pip)
+
     def has_route(self, supplies: Supplies, environment: Mapping[str, str]) -> bool:
         """Whether a container there can reach the package index, as its installer would reach it."""
         package = next((each.text for each in self._recipe.pip if not each.file), "")
@@ -110,12 +119,14 @@ class Builder:
                 argv = [self._facts.python, "-m", "pip", "download", "--no-deps", "--dest", "/tmp/workbench", package]
             quick = {**environment, "UV_HTTP_TIMEOUT": "5", "UV_HTTP_RETRIES": "0", "PIP_RETRIES": "0"}
             code, text = self._run(container, Work("", tuple(argv), quick), quiet=True)
+        # Whatever else went wrong, the installation itself will say better.
         return code == 0 or not any(words in text for words in _NO_ROUTE)
 
     def build(self, supplies: Supplies, environment: Mapping[str, str]) -> str:
         """Build the image and give it its name; returns its id. `environment` is what the installer may know.
 
-        Raises Interrupted, TargetUnreachable, ConfigurationError (with the line of the package) or WorkbenchError.
+        Raises Interrupted, TargetUnreachable, NoRoute, ConfigurationError (with the line of the package) or
+        WorkbenchError.
         """
         works = self._works(supplies, environment)
         begun = time.monotonic()
@@ -238,7 +249,8 @@ class Builder:
                 remedy="`workbench-tui experiment clean` removes what runs left there.",
             )
         said = " ".join(lines[-3:]).rstrip(".") or f"exit code {code}"
-        return ConfigurationError(
+        is_unreachable = any(words in text for words in _NO_ROUTE)
+        return (NoRoute if is_unreachable else ConfigurationError)(
             f"the environment cannot be built, {work.title} failed: {said}",
             remedy="The whole output is in preparation.log of the run.",
             file=self._recipe.path,

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 
 from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchError
 from tui_workbench.project import line_of_key
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tui_workbench.targets.report import Report
 
 LOCK_POLL_SECONDS = 0.1
+ROUTE_SECONDS = 24 * 3600.0
 _PROGRESS_WORDS = (
     "Downloading",
     "Extracting",
@@ -190,10 +192,51 @@ class Images:
             for name, value in index_environment(os.environ).items()
             if name in ("UV_DEFAULT_INDEX", "UV_INDEX", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
         }
-        if self._recipe.pip and not builder.has_route(supplies, variables):
-            report.line(f"{self._host.label} has no way to the package index: the packages are fetched here and sent")
-            supplies = supplies._replace(offline=True, wheels=stores.wheels(self._recipe, facts))
-        builder.build(supplies, variables)
+        route = Route(self._host.label)
+        if builder.takes_from_index and route.is_open is None:
+            route.is_open = builder.has_route(supplies, variables)
+        if not builder.takes_from_index or route.is_open:
+            try:
+                builder.build(supplies, variables)
+                return
+            except building.NoRoute:
+                if not builder.takes_from_index:
+                    raise
+                route.is_open = False
+        report.line(f"{self._host.label} has no way to the package index: the packages are fetched here and sent")
+        builder.build(supplies._replace(offline=True, wheels=stores.wheels(self._recipe, facts)), variables)
+
+
+class Route:
+    """Whether containers on a host can reach the package index, as far as was found out lately."""
+
+    def __init__(self, label: str) -> None:
+        from tui_workbench.resources import user_cache_directory
+
+        self._path = os.path.join(user_cache_directory(), "routes", _file_name(label))
+
+    @property
+    def is_open(self) -> bool | None:
+        """None when nobody has tried for a day."""
+        try:
+            if time.time() - os.stat(self._path).st_mtime > ROUTE_SECONDS:
+                return None
+            with open(self._path, encoding="ascii") as file:
+                return file.read() == "open"
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    @is_open.setter
+    def is_open(self, value: bool) -> None:
+        # Not being able to remember it costs time and nothing else.
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            with open(self._path, "w", encoding="ascii") as file:
+                file.write("open" if value else "closed")
+
+
+def _file_name(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text)
 
 
 @contextlib.contextmanager
@@ -202,8 +245,7 @@ def _turn(name: str, interrupted: int) -> Iterator[None]:
     from tui_workbench.resources import user_cache_directory
     from tui_workbench.targets.host import wait_ready
 
-    safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)
-    path = os.path.join(user_cache_directory(), "locks", safe)
+    path = os.path.join(user_cache_directory(), "locks", _file_name(name))
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
