@@ -69,7 +69,7 @@ class DockerEngine:
     def socket(self) -> str:
         """The path of its socket, as seen from here."""
         if self._machine is not None:
-            return f"/proc/{self._machine._pid}/root{_MACHINE_SOCKET}"
+            return f"/proc/{self._machine.pid}/root{_MACHINE_SOCKET}"
         return str(self.folder / "docker.sock")
 
     def start(self) -> None:

@@ -88,7 +88,7 @@ class Machine:
         self._number = Machine._count
         self.link = f"wb{os.getpid() % 100000}n{self._number}"
         self._init: subprocess.Popen[bytes] | None = None
-        self._pid = 0
+        self.pid = 0
         self._sshd: subprocess.Popen[bytes] | None = None
         self._inside: list[subprocess.Popen[bytes]] = []
 
@@ -155,8 +155,8 @@ class Machine:
         if self._init.stdout.readline() != b"up\n":
             said = (self.folder / "start.log").read_text()
             missing(f"namespaces cannot be made here (root and all its capabilities are needed): {said}")
-        self._pid = int(Path(f"/proc/{self._init.pid}/task/{self._init.pid}/children").read_text().split()[0])
-        ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", str(self._pid))
+        self.pid = int(Path(f"/proc/{self._init.pid}/task/{self._init.pid}/children").read_text().split()[0])
+        ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", str(self.pid))
         ip("addr", "add", f"{self.gateway}/30", "dev", self.link)
         ip("link", "set", self.link, "up")
         self.run(["ip", "addr", "add", f"{self.address}/30", "dev", "eth0"])
@@ -166,8 +166,8 @@ class Machine:
     def wire_to(self, other: Machine) -> str:
         """Lay a wire between the two machines, which this one has no part in; gives the other's address on it."""
         ours, theirs = f"{self._network}.253/30", f"{self._network}.254/30"
-        ip("link", "add", "wire", "netns", str(self._pid), "type", "veth", "peer", "name", "wire", "netns",
-           str(other._pid))  # fmt: skip
+        ip("link", "add", "wire", "netns", str(self.pid), "type", "veth", "peer", "name", "wire", "netns",
+           str(other.pid))  # fmt: skip
         for machine, address in ((self, ours), (other, theirs)):
             machine.run(["ip", "addr", "add", address, "dev", "wire"])
             machine.run(["ip", "link", "set", "wire", "up"])
@@ -179,7 +179,7 @@ class Machine:
             return
         # The init of the process namespace: the kernel ends all others with it.
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)
         self._init.wait(PATIENCE)
         if self._init.stdout:
             self._init.stdout.close()
@@ -247,7 +247,7 @@ class Machine:
 
     def processes(self, name: str) -> list[int]:
         """The processes on it whose name this is, by their ids on this machine."""
-        namespace = os.stat(f"/proc/{self._pid}/ns/pid").st_ino
+        namespace = os.stat(f"/proc/{self.pid}/ns/pid").st_ino
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
@@ -258,7 +258,7 @@ class Machine:
 
     def enter(self, argv: Sequence[str], **options: object) -> subprocess.Popen[bytes]:
         """Start a program on it, as root; it ends with the machine."""
-        words = ["nsenter", "-t", str(self._pid), "--net", "--mount", "--uts", "--pid", "--", *argv]
+        words = ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", "--pid", "--", *argv]
         options.setdefault("stdin", subprocess.DEVNULL)
         process: subprocess.Popen[bytes] = subprocess.Popen(words, **options)  # type: ignore[call-overload]
         self._inside.append(process)
@@ -270,7 +270,7 @@ class Machine:
 
     def run(self, argv: Sequence[str]) -> str:
         """Run a program on it, as root, to its end; gives its output."""
-        words = ["nsenter", "-t", str(self._pid), "--net", "--mount", "--uts", "--pid", "--", *argv]
+        words = ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", "--pid", "--", *argv]
         return subprocess.run(words, check=True, capture_output=True, stdin=subprocess.DEVNULL, text=True).stdout
 
     def _sshd_child(self) -> int:
