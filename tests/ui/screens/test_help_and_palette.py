@@ -96,6 +96,23 @@ async def test_themes_are_shown_as_the_cursor_comes_to_them_and_come_back_on_esc
         await until(lambda: pilot.app.theme == "slate")
 
 
+def grounds(pilot: Pilot[list[Run]]) -> set[str]:
+    """The background colours on the screen."""
+    strips = pilot.app.screen._compositor.render_strips()
+    return {part.style.bgcolor.name for strip in strips for part in strip if part.style and part.style.bgcolor}
+
+
+async def test_another_theme_paints_everything_anew(project: Project) -> None:
+    async with opened(project) as pilot:
+        slate, paper = themes.load_theme("slate").palette, themes.load_theme("paper").palette
+        assert slate.background in grounds(pilot)
+        await palette(pilot, *"theme", "enter")
+        await until(lambda: "Slate" in seen(pilot))
+        await pilot.press("up", "enter")
+        await until(lambda: len(pilot.app.screen_stack) == 1)
+        await until(lambda: paper.background in grounds(pilot) and not grounds(pilot) & set(slate))
+
+
 async def test_the_chosen_theme_is_there_the_next_time(project: Project) -> None:
     async with opened(project) as pilot:
         await palette(pilot, *"theme", "enter")

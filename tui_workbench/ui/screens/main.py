@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from tui_workbench.ui.commands import EVERYWHERE, LIST, bindings, is_ours, offers
 from tui_workbench.ui.panes.files import FilesPane
-from tui_workbench.ui.screens.main_layout import PANES, MainLayout, is_wide
+from tui_workbench.ui.screens.main_layout import PANES, MainLayout, is_wide, regions
 from tui_workbench.ui.screens.project_screen import ProjectScreen
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.header import Header
@@ -113,9 +113,12 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
 
     def _show_view(self, **changes: bool | int | str) -> None:
         view = self._main_layout.view._replace(**changes)  # type: ignore[arg-type]
-        if view != self._main_layout.view:
-            self._main_layout.view = view
-            self._tabs.show_active(view.active)
+        if view == self._main_layout.view:
+            return
+        moved = regions(self.size, view) != regions(self.size, self._main_layout.view)
+        self._main_layout.view = view
+        self._tabs.show_active(view.active)
+        if moved:
             self._clear_arrangement_cache()
             self.refresh(layout=True)
 

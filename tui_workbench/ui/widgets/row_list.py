@@ -148,11 +148,11 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_focus(self) -> None:
         """The cursor is drawn differently where the focus is."""
-        self.refresh()
+        self.refresh_line(self._cursor)
 
     def on_blur(self) -> None:
         """The cursor is drawn differently where the focus is not."""
-        self.refresh()
+        self.refresh_line(self._cursor)
 
     def on_resize(self) -> None:
         """The cursor stays in sight."""
