@@ -87,13 +87,14 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
         from tui_workbench.ui.screens.main_parts import Parts
 
         parts = Parts.build()
+        slots = [(self.children.index(slot), slot) for slot in self.query_children(Slot)]
         with self.app.batch_update():
-            for slot in list(self.query_children(Slot)):
-                part = parts.of(str(slot.id))
-                part.set_class(slot.has_class("pane"), "pane")
-                index = self.children.index(slot)
-                await slot.remove()
-                await self.mount(part, before=index)
+            await self.remove_children(Slot)
+            # In their order, so that each finds those before it in their places.
+            mounts = [self.mount(parts.of(str(slot.id)), before=place) for place, slot in slots]
+            for (_, slot), mount in zip(slots, mounts, strict=True):
+                parts.of(str(slot.id)).set_class(slot.has_class("pane"), "pane")
+                await mount
         self.begin(parts)
         if self._trouble is not None:
             self.show_error(self._trouble)
