@@ -71,12 +71,22 @@ class Parser(argparse.ArgumentParser):
         """Raise UsageError instead of printing the usage and exiting."""
         raise UsageError(message, remedy=f"See `{self.prog} --help`.")
 
+    def format_help(self) -> str:
+        """The help, as wide as is good to read and the terminal allows."""
+        try:
+            columns = os.get_terminal_size(sys.stdout.fileno()).columns
+        except OSError:
+            columns = HELP_WIDTH
+        width = max(40, min(HELP_WIDTH, columns - 2))
+        self.formatter_class = lambda prog: Formatter(prog, width)
+        return super().format_help()
 
-class Formatter(argparse.HelpFormatter):
-    """Help of a fixed width: asking for the terminal's loads `shutil`, for every option and not only for help."""
 
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=HELP_WIDTH)
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help of a given width: asking for the terminal's loads `shutil`, for every option and not only for help."""
+
+    def __init__(self, prog: str, width: int = HELP_WIDTH) -> None:
+        super().__init__(prog, width=width)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -186,16 +196,30 @@ def _overview(commands: Sequence[Command]) -> str:
     return "".join(f"  {' '.join(command.words):{width}}  {command.help}\n" for command in commands)
 
 
+def _help() -> str:
+    return f"""\
+usage: workbench-tui [PROJECT]
+       workbench-tui COMMAND [--help] ...
+
+Opens the project folder in the workbench (default: here, or the nearest folder above that holds aml_config/).
+
+commands:
+{_overview(COMMANDS)}
+Every command has --help and --project DIR; those with a result have -o json|table|tsv and --query JMESPATH.
+
+options:
+  -h, --help     this text
+  -V, --version  the version
+
+exit codes: the script's own of a finished run, 130 for a canceled one; else 0, 1 when something failed on this
+machine, 2 for wrong use, 3 for a configuration problem, 4 when the target cannot be reached.
+"""
+
+
 def _open_screens(arguments: Sequence[str]) -> int:
     # Looked at by hand: this is the way to the first frame, and there is little to parse.
     if any(word in ("-h", "--help") for word in arguments):
-        sys.stdout.write(
-            "usage: workbench-tui [PROJECT]\n       workbench-tui COMMAND [--help] ...\n\n"
-            "Opens the project folder (default: here, or the nearest folder above that holds aml_config/).\n\n"
-            "commands:\n"
-            + _overview(COMMANDS)
-            + "\noptions:\n  -h, --help     this text\n  -V, --version  the version\n"
-        )
+        sys.stdout.write(_help())
         return 0
     names = [word for word in arguments if not word.startswith("-")]
     unknown = [word for word in arguments if word.startswith("-")]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from tui_workbench.cli import INTERRUPTED
-from tui_workbench.cli.output import add_output_options, add_project_option
+from tui_workbench.cli.output import HISTORY_COLUMNS, add_output_options, emit
 from tui_workbench.cli.terminal import visible
 from tui_workbench.errors import UsageError
 from tui_workbench.model import Run, RunRequest, RunState
 from tui_workbench.project import Project
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs import Runs
+from tui_workbench.runs.rundir import DEFAULT_GRACE
 
 if TYPE_CHECKING:
     import argparse
+    from typing import Any
 
     from tui_workbench.model import Plan
 
@@ -24,35 +27,64 @@ UNKNOWN_END = 1
 
 def configure_submit(parser: argparse.ArgumentParser) -> None:
     """Options of `experiment submit`. What follows the script belongs to the script."""
-    parser.usage = "%(prog)s -c NAME [-t TARGET] [--wait | --detach] [--dry-run] [--project DIR] SCRIPT [ARGS...]"
+    parser.usage = (
+        "%(prog)s -c NAME [-t TARGET] [--wait | --detach | --dry-run] [--project DIR]\n"
+        "                                       SCRIPT [ARGS...]"
+    )
+    parser.epilog = """\
+Prints `RunId: ...`, then what the script writes, to the byte. Ctrl-C stops following and leaves the run alone.
+
+exit codes:
+  the script's own, 130 when the run was canceled or no longer followed, 1 when nobody knows how it ended;
+  before it has started: 2 wrong use, 3 a configuration problem, 4 the target cannot be reached
+
+examples:
+  workbench-tui experiment submit -c local train.py --epochs 3
+  workbench-tui experiment submit -c local -t gpu-box --detach train.py
+  workbench-tui experiment submit -c local --dry-run -o json train.py"""
     parser.add_argument("-c", "--run-configuration", metavar="NAME", required=True, help="the .runconfig to run with")
     parser.add_argument(
         "-t", "--target", metavar="TARGET", default="", help="instead of the run configuration's Target"
     )
     parser.add_argument("--wait", action="store_true", help="follow the run until it ends (the default)")
-    parser.add_argument("--detach", action="store_true", help="print the run id and return")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan and do nothing")
-    add_project_option(parser)
+    parser.add_argument("--detach", action="store_true", help="print the run's id and return")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and do nothing")
+    add_output_options(parser, default="", note="with --detach or --dry-run; default: text")
     parser.add_argument("script", metavar="SCRIPT", nargs="?", default="", help="default: the one in ArgumentVector")
-    parser.add_argument("arguments", metavar="ARGS", nargs="...", help="arguments of the script")
+    parser.add_argument(
+        "arguments", metavar="ARGS", nargs="...", help="the script's arguments (default: those in ArgumentVector)"
+    )
 
 
 def run_submit(arguments: argparse.Namespace) -> int:
     """Submit, and follow to the end unless told otherwise."""
     if arguments.wait and arguments.detach:
         raise UsageError("--wait and --detach cannot both be", remedy="Leave one out.")
+    wants_record = bool(arguments.output or arguments.query)
+    if wants_record and not (arguments.detach or arguments.dry_run):
+        raise UsageError(
+            "-o and --query are for --detach and --dry-run", remedy="Otherwise stdout is the script's; leave them out."
+        )
     project = Project.find(arguments.project)
     runs = Runs(project)
     request = RunRequest(arguments.run_configuration, arguments.script, tuple(arguments.arguments), arguments.target)
     if arguments.dry_run:
         plan, unknown = runs.survey(request)
-        _print_plan(plan)
+        if wants_record:
+            emit(plan_record(plan), arguments)
+        else:
+            _print_plan(plan)
         if unknown:
             sys.stderr.write(f"workbench-tui: the target could not be asked: {visible(unknown)}\n")
         return 0
     if project.notice:
-        sys.stderr.write(f"workbench-tui: {project.notice}\n")
+        sys.stderr.write(f"workbench-tui: {visible(project.notice)}\n")
     run = runs.submit(request, single_threaded=True)
+    if arguments.detach and wants_record:
+        from tui_workbench.runs.history import history_record
+
+        emit(history_record(run), arguments, HISTORY_COLUMNS)
+        return 0
     sys.stdout.write(f"RunId: {run.run_id}\n")
     sys.stdout.flush()
     return 0 if arguments.detach else _follow(runs, run)
@@ -62,25 +94,30 @@ def _follow(runs: Runs, run: Run) -> int:
     from tui_workbench.cli.stream import OutputStream
 
     directory = runs.directory(run.run_id)
-    stream = OutputStream(directory, runs.resume)
-    try:
-        if run.target_type == "local":
-            ended = stream.follow()
-        else:
-            from tui_workbench.cli.preparation import PreparationNotes
+    tell = None
+    if run.target_type != "local":
+        from tui_workbench.cli.preparation import PreparationNotes
 
-            ended = stream.follow(PreparationNotes(directory).tell)
-    except KeyboardInterrupt:
-        stream.close()
-        sys.stderr.write(
-            f"\nworkbench-tui: {run.run_id} goes on. Follow it: workbench-tui logs -f {run.run_id}   "
-            f"Cancel it: workbench-tui experiment cancel --run {run.run_id}\n"
-        )
+        tell = PreparationNotes(directory).tell
+    try:
+        with OutputStream(runs, directory) as stream:
+            ended = stream.follow(tell)
+    except (KeyboardInterrupt, BrokenPipeError) as error:
+        _say_that_it_goes_on(run, is_interrupted=isinstance(error, KeyboardInterrupt))
         return INTERRUPTED
-    stream.close()
     if ended.state != RunState.COMPLETED:
-        sys.stderr.write(f"workbench-tui: {ended.run_id} {ended.state}{f': {ended.reason}' if ended.reason else ''}\n")
+        reason = f": {visible(ended.reason)}" if ended.reason else ""
+        sys.stderr.write(f"workbench-tui: {ended.run_id} {ended.state}{reason}\n")
     return exit_code_of(ended)
+
+
+def _say_that_it_goes_on(run: Run, *, is_interrupted: bool) -> None:
+    # The terminal has printed ^C and stands behind it.
+    sys.stderr.write(
+        f"{os.linesep if is_interrupted else ''}workbench-tui: {run.run_id} goes on. "
+        f"Follow it: workbench-tui logs -f {run.run_id}   "
+        f"Cancel it: workbench-tui experiment cancel --run {run.run_id}\n"
+    )
 
 
 def exit_code_of(run: Run) -> int:
@@ -88,6 +125,11 @@ def exit_code_of(run: Run) -> int:
     if run.state == RunState.CANCELED:
         return INTERRUPTED
     return UNKNOWN_END if run.exit_code is None else run.exit_code
+
+
+def plan_record(plan: Plan) -> dict[str, Any]:
+    """A plan as a record."""
+    return {**plan._asdict(), "steps": [step._asdict() for step in plan.steps]}
 
 
 def _print_plan(plan: Plan) -> None:
@@ -122,21 +164,34 @@ def configure_cancel(parser: argparse.ArgumentParser) -> None:
     """Options of `experiment cancel`."""
     from tui_workbench.cli.history import add_run_option
 
+    parser.epilog = """\
+Asks every process of the run to end, and makes those end that have not after the grace. Returns when none is left."""
     add_run_option(parser)
-    add_output_options(parser)
+    parser.add_argument("--grace", metavar="SECONDS", type=_seconds, default=DEFAULT_GRACE, help="default: %(default)g")
     # The original asked for the target as well; the run knows it.
     parser.add_argument("-t", "--target", help="not needed: the run knows its target")
+    add_output_options(parser)
 
 
 def run_cancel(arguments: argparse.Namespace) -> int:
     """Cancel and wait until nothing is left; a run that had ended before is an error."""
-    from tui_workbench.cli.history import COLUMNS
-    from tui_workbench.cli.output import emit
     from tui_workbench.runs.history import history_record
 
     runs = Runs(Project.find(arguments.project))
     before = runs.get(arguments.run)
     if not before.is_active:
         raise UsageError(f"run {before.run_id} has ended already ({before.state})", remedy="Nothing is left to cancel.")
-    emit(history_record(runs.cancel(arguments.run)), arguments, COLUMNS)
+    emit(history_record(runs.cancel(arguments.run, grace=arguments.grace)), arguments, HISTORY_COLUMNS)
     return 0
+
+
+def _seconds(text: str) -> float:
+    from argparse import ArgumentTypeError
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is no number of seconds")
+    return value

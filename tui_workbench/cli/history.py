@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tui_workbench.cli.output import add_output_options, emit
+from tui_workbench.cli.output import HISTORY_COLUMNS, add_output_options, emit
 from tui_workbench.errors import RunNotFound
 from tui_workbench.project import Project
 from tui_workbench.records import TYPE_CHECKING
@@ -12,8 +12,6 @@ from tui_workbench.runs import Runs
 
 if TYPE_CHECKING:
     import argparse
-
-COLUMNS = ("run_number", "run_id", "script_name", "target", "status", "start_time_utc", "duration", "reason")
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +26,7 @@ def run_list(arguments: argparse.Namespace) -> int:
         # The records lie ready as text; parsing and printing 10,000 of them again would be most of the work.
         sys.stdout.write(f"{runs.history_text()}\n")
         return 0
-    emit(runs.history_records(), arguments, COLUMNS)
+    emit(runs.history_records(), arguments, HISTORY_COLUMNS)
     return 0
 
 
@@ -47,7 +45,7 @@ def run_last(arguments: argparse.Namespace) -> int:
         raise RunNotFound(
             f"{project.root} has no runs yet", remedy="Start one: `workbench-tui experiment submit -c NAME SCRIPT`."
         )
-    emit(history_record(run), arguments, COLUMNS)
+    emit(history_record(run), arguments, HISTORY_COLUMNS)
     return 0
 
 
@@ -61,7 +59,7 @@ def run_info(arguments: argparse.Namespace) -> int:
     """One run."""
     from tui_workbench.runs.history import history_record
 
-    emit(history_record(Runs(Project.find(arguments.project)).get(arguments.run)), arguments, COLUMNS)
+    emit(history_record(Runs(Project.find(arguments.project)).get(arguments.run)), arguments, HISTORY_COLUMNS)
     return 0
 
 

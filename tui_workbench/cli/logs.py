@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 def configure_logs(parser: argparse.ArgumentParser) -> None:
     """Options of `logs`."""
-    parser.add_argument("id", metavar="ID", help="the run id, or the run's number")
+    parser.epilog = """\
+A file or a pipe gets every byte that the run wrote to stdout and stderr. A terminal gets its text and colours;
+other control sequences are shown and not obeyed. Ctrl-C ends following, not the run."""
+    parser.add_argument("id", metavar="ID", help="the run's id, or its number")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("--tail", metavar="N", type=_count, help="only the last N lines")
     add_project_option(parser)
@@ -25,19 +28,19 @@ def run_logs(arguments: argparse.Namespace) -> int:
 
     runs = Runs(Project.find(arguments.project))
     directory = runs.directory(arguments.id)
-    stream = OutputStream(directory, runs.resume)
-    if arguments.tail is not None:
-        stream.skip_to_last(arguments.tail)
-    if arguments.follow:
-        stream.follow()
-    else:
-        stream.copy_new()
-    stream.close()
+    with OutputStream(runs, directory) as stream:
+        if arguments.tail is not None:
+            stream.skip_to_last(arguments.tail)
+        if arguments.follow:
+            stream.follow()
+        else:
+            stream.copy_new()
     return 0
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError
-    return value
+    from argparse import ArgumentTypeError
+
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"{text!r} is no number of lines")
+    return int(text)

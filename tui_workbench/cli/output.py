@@ -23,10 +23,16 @@ def add_project_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", metavar="DIR", default=".", help="the project folder (default: here or above)")
 
 
-def add_output_options(parser: argparse.ArgumentParser) -> None:
+HISTORY_COLUMNS = ("run_number", "run_id", "script_name", "target", "status", "start_time_utc", "duration", "reason")
+"""The columns of a table of runs."""
+
+
+def add_output_options(
+    parser: argparse.ArgumentParser, *, default: str = DEFAULT_FORMAT, note: str = "default: json"
+) -> None:
     """`-o`, `--query` and `--project`."""
     add_project_option(parser)
-    parser.add_argument("-o", "--output", choices=FORMATS, default=DEFAULT_FORMAT, help="default: %(default)s")
+    parser.add_argument("-o", "--output", choices=FORMATS, default=default, help=note)
     parser.add_argument("--query", metavar="JMESPATH", help="pick from the result, as in \"[?status=='Completed']\"")
 
 
@@ -37,7 +43,7 @@ def emit(result: Any, arguments: argparse.Namespace, columns: Sequence[str] = ()
     """
     if arguments.query:
         result, columns = query(result, arguments.query), ()
-    if arguments.output == "json":
+    if arguments.output in ("json", ""):
         sys.stdout.write(json.dumps(result, indent=2) + "\n")
         return
     rows = result if isinstance(result, list) else [] if result is None else [result]

@@ -13,6 +13,7 @@ from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import EVENTS, OUTPUT, ControllerLock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
     from tui_workbench.model import Run
@@ -74,8 +75,8 @@ class OutputStream:
         finally:
             os.close(descriptor)
 
-    def follow(self) -> Run:
-        """Write what comes until the run has ended, and return it as it ended.
+    def follow(self, tell: Callable[[], None] | None = None) -> Run:
+        """Write what comes until the run has ended, and return it as it ended; `tell` is called again and again.
 
         Raises RunNotFound when its directory is removed meanwhile, and WorkbenchError when nobody can see it through to
         its end.
@@ -86,6 +87,8 @@ class OutputStream:
             while True:
                 # The state is read before the last drain: what was written before the end is then sure to be there.
                 ended = bool(self._directory.status().end)
+                if tell is not None:
+                    tell()
                 moved = self.copy_new()
                 if ended:
                     return self._directory.run()

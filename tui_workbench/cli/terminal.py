@@ -1,59 +1,100 @@
 """What may reach the user's terminal from the command line: text of ours, and what a script may rightly say.
 
-A pipe or a file gets every byte as it is. A terminal gets colours, carriage returns, tabs and backspaces; any other
-control byte would let a log set titles, write the clipboard or ask the terminal questions, so it is shown as a glyph.
+A pipe or a file gets every byte as it is. A terminal gets text, colours, line ends, carriage returns, tabs and
+backspaces; any other control character or sequence would let a log set titles, write the clipboard or ask the terminal
+questions, so it is shown as a glyph. Erasing in the line, which progress bars do, is done with spaces.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 
-_UNSAFE = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+from tui_workbench.plaintext import GLYPHS, INVISIBLE
+from tui_workbench.plaintext import visible as visible
+from tui_workbench.records import TYPE_CHECKING
 
-# Colours (SGR), and erasing to the end of the line, which every progress bar does; then whatever else begins with ESC
-# or is a control byte, in UTF-8 for C1 (0xC2 0x80 to 0xC2 0x9F).
-_SEQUENCE = rb"(\x1b\[[0-9;:]{0,64}m|\x1b\[[0-2]?K)|([\x00-\x07\x0b\x0c\x0e-\x1f\x7f])|\xc2([\x80-\x9f])"
-_UNFINISHED = rb"\x1b(\[[0-9;:]{0,64})?\Z|\xc2\Z"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
+LONGEST_SEQUENCE = 64
+"""Parameter characters of a colour sequence: more than any terminal takes, and few enough to hold back."""
 
-def visible(text: str) -> str:
-    """One line of text with every control and direction-changing character shown as a glyph."""
-    return text if text.isascii() and text.isprintable() else re.sub(_UNSAFE, _glyph, text)
+LONGEST_LINE = 1000
+"""Columns that are erased at most: what a line asks for must not become pages of spaces."""
+
+_PARAMETERS = f"[0-9;:]{{0,{LONGEST_SEQUENCE}}}"
+_SPECIAL = (
+    f"(?P<colour>\x1b\\[{_PARAMETERS}m)|\x1b\\[(?P<erase>[0-2]?)K"
+    f"|[\\x00-\\x07\\x0b\\x0c\\x0e-\\x1a\\x1c-\\x1f{INVISIBLE}]+|\x1b"
+)
+_UNFINISHED = f"\x1b(\\[{_PARAMETERS})?\\Z"
+_RESET = "\x1b[0m"
 
 
 class TerminalFilter:
     """Passes a stream of bytes in pieces of any size.
 
-    One terminal, one filter: it holds back an unfinished sequence.
+    One terminal, one filter: it holds back an unfinished sequence, and knows how far the line has been written.
     """
 
     def __init__(self) -> None:
-        self._held = b""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._held = ""
+        self._coloured = False
+        self._column = 0
+        self._width = 0
 
     def feed(self, data: bytes) -> bytes:
         """What may be written for these bytes."""
-        data = self._held + data
-        unfinished = re.search(_UNFINISHED, data)
-        self._held = unfinished.group() if unfinished else b""
-        return re.sub(_SEQUENCE, _shown, data[: len(data) - len(self._held)])
+        text = self._held + self._decoder.decode(data)
+        unfinished = re.search(_UNFINISHED, text[-LONGEST_SEQUENCE - 2 :])
+        self._held = unfinished[0] if unfinished else ""
+        return self._shown(text[: len(text) - len(self._held)])
 
     def flush(self) -> bytes:
         """What was held back, at the end of the stream, and colours back to normal."""
-        rest, self._held = self._held, b""
-        return re.sub(_SEQUENCE, _shown, rest) + b"\x1b[0m"
+        text = self._held + self._decoder.decode(b"", final=True)
+        self._held = ""
+        return self._shown(text) + (_RESET.encode() if self._coloured else b"")
 
+    def _shown(self, text: str) -> bytes:
+        return "".join(self._pieces(text)).encode()
 
-def _glyph(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else f"<U+{code:04X}>"
+    def _pieces(self, text: str) -> Iterator[str]:
+        position = 0
+        for match in re.finditer(_SPECIAL, text):
+            yield self._written(text[position : match.start()])
+            position = match.end()
+            if match["colour"]:
+                self._coloured = True
+                yield match[0]
+            elif match["erase"] is not None:
+                yield self._erase(match["erase"] or "0")
+            else:
+                yield self._written(match[0].translate(GLYPHS))
+        yield self._written(text[position:])
 
+    def _written(self, text: str) -> str:
+        """The text, whose way along the line is noted."""
+        start = text.rfind("\n") + 1
+        if start:
+            self._column = self._width = 0
+        for index, part in enumerate(text[start:].split("\r")):
+            self._column = (0 if index else self._column) + len(part)
+            if "\b" in part:
+                self._column = max(0, self._column - 2 * part.count("\b"))
+            self._width = max(self._width, self._column)
+        return text
 
-def _shown(match: re.Match[bytes]) -> bytes:
-    if match.group(1) is not None:
-        return match.group(1)
-    if match.group(2) is not None:
-        code = match.group(2)[0]
-        return ("\u2421" if code == 0x7F else chr(0x2400 + code)).encode()
-    return f"<U+{match.group(3)[0]:04X}>".encode()
+    def _erase(self, what: str) -> str:
+        """Spaces over a part of the line (0: behind the cursor, 1: before it, 2: all of it), and back."""
+        before = min(self._column, LONGEST_LINE)
+        behind = max(0, min(self._width, LONGEST_LINE) - before)
+        if what == "0":
+            self._width = self._column
+            return " " * behind + "\b" * behind
+        if what == "1":
+            return "\b" * before + " " * before
+        self._width = self._column
+        return "\b" * before + " " * (before + behind) + "\b" * behind
