@@ -138,12 +138,19 @@ class EditorPane(Pane):
             except StorageError as error:
                 self._tell(f"{os.path.basename(path)}: {error.message}. {error.remedy}")
                 return False
-            view = self._view_of(path) or await self._add(file)
+            # The screen is laid out once for the new view in its place, and not for each step on the way.
+            with self.app.batch_update():
+                view = self._view_of(path) or await self._add(file)
+                self._show(view, line, column, focus=focus)
+        else:
+            self._show(view, line, column, focus=focus)
+        return True
+
+    def _show(self, view: FileView, line: int, column: int, *, focus: bool) -> None:
         if line:
             view.go_to(line, column)
-        if self._wanted == path:
+        if self._wanted == view.path:
             self._activate(view, focus=focus)
-        return True
 
     async def save_all(self) -> list[str]:
         """Save every file that has edits. Gives the paths that could not be saved; their tabs say why or ask."""

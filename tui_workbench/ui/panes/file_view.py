@@ -163,7 +163,7 @@ class FileView(Widget):
         return True
 
     def _compare(self) -> None:
-        self.dirty = self.editor.source != self.file.text
+        self.dirty = not self.file.read_only and self.editor.source != self.file.text
         self._draw()
 
     # --- Questions

@@ -12,6 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.document._document_navigator import DocumentNavigator
+from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import TextArea
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 MOST_UNDO_STEPS = 2_000
 """Undo steps kept: a day's editing, at some hundred bytes each."""
+
+WIDTH_STEP = 64
+"""Cells by which the scrolled width grows."""
 
 _COMMENT_MARKS = {"python": "# ", "yaml": "# ", "toml": "# ", "bash": "# "}
 _INDENTS = {"python": 4, "toml": 4}
@@ -166,20 +170,16 @@ class TextEditor(TextArea):
 
     def mark_problems(self, marks: Sequence[Mark]) -> None:
         """Mark what is wrong; of several marks in a line the last one is shown."""
-        by_row = {mark.line - 1: mark for mark in marks}
-        if by_row != self._marks:
-            self._marks = by_row
-            self._redraw_lines()
+        before, self._marks = self._marks, {mark.line - 1: mark for mark in marks}
+        for row in before.keys() | self._marks.keys():
+            if before.get(row) != self._marks.get(row):
+                self.refresh_line(row)
 
     def mark_matches(self, matches: Mapping[int, Sequence[tuple[int, int]]]) -> None:
         """Mark what a search found: start and end columns by row, all counted from 0."""
         if matches or self._matches:
             self._matches = matches
-            self._redraw_lines()
-
-    def _redraw_lines(self) -> None:
-        self._line_cache.clear()
-        self.refresh()
+            self.refresh()
 
     # --- Drawing
 
@@ -225,6 +225,18 @@ class TextEditor(TextArea):
             end = start + mark.length if mark.length else len(line.plain)
             line.stylize(Style(underline=True, color=self._severity_color(mark.severity)), start, end)
         return line
+
+    def render_line(self, y: int) -> Strip:
+        """One line; those with marks are drawn anew each time, because the key of Textual's cache leaves marks out."""
+        row = self.scroll_offset.y + y
+        return self._render_line(y) if row in self._marks or row in self._matches else super().render_line(y)
+
+    def _refresh_size(self) -> None:
+        # A width that changes lays out the whole screen anew: grow by more than the letter that was typed.
+        width, height = self.document.get_size(self.indent_width)
+        needed = width + self.gutter_width + 1
+        self.virtual_size = Size(-(-needed // WIDTH_STEP) * WIDTH_STEP, height)
+        self._refresh_scrollbars()
 
     def _render_line(self, y: int) -> Strip:
         strip = super()._render_line(y)
