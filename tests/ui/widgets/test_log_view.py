@@ -324,3 +324,15 @@ async def test_no_byte_of_a_log_reaches_the_terminal_as_a_command(tmp_path: Path
         assert "\x1b" not in text
         assert "<U+202E>" in text
         assert not any(segment.style and segment.style.blink for strip in strips for segment in strip)
+
+
+async def test_a_log_that_starts_over_is_shown_anew(log: Path) -> None:
+    app = LogApp(log, active=True)
+    async with app.run_test(size=(60, 20)) as pilot:
+        await shows(app, last="line 199")
+        await press(pilot, "g")
+        await shows(app, first="line 000")
+        log.unlink()
+        put(log, b"from the start\n")
+        await shows(app, first="from the start")
+        assert app.view.state.pinned

@@ -198,7 +198,7 @@ class LogPane(Pane):
         from tui_workbench.ui.widgets.log_search_row import LogSearchRow
 
         if self._search_row is None:
-            self._search_row = LogSearchRow()
+            self._search_row = LogSearchRow(self._view)
             await self.mount(self._search_row)
         self._view.begin_search()
         self._search_row.take_focus()
@@ -230,7 +230,6 @@ class LogPane(Pane):
         """The place is right: on with the log."""
         event.stop()
         self._view.end_search(keep=True)
-        self.take_focus()
 
     def on_log_search_row_canceled(self, event: LogSearchRow.Canceled) -> None:
         """The place is wrong: back."""

@@ -22,6 +22,7 @@ from tui_workbench.ui.widgets.text_field import TextField
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
+    from textual.widget import Widget
 
     from tui_workbench.ui.widgets.log_session import SearchState
 
@@ -37,8 +38,18 @@ class ModeLabel(Label):
         row.action_toggle_mode()
 
 
+class QueryField(TextField):
+    """Enter is done at once, not by way of a message: keys that come right behind it belong to the log."""
+
+    async def action_submit(self) -> None:
+        """What the row does on enter."""
+        row = self.parent
+        assert isinstance(row, LogSearchRow)
+        row.action_keep()
+
+
 class LogSearchRow(Horizontal):
-    """Posts `Sought` with every change, `Stepped`, `Kept` when the log should get the focus, and `Canceled`."""
+    """Posts `Sought` with every change, `Stepped`, `Kept` and `Canceled`; the last two give the focus to `log`."""
 
     DEFAULT_CSS = """
     LogSearchRow {
@@ -73,12 +84,14 @@ class LogSearchRow(Horizontal):
     class Canceled(Message):
         """The search is over, and led nowhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Widget) -> None:
         super().__init__()
-        self._field = TextField(placeholder="text")
+        self._log = log
+        self._field = QueryField(placeholder="text")
         self._mode = ModeLabel("text", markup=False)
         self._count = Label("", markup=False, id="log-search-count")
         self._expression = False
+        self._sought = ("", False)
         self._error = ""
 
     def compose(self) -> ComposeResult:
@@ -106,6 +119,9 @@ class LogSearchRow(Horizontal):
         self._seek()
 
     def _seek(self) -> None:
+        if self._sought == (self._field.value, self._expression):
+            return
+        self._sought = (self._field.value, self._expression)
         self._error = ""
         pattern = None
         if self._field.value:
@@ -116,13 +132,10 @@ class LogSearchRow(Horizontal):
         self.show_search(None)
         self.post_message(self.Sought(pattern))
 
-    @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.action_keep()
-
     def action_keep(self) -> None:
         """On to the log."""
+        self._seek()  # the last letters may not have come here yet
+        self.screen.set_focus(self._log)
         self.post_message(self.Kept() if self._field.value and not self._error else self.Canceled())
 
     def action_step(self, direction: int) -> None:
@@ -138,6 +151,7 @@ class LogSearchRow(Horizontal):
 
     def action_cancel(self) -> None:
         """Back to where it began."""
+        self.screen.set_focus(self._log)
         self.post_message(self.Canceled())
 
 
