@@ -120,6 +120,7 @@ class RunRequest(NamedTuple):
     script: str = ""
     arguments: tuple[str, ...] = ()
     target: str = ""  # overrides the run configuration's Target
+    exact_arguments: bool = False  # no arguments means none, and not those of the ArgumentVector
 
 
 class RunSpec(NamedTuple):

@@ -102,7 +102,7 @@ def script_and_arguments(
                 remedy="Name a script of the project.",
             )
         script, arguments = vector[0], (*vector[1:], *arguments)
-    elif vector and vector[0] == FILE_VARIABLE and not arguments:
+    elif vector and vector[0] == FILE_VARIABLE and not arguments and not request.exact_arguments:
         arguments = vector[1:]
     if "\0" in script:
         raise UsageError("a script's name cannot hold a NUL character", remedy="Name a script of the project.")
@@ -154,7 +154,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         assert lock is not None, "only `remove_unfinished` looks at the lock of a run that is none yet"
         snapshot = _take_snapshot(project, spec, building)
         record = Record(
-            spec.run_id, _next_run_number(project), time.time(), _user(), spec, plan, snapshot.commit_id, snapshot.kind
+            spec.run_id, next_run_number(project), time.time(), _user(), spec, plan, snapshot.commit_id, snapshot.kind
         )
         directory.write_record(record)
         if spec.tracked:
@@ -217,7 +217,7 @@ def _reserve_run_id(project: Project) -> str:
         return _run_id(project, counters.milliseconds)
 
 
-def _next_run_number(project: Project) -> int:
+def next_run_number(project: Project) -> int:
     """The project's runs are numbered from 1 in the order of their submission."""
     with _counters(project) as counters:
         counters.number += 1

@@ -66,6 +66,11 @@ async def pilot() -> AsyncIterator[Pilot[None]]:
         yield pilot
 
 
+def asked(environment: str, script: str, arguments: tuple[str, ...]) -> RunRequest:
+    """What the bar asks for: these arguments and no others, also when there are none."""
+    return RunRequest(environment, script, arguments, exact_arguments=True)
+
+
 def app_of(pilot: Pilot[None]) -> BarApp:
     assert isinstance(pilot.app, BarApp)
     return pilot.app
@@ -81,15 +86,15 @@ async def fill(pilot: Pilot[None], *configurations: RunConfiguration) -> RunBar:
 
 async def test_at_first_it_holds_what_runs_here(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_BOX, BROKEN, ON_LOCAL)
-    assert bar.request() == RunRequest("here", "train.py", ())
-    await until(lambda: app_of(pilot).requests[-1:] == [RunRequest("here", "train.py", ())])
+    assert bar.request() == asked("here", "train.py", ())
+    await until(lambda: app_of(pilot).requests[-1:] == [asked("here", "train.py", ())])
 
 
 async def test_it_does_not_matter_whether_scripts_or_configurations_come_first(pilot: Pilot[None]) -> None:
     bar = app_of(pilot).bar
     bar.show_configurations([ON_LOCAL], [LOCAL])
     bar.show_scripts(SCRIPTS)
-    assert bar.request() == RunRequest("here", "train.py", ())
+    assert bar.request() == asked("here", "train.py", ())
 
 
 async def test_choosing_an_environment_takes_over_its_script_and_arguments(pilot: Pilot[None]) -> None:
@@ -97,14 +102,14 @@ async def test_choosing_an_environment_takes_over_its_script_and_arguments(pilot
     bar.take_focus()
     await pilot.press("enter", *"whole", "enter")
     await until(lambda: bar.environment == "whole")
-    assert bar.request() == RunRequest("whole", "evaluate.py", ("--a b", "c"))
+    assert bar.request() == asked("whole", "evaluate.py", ("--a b", "c"))
 
 
 async def test_an_environment_that_leaves_the_script_open_keeps_the_chosen_one(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL, ON_BOX)
     bar.choose_script("evaluate.py")
     assert bar.choose_target("box")
-    assert bar.request() == RunRequest("box", "evaluate.py", ("--device", "cuda"))
+    assert bar.request() == asked("box", "evaluate.py", ("--device", "cuda"))
 
 
 async def test_a_file_that_changed_keeps_what_was_typed(pilot: Pilot[None]) -> None:
@@ -113,7 +118,7 @@ async def test_a_file_that_changed_keeps_what_was_typed(pilot: Pilot[None]) -> N
     await pilot.press(*"--lr 1")
     app_of(pilot).requests.clear()
     bar.show_configurations([ON_LOCAL._replace(tracked_run=False)], [LOCAL])
-    assert bar.request() == RunRequest("here", "train.py", ("--lr", "1"))
+    assert bar.request() == asked("here", "train.py", ("--lr", "1"))
     await until(lambda: app_of(pilot).requests == [bar.request()])
 
 
@@ -220,4 +225,4 @@ async def test_a_run_can_be_asked_for_again(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL, ON_BOX)
     run = make_run(RunState.COMPLETED)._replace(run_configuration="box", script_name="old.py", arguments=("a b", "'"))
     bar.choose_run(run)
-    assert bar.request() == RunRequest("box", "old.py", ("a b", "'"))
+    assert bar.request() == asked("box", "old.py", ("a b", "'"))

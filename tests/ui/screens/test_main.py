@@ -85,6 +85,17 @@ async def test_ctrl_r_runs_the_script_and_its_output_is_there(project: Project) 
         assert run.exit_code == 0
 
 
+async def test_arguments_that_were_taken_away_are_not_brought_back_by_the_configuration(
+    project: Project, project_root: Path
+) -> None:
+    (project_root / "hello.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    configuration = project_root / "aml_config" / "local.runconfig"
+    configuration.write_text(configuration.read_text().replace('  - "$file"\n', '  - "$file"\n  - "--cuda"\n'))
+    async with opened(project) as pilot:
+        await pilot.press("minus", "ctrl+u", "ctrl+r")
+        await until(lambda: content_of(screen_of(pilot).parts.log)[:1] == ["[]"])
+
+
 async def test_several_runs_go_at_once_and_editing_goes_on(project: Project, project_root: Path) -> None:
     (project_root / "hello.py").write_text(SLOW)
     async with opened(project) as pilot:

@@ -195,7 +195,8 @@ class RunBar(Widget, inherit_bindings=False):
             raise UsageError(
                 f"the arguments are not well formed: {str(error).lower()}", remedy="Close the quotes."
             ) from error
-        return RunRequest(self._environment.value, self._script.value, arguments)
+        # What the configuration brings is in the field already; whoever empties it wants none.
+        return RunRequest(self._environment.value, self._script.value, arguments, exact_arguments=True)
 
     def show_error(self, error: WorkbenchError, root: str) -> None:
         """Say what is wrong; file names are shown relative to the project."""
