@@ -31,6 +31,8 @@ OUTPUTS = "outputs"
 WORKING_COPY = "work"
 CONTROLLER_LOCK = "controller.lock"
 CANCEL_REQUEST = "cancel"
+FOLLOWED = "followed"
+"""Stands in a run that another machine submitted: what it holds on its target is not ours to remove."""
 
 DEFAULT_GRACE = 5.0
 """Seconds between asking a script to end and making it."""
@@ -100,7 +102,7 @@ class RunDirectory:
         path = self.file(RECORD)
         try:
             with open(path, encoding="utf-8") as file:
-                return _record_from_json(json.load(file), self.path)
+                return record_from_json(json.load(file), self.path)
         except OSError as error:
             raise RunNotFound(
                 f"there is no run {self.run_id!r}: {error.strerror}",
@@ -371,7 +373,8 @@ def _without_cause(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in ("problem", "values")}
 
 
-def _record_from_json(stored: dict[str, Any], directory: str) -> Record:
+def record_from_json(stored: dict[str, Any], directory: str) -> Record:
+    """The record that run.json holds, for the run directory at `directory`. Raises what a wrong form brings about."""
     if stored["schema"] > SCHEMA:
         raise ValueError(f"it has the form {stored['schema']}")
     configuration = dict(stored["run_configuration"])

@@ -7,10 +7,13 @@ controller that goes on later never needs what is gone.
 
 from __future__ import annotations
 
+import os
+
 from tui_workbench.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.model import RunState
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.progress import Progress
+from tui_workbench.runs.rundir import FOLLOWED
 from tui_workbench.targets.protocol import Interrupted
 
 if TYPE_CHECKING:
@@ -93,7 +96,8 @@ class Stages:
                 self._progress.begin("fetch", "bringing back what the run made")
                 self.persist(lambda: self._target.collect(spec))
                 self._progress.done("fetch")
-            self.persist(lambda: self._target.release(spec))
+            if not os.path.exists(self._directory.file(FOLLOWED)):
+                self.persist(lambda: self._target.release(spec))
         except WorkbenchError as error:
             reason = f"{ending.reason}; " if ending.reason else ""
             return ending._replace(reason=f"{reason}not all was brought back: {error}")

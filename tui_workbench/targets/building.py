@@ -14,13 +14,14 @@ import time
 
 from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
-from tui_workbench.targets.container import KIND_LABEL, PREFIX
+from tui_workbench.targets.container import KIND_LABEL, PREFIX, PROJECT_LABEL
 from tui_workbench.targets.layout import project_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from tui_workbench.model import RunSpec
     from tui_workbench.targets.engine import Engine, Image
     from tui_workbench.targets.environment import Recipe
     from tui_workbench.targets.probe import ImageFacts
@@ -82,13 +83,14 @@ class Builder:
     """Builds one environment on one engine."""
 
     def __init__(
-        self, engine: Engine, recipe: Recipe, base: Image, facts: ImageFacts, base_name: str, report: Report
+        self, engine: Engine, recipe: Recipe, base: Image, facts: ImageFacts, spec: RunSpec, report: Report
     ) -> None:
         self._engine = engine
         self._recipe = recipe
         self._base = base
         self._facts = facts
-        self._base_name = base_name
+        self._base_name = spec.target.base_docker_image
+        self._project = spec.project_name
         self._report = report
         self.tag = recipe.tag(base.id)
 
@@ -298,6 +300,7 @@ class Builder:
             KIND_LABEL: ENVIRONMENT_KIND,
             RECIPE_LABEL: json.dumps(recipe.lines(self._base_name, base.id)),
             TAG_LABEL: self.tag,
+            PROJECT_LABEL: self._project,
             MACHINE_LABEL: "",
         }
         changes = [f"LABEL {name}={_quoted(value)}" for name, value in labels.items()]

@@ -22,7 +22,7 @@ from tui_workbench.targets.protocol import Interrupted
 from tui_workbench.targets.staged import StagedTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tui_workbench.model import ComputeTarget, RunSpec
     from tui_workbench.targets.container import Placement
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tui_workbench.targets.host import Entry, Host
     from tui_workbench.targets.probe import ImageFacts
     from tui_workbench.targets.protocol import Outcome
+    from tui_workbench.targets.staged import Leftover, ProjectNames
 
 FIRST_DELAY, LONGEST_DELAY = 0.2, 30.0
 """Seconds between two attempts to reach an engine that does not answer; doubled each time."""
@@ -105,10 +106,35 @@ class DockerTarget(StagedTarget):
         self._image(engine, spec)
 
     def prepare_environment(self, spec: RunSpec) -> str:
-        """Have the image that a run of this specification takes, fetched or built as needed; returns its id."""
+        """The image that a run of this specification takes, fetched or built as needed."""
         from tui_workbench.targets.images import Images
 
-        return Images(self.host, self._connect(), spec).have(self.report, build=True)[0].id
+        images = Images(self.host, self._connect(), spec)
+        images.have(self.report, build=True)
+        return images.choose().name
+
+    @property
+    def place(self) -> str:
+        """The host, which has one engine."""
+        return self.host.label
+
+    def leftovers(self, project: ProjectNames, active: Collection[str]) -> list[Leftover]:
+        """Containers, environments, caches, and over there folders of runs and of the project."""
+        from tui_workbench.targets import leftovers
+
+        return leftovers.find(self.host, self._connect(), project, active)
+
+    def remove(self, leftover: Leftover) -> None:
+        """Remove one of them."""
+        from tui_workbench.targets import leftovers
+
+        leftovers.remove(self.host, self._connect(), leftover)
+
+    def known_runs(self, project: ProjectNames) -> list[tuple[str, bytes]]:
+        """Those with a folder over there; each has one before it has a container."""
+        from tui_workbench.targets.leftovers import run_folders
+
+        return [(folder.run_id, folder.record) for folder in run_folders(self.host) if folder.project == project.name]
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         """Create the container and start it; one that was started is left alone."""

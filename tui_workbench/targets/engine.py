@@ -62,6 +62,7 @@ class Image(NamedTuple):
     size: int  # bytes, with the layers that it shares
     architecture: str
     tags: tuple[str, ...] = ()
+    own_size: int = -1  # bytes of its last layer; -1 when it is not known
 
 
 class Container(NamedTuple):
@@ -146,7 +147,13 @@ class Engine:
         with self._translated("list images"):
             found = self._api.images(filters={"label": label})
         names = [image["Id"] for image in sorted(found, key=lambda image: -int(image.get("Created") or 0))]
-        return [image for image in map(self.image, names) if image is not None]
+        return [
+            image._replace(own_size=self._own_size(image.id)) for image in map(self.image, names) if image is not None
+        ]
+
+    def _own_size(self, image: str) -> int:
+        layers = self._api.history(image)
+        return int(layers[0].get("Size", -1)) if layers else -1
 
     def pull(self, name: str) -> Iterator[Mapping[str, Any]]:
         """Fetch an image from its registry: the engine's messages as they come (`status`, `id`, `progressDetail`).
@@ -160,6 +167,20 @@ class Engine:
                 if "error" in message:
                     raise EngineRefused(str(message["error"]))
                 yield message
+
+    def has_volume(self, name: str) -> bool:
+        """Whether the engine keeps a volume of this name."""
+        with self._translated(f"inspect the volume {name}"):
+            try:
+                self._api.inspect_volume(name)
+            except docker.errors.NotFound:
+                return False
+            return True
+
+    def remove_volume(self, name: str) -> None:
+        """Remove a volume; one that is not there is fine."""
+        with self._translated(f"remove the volume {name}"), contextlib.suppress(docker.errors.NotFound):
+            self._api.remove_volume(name)
 
     def remove_image(self, image: str) -> None:
         """Remove an image; one that is not there is fine."""

@@ -90,7 +90,7 @@ class Images:
             return
         if not self._spec.run_configuration.prepare_environment:
             raise self._not_prepared(base)
-        Builder(self._engine, self._recipe, base, self._facts(base), self._name, Silent()).refuse_impossible()
+        Builder(self._engine, self._recipe, base, self._facts(base), self._spec, Silent()).refuse_impossible()
 
     def have(self, report: Report, *, build: bool) -> tuple[Image, ImageFacts]:
         """The image that the run takes, fetched and built as needed, and what it holds.
@@ -183,7 +183,7 @@ class Images:
         from tui_workbench.targets import supplies as bringing
         from tui_workbench.targets.wheels import index_environment
 
-        builder = Builder(self._engine, self._recipe, base, facts, self._name, report)
+        builder = Builder(self._engine, self._recipe, base, facts, self._spec, report)
         builder.refuse_impossible()
         stores = bringing.Stores(self._host, report)
         supplies = Supplies(uv=stores.uv(facts) if builder.needs_uv() else "", files=stores.project_files(self._recipe))

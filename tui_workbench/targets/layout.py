@@ -3,7 +3,7 @@
 ```
 <home>/projects/<name>-<key>/tree   the project as it was sent last; `key` tells this machine's project from others
 <home>/runs/<run id>/               a run's directory, as the host knows it
-<home>/tools/, <home>/wheels/, <home>/cache/   what environments are built with; can be removed at any time
+<home>/supplies/                    what environments are built with; can be removed at any time
 ```
 """
 
@@ -37,19 +37,9 @@ class HostLayout(NamedTuple):
         return posixpath.join(self.home, "projects", f"{_slug(project_name)}-{project_key(project_root)}", "tree")
 
     @property
-    def tools(self) -> str:
-        """Programs brought along."""
-        return posixpath.join(self.home, "tools")
-
-    @property
-    def wheels(self) -> str:
-        """Python packages sent for hosts without a way to the package index."""
-        return posixpath.join(self.home, "wheels")
-
-    @property
-    def cache(self) -> str:
-        """What the package installer keeps between two environments."""
-        return posixpath.join(self.home, "cache")
+    def supplies(self) -> str:
+        """What environments are built with, each thing in a folder that is named by its content."""
+        return posixpath.join(self.home, "supplies")
 
 
 def project_key(project_root: str) -> str:

@@ -18,16 +18,33 @@ from __future__ import annotations
 
 import abc
 
-from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.errors import ConfigurationError
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets.report import Silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tui_workbench.model import Plan, Problem, RunSpec
     from tui_workbench.targets.host import Entry
     from tui_workbench.targets.protocol import Outcome
     from tui_workbench.targets.report import Report
+
+
+class ProjectNames(NamedTuple):
+    """How a target knows a project: by its name, and by what tells this folder from all others of the name."""
+
+    name: str
+    root: str
+
+
+class Leftover(NamedTuple):
+    """Something of ours on a target that no run needs any more."""
+
+    kind: str  # container, environment, cache, run or project
+    name: str
+    size: int = -1  # bytes; -1 when it is not known
+    note: str = ""
 
 
 class StagedTarget(abc.ABC):
@@ -38,6 +55,11 @@ class StagedTarget(abc.ABC):
     def __init__(self) -> None:
         self.report: Report = Silent()
         """Who is told what happens."""
+
+    @property
+    def place(self) -> str:
+        """What two targets have in common that are the same machine."""
+        return ""
 
     @abc.abstractmethod
     def plan(self, spec: RunSpec) -> Plan:
@@ -88,6 +110,29 @@ class StagedTarget(abc.ABC):
     @abc.abstractmethod
     def release(self, spec: RunSpec) -> None:
         """Clear away what the run holds on the target. Its log and outputs may stay, for other machines to find."""
+
+    def prepare_environment(self, spec: RunSpec) -> str:
+        """Have the environment that runs of this specification take, made as needed; returns its name.
+
+        Raises ConfigurationError where there is none to be made.
+        """
+        raise ConfigurationError(
+            f"targets of type {spec.target.type} use the Python that is there: there is nothing to prepare",
+            remedy="Install packages with that Python.",
+            file=spec.target.path,
+        )
+
+    def leftovers(self, project: ProjectNames, active: Collection[str]) -> list[Leftover]:
+        """What runs of a project have left on the target, without those whose ids are `active`."""
+        return []
+
+    def remove(self, leftover: Leftover) -> None:
+        """Remove one of the things that `leftovers` named; fine when it is gone. Raises WorkbenchError."""
+        raise NotImplementedError
+
+    def known_runs(self, project: ProjectNames) -> list[tuple[str, bytes]]:
+        """The id and run.json of each run of a project that the target knows, whoever submitted it."""
+        return []
 
     @abc.abstractmethod
     def wait_until_reachable(self, interrupted: int) -> None:

@@ -33,7 +33,7 @@ class Stores:
         self._host = host
         self._report = report
         self._here = user_cache_directory()
-        self._there = self._here if host.is_local else HostLayout(host.home()).tools
+        self._there = self._here if host.is_local else HostLayout(host.home()).supplies
 
     def uv(self, facts: ImageFacts) -> str:
         """The folder on the host that holds an uv which runs in the image."""
