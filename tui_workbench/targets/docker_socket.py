@@ -31,6 +31,18 @@ echo missing
 """
 
 
+class EngineOutOfReach(ConfigurationError):
+    """There is no engine for this user; `command` is what mends it there, as an administrator, "" when nothing does.
+
+    `group` is the group that the user would have to be in, "" when that is not what is wrong.
+    """
+
+    def __init__(self, message: str, *, remedy: str, command: str = "", group: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.command = command
+        self.group = group
+
+
 def local_docker_socket() -> str:
     """The socket of this machine's engine. Raises ConfigurationError with what to do when there is none for us."""
     named = os.environ.get("DOCKER_HOST", "")
@@ -96,20 +108,24 @@ def _group_of(path: str) -> str:
         return str(group)
 
 
-def _refused(place: str, socket: str, user: str, group: str) -> ConfigurationError:
-    return ConfigurationError(
+def _refused(place: str, socket: str, user: str, group: str) -> EngineOutOfReach:
+    command = f"sudo usermod -aG {group} {user}"
+    return EngineOutOfReach(
         f"{place}: the user {user} may not use Docker: {socket} belongs to the group {group}",
-        remedy=f"An administrator adds the user, once: sudo usermod -aG {group} {user}   Then log in anew "
+        remedy=f"An administrator adds the user, once: {command}   Then log in anew "
         "(here: workbench-tui computetarget disconnect). Nothing here ever uses sudo.",
+        command=command,
+        group=group,
     )
 
 
-def _missing(place: str, *, stopped: bool) -> ConfigurationError:
+def _missing(place: str, *, stopped: bool) -> EngineOutOfReach:
     if stopped:
-        return ConfigurationError(
+        return EngineOutOfReach(
             f"{place}: Docker is installed, but its engine is not running",
             remedy="Start it: sudo systemctl start docker",
+            command="sudo systemctl start docker",
         )
-    return ConfigurationError(
+    return EngineOutOfReach(
         f"{place}: there is no Docker engine", remedy="Install Docker Engine: https://docs.docker.com/engine/install/"
     )

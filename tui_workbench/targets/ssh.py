@@ -13,6 +13,7 @@ import os
 import shlex
 import socket
 import sys
+import time
 
 from tui_workbench.errors import ConfigurationError
 from tui_workbench.records import TYPE_CHECKING
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 
     _Result = TypeVar("_Result")
 
-START_ATTEMPTS = 3
+START_ATTEMPTS = 5
 """A link may end itself in the moment in which we connect to it; the one after it is ours and fresh."""
+
+START_PAUSE = 0.05
+"""Seconds, times the number of attempts so far: a system that is short of something may not be in a moment."""
 
 LINK_START_TIMEOUT = 30.0
 """Seconds for a new link to begin to answer: half a second, unless the machine has other things to do."""
@@ -153,7 +157,9 @@ class SshHost(Host):
     def _ask(self, message: dict[str, Any], timeout: float, descriptors: Sequence[int] = ()) -> socket.socket:
         """Send a request to the link; started when there is none. The reply is awaited for `timeout` seconds."""
         paths = wire.LinkPaths(self.login)
-        for _ in range(START_ATTEMPTS):
+        why = ""
+        for attempt in range(START_ATTEMPTS):
+            time.sleep(START_PAUSE * attempt)
             connection = socket.socket(socket.AF_UNIX)
             try:
                 if connection.connect_ex(paths.socket) != 0:
@@ -166,11 +172,13 @@ class SshHost(Host):
                     connection.settimeout(timeout)
                     wire.send(connection, message, descriptors)
                     return connection
-            except OSError:
-                pass
+                why = "it has ended"
+            except OSError as error:
+                why = error.strerror or str(error)
             connection.close()
+        why = _last_words(paths) or why
         raise ConnectionLost(
-            f"{self.label}: the process that is to hold the SSH connection does not answer{_last_words(paths)}",
+            f"{self.label}: the process that is to hold the SSH connection does not answer ({why})",
             remedy="Try again.",
         )
 
@@ -286,4 +294,4 @@ def _last_words(paths: wire.LinkPaths) -> str:
             lines = file.read().strip().split("\n")
     except OSError:
         return ""
-    return f": {lines[-1]}" if lines[-1] else ""
+    return lines[-1]
