@@ -59,6 +59,10 @@ class TerminalFilter:
         return self._shown(text) + (_RESET.encode() if self._coloured else b"")
 
     def _shown(self, text: str) -> bytes:
+        # By far the most: lines of plain text.
+        plain = text.replace("\n", "").replace("\r", "").replace("\t", "")
+        if plain.isascii() and plain.isprintable():
+            return self._written(text).encode()
         return "".join(self._pieces(text)).encode()
 
     def _pieces(self, text: str) -> Iterator[str]:
@@ -80,11 +84,14 @@ class TerminalFilter:
         start = text.rfind("\n") + 1
         if start:
             self._column = self._width = 0
-        for index, part in enumerate(text[start:].split("\r")):
-            self._column = (0 if index else self._column) + len(part)
-            if "\b" in part:
-                self._column = max(0, self._column - 2 * part.count("\b"))
-            self._width = max(self._width, self._column)
+        for part in re.split("([\r\b\t])", text[start:]):
+            if part == "\r":
+                self._column = 0
+            elif part == "\b":
+                self._column = max(0, self._column - 1)
+            else:
+                self._column += 8 - self._column % 8 if part == "\t" else len(part)
+                self._width = max(self._width, self._column)
         return text
 
     def _erase(self, what: str) -> str:
