@@ -310,7 +310,7 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "the snapshot": lambda patch: fail_at(patch, "_take_snapshot"),
-    "the number": lambda patch: fail_at(patch, "_next_run_number"),
+    "the number": lambda patch: fail_at(patch, "next_run_number"),
     "the record": lambda patch: patch.setattr(RunDirectory, "write_record", _no_space),
     "the first event": lambda patch: patch.setattr(RunDirectory, "append_event", _no_space),
     "the name": lambda patch: fail_at(patch, "_publish"),
@@ -364,14 +364,14 @@ class TestUnfinished:
 
     def test_what_is_being_made_is_left_alone(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         making, go = threading.Event(), threading.Event()
-        real = launch._next_run_number
+        real = launch.next_run_number
 
         def slowly(project: Project) -> int:
             making.set()
             go.wait(30)
             return real(project)
 
-        monkeypatch.setattr(launch, "_next_run_number", slowly)
+        monkeypatch.setattr(launch, "next_run_number", slowly)
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(create_run, project, REQUEST)
             making.wait(30)
