@@ -1,6 +1,6 @@
 """The thread that reads logs for a view, so that no disk, however slow, holds up a key.
 
-Commands go in, states come out; nothing is shared. While a log is watched its size is looked at once a frame; when it
+Commands go in, states come out; nothing is shared. While a log is watched its size is looked at every frame; when it
 is not, and nothing is left to find out, the thread sleeps until the next command. A slice of work is so short that a
 command never waits longer than a frame for it. Of the states that pile up while nobody takes them only the last one is
 kept.
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     Command = Callable[[LogSession], None]
 
 FRAME_SECONDS = 1 / 40
-"""How often a watched log is looked at. Textual draws at most 60 times a second: slower, no frame waits for that."""
+"""How soon after one look that found something a watched log is looked at again: each is drawn, at a price."""
+
+QUIET_SECONDS = 1 / 125
+"""How soon after one that found nothing: it costs a system call or two, and a line that comes alone is shown soon."""
 
 PROGRESS_SECONDS = 0.1
 """How often counts are told while they are being made."""
@@ -156,11 +159,11 @@ class LogReader:
                 self._tell(LogState(revision=self._received))
             return
         if told or (self._watched and now >= self._next_look):
-            self._next_look = now + FRAME_SECONDS
             # Not faster than states are taken: a busy screen would only be kept busier.
             if told or self._latest is None:
                 told |= session.poll()
                 self._working |= told
+            self._next_look = now + (FRAME_SECONDS if told else QUIET_SECONDS)
         if self._working and not told:
             mark = session.mark
             self._working = session.work()
