@@ -17,7 +17,7 @@ from tui_workbench.project import CONFIG_DIRECTORY
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets import ssh_wire as wire
 from tui_workbench.targets.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, gpus_of
-from tui_workbench.targets.host import LocalHost, LoginRefused
+from tui_workbench.targets.host import LocalHost, LoginRefused, SecretNeeded
 from tui_workbench.targets.secrets import SecretStore, new_reference
 from tui_workbench.targets.ssh import SshHost
 from tui_workbench.targets.workbench_key import install, workbench_key
@@ -25,7 +25,7 @@ from tui_workbench.targets.workbench_key import install, workbench_key
 if TYPE_CHECKING:
     from typing import Any
 
-    from tui_workbench.targets.host import Host, SecretNeeded
+    from tui_workbench.targets.host import Host
     from tui_workbench.targets.secrets import Kept
     from tui_workbench.targets.workbench_key import KeyPair
 
@@ -119,14 +119,13 @@ class Attachment:
         login = self._login()
         if login is not None:
             try:
-                self._log_in(login)
-            except LoginRefused:
-                if self._key is None:
-                    raise
-                self._install(self._key)
-                if self.install_by_hand is not None:
-                    return
-                self._log_in(login)
+                self._reach(login)
+            except SecretNeeded as error:
+                # There is no target yet whose login could be mended.
+                error.remedy = error.remedy if error.reference != self._password else "Try again with the right one."
+                raise
+            if self.install_by_hand is not None:
+                return
         if self.request.gpu is None and self.request.type != REMOTE:
             self._gpu = gpus_of(self.host).summary
 
@@ -182,6 +181,16 @@ class Attachment:
 
     def _bare_login(self) -> wire.Login:
         return wire.Login(self.request.name, self.request.address, self.request.username)
+
+    def _reach(self, login: wire.Login) -> None:
+        try:
+            self._log_in(login)
+        except LoginRefused:
+            if self._key is None:
+                raise
+            self._install(self._key)
+            if self.install_by_hand is None:
+                self._log_in(login)
 
     def _log_in(self, login: wire.Login) -> SshHost:
         host = SshHost(login)

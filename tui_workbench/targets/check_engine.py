@@ -1,0 +1,180 @@
+"""Rungs about a Docker engine: reachable and allowed, new enough, room for images, GPUs for containers.
+
+The last is proved by a container where the engine holds the target's image already; nothing is fetched for it, and the
+container is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+
+from tui_workbench.errors import WorkbenchError
+from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.targets.check import DOCKER, ENGINE, OK, RUNTIME, UNNEEDED, Broken, Rung
+from tui_workbench.targets.check_machine import disk
+from tui_workbench.targets.docker_socket import EngineOutOfReach
+
+if TYPE_CHECKING:
+    from tui_workbench.model import ComputeTarget
+    from tui_workbench.targets.engine import Engine, EngineFacts
+    from tui_workbench.targets.host import Host
+
+OLDEST_ENGINE = (19, 3)
+"""The first that gives a container GPUs on request."""
+
+_TOOLKIT = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-ctk")
+_INSTALL_TOOLKIT = (
+    "sudo apt-get install -y nvidia-container-toolkit && "
+    "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
+)
+
+
+class EngineRungs:
+    """The rungs of one engine, to be asked in this order: docker, engine, disk, runtime."""
+
+    def __init__(self, target: ComputeTarget, host: Host) -> None:
+        self._target = target
+        self._host = host
+        self._socket = ""
+        self._facts: EngineFacts | None = None
+
+    def docker(self) -> Rung:
+        """Whether its socket is there and this user may use it. Raises Broken, TargetUnreachable."""
+        try:
+            self._socket = self._host.docker_socket()
+        except EngineOutOfReach as error:
+            raise self._out_of_reach(error) from error
+        self._facts = self._ask()
+        return Rung(DOCKER, OK, "the engine answers, and this user may use it")
+
+    def engine(self) -> Rung:
+        """Whether it is new enough, and runs Linux containers. Raises Broken."""
+        facts = self._known()
+        if facts.os_type != "linux":
+            raise Broken(WorkbenchError("the engine runs Windows containers", remedy="Switch it to Linux containers."))
+        numbers = tuple(int(number) for number in re.findall(r"\d+", facts.version)[:2])
+        if numbers and numbers < OLDEST_ENGINE:
+            error = WorkbenchError(
+                f"the engine is of version {facts.version}, and GPUs need at least 19.03",
+                remedy="Install a current Docker Engine: https://docs.docker.com/engine/install/",
+            )
+            command = "curl -fsSL https://get.docker.com | sudo sh"
+            raise Broken(error, command, there=not self._host.is_local)
+        rootless = ", rootless" if facts.rootless else ""
+        return Rung(ENGINE, OK, f"Docker {facts.version} for {facts.architecture}{rootless}")
+
+    def disk(self) -> Rung:
+        """Whether there is room for an image and for our folder. Raises Broken, TargetUnreachable."""
+        return disk(self._host, list(dict.fromkeys((self._known().root, self._host.home()))),
+                    "workbench-tui experiment clean")  # fmt: skip
+
+    def runtime(self) -> Rung:
+        """Whether containers can be given GPUs. Raises Broken, TargetUnreachable."""
+        if not self._target.nvidia_docker:
+            return Rung(RUNTIME, UNNEEDED, "nvidiaDocker is not true: runs get no GPU")
+        proved = self._in_a_container()
+        if proved is not None:
+            return proved
+        places = " ".join(f"command -v {tool} ||" for tool in _TOOLKIT)
+        has_toolkit = self._host.run(["sh", "-c", f"PATH=$PATH:/usr/sbin:/sbin; {places} false"]).code == 0
+        if has_toolkit or "nvidia" in self._known().runtimes:
+            return Rung(RUNTIME, OK, "the NVIDIA Container Toolkit is installed; the first run proves that it works")
+        raise _no_toolkit("the NVIDIA Container Toolkit is not installed", there=not self._host.is_local)
+
+    def _out_of_reach(self, error: EngineOutOfReach) -> Broken:
+        there = not self._host.is_local
+        if not error.group:
+            mended = "An administrator starts it." if error.command else error.remedy
+            return Broken(WorkbenchError(error.message, remedy=mended), error.command, there=there)
+        # The groups on record by now, not those that our login was given.
+        groups = self._host.run(["sh", "-c", 'id -nG "$(id -un)"']).text.split()
+        anew = f"workbench-tui computetarget disconnect {shlex.quote(self._target.name)}"
+        if error.group not in groups:
+            remedy = (
+                "An administrator adds the user to the group, once; nothing here ever uses sudo. After that log in "
+            )
+            remedy += f"anew: {anew}" if there else "anew."
+            return Broken(WorkbenchError(error.message, remedy=remedy), error.command, there=there)
+        since = WorkbenchError(
+            f"the user is in the group {error.group} by now, and this login is from before",
+            remedy="Log in anew; runs go on meanwhile.",
+        )
+        return Broken(since, anew if there else f"newgrp {error.group}")
+
+    def _known(self) -> EngineFacts:
+        if self._facts is None:
+            self.docker()
+        assert self._facts is not None
+        return self._facts
+
+    def _ask(self) -> EngineFacts:
+        engine = self._connect()
+        try:
+            return engine.facts()
+        finally:
+            engine.close()
+
+    def _connect(self) -> Engine:
+        from tui_workbench.targets.engine import Engine
+
+        return Engine(self._socket, self._host.label)
+
+    def _in_a_container(self) -> Rung | None:
+        """The answer of a container of the target's image with all GPUs; None when the image is not there yet."""
+        from tui_workbench.targets.engine import EngineRefused
+
+        engine = self._connect()
+        name = f"workbench-check-{os.urandom(6).hex()}"
+        try:
+            image = engine.image(self._target.base_docker_image)
+            if image is None:
+                return None
+            engine.create(name, _gpu_container(image.id))
+            try:
+                engine.start(name)
+                engine.wait(name)
+            finally:
+                engine.remove(name)
+        except EngineRefused as refused:
+            # The engine adds the GPUs before it looks for the program.
+            if "executable file not found" not in refused.said:
+                raise self._refusal(refused.said) from refused
+        finally:
+            engine.close()
+        return Rung(RUNTIME, OK, "a container was given the GPUs")
+
+    def _refusal(self, said: str) -> Broken:
+        from tui_workbench.targets.container import start_failure
+
+        message, remedy = start_failure(said, host=self._host.label, image=self._target.base_docker_image)
+        if "could not select device driver" in said:
+            return _no_toolkit(message, there=not self._host.is_local)
+        return Broken(WorkbenchError(message, remedy=remedy), "nvidia-smi", there=not self._host.is_local)
+
+
+def _gpu_container(image: str) -> dict[str, object]:
+    from tui_workbench.targets.container import KIND_LABEL
+    from tui_workbench.targets.probe import PROBE_KIND
+
+    return {
+        "Image": image,
+        "Entrypoint": [],
+        "Cmd": ["nvidia-smi", "-L"],
+        "Labels": {KIND_LABEL: PROBE_KIND},
+        "NetworkDisabled": True,
+        "HostConfig": {
+            "NetworkMode": "none",
+            "DeviceRequests": [{"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}],
+        },
+    }
+
+
+def _no_toolkit(message: str, *, there: bool) -> Broken:
+    error = WorkbenchError(
+        message,
+        remedy="Add NVIDIA's package source and install it: "
+        "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/install-guide.html",
+    )
+    return Broken(error, _INSTALL_TOOLKIT, there=there)

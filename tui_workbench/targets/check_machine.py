@@ -1,0 +1,147 @@
+"""Rungs about a machine itself: its Python, disk, GPU driver and clock. Each asks one thing and changes nothing."""
+
+from __future__ import annotations
+
+import shlex
+import time
+
+from tui_workbench.errors import ConfigurationError, WorkbenchError
+from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.targets.check import CLOCK, DISK, GPU, OK, PYTHON, UNNEEDED, WARNING, Broken, Rung
+from tui_workbench.targets.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, gpus_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tui_workbench.model import ComputeTarget
+    from tui_workbench.targets.host import Host
+
+PYTHON_SECONDS = 20.0
+"""An interpreter on a cold network disk takes seconds; one that takes longer runs no script either."""
+
+DISK_BROKEN_BYTES, DISK_WARNING_BYTES = 2 << 30, 20 << 30
+"""A CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."""
+
+CLOCK_WARNING_SECONDS, CLOCK_BROKEN_SECONDS = 5.0, 300.0
+"""Files from there seem to be of another time; beyond five minutes, tokens and certificates are refused as well."""
+
+# A folder that does not exist yet, or that this user may not enter, lies on the disk of the nearest one that does.
+_FREE = """\
+for folder in "$@"; do
+    while ! df -Pk -- "$folder" >/dev/null 2>&1 && [ "$folder" != / ]; do folder=$(dirname -- "$folder"); done
+    df -Pk -- "$folder" | tail -n 1
+done
+"""
+
+
+def local_python(target: ComputeTarget) -> Rung:
+    """The interpreter of a `local` target. Raises WorkbenchError."""
+    from tui_workbench.targets.registry import create
+
+    problems = create(target).check()
+    if problems:
+        problem = problems[0]
+        raise Broken(
+            ConfigurationError(problem.message, remedy=problem.remedy, file=problem.file, line=problem.line),
+            f"workbench-tui config set {shlex.quote(target.name + '.compute')} pythonLocation /path/to/python",
+        )
+    return Rung(PYTHON, OK, f"{target.python_location} is there")
+
+
+def python(target: ComputeTarget, host: Host) -> Rung:
+    """The interpreter on another machine. Raises Broken, TargetUnreachable."""
+    location = target.python_location
+    # `~` is ours to understand: nothing is expanded on the way there.
+    words = ["sh", "-c", 'case $1 in "~/"*) set -- "$HOME/${1#??}";; esac; exec "$1" --version', "sh", location]
+    done = host.run(words, timeout=PYTHON_SECONDS)
+    version = (done.text or done.stderr.decode("utf-8", "replace")).strip()
+    if done.code == 0 and version.startswith("Python "):
+        return Rung(PYTHON, OK, f"{location} is {version}")
+    file = shlex.quote(f"{target.name}.compute")
+    raise Broken(
+        ConfigurationError(
+            f"{location} is no Python there: {done.complaint}",
+            remedy="Set pythonLocation to the full path of an interpreter on that machine.",
+            file=target.path,
+        ),
+        f"workbench-tui config set {file} pythonLocation /path/to/python",
+    )
+
+
+def disk_of_home(host: Host) -> Rung:
+    """The disk that holds our folder there. Raises Broken, TargetUnreachable."""
+    return disk(host, [host.home()], "workbench-tui experiment clean")
+
+
+def disk(host: Host, folders: Sequence[str], command: str) -> Rung:
+    """The free space of the folders' disks; `command` frees some. Raises Broken, TargetUnreachable, WorkbenchError."""
+    lines = host.check(["sh", "-c", _FREE, "sh", *folders]).text.split("\n")
+    free = {line.split()[5]: int(line.split()[3]) << 10 for line in lines}
+    place, least = min(free.items(), key=lambda item: item[1])
+    text = ", ".join(f"{size / 1e9:.1f} GB free on {mount}" for mount, size in free.items())
+    if least < DISK_BROKEN_BYTES:
+        error = WorkbenchError(
+            f"the disk there is full: {least / 1e9:.1f} GB free on {place}",
+            remedy="Remove what runs left there, or what else takes the space.",
+        )
+        raise Broken(error, command)
+    if least < DISK_WARNING_BYTES:
+        return Rung(DISK, WARNING, text, "A CUDA image takes 7 GB to 15 GB, and twice that while unpacked.", command)
+    return Rung(DISK, OK, text)
+
+
+def gpu(target: ComputeTarget, host: Host, *, is_wanted: bool) -> Rung:
+    """The GPU driver; needed where `nvidiaDocker` is true. Raises Broken, TargetUnreachable."""
+    gpus = gpus_of(host)
+    if gpus.found:
+        return _gpu_found(target, gpus.text, gpus.found[0].driver, is_wanted=is_wanted)
+    if not is_wanted:
+        return Rung(GPU, UNNEEDED, gpus.complaint or "no GPU here, and none is asked for")
+    if gpus.complaint:
+        error = WorkbenchError(
+            f"the NVIDIA driver does not work: {gpus.complaint}",
+            remedy="After an update of the driver the machine must be restarted; else install the driver anew.",
+        )
+        raise Broken(error, "sudo reboot", there=not host.is_local)
+    name = shlex.quote(f"{target.name}.compute")
+    error = WorkbenchError(
+        "there is no NVIDIA driver (no nvidia-smi), and nvidiaDocker is true",
+        remedy="Install NVIDIA's driver (as here on Ubuntu) and restart the machine; or, where there is no GPU: "
+        f"workbench-tui config set {name} nvidiaDocker false",
+    )
+    raise Broken(error, "sudo ubuntu-drivers install --gpgpu", there=not host.is_local)
+
+
+def _gpu_found(target: ComputeTarget, text: str, driver: str, *, is_wanted: bool) -> Rung:
+    name = shlex.quote(target.name)
+    if is_wanted or target.type == "remote":
+        from tui_workbench.config.images import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE
+
+        number = driver.partition(".")[0]
+        is_old = number.isdigit() and int(number) < OLDEST_DRIVER_OF_DEFAULT_IMAGE
+        if is_old and target.base_docker_image == DEFAULT_GPU_IMAGE:
+            error = WorkbenchError(
+                f"{text}: too old for CUDA 13, which {DEFAULT_GPU_IMAGE} holds",
+                remedy="Take the image for older drivers, or install a driver of at least "
+                f"{OLDEST_DRIVER_OF_DEFAULT_IMAGE}.",
+            )
+            file = shlex.quote(f"{target.name}.compute")
+            raise Broken(error, f"workbench-tui config set {file} baseDockerImage {OLDER_DRIVER_GPU_IMAGE}")
+        return Rung(GPU, OK, text)
+    return Rung(GPU, OK, f"{text}; not used, because nvidiaDocker is not true",
+                "Give it to the runs.", f"workbench-tui config gpu-ready {name}")  # fmt: skip
+
+
+def clock(host: Host) -> Rung:
+    """The difference between its clock and ours. Raises Broken, TargetUnreachable."""
+    before = time.time()
+    there = int(host.check(["date", "-u", "+%s"]).text)
+    # `date` gives whole seconds, cut off; and the question took time.
+    ahead = max(0.0, there - time.time()) - max(0.0, before - there - 1)
+    text = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's"
+    command = "sudo timedatectl set-ntp true"
+    if abs(ahead) > CLOCK_BROKEN_SECONDS:
+        raise Broken(WorkbenchError(f"its clock is {text}", remedy="Let it be set by NTP."), command, there=True)
+    if abs(ahead) > CLOCK_WARNING_SECONDS:
+        return Rung(CLOCK, WARNING, f"its clock is {text}", "Times of files look wrong here.", command, there=True)
+    return Rung(CLOCK, OK, "its clock agrees with this machine's")
