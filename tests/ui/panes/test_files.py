@@ -12,6 +12,7 @@ from tests.ui.seen import content_of
 from tests.ui.waiting import until
 from tui_workbench.ui.file_tree import FileTree, read_folder
 from tui_workbench.ui.messages import FileChosen, ScriptChosen
+from tui_workbench.ui.panes import files
 from tui_workbench.ui.panes.files import FilesPane
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_field import SearchField
@@ -175,6 +176,32 @@ async def test_refresh_reads_every_shown_folder(pilot: Pilot[None], root: Path) 
     (root / "aml_config" / "gpu.compute").write_text("")
     await pilot.press("r")
     await until(lambda: "gpu.compute" in shown(pilot))
+
+
+async def test_only_a_script_that_comes_has_the_whole_project_walked_again(pilot: Pilot[None], root: Path) -> None:
+    pane, told = app_of(pilot).pane, app_of(pilot).told
+    pane.walk_all()
+    await until(lambda: len(told) == 1)
+    (root / "checkpoint.pt").write_text("")
+    pane.reread([""])
+    await until(lambda: "checkpoint.pt" in shown(pilot))
+    (root / "new.py").write_text("")
+    pane.reread([""])
+    await until(lambda: len(told) == 2)
+    walked = told[1]
+    assert isinstance(walked, list)
+    assert {"new.py", "checkpoint.pt"} <= set(walked)
+
+
+async def test_a_search_that_finds_very_many_files_lists_the_best_of_them(
+    pilot: Pilot[None], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_FOUND", 2)
+    await pilot.press("slash", "e")
+    await until(lambda: "more: type on to find them" in shown(pilot))
+    await pilot.press("down", "down", "down", "enter")
+    await pilot.pause()
+    assert app_of(pilot).told[-1] is not None
 
 
 async def test_files_with_unsaved_edits_are_marked(pilot: Pilot[None], root: Path) -> None:

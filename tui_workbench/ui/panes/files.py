@@ -13,7 +13,7 @@ from textual.widgets import Input
 from textual.worker import get_current_worker
 
 from tui_workbench.ui.commands import CHANGES, FILES, bindings
-from tui_workbench.ui.file_tree import Entry, FileTree, Listing, TreeRow, parent_of, read_folder, walk
+from tui_workbench.ui.file_tree import Entry, FileTree, Listing, TreeRow, parent_of, read_folder, scripts_among, walk
 from tui_workbench.ui.ignored import Ignored
 from tui_workbench.ui.messages import FileChosen, ScriptChosen
 from tui_workbench.ui.panes.config_changes import OffersChanges, is_changeable
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
+
+
+MOST_FOUND = 1000
+"""Files that a search lists: nobody reads more, and each costs at every key."""
 
 
 class FilesPane(OffersChanges, Pane):
@@ -107,10 +111,9 @@ class FilesPane(OffersChanges, Pane):
         return f"{self._tree.root}/{entry.path}" if entry is not None and is_changeable(entry.path) else ""
 
     def reread(self, folders: Iterable[str]) -> None:
-        """Read these folders again, if they are shown, and the whole project anew for searches."""
+        """Read these folders again, if they are shown."""
         for folder in set(folders) & set(self._tree.shown_folders()):
             self._read(folder)
-        self.walk_all()
 
     def show_dirty(self, paths: frozenset[str]) -> None:
         """Mark the files, by absolute path, that the editor holds unsaved changes of."""
@@ -127,8 +130,16 @@ class FilesPane(OffersChanges, Pane):
         event.stop()
         if self._tree.accept(event.folder, event.listing):
             self._show()
+            # A run that writes a file a second must not have the whole project walked each time.
+            if self._search is not None or self._scripts_changed(event.folder, event.listing):
+                self.walk_all()
         for unread in self._tree.to_read():
             self._read(unread)
+
+    def _scripts_changed(self, folder: str, listing: Listing) -> bool:
+        known = {path for path in scripts_among(self._all_files or []) if parent_of(path) == folder}
+        there = set(scripts_among([entry.path for entry in listing.entries if not entry.is_folder]))
+        return self._all_files is not None and known != there
 
     @work(thread=True, group="walk", exclusive=True)
     def walk_all(self) -> None:
@@ -169,10 +180,13 @@ class FilesPane(OffersChanges, Pane):
 
     def _show_found(self, needle: str) -> None:
         found = matches(needle, self._all_files or ())
-        self._list.show_rows(
-            [Row(path, Piece(safe_text(path), self._role(path)), before=(self._mark(path),)) for path in found],
-            empty=("No file has this in its path.",),
-        )
+        rows = [
+            Row(path, Piece(safe_text(path), self._role(path)), before=(self._mark(path),))
+            for path in found[:MOST_FOUND]
+        ]
+        if len(found) > MOST_FOUND:
+            rows.append(Row("", Piece(f"and {len(found) - MOST_FOUND:,} more: type on to find them", "muted")))
+        self._list.show_rows(rows, empty=("No file has this in its path.",))
         self.set_title(f"{len(found):,} of {len(self._all_files or ()):,}" if needle else "")
         self.refresh_bindings()
 
@@ -241,8 +255,9 @@ class FilesPane(OffersChanges, Pane):
             self._list.show_rows(self._list.rows, current=parent)
 
     def action_refresh_files(self) -> None:
-        """Read every shown folder again."""
+        """Read every shown folder again, and what the ignore files say."""
         self.reread(self._tree.shown_folders())
+        self.walk_all()
 
     def action_use_script(self) -> None:
         """The file becomes the script of the run bar."""

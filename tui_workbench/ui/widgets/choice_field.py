@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 ARROW = " ▾ "
 MIN_LIST_WIDTH = 24
+MOST_SHOWN = 500
+"""Choices that are listed: nobody reads more, and each costs at every key."""
 
 
 class ChoiceField(Line, can_focus=True):
@@ -190,7 +192,7 @@ class ChoiceList(Widget):
     def _show(self, current: str | None = None) -> None:
         typed = self._shown_for = self._search.value.strip()
         by_name = {row.key: row for row in self._options}
-        rows = [by_name[key] for key in matches(typed, by_name)]
+        rows = [by_name[key] for key in matches(typed, by_name)[:MOST_SHOWN]]
         if self._free and typed and not rows:
             rows.append(Row(typed, Piece(safe_text(typed)), before=(Piece(f"{self._free} ", "muted"),)))
         self._list.show_rows(rows, empty=("Nothing matches.",), current=current)
