@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from textual import events
 from textual.app import App, ComposeResult
-from textual.geometry import Offset
+from textual.geometry import Offset, Region
 
 from tests.ui.seen import lines_of
 from tests.ui.waiting import until
 from tui_workbench.runs.logsearch import Pattern
+from tui_workbench.ui import themes
 from tui_workbench.ui.widgets.log_view import LogView
 
 if TYPE_CHECKING:
@@ -337,3 +338,17 @@ async def test_a_log_that_starts_over_is_shown_anew(log: Path) -> None:
         put(log, b"from the start\n")
         await shows(app, first="from the start")
         assert app.view.state.pinned
+
+
+async def test_another_theme_shows_at_once(log: Path) -> None:
+    app = LogApp(log)
+    dark, light = (themes.load_theme(name) for name in ("slate", "paper"))
+    async with app.run_test(size=(60, 20)) as pilot:
+        for theme in (dark, light):
+            app.register_theme(theme)
+            app.theme = theme.name
+            await shows(app, last="line 199")
+            await pilot.pause()
+            (strip, *_) = app.view.render_lines(Region(0, 0, WIDTH, 1))
+            grounds = {segment.style.bgcolor.name for segment in strip if segment.style and segment.style.bgcolor}
+            assert grounds == {theme.palette.background}
