@@ -67,6 +67,14 @@ async def test_the_first_frame_has_the_files_and_all_five_panes(project: Project
             assert expected in text
 
 
+async def test_keys_that_come_before_all_parts_are_there_do_no_harm(project: Project) -> None:
+    app = make_app(project)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("slash", *"hello", "escape", "r", "s", "ctrl+r", "5", "z", "z", "ctrl+p", "escape")
+        await until(lambda: screen_of(pilot).is_complete)
+        await until(lambda: screen_of(pilot).parts.run_bar.script == "hello.py")
+
+
 async def test_the_project_is_shown_as_it_is(project: Project) -> None:
     async with opened(project) as pilot:
         parts = screen_of(pilot).parts

@@ -87,6 +87,11 @@ class FilesPane(OffersChanges, Pane):
         for unread in self._tree.to_read():
             self._read(unread)
 
+    @property
+    def all_files(self) -> list[str] | None:
+        """Every file of the project, relative to it; None until they were listed for the first time."""
+        return self._all_files
+
     def take_focus(self) -> None:
         """To the list."""
         self.screen.set_focus(self._list)

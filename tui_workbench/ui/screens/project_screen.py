@@ -71,6 +71,8 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self._watcher = ProjectWatcher(self.project, self.post_message)
         self._watcher.watch_folders(self.file_tree.shown_folders())
         self._watcher.start()
+        if self.files.all_files is not None:  # a search that was faster than the parts has listed them already
+            parts.run_bar.show_scripts(scripts_among(self.files.all_files))
         self.files.walk_all()
         if self.project.notice:
             parts.run_bar.notice.stand(self.project.notice)
@@ -110,7 +112,8 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
 
     def on_files_pane_files_walked(self, event: FilesPane.FilesWalked) -> None:
         """The project holds other files than before."""
-        self.parts.run_bar.show_scripts(scripts_among(event.files))
+        if self.is_complete:
+            self.parts.run_bar.show_scripts(scripts_among(event.files))
         self._was_read("files")
 
     def on_branch_read(self, event: messages.BranchRead) -> None:
@@ -119,7 +122,8 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
 
     def on_script_chosen(self, event: messages.ScriptChosen) -> None:
         """A file is to be run."""
-        self.parts.run_bar.choose_script(event.script)
+        if self.is_complete:
+            self.parts.run_bar.choose_script(event.script)
 
     # --- Configuration
 
