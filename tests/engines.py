@@ -289,3 +289,43 @@ def _dependencies() -> dict[str, list[str]]:
         name, _, others = line.partition("|")
         needs[name] = [re.split(r"[ (:|]", other.strip())[0] for other in others.split(",") if other.strip()]
     return needs
+
+
+NVIDIA_HOOK = """\
+#!/usr/bin/python3
+# Stands in for NVIDIA's container hook. It proves that the request for GPUs arrives where the real one would see it,
+# and nothing about CUDA: no driver, no library and no device is behind it.
+import json, os, sys
+state = json.load(sys.stdin)
+with open(os.path.join(state["bundle"], "config.json")) as file:
+    config = json.load(file)
+variables = dict(each.split("=", 1) for each in config["process"]["env"])
+devices = variables.get("NVIDIA_VISIBLE_DEVICES", "")
+with open({record!r}, "a") as file:
+    file.write(devices + "\\n")
+if os.path.exists({broken!r}):
+    sys.exit("nvidia-container-cli: initialization error: nvml error: driver not loaded")
+root = os.path.join(state["bundle"], config["root"]["path"])
+with open(os.path.join(root, "stand-in-gpus"), "w") as file:
+    file.write(devices)
+"""
+
+
+class NvidiaStandIn:
+    """A hook where NVIDIA's would be, for an engine that is started with `environment`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._record, self._broken = folder / "requests", folder / "broken"
+        hook = folder / "nvidia-container-runtime-hook"
+        hook.write_text(NVIDIA_HOOK.format(record=str(self._record), broken=str(self._broken)))
+        hook.chmod(0o755)
+        self.environment = {"PATH": f"{folder}:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"}
+
+    @property
+    def requests(self) -> list[str]:
+        """What each container asked for: the GPUs' numbers, or `all`."""
+        return self._record.read_text().splitlines() if self._record.exists() else []
+
+    def break_driver(self) -> None:
+        """Let the hook fail as it does when the machine's driver does not work."""
+        self._broken.touch()

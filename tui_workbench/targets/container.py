@@ -231,7 +231,8 @@ def outcome(
         return Outcome(exit_code, supervisor.describe_exit(exit_code))
     if restarted:
         return Outcome(None, f"{host} was restarted while it ran; submit it again")
-    if container is None:
+    # One that is just being removed has no end of its own any more.
+    if container is None or container.exit_code is None:
         return Outcome(None, f"its container is gone from {host}: somebody removed it")
     code = container.exit_code
     if memory:
@@ -239,7 +240,7 @@ def outcome(
     if _is_later(engine_started, container.started_at):
         reason = f"the Docker engine on {host} was restarted while it ran, which ended it; submit it again"
         return Outcome(code or None, reason)
-    if container.labels.get(MODE_LABEL) == ENGINE_MODE and code is not None:
+    if container.labels.get(MODE_LABEL) == ENGINE_MODE:
         return Outcome(code, supervisor.describe_exit(code))
     if code == 137:
         return Outcome(code, f"somebody killed its container on {host}, or the machine ran out of memory")
