@@ -75,9 +75,30 @@ NOUNS = frozenset(command.words[0] for command in COMMANDS)
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line with a remedy, like every other error here."""
 
+    names_script = False
+    """True for a command whose options end at the name of a script."""
+
     def error(self, message: str) -> NoReturn:
         """Raise UsageError instead of printing the usage and exiting."""
         raise UsageError(message, remedy=f"See `{self.prog} --help`.")
+
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """The words parsed; where a script may be named, everything behind it is the script's, to the letter."""
+        if not self.names_script:
+            return self.parse_args(words)
+        # argparse would take a `--` out of what is the script's.
+        own = self._options_end(words)
+        parsed = self.parse_args(words[:own])
+        rest = words[own + 1 :] if words[own : own + 1] == ["--"] else words[own:]
+        parsed.script, parsed.arguments = (rest[0], list(rest[1:])) if rest else ("", [])
+        return parsed
+
+    def _options_end(self, words: Sequence[str]) -> int:
+        index = 0
+        while index < len(words) and words[index] not in ("-", "--") and words[index].startswith("-"):
+            option = self._option_string_actions.get(words[index])
+            index += 2 if option is not None and option.nargs is None else 1
+        return index
 
     def format_help(self) -> str:
         """The help, as wide as is good to read and the terminal allows."""
@@ -174,7 +195,7 @@ def build_parser(command: Command) -> Parser:
 
 
 def _run_command(command: Command, rest: Sequence[str]) -> int:
-    parsed = build_parser(command).parse_args(rest)
+    parsed = build_parser(command).parse(rest)
     code: int = getattr(_module(command), f"run_{_function(command)}")(parsed)
     return code
 

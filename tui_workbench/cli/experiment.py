@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
+    from tui_workbench.cli import Parser
     from tui_workbench.model import Plan
 
 UNKNOWN_END = 1
 """Exit code when a run has ended and nobody knows how."""
 
 
-def configure_submit(parser: argparse.ArgumentParser) -> None:
+def configure_submit(parser: Parser) -> None:
     """Options of `experiment submit`. What follows the script belongs to the script."""
+    parser.names_script = True
     parser.usage = (
         "%(prog)s -c NAME [-t TARGET] [--wait | --detach | --dry-run] [--project DIR]\n"
         "                                       SCRIPT [ARGS...]"
