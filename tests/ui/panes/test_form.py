@@ -201,6 +201,17 @@ class TestEditing:
             await it.press("end", "backspace", "enter")
             assert "address: pasted.example\n" in it.text.source
 
+    async def test_what_is_being_typed_counts_as_an_edit(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            await to_row(it, form, "address")
+            await it.press("enter")
+            assert not it.pane.dirty_paths()
+            await it.press("x")
+            assert it.pane.dirty_paths() == {it.path("gpu-box.compute")}
+            await it.press("escape")
+            assert not it.pane.dirty_paths()
+
     async def test_a_save_takes_what_is_being_typed(self, folder: Path) -> None:
         async with desk(folder) as it:
             form = await it.open_form("gpu-box.compute")

@@ -187,6 +187,11 @@ class ConfigView(FileView):
         """A change could not be made."""
         self.tell(f"{event.error.message}. {event.error.remedy}")
 
+    @property
+    def has_edits(self) -> bool:
+        """Whether anything is not saved, or is being typed."""
+        return super().has_edits or self.form.is_typing
+
     async def settle(self) -> None:
         """Wait until the keys pressed before now are in the text; what is being typed in the form is taken."""
         if self.as_form:

@@ -165,12 +165,12 @@ class EditorPane(Pane):
     async def drop_file(self, path: str) -> None:
         """Close the tab of a file that is gone on purpose, unless it holds text that nothing else holds."""
         view = self._view_of(path)
-        if view is not None and not view.dirty:
+        if view is not None and not view.has_edits:
             await self._remove(view)
 
     def dirty_paths(self) -> frozenset[str]:
-        """The files that hold edits that are not saved."""
-        return frozenset(view.path for view in self._views if view.dirty)
+        """The files that hold edits that are not saved, a value being typed in a form among them."""
+        return frozenset(view.path for view in self._views if view.has_edits)
 
     @property
     def state(self) -> EditorState:
@@ -359,7 +359,7 @@ class EditorPane(Pane):
     def _draw(self) -> None:
         self._draw_title()
         self.refresh_bindings()
-        dirty = self.dirty_paths()
+        dirty = frozenset(view.path for view in self._views if view.dirty)
         if dirty != self._told_dirty:
             self._told_dirty = dirty
             self.post_message(self.DirtyChanged(dirty))

@@ -162,8 +162,17 @@ class FileView(Widget):
         self.post_message(self.Saved(self))
         return True
 
+    @property
+    def has_edits(self) -> bool:
+        """Whether anything is not saved; asks the text, where `dirty` is what was found after its last change."""
+        return self._differs
+
+    @property
+    def _differs(self) -> bool:
+        return not self.file.read_only and self.editor.source != self.file.text
+
     def _compare(self) -> None:
-        self.dirty = not self.file.read_only and self.editor.source != self.file.text
+        self.dirty = self._differs
         self._draw()
 
     # --- Questions
@@ -267,7 +276,7 @@ class FileView(Widget):
             if self.theirs is not None:
                 self.theirs = None
                 await self._drop_question()
-        elif not self.dirty or now.text == self.editor.source:
+        elif not self._differs or now.text == self.editor.source:
             self._take(now)
         else:
             self.deleted, self.theirs = False, now

@@ -113,6 +113,11 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         """True while a value is being typed."""
         return self._editing is not None
 
+    @property
+    def is_typing(self) -> bool:
+        """True when what is being edited is not what it was."""
+        return self._editing is not None and self._editing.result != self._editing.row.text
+
     def show(self, rows: list[FormRow], findings: Sequence[Finding], *, empty: str = "") -> None:
         """Show these rows, or the sentence `empty`; the cursor stays on its row, or at its place when that has gone."""
         self._empty = empty
