@@ -16,8 +16,8 @@ from tests.faults.support import until
 
 HEAVY = frozenset(
     ("textual", "rich", "yaml", "asyncio", "typing", "dataclasses", "pathlib", "inspect", "importlib.metadata",
-     "torch", "asyncssh", "docker", "keyring", "sqlite3", "logging", "tempfile", "threading", "subprocess", "shutil", "random",
-     "tui_workbench.ui", "hypothesis", "numpy", "urllib.parse", "socket", "ssl")
+     "torch", "asyncssh", "docker", "keyring", "sqlite3", "logging", "tempfile", "threading", "subprocess", "shutil",
+     "random", "tui_workbench.ui", "hypothesis", "numpy", "urllib.parse", "socket", "ssl")
 )  # fmt: skip
 
 PROBE = """\
