@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from tui_workbench.cli.terminal import visible
 from tui_workbench.errors import UsageError
+from tui_workbench.plaintext import visible
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets.host import HostKeyRefused, SecretNeeded
 

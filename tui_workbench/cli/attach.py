@@ -14,9 +14,9 @@ from tui_workbench.cli.targetcheck import (
     is_text,
     record,
 )
-from tui_workbench.cli.terminal import visible
 from tui_workbench.errors import UsageError
 from tui_workbench.model import REMOTE_TYPES
+from tui_workbench.plaintext import visible
 from tui_workbench.project import Project
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets.attach import LOCAL_DOCKER, REMOTE, TYPES, Attachment, AttachRequest

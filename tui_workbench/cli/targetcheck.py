@@ -6,8 +6,8 @@ import sys
 
 from tui_workbench.cli.asking import can_ask, log_in
 from tui_workbench.cli.output import FORMATS, add_project_option, emit
-from tui_workbench.cli.terminal import visible
 from tui_workbench.errors import TargetUnreachable, WorkbenchError
+from tui_workbench.plaintext import visible
 from tui_workbench.project import Project
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets.check import BROKEN, ladder

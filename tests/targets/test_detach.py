@@ -1,0 +1,144 @@
+"""Detaching: files go to the trash, secrets go for good; and secrets in files move to the keyring on request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.machines import PASSWORD, Machine
+from tui_workbench.config import lifecycle
+from tui_workbench.errors import ConfigurationError
+from tui_workbench.targets.attach import Attachment, AttachRequest
+from tui_workbench.targets.detach import detach, move_secrets, plan_detaching
+from tui_workbench.targets.host import SecretNeeded
+from tui_workbench.targets.host_for import host_of, ssh_host_of
+from tui_workbench.targets.secrets import SecretStore, is_reference
+
+if TYPE_CHECKING:
+    from tui_workbench.project import Project
+
+
+@pytest.fixture
+def attached(project: Project, gpubox: Machine, home: Path, connections: Path) -> str:
+    """The target `box`, attached with a password; gives the password's reference."""
+    (home / ".ssh").mkdir(mode=0o700)
+    (home / ".ssh" / "known_hosts").write_text(gpubox.known_hosts_line)
+    request = AttachRequest("remotedocker", "box", gpubox.address, "research", has_password=True)
+    attachment = Attachment(project.root, request)
+    attachment.give_password(PASSWORD)
+    attachment.connect()
+    attachment.write()
+    return project.target("box").password
+
+
+def names(project: Project) -> set[str]:
+    return {path.name for path in Path(project.config_directory).glob("box*")}
+
+
+def test_both_files_go_to_the_trash_and_come_back_as_one(project: Project, attached: str) -> None:
+    detachment = plan_detaching(project, "box")
+    detach(detachment)
+    assert names(project) == set()
+    trash = [name for name, _, _ in lifecycle.deleted(lifecycle.trash_of(project.root))]
+    assert sorted(trash) == ["box.compute", "box.runconfig"]
+    detachment.change_set.inverse.apply()
+    assert names(project) == {"box.compute", "box.runconfig"}
+
+
+def test_the_secret_is_gone_from_memory(project: Project, attached: str) -> None:
+    host = ssh_host_of(project.target("box"))
+    detach(plan_detaching(project, "box"))
+    with pytest.raises(SecretNeeded):
+        host.run(["true"])
+
+
+@pytest.mark.usefixtures("keyring")
+def test_the_secret_is_gone_from_the_keyring(project: Project, request: pytest.FixtureRequest) -> None:
+    reference = request.getfixturevalue("attached")
+    assert SecretStore().get(reference) == PASSWORD
+    detach(plan_detaching(project, "box"))
+    assert SecretStore().get(reference) is None
+
+
+def test_the_name_is_free_again(project: Project, attached: str, gpubox: Machine) -> None:
+    detach(plan_detaching(project, "box"))
+    Attachment(project.root, AttachRequest("remotedocker", "box", gpubox.address))
+
+
+def test_run_configurations_of_other_names_stay_and_are_named(project: Project, attached: str) -> None:
+    path = Path(project.config_directory)
+    (path / "box-long.runconfig").write_text((path / "box.runconfig").read_text())
+    detachment = plan_detaching(project, "box")
+    assert detachment.change_set.notes == ("Run configurations that now name nothing: box-long.",)
+    detach(detachment)
+    assert names(project) == {"box-long.runconfig"}
+
+
+def test_a_run_configuration_of_that_name_for_another_target_stays(project: Project, attached: str) -> None:
+    path = Path(project.config_directory, "box.runconfig")
+    path.write_text(path.read_text().replace("Target: box", "Target: local"))
+    detach(plan_detaching(project, "box"))
+    assert names(project) == {"box.runconfig"}
+
+
+def test_a_file_that_cannot_be_read_can_be_detached(project: Project) -> None:
+    Path(project.config_directory, "box.compute").write_text("type: [")
+    detach(plan_detaching(project, "box"))
+    assert names(project) == set()
+
+
+@pytest.mark.parametrize("name", ["nothing", "../project/aml_config/local", ""])
+def test_what_is_not_there_cannot_be_detached(project: Project, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="no compute target"):
+        plan_detaching(project, name)
+
+
+# Secrets that stand in a file.
+
+PLAIN = """\
+# the box in the corner
+type: remotedocker
+address: {address}
+username: "research"   # me
+password: {password}
+baseDockerImage: 'python:3.12-slim'
+"""
+
+
+@pytest.fixture
+def plain(project: Project, gpubox: Machine, home: Path, connections: Path) -> Path:
+    """A target whose file holds the password itself."""
+    (home / ".ssh").mkdir(mode=0o700)
+    (home / ".ssh" / "known_hosts").write_text(gpubox.known_hosts_line)
+    path = Path(project.config_directory, "box.compute")
+    path.write_text(PLAIN.format(address=gpubox.address, password=PASSWORD))
+    return path
+
+
+def test_a_secret_in_a_file_is_not_used(project: Project, plain: Path) -> None:
+    with pytest.raises(ConfigurationError, match="the secret itself") as refused:
+        host_of(project.target("box"))
+    assert (refused.value.line, refused.value.file) == (5, str(plain))
+    assert "computetarget login box --move-secrets" in refused.value.remedy
+    assert PASSWORD not in str(refused.value)
+
+
+@pytest.mark.usefixtures("keyring")
+def test_a_secret_moves_to_the_keyring_and_nothing_else_changes(project: Project, plain: Path, gpubox: Machine) -> None:
+    move_secrets(project.target("box"))
+    reference = project.target("box").password
+    assert is_reference(reference)
+    assert SecretStore().get(reference) == PASSWORD
+    assert plain.read_text().replace(f'"{reference}"', PASSWORD).replace(reference, PASSWORD) == PLAIN.format(
+        address=gpubox.address, password=PASSWORD
+    )
+    assert host_of(project.target("box")).run(["id", "-un"]).text == "research"
+
+
+def test_without_a_keyring_the_file_stays_as_it_is(project: Project, plain: Path) -> None:
+    before = plain.read_bytes()
+    with pytest.raises(ConfigurationError, match="no keyring"):
+        move_secrets(project.target("box"))
+    assert plain.read_bytes() == before
