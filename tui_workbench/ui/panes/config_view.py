@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tui_workbench.ui.widgets.editor_status import Note
 
 CONFIGURATION = (
-    Command("config.view", "ctrl+t", "change_view", "Form/Text", "Changes between form and text.", priority=True),
+    Command("config.view", "ctrl+t", "change_view", "View", "Changes between form and text.", priority=True),
     Command("config.problem", "f8", "next_problem", "Problem", "Goes to the next problem of this file.", priority=True),
     Command("config.gpu_ready", "f10", "gpu_ready", "GPU-ready", "Shows all that runs need to use the GPU, to apply."),
     Command("config.fix", "f9", "fix", "Fix", "Puts right what is wrong here, as one undo step.", priority=True),

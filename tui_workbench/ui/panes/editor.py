@@ -45,11 +45,9 @@ TITLE_OFFSET = 2
 MIDDLE_BUTTON = 2
 
 EDITOR = (
-    Command(
-        "editor.close", "ctrl+w", "close_tab", "Close", "Closes the file; asks when it is not saved.", priority=True
-    ),
-    Command("editor.next", "ctrl+pagedown,alt+right", "next_tab(1)", "Next file", "Shows the next tab.", priority=True),
-    Command("editor.back", "ctrl+pageup,alt+left", "next_tab(-1)", "Last file", "Shows the tab before.", priority=True),
+    Command("editor.close", "ctrl+w", "close_tab", "Close", "Closes the file; asks if it is not saved.", False, True),
+    Command("editor.next", "ctrl+pagedown,alt+right", "next_tab(1)", "Next file", "Shows the next tab.", False, True),
+    Command("editor.back", "ctrl+pageup,alt+left", "next_tab(-1)", "File before", "Shows the tab before.", False, True),
     Command("editor.leave", "escape", "leave", "Leave", "Goes back to the pane you came from."),
 )
 

@@ -50,7 +50,8 @@ def help_of(row: FormRow) -> tuple[str, str]:
     """A sentence about the field; and its words, its default or an example, "" without any."""
     field = row.field
     if row.kind == "add":
-        return f"Adds a {row.noun}. {field.help}", ""
+        article = "an" if row.noun[:1] in "aeiou" else "a"
+        return f"Adds {article} {row.noun}. {field.help}", ""
     if field.type == schema.CHOICE:
         return field.help, f"One of: {', '.join(field.choices)}."
     if field.type == schema.BOOLEAN and field.default is not None:
