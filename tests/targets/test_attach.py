@@ -28,6 +28,7 @@ from tui_workbench.targets.workbench_key import workbench_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_both_files_are_written_in_the_form_of_the_original(project: Project, re
 @pytest.mark.usefixtures("ssh_folder")
 @pytest.mark.parametrize("kind", ["remotedocker", "remote", "localdocker"])
 def test_what_is_written_has_nothing_to_complain_about(project: Project, request_: AttachRequest, kind: str) -> None:
-    address = {} if kind != "localdocker" else {"address": "", "username": ""}
+    address: dict[str, Any] = {} if kind != "localdocker" else {"address": "", "username": ""}
     attach(project, request_._replace(type=kind, **address))
     assert project.target("box").type == kind
     assert project.target_of(project.run_configuration("box")).name == "box"
@@ -165,7 +166,7 @@ def test_a_file_that_came_meanwhile_is_not_replaced(project: Project, request_: 
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_happens(
-    project: Project, request_: AttachRequest, change: dict[str, str], said: str
+    project: Project, request_: AttachRequest, change: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
         Attachment(project.root, request_._replace(**change))
