@@ -6,16 +6,20 @@ and the error that led here stands as it is.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from tui_workbench.errors import UsageError
 from tui_workbench.plaintext import visible
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.targets.host import HostKeyRefused, SecretNeeded
+from tui_workbench.targets.host import ConnectionLost, HostKeyRefused, SecretNeeded
+from tui_workbench.targets.secrets import SecretStore, is_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tui_workbench.model import ComputeTarget
+    from tui_workbench.targets.secrets import Kept
     from tui_workbench.targets.ssh import SshHost
 
 TERMINAL = "/dev/tty"
@@ -100,6 +104,26 @@ def reach(
                 sys.stderr.write(f"workbench-tui: {visible(error.message)}\n")
             asked += 1
             give(error, ask_secret(error.prompt))
+
+
+def settle_login(target: ComputeTarget) -> None:
+    """Before a run on another machine begins, ask for what nobody could be asked for once it has.
+
+    Where there is no terminal, or the machine does not answer now, nothing happens: the run then says so or waits.
+    """
+    from tui_workbench.targets.host_for import host_of
+    from tui_workbench.targets.ssh import SshHost
+
+    host = host_of(target)
+    if isinstance(host, SshHost) and can_ask():
+        with contextlib.suppress(ConnectionLost):
+            keep(log_in(host))
+
+
+def keep(typed: dict[str, str]) -> list[Kept]:
+    """Put what was typed into the keyring, by reference; what has none is for this time only."""
+    store = SecretStore()
+    return [store.put(reference, secret) for reference, secret in typed.items() if is_reference(reference)]
 
 
 def log_in(host: SshHost) -> dict[str, str]:

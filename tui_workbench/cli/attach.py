@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tui_workbench.cli.asking import ask_secret, log_in, reach, secret_from_stdin, warn_of_visible_secret
+from tui_workbench.cli.asking import ask_secret, keep, log_in, reach, secret_from_stdin, warn_of_visible_secret
 from tui_workbench.cli.output import emit
 from tui_workbench.cli.targetcheck import (
     add_host_key_option,
@@ -20,7 +20,6 @@ from tui_workbench.plaintext import visible
 from tui_workbench.project import Project
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets.attach import LOCAL_DOCKER, REMOTE, TYPES, Attachment, AttachRequest
-from tui_workbench.targets.secrets import SecretStore, is_reference
 
 if TYPE_CHECKING:
     import argparse
@@ -168,7 +167,7 @@ def run_login(arguments: argparse.Namespace) -> int:
         host.run(["true"])
     else:
         typed = log_in(host)
-    kept = [SecretStore().put(reference, secret) for reference, secret in typed.items() if is_reference(reference)]
+    kept = keep(typed)
     status = host.status()
     if is_text(arguments):
         _say([f"logged in on {target.address} as {status.get('username') or target.username}", *map(_kept, kept)])

@@ -9,7 +9,7 @@ from tui_workbench.cli import INTERRUPTED
 from tui_workbench.cli.output import HISTORY_COLUMNS, add_output_options, emit
 from tui_workbench.cli.terminal import visible
 from tui_workbench.errors import UsageError
-from tui_workbench.model import Run, RunRequest, RunState
+from tui_workbench.model import REMOTE_TYPES, Run, RunRequest, RunState
 from tui_workbench.project import Project
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs import Runs
@@ -81,6 +81,11 @@ def run_submit(arguments: argparse.Namespace) -> int:
         return 0
     if project.notice:
         sys.stderr.write(f"workbench-tui: {visible(project.notice)}\n")
+    target = project.target_of(project.run_configuration(request.run_configuration), request.target)
+    if target.type in REMOTE_TYPES:
+        from tui_workbench.cli.asking import settle_login
+
+        settle_login(target)
     run = runs.submit(request, single_threaded=True)
     if arguments.detach and wants_record:
         from tui_workbench.runs.history import history_record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 
@@ -255,7 +256,8 @@ def _compute(subject: Subject) -> Iterator[Finding]:
     for key, what in (("password", "password"), ("privateKeyPassphrase", "passphrase")):
         secret = values.get(key)
         if secret and not secret.startswith("AzureMlSecret="):
-            remedy = f"Remove it and attach the target again: the {what} then goes to the keyring."
+            name = os.path.splitext(os.path.basename(subject.document.path))[0]
+            remedy = f"`workbench-tui computetarget login {name} --move-secrets` moves it to the keyring."
             fix = Fix(f"remove the {what}", (Unset((key,)),), is_choice=True)
             message = f"the {what} itself stands in the file"
             yield subject.finding("plain-password", message, remedy, subject.nodes[key], key=key, fix=fix)
