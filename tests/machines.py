@@ -37,7 +37,7 @@ hostname "$1"
 mount --make-rprivate /
 mount --bind "$2/home" /home
 mount -t tmpfs tmpfs /run
-for name in passwd shadow group; do mount --bind "$2/etc/$name" "/etc/$name"; done
+mount --bind "$2/etc" /etc
 mount --bind "$2/boot_id" /proc/sys/kernel/random/boot_id
 mkdir -p /run/sshd
 ip link set lo up
@@ -108,8 +108,9 @@ class Machine:
 
     def install(self) -> None:
         """Make its accounts, homes and host key."""
-        for folder in ("etc", "home"):
-            (self.folder / folder).mkdir(parents=True)
+        (self.folder / "home").mkdir(parents=True)
+        # The whole folder: a file that is replaced here, as packages do with /etc/passwd, would come to light there.
+        subprocess.run(["cp", "-a", "/etc", str(self.folder / "etc")], check=True)
         (self.folder / "boot_id").write_text(self._new_boot_id())
         base = {name: Path("/etc", name).read_text() for name in ("passwd", "group")}
         users = "".join(f"{name}:x:{uid}:{uid}::/home/{name}:/bin/bash\n" for name, uid in USERS.items())

@@ -215,6 +215,29 @@ def test_a_killed_link_is_replaced(host: SshHost, connections: Path) -> None:
     assert host.run(["echo", "back"]).text == "back"
 
 
+def test_a_request_is_made_once_and_never_again(host: SshHost, login: wire.Login) -> None:
+    """A link that dies with the request in its hands may have carried it out."""
+    paths = wire.LinkPaths(login)
+    calls = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(paths.socket)
+        listener.listen()
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                calls.append(connection)
+                wire.send(connection, {})
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(ConnectionLost, match="has ended"):
+            host.run(["true"])
+        thread.join()
+    os.unlink(paths.socket)
+    assert len(calls) == 1
+
+
 def test_a_machine_that_was_restarted_is_found_again(host: SshHost, gpubox: Machine) -> None:
     before = host.run(["cat", "/proc/sys/kernel/random/boot_id"]).text
     gpubox.reboot()

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     _Result = TypeVar("_Result")
 
 
+_HERE = frozenset(("prepare", "collect", "fetch"))
+"""Steps that are begun here, whether the target answers or not."""
+
+
 class Stages:
     """The stages of one run; `interrupted` becomes readable when a cancel request may have come, -1 where none can."""
 
@@ -106,7 +110,7 @@ class Stages:
     def _was_reached(self) -> bool:
         """True once there can be something of the run on the target."""
         status = self._directory.status()
-        return "prepare" in status.done or bool(status.begun - {"prepare"})
+        return "prepare" in status.done or bool(status.begun - _HERE)
 
     def _wait(self, ending: bool) -> None:
         """Wait until the target answers. Raises Interrupted when the run is to end, unless it is `ending` anyhow."""

@@ -18,8 +18,8 @@ import time
 from tui_workbench.errors import ConfigurationError
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import ssh_wire as wire
+from tui_workbench.targets.children import adopt
 from tui_workbench.targets.host import DEFAULT_TIMEOUT, ConnectionLost, Host, SecretNeeded, wait_ready
-from tui_workbench.targets.processes import adopt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -156,6 +156,20 @@ class SshHost(Host):
 
     def _ask(self, message: dict[str, Any], timeout: float, descriptors: Sequence[int] = ()) -> socket.socket:
         """Send a request to the link; started when there is none. The reply is awaited for `timeout` seconds."""
+        connection = self._call(max(timeout, LINK_START_TIMEOUT))
+        try:
+            connection.settimeout(timeout)
+            wire.send(connection, message, descriptors)
+        except OSError as error:
+            connection.close()
+            # Not sent again: it may have been read and carried out.
+            raise ConnectionLost(
+                f"{self.label}: the process that held the SSH connection has ended", remedy="Try again."
+            ) from error
+        return connection
+
+    def _call(self, timeout: float) -> socket.socket:
+        """A connection to a living link: one that has greeted us."""
         paths = wire.LinkPaths(self.login)
         why = ""
         for attempt in range(START_ATTEMPTS):
@@ -165,12 +179,8 @@ class SshHost(Host):
                 if connection.connect_ex(paths.socket) != 0:
                     _start_link(self.login, paths)
                     connection.connect(paths.socket)
-                connection.settimeout(max(timeout, LINK_START_TIMEOUT))
-                # The greeting tells that a living link has taken the call: only then may the request be sent, or
-                # one that a dying link never read could not be told from one that it carried out.
+                connection.settimeout(timeout)
                 if wire.receive(connection) is not None:
-                    connection.settimeout(timeout)
-                    wire.send(connection, message, descriptors)
                     return connection
                 why = "it has ended"
             except OSError as error:

@@ -118,7 +118,9 @@ def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequen
     data = json.dumps(message).encode("ascii")
     data = len(data).to_bytes(_HEADER, "big") + data
     sent = socket.send_fds(connection, [data], list(descriptors)) if descriptors else connection.send(data)
-    connection.sendall(data[sent:])
+    # Nothing more than needed: who has the whole message may have answered and hung up by now.
+    if sent < len(data):
+        connection.sendall(data[sent:])
 
 
 def receive(connection: socket.socket) -> dict[str, Any] | None:
