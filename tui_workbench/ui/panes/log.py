@@ -50,6 +50,7 @@ class LogPane(Pane):
         self._run: Run | None = None
         self._hint = ""
         self._search_row: LogSearchRow | None = None
+        self._seeking = False  # something was given to search for, whether or not the view has come to it yet
         self._failure: TracebackLine | None = None
         self._status = ""
         self._show_run_words()
@@ -176,9 +177,9 @@ class LogPane(Pane):
             return "There is no log yet."
         if action == "search" and self._search_row is not None and self._search_row.has_focus_within:
             return "What to search for is being typed."
-        if action == "step" and state.search is None:
+        if action == "step" and not self._seeking:
             return "Nothing is searched for."
-        if action == "clear_search" and state.search is None and state.mark == NO_LINE and self._search_row is None:
+        if action == "clear_search" and not self._seeking and state.mark == NO_LINE and self._search_row is None:
             return "Nothing is searched for."
         if action == "show_traceback" and state.traceback is None:
             return "There is no Python traceback in this log."
@@ -208,6 +209,7 @@ class LogPane(Pane):
         self._end_search()
 
     def _end_search(self) -> None:
+        self._seeking = False
         self._view.end_search(keep=False)
         if self._search_row is not None:
             had_focus = self._search_row.has_focus_within
@@ -219,6 +221,7 @@ class LogPane(Pane):
     def on_log_search_row_sought(self, event: LogSearchRow.Sought) -> None:
         """Every letter searches."""
         event.stop()
+        self._seeking = event.pattern is not None
         self._view.search(event.pattern)
 
     def on_log_search_row_stepped(self, event: LogSearchRow.Stepped) -> None:

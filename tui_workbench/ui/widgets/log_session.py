@@ -91,6 +91,7 @@ class LogSession:
         self._left_end_at = 0
         self._search: Search | None = None
         self._finder: Iterator[int | None] | None = None
+        self._steps: list[int] = []  # asked for while the match before them is still being looked for
         self._wrapped = False
         self._origin: _View | None = None
         self._forget()
@@ -128,6 +129,7 @@ class LogSession:
 
     def _moves(self) -> None:
         self._finder = None
+        self._steps = []
         if self.viewport.pinned:
             self._left_end_at = self._log.size
 
@@ -200,6 +202,9 @@ class LogSession:
         if self._search is None:
             return
         self._origin = None
+        if self._finder is not None:
+            self._steps.append(direction)
+            return
         self._wrapped = False
         rows = self.viewport.rows()
         if self.mark != NO_LINE:
@@ -219,6 +224,7 @@ class LogSession:
                 self._mark(NO_LINE)
             self._search = None
             self._finder = None
+            self._steps = []
             self._wrapped = False
         self._origin = None
 
@@ -264,10 +270,14 @@ class LogSession:
             return
         self._finder = None
         self.news = True
+        steps = self._steps
         if offset != NO_LINE:
             self._moves()
             self._mark(offset, matches=True)
             self.viewport.reveal(offset)
+            if steps:
+                self.step(steps[0])
+        self._steps = steps[1:]
 
     def _look_for_traceback(self) -> None:
         log = self._log
