@@ -23,8 +23,8 @@ from tui_workbench.project import Project
 from tui_workbench.runs import Runs, controller
 from tui_workbench.runs.launch import create_run
 from tui_workbench.runs.rundir import ControllerLock, RunDirectory
+from tui_workbench.targets.children import reap
 from tui_workbench.targets.local import LocalTarget
-from tui_workbench.targets.processes import reap
 
 GATED = """\
 import os, sys
@@ -138,7 +138,7 @@ class TestLife:
         listed = shop.runs.list()
         assert [run.run_number for run in listed] == [3, 2, 1]
         assert shop.runs.last() == listed[0] == shop.runs.get(listed[0].run_id)
-        assert json.loads(shop.runs.history_text())[0]["run_id"] == listed[0].run_id
+        assert json.loads(b"".join(shop.runs.history_json()))[0]["run_id"] == listed[0].run_id
 
     def test_runs_do_not_wait_for_each_other(self, shop: Workshop) -> None:
         first = shop.submit()
@@ -245,7 +245,7 @@ class TestResuming:
         assert ran.read_text() == "x"
         assert Path(run.directory, "outputs").is_dir() is tracked
 
-    @pytest.mark.parametrize("ask", ["list", "last", "get", "number", "history_text", "resume", "take_over"])
+    @pytest.mark.parametrize("ask", ["list", "last", "get", "number", "history_json", "resume", "take_over"])
     def test_whoever_asks_about_a_run_without_controller_gets_the_truth(self, shop: Workshop, ask: str) -> None:
         run = step_by_step(shop, "ended")
         assert RunDirectory(run.directory).run().is_active
@@ -254,7 +254,7 @@ class TestResuming:
             "last": lambda runs: getattr(runs.last(), "state", None),
             "get": lambda runs: runs.get(run.run_id).state,
             "number": lambda runs: runs.get("1").state,
-            "history_text": lambda runs: json.loads(runs.history_text())[0]["status"].lower(),
+            "history_json": lambda runs: json.loads(b"".join(runs.history_json()))[0]["status"].lower(),
             "resume": lambda runs: runs.resume() == [run.run_id] and "failed",
             "take_over": lambda runs: runs.take_over(run.run_id) and "failed",
         }

@@ -21,6 +21,8 @@ from tui_workbench.runs.history import record_text
 from tui_workbench.runs.index import RunIndex
 from tui_workbench.runs.rundir import RunDirectory
 
+PAGE = 16384
+
 DONE: dict[str, Any] = {"state": "completed", "exit_code": 0}
 
 
@@ -54,7 +56,7 @@ def test_a_project_without_runs_has_none_and_keeps_no_trace(project: Project) ->
         assert index.runs() == []
         assert index.last() is None
         assert index.active() == []
-        assert index.history_text() == ""
+        assert index.history_json() == b""
     assert not os.path.exists(project.state_directory)
 
 
@@ -73,9 +75,35 @@ def test_history_is_one_json_list_of_the_same_records(project: Project) -> None:
     for number in range(5):
         make_run(project, run_id(number), number, **DONE)
     with RunIndex(project) as index:
-        text = index.history_text()
+        text = index.history_json().decode()
         assert text == ",\n".join(record_text(run) for run in index.runs())
     assert [record["run_number"] for record in json.loads(f"[{text}]")] == [4, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("active", [(), (7,), (0,), (3, 7)])
+def test_history_that_is_kept_joined_is_that_of_now(
+    project: Project, monkeypatch: pytest.MonkeyPatch, active: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(index_module, "JOINED_FROM", 2)
+
+    def check() -> None:
+        with RunIndex(project) as index:
+            records = json.loads(b"[%b]" % index.history_json())
+            assert [record["run_id"] for record in records] == [run.run_id for run in index.runs()]
+            assert [record["status"].lower() for record in records] == [run.state for run in index.runs()]
+
+    for number in range(8):
+        make_run(project, run_id(number), number, **({} if number in active else DONE))
+    check()
+    check()
+    for number in active:
+        directory = RunDirectory(str(Path(project.runs_directory, run_id(number))))
+        directory.append_event("state", state="failed", exit_code=1, final=True)
+        check()
+    shutil.rmtree(Path(project.runs_directory, run_id(2)))
+    check()
+    make_run(project, run_id(1_000), 1_000, **DONE)
+    check()
 
 
 def test_an_active_run_is_looked_at_each_time(project: Project) -> None:
@@ -95,7 +123,7 @@ def test_the_duration_of_an_active_run_goes_on(project: Project, monkeypatch: py
 
     def shown() -> str:
         with RunIndex(project) as index:
-            duration: str = json.loads(index.history_text())["duration"]
+            duration: str = json.loads(index.history_json())["duration"]
             return duration
 
     first = shown()
@@ -212,10 +240,12 @@ class TestFile:
     def test_damaged_on_any_page_it_gives_no_wrong_answer(self, project: Project) -> None:
         whole = index_file(project).read_bytes()
         right = ids(project)
-        for page in range(len(whole) // 4096):
-            index_file(project).write_bytes(whole[: page * 4096 + 8] + b"\xa5" * 4088 + whole[(page + 1) * 4096 :])
+        for page in range(len(whole) // PAGE):
+            index_file(project).write_bytes(
+                whole[: page * PAGE + 8] + b"\xa5" * (PAGE - 8) + whole[(page + 1) * PAGE :]
+            )
             with RunIndex(project) as index:
-                assert json.loads(f"[{index.history_text()}]")
+                assert json.loads(b"[%b]" % index.history_json())
                 assert index.active() == []
                 assert [run.run_id for run in index.runs()] == right
 

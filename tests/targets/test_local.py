@@ -17,8 +17,8 @@ from tests.faults.support import is_running, until
 from tests.targets.harness import LocalHarness, Script
 from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchError
 from tui_workbench.model import RunSpec
+from tui_workbench.targets.children import reap
 from tui_workbench.targets.local import LocalTarget, find_interpreter
-from tui_workbench.targets.processes import reap
 from tui_workbench.targets.protocol import Interrupted
 from tui_workbench.targets.supervisor import current_boot_id, process_stat, read_supervisor
 

@@ -13,16 +13,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.faults.support import is_running, until
-from tui_workbench.targets import processes
-from tui_workbench.targets.processes import (
-    RUN_ID_VARIABLE,
-    adopt,
-    end_processes,
-    processes_of_run,
-    reap,
-    wait_for_one,
-)
+from tui_workbench.targets import children
+from tui_workbench.targets.children import adopt, reap
+from tui_workbench.targets.processes import RUN_ID_VARIABLE, end_processes, processes_of_run, wait_for_one
 from tui_workbench.targets.protocol import Interrupted
+from tui_workbench.targets.supervisor import process_stat
 
 RUN = "project_1700000000000"
 
@@ -109,6 +104,13 @@ def test_the_session_is_searched_for_what_has_lost_the_id(family: Family) -> Non
     until(lambda: processes_of_run(RUN) == {leader})
     assert end_processes(lambda: processes_of_run(RUN, leader) - {leader}, grace=30) is False
     assert not is_running(child)
+
+
+def test_what_is_older_than_the_run_is_not_looked_at(family: Family) -> None:
+    first = family.start()
+    start = int(process_stat(first)[1])
+    assert processes_of_run(RUN, since=start) == {first}
+    assert processes_of_run(RUN, since=start + 1) == set()
 
 
 def test_a_process_that_waits_for_its_parent_is_over(family: Family) -> None:
@@ -221,7 +223,7 @@ def test_children_nobody_waits_for_leave_no_zombies() -> None:
 
     def reaped() -> bool:
         reap()
-        return processes._children.isdisjoint(pids)
+        return children._children.isdisjoint(pids)
 
     until(reaped, "the end of all three")
     for pid in pids:

@@ -24,7 +24,8 @@ def run_list(arguments: argparse.Namespace) -> int:
     runs = Runs(Project.find(arguments.project))
     if arguments.output == "json" and not arguments.query:
         # The records lie ready as text; parsing and printing 10,000 of them again would be most of the work.
-        sys.stdout.write(f"{runs.history_text()}\n")
+        sys.stdout.flush()
+        sys.stdout.buffer.writelines((*runs.history_json(), b"\n"))
         return 0
     emit(runs.history_records(), arguments, HISTORY_COLUMNS)
     return 0

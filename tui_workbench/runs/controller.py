@@ -16,7 +16,7 @@ from tui_workbench.errors import ConfigurationError, WorkbenchError
 from tui_workbench.model import MASK, RunState, is_secret_name
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import OUTPUTS, RECORD, WORKING_COPY, ControllerLock, Ending, RunDirectory
-from tui_workbench.targets.processes import adopt
+from tui_workbench.targets.children import adopt
 from tui_workbench.targets.protocol import Interrupted, Outcome, Target, target_for
 
 if TYPE_CHECKING:
@@ -216,6 +216,7 @@ def drive(directory: RunDirectory, lock: ControllerLock, environment: Mapping[st
     # The folder that the caller stood in may be wanted gone, or its disk unmounted.
     os.chdir("/")
     try:
+        directory.make_durable()
         Controller(directory, interrupted).finish(environment)
     finally:
         lock.release()

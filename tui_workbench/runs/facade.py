@@ -6,19 +6,16 @@ from the files.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import time
 
 from tui_workbench.errors import RunNotFound, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import DEFAULT_GRACE, ControllerLock, RunDirectory
-from tui_workbench.targets.processes import reap
+from tui_workbench.targets.children import reap
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterator
     from typing import Any
 
     from tui_workbench.model import Plan, Run, RunRequest
@@ -107,17 +104,20 @@ class Runs:
         with self._index() as index:
             return index.last()
 
-    def history_text(self) -> str:
-        """Every run's history record, newest first, as a JSON list with an indentation of 2."""
+    def history_json(self) -> tuple[bytes, ...]:
+        """Every run's history record, newest first, as a JSON list in ASCII with an indentation of 2.
+
+        It comes in pieces, as that of many runs is not to be copied needlessly.
+        """
         with self._index() as index:
-            text = index.history_text()
-        return f"[\n{text}\n]" if text else "[]"
+            records = index.history_json()
+        return (b"[\n", records, b"\n]") if records else (b"[]",)
 
     def history_records(self) -> builtins.list[dict[str, Any]]:
         """Every run's history record, newest first; see `tui_workbench.runs.history`."""
         import json
 
-        records: builtins.list[dict[str, Any]] = json.loads(self.history_text())
+        records: builtins.list[dict[str, Any]] = json.loads(b"".join(self.history_json()))
         return records
 
     def cancel(self, run_id: str, *, grace: float = DEFAULT_GRACE) -> Run:
@@ -196,18 +196,14 @@ class Runs:
             lock.release()
         return True
 
-    @contextlib.contextmanager
-    def _index(self) -> Iterator[RunIndex]:
+    def _index(self) -> RunIndex:
         """The index, with every run that is shown as active really having a controller."""
         from tui_workbench.runs.index import RunIndex
 
-        with RunIndex(self.project) as index:
-            if self._resume(index.active()):
-                index.refresh()
-            yield index
+        return RunIndex(self.project, self._resume)
 
 
-def _send(pid: int, number: signal.Signals) -> None:
+def _send(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):

@@ -35,7 +35,7 @@ else:
         import sqlite3
 
 FILE = "index.db"
-FORM = f"1 {__version__} {SCHEMA} {' '.join(Run._fields)}"
+FORM = f"3 {__version__} {SCHEMA} {' '.join(Run._fields)}"
 """What the rows are made by. An index of any other form is built anew."""
 
 SETTLED_NS = 1_000_000_000
@@ -48,16 +48,24 @@ _TABLES = """
 CREATE TABLE runs (run_id TEXT PRIMARY KEY, created REAL, open INTEGER, run TEXT, record TEXT);
 CREATE INDEX runs_by_time ON runs (created, run_id);
 CREATE INDEX runs_open ON runs (open) WHERE open;
-CREATE TABLE seen (folder_mtime INTEGER, form TEXT);
+CREATE TABLE seen (folder_mtime INTEGER, form TEXT, ended_version INTEGER);
+CREATE TABLE joined (ended_version INTEGER, records BLOB);
 """
 _NEWEST_FIRST = "ORDER BY created DESC, run_id DESC"
 _SEPARATOR = ",\n"
 
+JOINED_FROM = 500
+"""With fewer runs, joining their records takes less time than it takes to keep the result."""
+
 
 class RunIndex:
-    """The index of a project's runs, brought up to date when it is entered."""
+    """The index of a project's runs, brought up to date when it is entered.
 
-    def __init__(self, project: Project) -> None:
+    `resume` is called with the ids of the runs that have not ended, and returns those that it has done something about.
+    """
+
+    def __init__(self, project: Project, resume: Callable[[list[str]], list[str]] | None = None) -> None:
+        self._resume = resume
         self._folder = project.runs_directory
         self._path = os.path.join(project.state_directory, FILE)
         self._connection: sqlite3.Connection
@@ -65,6 +73,8 @@ class RunIndex:
     def __enter__(self) -> RunIndex:
         self._connection = self._open(self._path if os.path.isdir(self._folder) else ":memory:")
         self.refresh()
+        if self._resume is not None and (active := self.active()) and self._resume(active):
+            self.refresh()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -85,17 +95,17 @@ class RunIndex:
             )
         )
 
-    def history_text(self) -> str:
+    def history_json(self) -> bytes:
         """Every run's history record as JSON, newest first, separated as in a list; empty when there is none.
 
         The duration of an active run is up to now.
         """
-        return self._answered(self._history_text)
+        return self._answered(self._history_json)
 
     def active(self) -> list[str]:
         """The ids of the runs that have not ended."""
         return self._answered(
-            lambda: [run_id for (run_id,) in self._execute("SELECT run_id FROM runs WHERE open = ?", ACTIVE)]
+            lambda: [run_id for (run_id,) in self._execute("SELECT run_id FROM runs WHERE open AND open = ?", ACTIVE)]
         )
 
     def refresh(self) -> None:
@@ -166,6 +176,8 @@ class RunIndex:
             self._connection.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", rows)
             self._connection.executemany("DELETE FROM runs WHERE run_id = ?", [(run_id,) for run_id in gone])
             self._execute("UPDATE seen SET folder_mtime = ?", mtime)
+            if gone or any(openness != ACTIVE for _, _, openness, *_ in rows):
+                self._execute("UPDATE seen SET ended_version = ended_version + 1")
             self._execute("COMMIT")
         except sqlite3.OperationalError:
             # Read-only, full, or locked for long: answer from memory this time.
@@ -178,18 +190,38 @@ class RunIndex:
             self._connection = memory
             self._store(rows, gone, mtime)
 
-    def _history_text(self) -> str:
+    def _history_json(self) -> bytes:
         from tui_workbench.runs.history import record_text
 
-        if not self.active():
-            # Joined by the engine: 10,000 strings less to make.
-            newest_first = f"SELECT record FROM runs {_NEWEST_FIRST}"
-            ((text,),) = self._execute(f"SELECT group_concat(record, ?) FROM ({newest_first})", _SEPARATOR)
-            return text or ""
+        active = self._execute("SELECT created, run FROM runs WHERE open AND open = ?", ACTIVE).fetchall()
+        ((newest,),) = self._execute("SELECT max(created) FROM runs WHERE open != ?", ACTIVE)
+        if newest is None or all(created > newest for created, _ in active):
+            texts = [record_text(_run_from_text(run)).encode() for _, run in sorted(active, reverse=True)]
+            return _SEPARATOR.encode().join([*texts, *([self._ended_json()] if newest is not None else ())])
         rows = self._execute(f"SELECT open, run, record FROM runs {_NEWEST_FIRST}")
         return _SEPARATOR.join(
             record_text(_run_from_text(run)) if openness == ACTIVE else record for openness, run, record in rows
+        ).encode()
+
+    def _ended_json(self) -> bytes:
+        """The records of all runs but the active ones, as they were joined when one of them last changed."""
+        ((version,),) = self._execute("SELECT ended_version FROM seen")
+        for (records,) in self._execute("SELECT records FROM joined WHERE ended_version = ?", version):
+            return bytes(records)
+        ended = f"SELECT record FROM runs WHERE open != {ACTIVE} {_NEWEST_FIRST}"
+        ((count, records),) = self._execute(
+            f"SELECT count(*), CAST(group_concat(record, ?) AS BLOB) FROM ({ended})", _SEPARATOR
         )
+        if count >= JOINED_FROM:
+            try:
+                self._execute("BEGIN IMMEDIATE")
+                self._execute("DELETE FROM joined")
+                self._execute("INSERT INTO joined VALUES (?, ?)", version, records)
+                self._execute("COMMIT")
+            except sqlite3.OperationalError:
+                if self._connection.in_transaction:
+                    self._execute("ROLLBACK")
+        return bytes(records)
 
 
 def _connect(place: str) -> sqlite3.Connection:
@@ -200,11 +232,13 @@ def _connect(place: str) -> sqlite3.Connection:
             if connection.execute("SELECT form FROM seen").fetchone() != (FORM,):
                 raise sqlite3.DatabaseError("another version wrote this index")
             return connection
+        # What is read is mostly long: fewer, larger pages.
+        connection.execute("PRAGMA page_size = 16384")
         connection.execute("BEGIN IMMEDIATE")
         if not connection.execute("PRAGMA user_version").fetchone()[0]:
             for statement in _TABLES.split(";\n"):
                 connection.execute(statement)
-            connection.execute("INSERT INTO seen VALUES (0, ?)", (FORM,))
+            connection.execute("INSERT INTO seen VALUES (0, ?, 0)", (FORM,))
             connection.execute("PRAGMA user_version = 1")
         connection.execute("COMMIT")
     except BaseException:

@@ -160,7 +160,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         if spec.tracked:
             _let_the_clock_move_on(directory, lock)
         directory.append_event("state", state=RunState.QUEUED)
-        return _publish(project, building, record), lock, record
+        return _publish(building, record), lock, record
     except BaseException:
         discard(building)
         if lock is not None:
@@ -189,24 +189,13 @@ def _let_the_clock_move_on(directory: RunDirectory, lock: ControllerLock) -> Non
         time.sleep(0.0005)
 
 
-def _publish(project: Project, building: str, record: Record) -> RunDirectory:
-    """Give the finished directory its name."""
+def _publish(building: str, record: Record) -> RunDirectory:
+    """Give the finished directory its name. Its controller makes it durable, while the script starts already."""
     final = record.spec.run_directory
     try:
         os.rename(building, final)
     except OSError as error:
         raise storage_error("make", final, error) from error
-    try:
-        descriptor = os.open(project.runs_directory, os.O_RDONLY)
-    except OSError:
-        return RunDirectory(final)
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        # Some file systems cannot do this for a folder. The run is there all the same.
-        return RunDirectory(final)
-    finally:
-        os.close(descriptor)
     return RunDirectory(final)
 
 

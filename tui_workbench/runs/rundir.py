@@ -85,17 +85,30 @@ class RunDirectory:
         return f"{self.path}/{name}"
 
     def write_record(self, record: Record) -> None:
-        """Write run.json durably. Raises StorageError."""
+        """Write run.json, which must not be there yet. Raises StorageError."""
         data = _json_bytes(_record_to_json(record), indent=1)
         try:
             descriptor = os.open(self.file(RECORD), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             try:
                 _write_all(descriptor, data)
-                os.fsync(descriptor)
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise storage_error("write", self.file(RECORD), error) from error
+
+    def make_durable(self) -> None:
+        """See to it that the run is still there when the machine loses its power from now on, as far as can be."""
+        for path in (self.file(RECORD), self.path, os.path.dirname(self.path)):
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                continue
+            try:
+                os.fsync(descriptor)
+            except OSError:
+                continue  # some file systems cannot do this for a folder
+            finally:
+                os.close(descriptor)
 
     def read_record(self) -> Record:
         """Read run.json. Raises RunNotFound when there is none or it cannot be understood."""

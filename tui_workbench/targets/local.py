@@ -16,7 +16,8 @@ from tui_workbench.model import Plan, Problem, Step, masked
 from tui_workbench.project import line_of_key
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import supervisor
-from tui_workbench.targets.processes import RUN_ID_VARIABLE, adopt, end_processes, processes_of_run, wait_for_one
+from tui_workbench.targets.children import adopt
+from tui_workbench.targets.processes import RUN_ID_VARIABLE, end_processes, processes_of_run, wait_for_one
 from tui_workbench.targets.protocol import Outcome
 
 if TYPE_CHECKING:
@@ -155,10 +156,11 @@ class LocalTarget:
         code = supervisor.read_exit_code(spec.run_directory)
         if code is None and not shell.same_boot:
             return Outcome(None, "the machine was restarted while it ran")
-        while (left := processes_of_run(spec.run_id)) and code is None:
+        since = shell.started_at
+        while (left := processes_of_run(spec.run_id, since=since)) and code is None:
             wait_for_one(left, interrupted=interrupted)
         if left:
-            end_processes(lambda: processes_of_run(spec.run_id), LEFT_BEHIND_GRACE)
+            end_processes(lambda: processes_of_run(spec.run_id, since=since), LEFT_BEHIND_GRACE)
         if code is None:
             return Outcome(None, "it ended, but its exit code is not known: the supervising shell was killed")
         return Outcome(code, supervisor.describe_exit(code))

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 RUN_ID_VARIABLE = "WORKBENCH_RUN_ID"
 
-_children: set[int] = set()
-
 POLL_SECONDS = 0.02
 """How often the end of processes that are not our children is looked for while they are being ended."""
 
@@ -39,10 +37,11 @@ STAT_SIZE = 4096
 ENVIRONMENT_CHUNK = 1 << 16
 
 
-def processes_of_run(run_id: str, session: int = 0) -> set[int]:
+def processes_of_run(run_id: str, session: int = 0, since: int = 0) -> set[int]:
     """Ids of the living processes of the run, this process never among them, nor those of other users.
 
-    `session` is the process id of the supervisor while that one lives; later its number may be another's.
+    `session` is the process id of the supervisor while that one lives; later its number may be another's. `since` is
+    the start time of the supervisor (clock ticks since boot), if known: nothing of the run is older.
     """
     mark = b"\0%s=%s\0" % (RUN_ID_VARIABLE.encode(), run_id.encode("utf-8", "surrogateescape"))
     own = os.getpid()
@@ -55,9 +54,9 @@ def processes_of_run(run_id: str, session: int = 0) -> set[int]:
         if not name.isdigit() or int(name) == own:
             continue
         try:
-            # Behind the name of the program, which may hold anything: state, parent, group, session, ..., flags.
-            fields = _read(f"/proc/{name}/stat", STAT_SIZE).rpartition(b")")[2].split(None, 7)
-            if fields[0] in (b"Z", b"X") or int(fields[6]) & KERNEL_THREAD:
+            # Behind the name of the program, which may hold anything: state, parent, group, session, ..., flags, ...
+            fields = _read(f"/proc/{name}/stat", STAT_SIZE).rpartition(b")")[2].split(None, 20)
+            if int(fields[19]) < since or fields[0] in (b"Z", b"X") or int(fields[6]) & KERNEL_THREAD:
                 continue
             in_session = session and int(fields[3]) == session and _is_ours(int(name))
             if in_session or mark in b"\0" + _environment(name):
@@ -111,22 +110,6 @@ def wait_for_one(pids: Iterable[int], seconds: float | None = None, interrupted:
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
-
-
-def reap() -> None:
-    """Let go of children that have ended, so that a long-lived screen leaves no zombies behind."""
-    for pid in list(_children):
-        try:
-            if os.waitpid(pid, os.WNOHANG)[0]:
-                _children.discard(pid)
-        except ChildProcessError:
-            _children.discard(pid)
-
-
-def adopt(pid: int) -> None:
-    """Note a child that nobody waits for; `reap` will."""
-    reap()
-    _children.add(pid)
 
 
 def _environment(name: str) -> bytes:

@@ -59,6 +59,11 @@ class Supervisor(NamedTuple):
         return self.boot_id in ("-", current_boot_id())
 
     @property
+    def started_at(self) -> int:
+        """Its start time in clock ticks since this machine's start; 0 where it is not known or was another start's."""
+        return int(self.start_time) if self.same_boot and self.start_time.isdigit() else 0
+
+    @property
     def is_alive(self) -> bool:
         """True while this very process runs, not another that was given its number."""
         if not self.same_boot:
