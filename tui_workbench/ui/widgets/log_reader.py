@@ -160,10 +160,10 @@ class LogReader:
             return
         if told or (self._watched and now >= self._next_look):
             # Not faster than states are taken: a busy screen would only be kept busier.
-            if told or self._latest is None:
-                told |= session.poll()
-                self._working |= told
-            self._next_look = now + (FRAME_SECONDS if told else QUIET_SECONDS)
+            found = (told or self._latest is None) and session.poll()
+            told |= found
+            self._working |= told
+            self._next_look = now + (FRAME_SECONDS if found else QUIET_SECONDS)
         if self._working and not told:
             mark = session.mark
             self._working = session.work()
