@@ -116,7 +116,7 @@ def watch_workbench(seconds: float) -> Round:
         runs = log_programs.write_project(project, SCRIPT, (str(seconds), str(LINES_A_SECOND)))
         with Terminal(log_programs.workbench(project), columns=120, rows=36, emulate=False) as terminal:
             watcher = Watcher(terminal)
-            watcher.until(b"script.py", b"ready")
+            watcher.until(b"script.py", b"Python 3")
             terminal.settle(0.5)
             terminal.send(log_programs.CTRL_R + "4z")
             watcher.until(b"#000")
@@ -224,4 +224,4 @@ class Watcher:
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0))
+    sys.exit(main(max(15.0, float(sys.argv[1])) if len(sys.argv) > 1 else 60.0))

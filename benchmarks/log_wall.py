@@ -52,7 +52,7 @@ class Workbench:
         self._terminal = terminal
         self._runs = runs
         self._drawn = log_programs.Drawn(terminal)
-        self._drawn.until(b"script.py", b"ready")
+        self._drawn.until(b"script.py", b"Python 3")
         terminal.settle(0.5)
 
     def run(self) -> float:
