@@ -137,7 +137,7 @@ class DockerHarness(Harness):
             follower.close()
         super().close()
         for target in self._targets:
-            target.disconnect()
+            target.close()
 
 
 @pytest.fixture

@@ -37,7 +37,11 @@ def adopt_runs(project: Project, name: str) -> list[str]:
         )
     project.prepare_state()
     adopted = []
-    for run_id, text in implementation.known_runs(ProjectNames(project.name, project.root)):
+    try:
+        known = implementation.known_runs(ProjectNames(project.name, project.root))
+    finally:
+        implementation.close()
+    for run_id, text in known:
         if not os.path.exists(os.path.join(project.runs_directory, run_id)) and _adopt(project, target, run_id, text):
             adopted.append(run_id)
     return adopted

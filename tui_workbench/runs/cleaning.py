@@ -43,6 +43,8 @@ class Cleaning:
             except WorkbenchError as error:
                 found.append(Found(name, problem=str(error)))
                 continue
+            finally:
+                target.close()
             for leftover in leftovers:
                 key = (target.place, leftover.kind, leftover.name)
                 if key not in seen:
@@ -54,10 +56,13 @@ class Cleaning:
         """Remove something that `find` named; gives it back, with `problem` when it is still there."""
         if found.leftover is None:
             return found
+        target = self._targets[found.target]
         try:
-            self._targets[found.target].remove(found.leftover)
+            target.remove(found.leftover)
         except WorkbenchError as error:
             return found._replace(problem=str(error))
+        finally:
+            target.close()
         return found
 
 

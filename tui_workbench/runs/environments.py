@@ -32,16 +32,18 @@ def prepare_environment(project: Project, run_configuration: str, target: str, r
             file=compute.path,
         )
     implementation.report = report
-    return implementation.prepare_environment(
-        RunSpec(
-            run_id="",
-            run_directory=os.path.join(project.runs_directory, "none"),
-            project_root=project.root,
-            project_name=project.name,
-            working_directory=project.root,
-            script="",
-            arguments=(),
-            run_configuration=configuration,
-            target=compute,
-        )
+    spec = RunSpec(
+        run_id="",
+        run_directory=os.path.join(project.runs_directory, "none"),
+        project_root=project.root,
+        project_name=project.name,
+        working_directory=project.root,
+        script="",
+        arguments=(),
+        run_configuration=configuration,
+        target=compute,
     )
+    try:
+        return implementation.prepare_environment(spec)
+    finally:
+        implementation.close()

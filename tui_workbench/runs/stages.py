@@ -105,6 +105,8 @@ class Stages:
         except WorkbenchError as error:
             reason = f"{ending.reason}; " if ending.reason else ""
             return ending._replace(reason=f"{reason}not all was brought back: {error}")
+        finally:
+            self._target.close()
         return ending
 
     def _was_reached(self) -> bool:

@@ -28,3 +28,5 @@ def survey(prepared: Prepared) -> tuple[Plan, str]:
         return target.survey(prepared.spec, prepared.plan, lambda: listing_of_project(root)), ""
     except TargetUnreachable as error:
         return prepared.plan, str(error)
+    finally:
+        target.close()

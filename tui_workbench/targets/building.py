@@ -103,16 +103,10 @@ class Builder:
         """True when pip packages are installed by uv and the image has none."""
         return bool(self._recipe.pip) and self._takes_uv() and not self._facts.uv
 
-    @property
-    def takes_from_index(self) -> bool:
-        """True when some pip package comes from the package index."""
-        return any(not package.file for package in self._recipe.pip)
-
     def has_route(self, supplies: Supplies, environment: Mapping[str, str]) -> bool:
         """Whether a container there can reach the package index, as its installer would reach it."""
-        package = next((each.text for each in self._recipe.pip if not each.file), "")
-        if not package:
-            return True
+        # A wheel of the project may need packages of the index.
+        package = next((each.text for each in self._recipe.pip if not each.file), "pip")
         with self._container(supplies) as container:
             if self._takes_uv():
                 argv = [*self._uv(supplies), "pip", "install", "--dry-run", "--no-deps", "--python", self._facts.python]
@@ -271,10 +265,10 @@ class Builder:
             self._engine.remove(name)
 
     def _configuration(self, supplies: Supplies) -> dict[str, Any]:
-        folders = [*supplies.wheels, *dict.fromkeys(supplies.files.values())]
-        mounts = [(folder, _inside(folder)) for folder in dict.fromkeys(folders)]
+        # By where they are seen: a wheel of the project may be among those that were fetched.
+        mounts = {_inside(folder): folder for folder in (*supplies.wheels, *supplies.files.values())}
         if supplies.uv:
-            mounts.append((supplies.uv, TOOLS_DIRECTORY))
+            mounts[TOOLS_DIRECTORY] = supplies.uv
         labels = {KIND_LABEL: BUILD_KIND, TAG_LABEL: self.tag, MACHINE_LABEL: project_key("")}
         volume = {"Type": "volume", "Source": CACHE_VOLUME, "Target": CACHE_DIRECTORY}
         volume["VolumeOptions"] = {"Labels": {KIND_LABEL: "cache"}}  # type: ignore[assignment]
@@ -287,7 +281,7 @@ class Builder:
             "HostConfig": {
                 "NetworkMode": "none" if supplies.offline else "default",
                 "Mounts": [
-                    *({"Type": "bind", "Source": one, "Target": two, "ReadOnly": True} for one, two in mounts),
+                    *({"Type": "bind", "Source": b, "Target": a, "ReadOnly": True} for a, b in mounts.items()),
                     volume,
                 ],
             },

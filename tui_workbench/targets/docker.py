@@ -177,7 +177,7 @@ class DockerTarget(StagedTarget):
         delay = FIRST_DELAY
         watched = [interrupted] if interrupted >= 0 else []
         while True:
-            self.disconnect()
+            self.close()
             try:
                 if not self.host.wait_until_reachable(interrupted):
                     raise Interrupted
@@ -225,7 +225,7 @@ class DockerTarget(StagedTarget):
         self._connect().remove(container_name(spec.run_id))
         HostRun(self.host, spec).remove_copy()
 
-    def disconnect(self) -> None:
+    def close(self) -> None:
         """Let go of the engine; the next call connects again."""
         if self._engine is not None:
             self._engine.close()

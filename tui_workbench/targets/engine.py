@@ -11,6 +11,7 @@ import time
 
 import docker
 import docker.errors
+import docker.utils.socket
 import requests.exceptions
 import urllib3.exceptions
 
@@ -266,9 +267,8 @@ class Engine:
         Raises EngineRefused when the container does not run. A program that is not there ends with 126 or 127.
         """
         with self._translated(f"execute {argv[0]} in the container"):
-            made = self._api.exec_create(container, list(argv), user=user)
-            output: bytes = self._api.exec_start(made["Id"])
-            return int(self._api.exec_inspect(made["Id"])["ExitCode"] or 0), output
+            *chunks, code = self.stream(container, argv, user=user)
+            return int(code), b"".join(chunk for chunk in chunks if isinstance(chunk, bytes))
 
     def stream(
         self, container: str, argv: Sequence[str], *, user: str = "", environment: Mapping[str, str] | None = None
@@ -279,8 +279,18 @@ class Engine:
         """
         with self._translated(f"execute {argv[0]} in the container"):
             made = self._api.exec_create(container, list(argv), user=user, environment=dict(environment or {}))
-            yield from self._api.exec_start(made["Id"], stream=True)
-            yield int(self._api.exec_inspect(made["Id"])["ExitCode"] or 0)
+            connection = self._api.exec_start(made["Id"], socket=True)
+            try:
+                for _, chunk in docker.utils.socket.frames_iter(connection, tty=False):
+                    yield chunk
+            finally:
+                # The package keeps the answer that the connection was taken over from.
+                connection._response.close()
+                connection.close()
+            found = self._api.exec_inspect(made["Id"])
+            if found.get("Running") or found.get("ExitCode") is None:
+                raise ConnectionLost(f"the connection to the Docker engine on {self._label} broke", remedy="Try again.")
+            yield int(found["ExitCode"])
 
     def commit(self, container: str, tag: str, changes: Sequence[str]) -> str:
         """Make an image of a container, with Dockerfile instructions (`LABEL`, `CMD`) applied; returns its id."""

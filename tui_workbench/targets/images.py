@@ -193,14 +193,14 @@ class Images:
             if name in ("UV_DEFAULT_INDEX", "UV_INDEX", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
         }
         route = Route(self._host.label)
-        if builder.takes_from_index and route.is_open is None:
+        if self._recipe.pip and route.is_open is None:
             route.is_open = builder.has_route(supplies, variables)
-        if not builder.takes_from_index or route.is_open:
+        if not self._recipe.pip or route.is_open:
             try:
                 builder.build(supplies, variables)
                 return
             except building.NoRoute:
-                if not builder.takes_from_index:
+                if not self._recipe.pip:
                     raise
                 route.is_open = False
         report.line(f"{self._host.label} has no way to the package index: the packages are fetched here and sent")

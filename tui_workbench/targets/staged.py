@@ -111,6 +111,9 @@ class StagedTarget(abc.ABC):
     def release(self, spec: RunSpec) -> None:
         """Clear away what the run holds on the target. Its log and outputs may stay, for other machines to find."""
 
+    def close(self) -> None:  # noqa: B027  (a target that holds nothing has nothing to close)
+        """Let go of connections; the next call opens them again."""
+
     def prepare_environment(self, spec: RunSpec) -> str:
         """Have the environment that runs of this specification take, made as needed; returns its name.
 
