@@ -178,9 +178,10 @@ class Machine:
         """Switch it off at once; every process on it dies."""
         if self._init is None:
             return
-        # The init of the process namespace: the kernel ends all others with it.
+        # The init of the process namespace: the kernel ends all others with it. One that never came up has no number,
+        # and 0 would mean ourselves and all our relatives.
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+            os.kill(self.pid or self._init.pid, signal.SIGKILL)
         self._init.wait(PATIENCE)
         if self._init.stdout:
             self._init.stdout.close()
@@ -190,7 +191,7 @@ class Machine:
                 if stream:
                     stream.close()
         self._inside.clear()
-        self._init, self._sshd = None, None
+        self._init, self._sshd, self.pid = None, None, 0
         with contextlib.suppress(subprocess.CalledProcessError):
             ip("link", "del", self.link)
 
