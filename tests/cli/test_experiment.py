@@ -13,7 +13,7 @@ import pytest
 from tests.cli.support import Installed
 from tests.faults.support import is_running, until
 from tests.runs.support import write_configuration, write_files
-from tui_workbench.cli import build_parser, find_command
+from tui_workbench.cli import find_command, parse
 
 REPORT = "import json, sys\nprint(json.dumps(sys.argv[1:]))\n"
 GATED = "import os, sys\nprint(os.getpid(), flush=True)\nopen(sys.argv[1]).read()\nprint('the end')\nsys.exit(4)\n"
@@ -139,7 +139,7 @@ class TestSubmit:
         for words in (["-c", "x", "--detach", "s", "-t"], ["--detach", "-c", "x", "s", "-t"]):
             command, _ = find_command(["experiment", "submit"])
             assert command is not None
-            parsed = build_parser(command).parse(words)
+            parsed = parse(command, words)
             assert (parsed.run_configuration, parsed.detach, parsed.script, parsed.arguments) == (
                 "x",
                 True,

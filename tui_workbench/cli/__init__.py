@@ -7,7 +7,6 @@ the target cannot be reached.
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
 import sys
@@ -16,18 +15,16 @@ from tui_workbench.errors import StorageError, UsageError, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Sequence
-    from typing import NoReturn
+    from typing import Any
+
+    from tui_workbench.cli.parser import Parser
+    from tui_workbench.cli.quick import Parsed
 
 INTERRUPTED = 130
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-
-HELP_WIDTH = 100
-
-# Our texts are in one language. argparse would look for a translation of each of its strings on the disk, and load
-# `locale` for it.
-argparse._ = str  # type: ignore[attr-defined]
 
 
 class Command(NamedTuple):
@@ -70,52 +67,6 @@ COMMANDS = (
     Command(("project", "sample", "list"), "project", "the templates"),
 )
 NOUNS = frozenset(command.words[0] for command in COMMANDS)
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line with a remedy, like every other error here."""
-
-    names_script = False
-    """True for a command whose options end at the name of a script."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise UsageError instead of printing the usage and exiting."""
-        raise UsageError(message, remedy=f"See `{self.prog} --help`.")
-
-    def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """The words parsed; where a script may be named, everything behind it is the script's, to the letter."""
-        if not self.names_script:
-            return self.parse_args(words)
-        # argparse would take a `--` out of what is the script's.
-        own = self._options_end(words)
-        parsed = self.parse_args(words[:own])
-        rest = words[own + 1 :] if words[own : own + 1] == ["--"] else words[own:]
-        parsed.script, parsed.arguments = (rest[0], list(rest[1:])) if rest else ("", [])
-        return parsed
-
-    def _options_end(self, words: Sequence[str]) -> int:
-        index = 0
-        while index < len(words) and words[index] not in ("-", "--") and words[index].startswith("-"):
-            option = self._option_string_actions.get(words[index])
-            index += 2 if option is not None and option.nargs is None else 1
-        return index
-
-    def format_help(self) -> str:
-        """The help, as wide as is good to read and the terminal allows."""
-        try:
-            columns = os.get_terminal_size(sys.stdout.fileno()).columns
-        except OSError:
-            columns = HELP_WIDTH
-        width = max(40, min(HELP_WIDTH, columns - 2))
-        self.formatter_class = lambda prog: Formatter(prog, width)
-        return super().format_help()
-
-
-class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Help of a given width: asking for the terminal's loads `shutil`, for every option and not only for help."""
-
-    def __init__(self, prog: str, width: int = HELP_WIDTH) -> None:
-        super().__init__(prog, width=width)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -182,21 +133,33 @@ def find_command(arguments: Sequence[str]) -> tuple[Command | None, Sequence[str
     return None, arguments
 
 
+def parse(command: Command, words: Sequence[str]) -> Namespace | Parsed:
+    """The words of a command's line parsed. Raises UsageError; exits when they ask for help."""
+    from tui_workbench.cli.quick import NotPlain, QuickParser
+
+    quick = QuickParser()
+    try:
+        _configure(command, quick)
+        return quick.parse(words)
+    except NotPlain:
+        return build_parser(command).parse(words)
+
+
 def build_parser(command: Command) -> Parser:
-    """The argument parser of one command."""
-    parser = Parser(
-        prog=f"workbench-tui {' '.join(command.words)}",
-        description=command.help,
-        allow_abbrev=False,
-        formatter_class=Formatter,
-    )
-    getattr(_module(command), f"configure_{_function(command)}")(parser)
+    """The whole argument parser of one command."""
+    from tui_workbench.cli.parser import Parser
+
+    parser = Parser(f"workbench-tui {' '.join(command.words)}", command.help)
+    _configure(command, parser)
     return parser
 
 
+def _configure(command: Command, parser: Any) -> None:
+    getattr(_module(command), f"configure_{_function(command)}")(parser)
+
+
 def _run_command(command: Command, rest: Sequence[str]) -> int:
-    parsed = build_parser(command).parse(rest)
-    code: int = getattr(_module(command), f"run_{_function(command)}")(parsed)
+    code: int = getattr(_module(command), f"run_{_function(command)}")(parse(command, rest))
     return code
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
-    from tui_workbench.cli import Parser
+    from tui_workbench.cli.parser import Parser
     from tui_workbench.model import Plan
 
 UNKNOWN_END = 1

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from tui_workbench.runs.rundir import RunDirectory
 
 CHUNK = 1 << 20
-FASTEST_POLL = 0.001
+FASTEST_POLL = 0.0005
 SLOWEST_POLL = 0.05
+SLOWING = 1.15
 """Seconds between looks at the file: short while something comes, longer the longer nothing does."""
 
 MOST_TAKEOVERS = 5
@@ -92,7 +93,7 @@ class OutputStream:
                 moved = self.copy_new()
                 if ended:
                     return self._directory.run()
-                pause = FASTEST_POLL if moved else min(pause * 1.2, SLOWEST_POLL)
+                pause = FASTEST_POLL if moved else min(pause * SLOWING, SLOWEST_POLL)
                 if controller < 0:
                     time.sleep(pause)
                     controller = self._watch_controller()

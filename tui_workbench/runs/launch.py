@@ -7,7 +7,6 @@ controller can bring it to its end.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -20,11 +19,8 @@ from tui_workbench.runs.rundir import RECORD, WORKING_COPY, ControllerLock, Reco
 from tui_workbench.targets.protocol import target_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tui_workbench.model import RunRequest
     from tui_workbench.project import Project
-    from tui_workbench.runs.snapshot import Snapshot
 
 FILE_VARIABLE = "$file"
 """Stands in an ArgumentVector for the script that the user chose."""
@@ -152,10 +148,8 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     try:
         lock = ControllerLock.acquire(directory, wait=True)
         assert lock is not None, "only `remove_unfinished` looks at the lock of a run that is none yet"
-        snapshot = _take_snapshot(project, spec, building)
-        record = Record(
-            spec.run_id, next_run_number(project), time.time(), _user(), spec, plan, snapshot.commit_id, snapshot.kind
-        )
+        commit_id, kind = _take_snapshot(project, spec, building)
+        record = Record(spec.run_id, next_run_number(project), time.time(), _user(), spec, plan, commit_id, kind)
         directory.write_record(record)
         if spec.tracked:
             _let_the_clock_move_on(directory, lock)
@@ -168,12 +162,15 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         raise
 
 
-def _take_snapshot(project: Project, spec: RunSpec, building: str) -> Snapshot:
-    from tui_workbench.runs.snapshot import Snapshot, SnapshotStore
-
+def _take_snapshot(project: Project, spec: RunSpec, building: str) -> tuple[str, str]:
+    """The commit, if any, and the kind of the snapshot."""
     if not spec.tracked:
-        return Snapshot("none")
-    return SnapshotStore(project.root, project.state_directory).take(spec.run_id, os.path.join(building, WORKING_COPY))
+        return "", "none"
+    from tui_workbench.runs.snapshot import SnapshotStore
+
+    store = SnapshotStore(project.root, project.state_directory)
+    snapshot = store.take(spec.run_id, os.path.join(building, WORKING_COPY))
+    return snapshot.commit_id, snapshot.kind
 
 
 def _let_the_clock_move_on(directory: RunDirectory, lock: ControllerLock) -> None:
@@ -201,60 +198,73 @@ def _publish(building: str, record: Record) -> RunDirectory:
 
 def _reserve_run_id(project: Project) -> str:
     """A run id that no other submit gets, later than all before it even when the clock was set back."""
-    with _counters(project) as counters:
+    with _Counters(project) as counters:
         counters.milliseconds = max(_milliseconds(), counters.milliseconds + 1)
         return _run_id(project, counters.milliseconds)
 
 
 def next_run_number(project: Project) -> int:
     """The project's runs are numbered from 1 in the order of their submission."""
-    with _counters(project) as counters:
+    with _Counters(project) as counters:
         counters.number += 1
         return counters.number
 
 
 class _Counters:
-    """The last run number, and the milliseconds of the last run id."""
+    """The last run number, and the milliseconds of the last run id: kept as they are when the context ends.
 
-    def __init__(self, number: int, milliseconds: int) -> None:
-        self.number = number
-        self.milliseconds = milliseconds
+    Meanwhile they are this process's alone. Raises StorageError.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._path = os.path.join(project.state_directory, RUN_NUMBER_FILE)
+        self._descriptor = -1
+        self.number = 0
+        self.milliseconds = 0
+
+    def __enter__(self) -> _Counters:
+        try:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            words = os.pread(self._descriptor, COUNTERS_SIZE, 0).split()
+            if len(words) == 2 and all(word.isdigit() for word in words):
+                self.number, self.milliseconds = int(words[0]), int(words[1])
+            else:
+                self.number, self.milliseconds = _recovered_counters(self._project)
+        except OSError as error:
+            self._close()
+            raise storage_error("write", self._path, error) from error
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            line = b"%-15d %-15d\n" % (self.number, self.milliseconds)
+            if kind is None and os.pwrite(self._descriptor, line, 0) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            raise storage_error("write", self._path, error) from error
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
 
-@contextlib.contextmanager
-def _counters(project: Project) -> Iterator[_Counters]:
-    """The project's counters, this process's alone meanwhile, kept as they are when the context ends."""
-    path = os.path.join(project.state_directory, RUN_NUMBER_FILE)
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise storage_error("write", path, error) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        words = os.pread(descriptor, COUNTERS_SIZE, 0).split()
-        known = len(words) == 2 and all(word.isdigit() for word in words)
-        counters = _Counters(int(words[0]), int(words[1])) if known else _recovered_counters(project)
-        yield counters
-        line = b"%-15d %-15d\n" % (counters.number, counters.milliseconds)
-        if os.pwrite(descriptor, line, 0) < len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    except OSError as error:
-        raise storage_error("write", path, error) from error
-    finally:
-        os.close(descriptor)
-
-
-def _recovered_counters(project: Project) -> _Counters:
+def _recovered_counters(project: Project) -> tuple[int, int]:
     """What the counters must be at least, by the runs there are."""
     number = milliseconds = 0
     for name in os.listdir(project.runs_directory):
         last = name.rpartition("_")[2]
         milliseconds = max(milliseconds, int(last) if last.isdecimal() else 0)
         if os.path.exists(os.path.join(project.runs_directory, name, RECORD)):
-            with contextlib.suppress(UsageError):
+            try:
                 record = RunDirectory(os.path.join(project.runs_directory, name)).read_record()
-                number = max(number, record.run_number)
-    return _Counters(number, milliseconds)
+            except UsageError:
+                continue
+            number = max(number, record.run_number)
+    return number, milliseconds
 
 
 def _snapshot_steps(project: Project, spec: RunSpec) -> tuple[Step, Step]:
