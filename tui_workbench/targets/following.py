@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Background:
     """A call in a thread; `descriptor` becomes readable when it has returned or raised."""
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
         self._error: BaseException | None = None
         self.descriptor, self._writing = os.pipe2(os.O_CLOEXEC)
