@@ -21,7 +21,8 @@ def run(project_path: str) -> int:
     from tui_workbench.project import Project
     from tui_workbench.ui.file_tree import FileTree, read_folder
 
-    # Nothing that is made while starting is garbage; looking for some costs a twentieth of the first frame.
+    # Nothing that is made while starting is garbage; looking for some costs a twentieth of the first frame. The main
+    # screen turns it on when it is complete.
     gc.disable()
     project = Project.find(project_path)
     tree = FileTree(project.root)

@@ -6,6 +6,7 @@ for them, which look like the parts do when they are empty.
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, work
@@ -96,6 +97,9 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
                 parts.of(str(slot.id)).set_class(slot.has_class("pane"), "pane")
                 await mount
         self.begin(parts)
+        # What the screens are made of stays; only what comes from now on is looked through for garbage.
+        gc.freeze()
+        gc.enable()
         if self._trouble is not None:
             self.show_error(self._trouble)
 
