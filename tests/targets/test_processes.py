@@ -15,7 +15,13 @@ import pytest
 from tests.faults.support import is_running, until
 from tui_workbench.targets import children
 from tui_workbench.targets.children import adopt, reap
-from tui_workbench.targets.processes import RUN_ID_VARIABLE, end_processes, processes_of_run, wait_for_one
+from tui_workbench.targets.processes import (
+    RUN_ID_VARIABLE,
+    created_since,
+    end_processes,
+    processes_of_run,
+    wait_for_one,
+)
 from tui_workbench.targets.protocol import Interrupted
 from tui_workbench.targets.supervisor import process_stat
 
@@ -111,6 +117,19 @@ def test_what_is_older_than_the_run_is_not_looked_at(family: Family) -> None:
     start = int(process_stat(first)[1])
     assert processes_of_run(RUN, since=start) == {first}
     assert processes_of_run(RUN, since=start + 1) == set()
+
+
+def test_what_was_created_after_a_process_is_known_for_a_while(family: Family) -> None:
+    first, second = family.start(), family.start()
+    start = int(process_stat(first)[1])
+    if first < second:  # process ids may begin again just here
+        created = created_since(first, start)
+        assert created is not None
+        assert str(second) in created
+        assert str(first) not in created
+        assert processes_of_run(RUN, since=start, among=created) == {second}
+    assert created_since(first, start - 100 * os.sysconf("SC_CLK_TCK")) is None
+    assert created_since(1 << 30, start) is None
 
 
 def test_a_process_that_waits_for_its_parent_is_over(family: Family) -> None:

@@ -17,7 +17,13 @@ from tui_workbench.project import line_of_key
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import supervisor
 from tui_workbench.targets.children import adopt
-from tui_workbench.targets.processes import RUN_ID_VARIABLE, end_processes, processes_of_run, wait_for_one
+from tui_workbench.targets.processes import (
+    RUN_ID_VARIABLE,
+    created_since,
+    end_processes,
+    processes_of_run,
+    wait_for_one,
+)
 from tui_workbench.targets.protocol import Outcome
 
 if TYPE_CHECKING:
@@ -157,7 +163,9 @@ class LocalTarget:
         if code is None and not shell.same_boot:
             return Outcome(None, "the machine was restarted while it ran")
         since = shell.started_at
-        while (left := processes_of_run(spec.run_id, since=since)) and code is None:
+        among = created_since(shell.pid, since) if since else None
+        while (left := processes_of_run(spec.run_id, since=since, among=among)) and code is None:
+            among = None
             wait_for_one(left, interrupted=interrupted)
         if left:
             end_processes(lambda: processes_of_run(spec.run_id, since=since), LEFT_BEHIND_GRACE)
@@ -175,7 +183,7 @@ class LocalTarget:
 
         def left() -> set[int]:
             session = leader()
-            return processes_of_run(spec.run_id, *session) - session
+            return processes_of_run(spec.run_id, max(session, default=0)) - session
 
         forced = end_processes(left, grace)
         end_processes(leader, grace=1.0)

@@ -33,21 +33,28 @@ BECOMING_LOOKS = 100
 BECOMING_SECONDS = 0.0002
 """How often is looked, and after how long again, whether a process has become the program that it is to be."""
 
+RECENT_SECONDS = 2.0
+"""In this time no machine creates as many processes as there are process ids (32,768 at least)."""
+
+RECENT_PROCESSES = 200
+"""With more than these to look at, looking at all that are there is no more work."""
+
 STAT_SIZE = 4096
 ENVIRONMENT_CHUNK = 1 << 16
 
 
-def processes_of_run(run_id: str, session: int = 0, since: int = 0) -> set[int]:
+def processes_of_run(run_id: str, session: int = 0, since: int = 0, among: Iterable[str] | None = None) -> set[int]:
     """Ids of the living processes of the run, this process never among them, nor those of other users.
 
     `session` is the process id of the supervisor while that one lives; later its number may be another's. `since` is
-    the start time of the supervisor (clock ticks since boot), if known: nothing of the run is older.
+    the start time of the supervisor (clock ticks since boot), if known: nothing of the run is older. `among` are the
+    names in /proc that come into question.
     """
     mark = b"\0%s=%s\0" % (RUN_ID_VARIABLE.encode(), run_id.encode("utf-8", "surrogateescape"))
     own = os.getpid()
     found = set()
     try:
-        names = os.listdir("/proc")
+        names = os.listdir("/proc") if among is None else among
     except OSError:
         return _process_group(session)
     for name in names:
@@ -64,6 +71,21 @@ def processes_of_run(run_id: str, session: int = 0, since: int = 0) -> set[int]:
         except (OSError, IndexError, ValueError):
             continue  # it ended meanwhile, or is somebody else's
     return found
+
+
+def created_since(pid: int, start: int) -> list[str] | None:
+    """The names in /proc of all that was created after a process, given its start time (clock ticks since boot).
+
+    None when that was too long ago to tell: process ids are given in order, and begin again after the last.
+    """
+    try:
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - start / os.sysconf("SC_CLK_TCK")
+        last = int(_read("/proc/loadavg", STAT_SIZE).split()[-1])
+    except (OSError, AttributeError, ValueError, IndexError):
+        return None
+    if age > RECENT_SECONDS or not pid <= last < pid + RECENT_PROCESSES:
+        return None
+    return [str(number) for number in range(pid + 1, last + 1)]
 
 
 def end_processes(find: Callable[[], set[int]], grace: float) -> bool:
