@@ -7,7 +7,7 @@ finds all of them.
 
 from __future__ import annotations
 
-from tui_workbench.config import schema
+from tui_workbench.config import schema, target_types
 from tui_workbench.config.schema import TYPE_NAMES, Field, FileKind
 from tui_workbench.config.syntax import LIST, MAP, SCALAR, Node, Tree, plain_value
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
@@ -171,6 +171,8 @@ def _scalar(field: Field, node: Node, path: tuple[str | int, ...], faults: list[
             return int(text)
     elif field.type == schema.CHOICE:
         understood = field.understand(text)
+        if not understood and field.key == "type" and text in target_types.installed():
+            understood = text
         if understood:
             return understood
         remedy = f"Write one of: {', '.join(field.choices)}."

@@ -6,6 +6,7 @@ A third party adds a type with an entry point in the group `tui_workbench.target
 
 from __future__ import annotations
 
+from tui_workbench.config.target_types import ENTRY_POINT_GROUP
 from tui_workbench.errors import ConfigurationError
 from tui_workbench.records import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from tui_workbench.model import ComputeTarget
     from tui_workbench.targets.protocol import Target
 
-ENTRY_POINT_GROUP = "tui_workbench.targets"
 DOCKER_TYPES = ("localdocker", "docker", "remotedocker")
 KNOWN_TYPES = ("local", "localdocker", "docker", "remotedocker", "remote", "cluster")
 
@@ -30,6 +30,10 @@ def create(target: ComputeTarget) -> Target:
         raise ConfigurationError(
             problem.message, remedy=problem.remedy, file=problem.file, line=problem.line, column=problem.column
         )
+    if target.type == "local" and not target.user_managed_environment:
+        from tui_workbench.targets.local_managed import ManagedLocalTarget
+
+        return ManagedLocalTarget(target)
     if target.type == "local":
         from tui_workbench.targets.local import LocalTarget
 
