@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.faults.support import Result, Workbench, controller_of, until
-from tests.machines import Machine, wait_for
+from tests.machines import Machine, fingerprint, wait_for
 from tests.targets.conftest import link_processes
 from tests.targets.remote_fixtures import PYTHON_THERE
 from tui_workbench.project import Project
@@ -235,6 +235,26 @@ def test_an_unknown_host_key(box: Remote, ssh_folder: Path) -> None:
     assert "the host key" in result.err
     assert "SHA256:" in result.err
     assert not (ssh_folder / "known_hosts").exists()
+
+
+def test_a_host_key_that_changed_between_two_runs(box: Remote, ssh_folder: Path, connections: Path) -> None:
+    box.write("print(1)")
+    assert box.submit("train.py", configuration="box").code == 0
+    kept = {name: (box.machine.folder / name).read_bytes() for name in ("host_key", "host_key.pub")}
+    old = fingerprint(box.machine.folder / "host_key.pub")
+    box.machine.stop_sshd()
+    try:
+        box.machine.new_host_key()
+        box.machine.start_sshd()
+        result = box.submit("train.py", configuration="box")
+        assert result.code != 0
+        for part in ("THE HOST KEY CHANGED", old, fingerprint(box.machine.folder / "host_key.pub"), "ssh-keygen -R"):
+            assert part in result.err
+    finally:
+        box.machine.stop_sshd()
+        for name, data in kept.items():
+            (box.machine.folder / name).write_bytes(data)
+        box.machine.start_sshd()
 
 
 def test_a_full_disk_there(box: Remote) -> None:

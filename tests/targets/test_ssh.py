@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 import signal
@@ -17,6 +18,7 @@ import pytest
 from tests.conftest import require
 from tests.machines import PASSWORD, Machine, fingerprint, machine, make_key, wait_for
 from tests.targets.conftest import link_processes
+from tui_workbench.targets import ssh_link
 from tui_workbench.targets import ssh_wire as wire
 from tui_workbench.targets.host import (
     ConnectionLost,
@@ -103,6 +105,25 @@ def test_disconnecting_ends_the_link(host: SshHost, connections: Path) -> None:
 def test_disconnecting_nothing_is_fine(host: SshHost, connections: Path) -> None:
     host.disconnect()
     assert link_processes(connections) == []
+
+
+def test_a_link_that_nobody_needs_ends_by_itself(login: wire.Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh_link, "IDLE_SECONDS", 0.5)
+    paths = wire.LinkPaths(login)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(paths.socket)
+        listener.listen()
+        thread = threading.Thread(
+            target=asyncio.run, args=(ssh_link.Link(login, listener.dup(), paths).run(),)
+        )  # fmt: skip
+        thread.start()
+    process = SshHost(login).open(["cat"])
+    with pytest.raises(TimeoutError):
+        process.wait(1.0)  # in use, however long nothing is said
+    process.close()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert not os.path.exists(paths.socket)
 
 
 def test_start_up_files_that_print_and_loiter_do_no_harm(host: SshHost, gpubox: Machine) -> None:
@@ -457,6 +478,16 @@ def test_a_key_that_the_host_does_not_know(login: wire.Login, home: Path) -> Non
     assert "ssh-copy-id" in caught.value.remedy
 
 
+def test_a_key_that_has_expired(login: wire.Login, gpubox: Machine, home: Path) -> None:
+    key = make_key(home / "old")
+    authorized = gpubox.home() / ".ssh" / "authorized_keys"
+    before = authorized.read_text()
+    authorized.write_text(f'{before}expiry-time="20200101" {key.with_suffix(".pub").read_text()}')
+    with pytest.raises(LoginRefused, match="the key ~/old was refused"):
+        SshHost(login._replace(private_key="~/old")).run(["true"])
+    authorized.write_text(before)
+
+
 def test_no_key_at_all(login: wire.Login, ssh_folder: Path) -> None:
     for path in ssh_folder.glob("id_*"):
         path.unlink()
@@ -506,6 +537,8 @@ def test_a_protected_key_in_the_agent_needs_no_passphrase(
     agent = subprocess.Popen([require("ssh-agent"), "-D", "-a", str(connections / "agent")], stdout=subprocess.DEVNULL)
     try:
         wait_for((connections / "agent").exists, "the agent")
+        with pytest.raises(SecretNeeded):
+            SshHost(protected).run(["true"])  # the link runs now, and knows of no agent
         monkeypatch.setenv("SSH_AUTH_SOCK", str(connections / "agent"))
         ask = connections / "ask"
         ask.write_text(f"#!/bin/sh\necho '{PASSWORD}'\n")

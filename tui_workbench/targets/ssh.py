@@ -38,6 +38,8 @@ START_PAUSE = 0.05
 LINK_START_TIMEOUT = 30.0
 """Seconds for a new link to begin to answer: half a second, unless the machine has other things to do."""
 
+AGENT_VARIABLE = "SSH_AUTH_SOCK"
+
 SHORT_TIMEOUT = 10.0
 """Seconds for what the link answers by itself, without the machine."""
 
@@ -159,7 +161,7 @@ class SshHost(Host):
         connection = self._call(max(timeout, LINK_START_TIMEOUT))
         try:
             connection.settimeout(timeout)
-            wire.send(connection, message, descriptors)
+            wire.send(connection, {**message, "agent": os.environ.get(AGENT_VARIABLE, "")}, descriptors)
         except OSError as error:
             connection.close()
             # Not sent again: it may have been read and carried out.

@@ -22,6 +22,7 @@ import asyncssh
 from tui_workbench.errors import TargetUnreachable
 from tui_workbench.targets import ssh_wire as wire
 from tui_workbench.targets.host import ConnectionLost
+from tui_workbench.targets.ssh import AGENT_VARIABLE
 from tui_workbench.targets.ssh_channel import Shell
 from tui_workbench.targets.ssh_connection import Secrets, connect, server_facts
 
@@ -144,6 +145,7 @@ class Connections:
 
     def close(self) -> None:
         """End every connection."""
+        self._end_forwards()
         for line in self._lines:
             line.connection.close()
 
@@ -169,13 +171,18 @@ class Connections:
         if not attempt.cancelled():
             attempt.exception()
 
+    def _end_forwards(self) -> None:
+        for path, listener in self._forwards.items():
+            listener.close()
+            with contextlib.suppress(OSError):
+                os.unlink(self._paths.forwarded(path))
+        self._forwards.clear()
+
     def _lost(self, lost: list[Line]) -> None:
         was_first = bool(self._lines) and self._lines[0] in lost
         self._lines = [line for line in self._lines if line not in lost]
         if was_first:
-            for listener in self._forwards.values():
-                listener.close()
-            self._forwards.clear()
+            self._end_forwards()
         if not self._lines:
             self.since = time.time()
 
@@ -263,6 +270,7 @@ class Link:
             client.close()
 
     async def _answer(self, client: _Client, request: dict[str, Any]) -> None:
+        _use_agent(request.get("agent", ""))
         try:
             reply = await self._answers[request["op"]](client, request)
         except TargetUnreachable as error:
@@ -369,6 +377,11 @@ async def _readable(connection: socket.socket) -> None:
         await ready
     finally:
         loop.remove_reader(connection)
+
+
+def _use_agent(path: str) -> None:
+    if path and os.path.exists(path):
+        os.environ[AGENT_VARIABLE] = path
 
 
 def _wake(ready: asyncio.Future[None]) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.model import ComputeTarget
 
+# What a request is: its `op`, and `agent`, the caller's SSH agent: the one that the link was started with may be gone.
 EXEC = "exec"  # start a program: `command`, three descriptors; answered by {} and later {"exit": code}
 FORWARD = "forward"  # listen for the unix socket `path` of the host: {"socket": path here}
 WAIT = "wait"  # {} once the machine answers
@@ -78,7 +79,7 @@ class LinkPaths:
 
     def __init__(self, login: Login) -> None:
         folder = runtime_directory()
-        identity = json.dumps([*login[1:], os.path.expanduser("~")])
+        identity = json.dumps([*login, os.path.expanduser("~")])
         # Half of SHA-256 is plenty among a person's machines, and a socket's path may have 107 bytes only.
         self._base = os.path.join(folder, hashlib.sha256(identity.encode()).hexdigest()[:16])
         self.socket = f"{self._base}.link"
