@@ -23,6 +23,7 @@ from tui_workbench.targets.ssh import SshHost
 from tui_workbench.targets.workbench_key import install, workbench_key
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from tui_workbench.targets.host import Host
@@ -129,8 +130,8 @@ class Attachment:
         if self.request.gpu is None and self.request.type != REMOTE:
             self._gpu = gpus_of(self.host).summary
 
-    def write(self) -> Attached:
-        """Write both files and keep the secrets.
+    def write(self, apply: Callable[[ChangeSet], None] = ChangeSet.apply) -> Attached:
+        """Write both files by `apply`, and keep the secrets.
 
         Raises ConfigurationError when a file of that name has come meanwhile, StorageError when one cannot be written.
         """
@@ -138,7 +139,7 @@ class Attachment:
         kept = tuple(store.put(reference, secret) for reference, secret in lasting.items())
         try:
             change_set = self.change_set()
-            change_set.apply()
+            apply(change_set)
         except BaseException:
             for reference in lasting:
                 store.forget(reference)

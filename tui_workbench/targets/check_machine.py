@@ -76,9 +76,11 @@ def disk_of_home(host: Host) -> Rung:
 def disk(host: Host, folders: Sequence[str], command: str) -> Rung:
     """The free space of the folders' disks; `command` frees some. Raises Broken, TargetUnreachable, WorkbenchError."""
     lines = host.check(["sh", "-c", _FREE, "sh", *folders]).text.split("\n")
-    free = {line.split()[5]: int(line.split()[3]) << 10 for line in lines}
-    place, least = min(free.items(), key=lambda item: item[1])
-    text = ", ".join(f"{size / 1e9:.1f} GB free on {mount}" for mount, size in free.items())
+    rows = [(words[0], int(words[3]) << 10, words[5]) for words in (line.split(None, 5) for line in lines)]
+    # One disk may be mounted in two places.
+    free = {(source, size): mount for source, size, mount in reversed(rows)}
+    (_, least), place = min(free.items(), key=lambda item: item[0][1])
+    text = ", ".join(f"{size / 1e9:.1f} GB free on {mount}" for (_, size), mount in free.items())
     if least < DISK_BROKEN_BYTES:
         error = WorkbenchError(
             f"the disk there is full: {least / 1e9:.1f} GB free on {place}",

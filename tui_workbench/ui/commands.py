@@ -115,6 +115,10 @@ TARGETS = (
         "targets.open", "enter", "open", "Open", "Opens the .compute file in the editor, at its error if it has one."
     ),
     Command("targets.use", "u", "use", "Run here", "Chooses a run configuration of this target in the run bar."),
+    Command("targets.attach", "a", "attach", "Attach", "Makes a machine over SSH, or Docker here, a compute target."),
+    Command(
+        "targets.check", "t", "check", "Check", "Looks whether the target can be used, and what mends it if it cannot."
+    ),
 )
 
 CHANGES = (

@@ -52,6 +52,18 @@ class TargetChosen(Message):
         self.name = name
 
 
+class AttachWanted(Message):
+    """A machine should be attached."""
+
+
+class CheckWanted(Message):
+    """The compute target of this name should be checked."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+
 class RunSelected(Message):
     """A run was put under the cursor; with `opened` its log should get the focus."""
 

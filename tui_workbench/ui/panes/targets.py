@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from tui_workbench.ui.commands import CHANGES, TARGETS, bindings
-from tui_workbench.ui.messages import FileChosen, TargetChosen
+from tui_workbench.ui.messages import AttachWanted, CheckWanted, FileChosen, TargetChosen
 from tui_workbench.ui.panes.config_changes import OffersChanges
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
@@ -39,11 +39,17 @@ TYPE_WORDS = {"localdocker": "Docker", "remotedocker": "Docker on", "remote": "S
 
 
 class ShownTarget:
-    """A compute target with what is known about it: `version` of a local interpreter, and `error`, what is wrong."""
+    """A compute target with what is known about it: `version` of a local interpreter, and `error`, what is wrong.
 
-    def __init__(self, target: ComputeTarget, version: str = "", error: WorkbenchError | None = None) -> None:
+    `is_good` is true when all of it was checked.
+    """
+
+    def __init__(
+        self, target: ComputeTarget, version: str = "", error: WorkbenchError | None = None, *, is_good: bool = False
+    ) -> None:
         self.target = target
         self.version = version
+        self.is_good = is_good
         self.problem = _problem_line(target, error)
         self.line = target.problem.line if target.problem else 0
 
@@ -52,7 +58,7 @@ class ShownTarget:
         """Ready only where somebody looked."""
         if self.problem:
             return BROKEN
-        return READY if self.version else UNCHECKED
+        return READY if self.version or self.is_good else UNCHECKED
 
     @property
     def detail(self) -> str:
@@ -70,13 +76,14 @@ class ShownTarget:
 
 
 class TargetsPane(OffersChanges, Pane):
-    """Posts `FileChosen`, `TargetChosen` and `ChangeWanted`."""
+    """Posts `FileChosen`, `TargetChosen`, `AttachWanted`, `CheckWanted` and `ChangeWanted`."""
 
     number = 2
     title = "Compute targets"
     about = (
-        "Each machine or engine that runs scripts is one .compute file in aml_config. `ready` means that its "
-        "interpreter was found; `problem` that its file or what it names is wrong: the reason stands below the list."
+        "Each machine or engine that runs scripts is one .compute file in aml_config; `a` attaches another. `ready` "
+        "means that its interpreter was found, or that its check (`t`) went well; `problem` that its file or what it "
+        "names is wrong: the reason stands below the list."
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings(TARGETS, CHANGES)
     DEFAULT_CSS = """
@@ -108,7 +115,7 @@ class TargetsPane(OffersChanges, Pane):
     def why_not(self, action: str) -> str:
         """Commands are about the target under the cursor."""
         shown = self._targets.get(self._list.current)
-        if action in ("new_target", "new_configuration"):
+        if action in ("new_target", "new_configuration", "attach"):
             return ""
         if shown is None:
             return "No compute target is under the cursor."
@@ -117,17 +124,23 @@ class TargetsPane(OffersChanges, Pane):
         return ""
 
     def show_targets(
-        self, targets: Sequence[ComputeTarget], versions: Mapping[str, str], errors: Mapping[str, WorkbenchError]
+        self,
+        targets: Sequence[ComputeTarget],
+        versions: Mapping[str, str],
+        errors: Mapping[str, WorkbenchError],
+        good: frozenset[str] = frozenset(),
     ) -> tuple[tuple[str, StateLook], ...]:
-        """Show the targets; returns their names and states, as the header shows them."""
+        """Show the targets, those named in `good` as checked; returns names and states, as the header shows them."""
         self._targets = {
-            target.name: ShownTarget(target, versions.get(target.name, ""), errors.get(target.name))
+            target.name: ShownTarget(
+                target, versions.get(target.name, ""), errors.get(target.name), is_good=target.name in good
+            )
             for target in targets
         }
         name_width = max((len(name) for name in self._targets), default=0)
         self._list.show_rows(
             [_row(shown, min(name_width, 16)) for shown in self._targets.values()],
-            empty=("No compute target yet.", "A .compute file in aml_config is one; it appears here by itself."),
+            empty=("No compute target yet.", "a attaches a machine over SSH."),
         )
         self._show_problem()
         return tuple((name, shown.state) for name, shown in self._targets.items())
@@ -161,6 +174,15 @@ class TargetsPane(OffersChanges, Pane):
         shown = self._targets.get(self._list.current)
         if shown is not None:
             self.post_message(FileChosen(shown.target.path, shown.line))
+
+    def action_attach(self) -> None:
+        """Ask for a machine."""
+        self.post_message(AttachWanted())
+
+    def action_check(self) -> None:
+        """Look whether the target can be used."""
+        if self._list.current:
+            self.post_message(CheckWanted(self._list.current))
 
     def action_use(self) -> None:
         """The run bar chooses a run configuration of this target."""

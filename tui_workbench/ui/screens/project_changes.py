@@ -37,6 +37,11 @@ class ProjectChanges:
         self._history = ChangeHistory()
 
     @property
+    def history(self) -> ChangeHistory:
+        """The steps, for others whose changes are to be taken back with the same key."""
+        return self._history
+
+    @property
     def undo_label(self) -> str:
         """What undo would take back; "" when nothing."""
         return self._history.undo_label

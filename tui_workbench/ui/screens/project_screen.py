@@ -15,6 +15,7 @@ from tui_workbench.errors import UsageError, WorkbenchError
 from tui_workbench.ui import messages
 from tui_workbench.ui.file_tree import scripts_among
 from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.screens.target_checks import TargetChecks
 from tui_workbench.ui.screens.thrifty import ThriftyScreen
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tui_workbench.ui.panes.files import FilesPane
     from tui_workbench.ui.screens.main_parts import Parts
     from tui_workbench.ui.screens.project_changes import ProjectChanges
+    from tui_workbench.ui.screens.target_checks import Checked
     from tui_workbench.ui.watcher import ProjectWatcher
     from tui_workbench.ui.widgets.header import Header
 
@@ -45,6 +47,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self._watcher: ProjectWatcher | None = None
         self._runs: list[Run] = []
         self._changes: ProjectChanges | None = None
+        self._checks = TargetChecks()
         self._unread = {"files", "configuration"}  # what has not been read yet, and a run needs
         self._run_wanted = False
         self._selected = ""
@@ -145,7 +148,9 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self._show_targets()
 
     def _show_targets(self) -> None:
-        states = self.parts.targets.show_targets(self._targets, self._versions, self._interpreter_errors)
+        errors = {**self._interpreter_errors, **self._checks.errors(self._targets)}
+        good = self._checks.good(self._targets)
+        states = self.parts.targets.show_targets(self._targets, self._versions, errors, good)
         self.header.show_targets(states)
 
     def on_target_chosen(self, event: messages.TargetChosen) -> None:
@@ -316,6 +321,35 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         """Take the last change of configuration files back."""
         if self.is_complete:
             self.run_worker(self.changes.undo(), group="changes")
+
+    # --- Machines
+
+    def on_attach_wanted(self) -> None:
+        """A machine is to be attached."""
+        if self.is_complete:
+            self.run_worker(self._attach_machine(), group="machine")
+
+    async def _attach_machine(self) -> None:
+        from tui_workbench.ui.screens.machine import AttachScreen
+
+        self._was_checked(await self.app.push_screen_wait(AttachScreen(self.project, self.changes.history)))
+
+    def on_check_wanted(self, event: messages.CheckWanted) -> None:
+        """A target is to be checked."""
+        target = next((target for target in self._targets if target.name == event.name), None)
+        if target is not None:
+            self.run_worker(self._check_machine(target), group="machine")
+
+    async def _check_machine(self, target: ComputeTarget) -> None:
+        from tui_workbench.ui.screens.machine import CheckScreen
+
+        self._was_checked(await self.app.push_screen_wait(CheckScreen(self.project, target)))
+
+    def _was_checked(self, checked: Checked | None) -> None:
+        if checked is not None:
+            self._checks.add(checked)
+            self._show_targets()
+            self.look_now()
 
     # --- The editor
 
