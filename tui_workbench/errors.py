@@ -6,7 +6,7 @@ WorkbenchError            exit 1   something on this machine failed (disk full, 
 │   ├── ProjectNotFound            the folder is no project
 │   └── RunNotFound                no run has this id
 ├── ConfigurationError    exit 3   a file of the project is wrong: carries file, line and column
-├── TargetUnreachable     exit 4   the compute target does not answer, or lets nobody in
+├── TargetUnreachable     exit 4   the compute target does not answer, or lets nobody in (`targets.host` has its kinds)
 └── StorageError          exit 1   a file could not be read or written
 ```
 
