@@ -29,7 +29,7 @@ from tui_workbench.targets.local import (
 )
 from tui_workbench.targets.processes import RUN_ID_VARIABLE
 from tui_workbench.targets.protocol import Interrupted, Outcome
-from tui_workbench.targets.remote_scripts import FIND_PYTHON, HOME, LEFT, START, STOP, WAIT
+from tui_workbench.targets.remote_scripts import FIND_PYTHON, LEFT, START, STOP, WAIT
 from tui_workbench.targets.staged import StagedTarget
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class RemoteTarget(StagedTarget):
         super().__init__()
         self.target = target
         self.host = host
+        self._found: tuple[str, str] | None = None
 
     def plan(self, spec: RunSpec) -> Plan:
         """The steps as far as files tell them. Raises ConfigurationError."""
@@ -119,8 +120,7 @@ class RemoteTarget(StagedTarget):
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         """Start the script under the supervising shell; one that was started is left alone."""
         run = HostRun(self.host, spec)
-        home = self.host.check(["sh", "-c", HOME]).text
-        variables = self._variables(spec, run.directory, home)
+        variables = self._variables(spec, run.directory, posixpath.dirname(self.host.home()))
         command = [self._interpreter()[0], _script(spec), *spec.arguments]
         # A shell keeps only variables whose names it could have set itself, and the supervising one uses a few;
         # `env` carries the others past it.
@@ -130,7 +130,6 @@ class RemoteTarget(StagedTarget):
         exports = "".join(
             f"export {name}={shlex.quote(value)}\n" for name, value in variables.items() if _passes_the_shells(name)
         )
-        run.note_start()
         arguments = [run.directory, variables[SHARE_VARIABLE], supervisor.TEXT, *command]
         exported = exports.encode("utf-8", "surrogateescape")
         done = self.host.run(["sh", "-c", START, "sh", *arguments], stdin=exported, timeout=STOP_SECONDS)
@@ -199,7 +198,15 @@ class RemoteTarget(StagedTarget):
         }
 
     def _interpreter(self) -> tuple[str, str]:
-        """Absolute path and version of the interpreter there. Raises ConfigurationError, TargetUnreachable."""
+        """Absolute path and version of the interpreter there, asked once.
+
+        Raises ConfigurationError or TargetUnreachable.
+        """
+        if self._found is None:
+            self._found = self._find_interpreter()
+        return self._found
+
+    def _find_interpreter(self) -> tuple[str, str]:
         name = self.target.python_location or "python"
         done = self.host.run(["sh", "-c", FIND_PYTHON, "sh", name])
         words = done.text.split("\n")

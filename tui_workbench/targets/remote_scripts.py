@@ -5,8 +5,6 @@ Whatever waits there watches its own input as well: when the link breaks that en
 
 from __future__ import annotations
 
-HOME = "cd && pwd"
-
 FIND_PYTHON = """\
 name=$1
 case $name in
@@ -28,6 +26,7 @@ mkdir -p -- "$share" || exit
 setsid=$(command -v setsid) || { echo 'there is no setsid' >&2; exit 1; }
 exports=$(cat)
 [ -e "$run/pid" ] && exit 0
+cat /proc/sys/kernel/random/boot_id >"$run/boot" 2>/dev/null
 (
     eval "$exports"
     exec "$setsid" /bin/sh -c "$text" sh "$run" "$run/work" "$@"
