@@ -293,6 +293,16 @@ def test_without_a_keyring_a_password_is_held_in_memory(project: Project, reques
 
 
 @pytest.mark.usefixtures("known")
+def test_without_a_keyring_a_password_that_was_not_tried_is_held_as_well(
+    project: Project, request_: AttachRequest
+) -> None:
+    attachment = Attachment(project.root, request_._replace(has_password=True))
+    attachment.give_password(PASSWORD)
+    attachment.write()
+    assert host_of(project.target("box")).run(["id", "-un"]).text == "research"
+
+
+@pytest.mark.usefixtures("known")
 def test_after_a_wrong_password_the_right_one_can_be_given(project: Project, request_: AttachRequest) -> None:
     attachment = Attachment(project.root, request_._replace(has_password=True))
     with pytest.raises(SecretNeeded) as needed:

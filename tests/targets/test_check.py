@@ -37,6 +37,8 @@ from tui_workbench.targets.check import (
     ladder,
     rungs_of,
 )
+from tui_workbench.targets.check_engine import judged
+from tui_workbench.targets.engine import EngineFacts
 from tui_workbench.targets.host import LocalHost
 from tui_workbench.targets.host_for import ssh_host_of
 
@@ -192,6 +194,27 @@ def test_an_engine_that_is_not_there(target: ComputeTarget, gpubox: Machine) -> 
     assert rung.command == ("sudo systemctl start docker" if installed else "")
 
 
+FACTS = EngineFacts("27.1.0", "linux", "x86_64", False, ("runc",), "/var/lib/docker")
+
+
+@pytest.mark.parametrize("version", ["19.03.15", "20.10.24+dfsg1", "28.0.0-rc.1", "dev"])
+def test_engines_that_will_do(version: str) -> None:
+    assert judged(FACTS._replace(version=version), there=True).state == OK
+
+
+@pytest.mark.parametrize("version", ["18.09.7", "1.13.1", "17.05.0-ce"])
+def test_an_engine_that_is_too_old(version: str) -> None:
+    with pytest.raises(Broken) as old:
+        judged(FACTS._replace(version=version), there=True)
+    assert version in old.value.error.message
+    assert old.value.there
+
+
+def test_an_engine_for_windows_containers() -> None:
+    with pytest.raises(Broken, match="Windows"):
+        judged(FACTS._replace(os_type="windows"), there=False)
+
+
 # GPUs. The machine has none; where one is wanted, nvidia-smi and NVIDIA's hook are stand-ins.
 
 
@@ -245,6 +268,23 @@ def test_a_container_proves_that_gpus_are_given(tools: Path, monkeypatch: pytest
         assert [(rung.name, rung.state) for rung in rungs[-2:]] == [(GPU, OK), (RUNTIME, OK)]
         assert "a container was given the GPUs" in rungs[-1].message
         assert engine.containers() == []
+
+        with_tool = GPU_TARGET._replace(base_docker_image="tests/gpu:1")
+        image_with_nvidia_smi(engine, "exit 0")
+        assert climb(with_tool)[-1].state == OK
+        image_with_nvidia_smi(engine, "echo Failed to initialize NVML: Unknown Error; exit 255")
+        rung = broken(with_tool)
+        assert (rung.name, rung.command) == (RUNTIME, "sudo systemctl restart docker")
+        assert "NVML: Unknown Error" in rung.message
+        assert engine.containers() == []
+
+
+def image_with_nvidia_smi(engine: DockerEngine, text: str) -> None:
+    """Make `tests/gpu:1`: an image with a stand-in of what NVIDIA's hook puts into a container."""
+    script = f"printf '#!/bin/sh\\n{text}\\n' >/usr/bin/nvidia-smi; chmod 755 /usr/bin/nvidia-smi"
+    engine.docker("run", "--name", "made", "--network", "none", EMPTY_IMAGE, "/bin/sh", "-c", script)
+    engine.docker("commit", "made", "tests/gpu:1")
+    engine.docker("rm", "made")
 
 
 @pytest.mark.usefixtures("engine")

@@ -23,7 +23,7 @@ from tui_workbench.targets.ssh import SshHost
 from tui_workbench.targets.workbench_key import install, workbench_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from tui_workbench.targets.host import Host
@@ -136,16 +136,17 @@ class Attachment:
         Raises ConfigurationError when a file of that name has come meanwhile, StorageError when one cannot be written.
         """
         store, lasting = SecretStore(), self._lasting_secrets()
-        kept = tuple(store.put(reference, secret) for reference, secret in lasting.items())
+        kept = {reference: store.put(reference, secret) for reference, secret in lasting.items()}
         try:
             change_set = self.change_set()
+            self._hold([reference for reference, one in kept.items() if not one.in_keyring])
             apply(change_set)
         except BaseException:
             for reference in lasting:
                 store.forget(reference)
             raise
         compute, run_configuration = (change.path for change in change_set.changes)
-        return Attached(change_set, compute, run_configuration, kept)
+        return Attached(change_set, compute, run_configuration, tuple(kept.values()))
 
     def change_set(self) -> ChangeSet:
         """The two files that `write` makes."""
@@ -218,6 +219,13 @@ class Attachment:
             self.install_by_hand = key
         finally:
             _forget(SshHost(login))
+
+    def _hold(self, references: Sequence[str]) -> None:
+        """Have the link remember what no keyring takes. It may have been told already, unless nobody connected."""
+        login = self._login()
+        if login is not None:
+            for reference in references:
+                SshHost(login).give_secret(reference, self._secrets[reference])
 
     def _lasting_secrets(self) -> dict[str, str]:
         """The secrets that later logins need, by reference."""

@@ -51,19 +51,7 @@ class EngineRungs:
 
     def engine(self) -> Rung:
         """Whether it is new enough, and runs Linux containers. Raises Broken."""
-        facts = self._known()
-        if facts.os_type != "linux":
-            raise Broken(WorkbenchError("the engine runs Windows containers", remedy="Switch it to Linux containers."))
-        numbers = tuple(int(number) for number in re.findall(r"\d+", facts.version)[:2])
-        if numbers and numbers < OLDEST_ENGINE:
-            error = WorkbenchError(
-                f"the engine is of version {facts.version}, and GPUs need at least 19.03",
-                remedy="Install a current Docker Engine: https://docs.docker.com/engine/install/",
-            )
-            command = "curl -fsSL https://get.docker.com | sudo sh"
-            raise Broken(error, command, there=not self._host.is_local)
-        rootless = ", rootless" if facts.rootless else ""
-        return Rung(ENGINE, OK, f"Docker {facts.version} for {facts.architecture}{rootless}")
+        return judged(self._known(), there=not self._host.is_local)
 
     def disk(self) -> Rung:
         """Whether there is room for an image and for our folder. Raises Broken, TargetUnreachable."""
@@ -135,6 +123,7 @@ class EngineRungs:
             try:
                 engine.start(name)
                 engine.wait(name)
+                self._refuse_failed(engine, name)
             finally:
                 engine.remove(name)
         except EngineRefused as refused:
@@ -145,6 +134,18 @@ class EngineRungs:
             engine.close()
         return Rung(RUNTIME, OK, "a container was given the GPUs")
 
+    def _refuse_failed(self, engine: Engine, name: str) -> None:
+        """Raise Broken when nvidia-smi ran in the container and did not find its GPUs."""
+        container = engine.container(name)
+        if container is None or not container.exit_code:
+            return
+        said = b" ".join(record.partition(b" ")[2].strip() for _, record in engine.records(name, follow=False))
+        error = WorkbenchError(
+            f"a container sees no GPU: {said.decode('utf-8', 'replace') or f'exit code {container.exit_code}'}",
+            remedy="Restarting Docker mends it after an update of the driver or of the toolkit.",
+        )
+        raise Broken(error, "sudo systemctl restart docker", there=not self._host.is_local)
+
     def _refusal(self, said: str) -> Broken:
         from tui_workbench.targets.container import start_failure
 
@@ -152,6 +153,22 @@ class EngineRungs:
         if "could not select device driver" in said:
             return _no_toolkit(message, there=not self._host.is_local)
         return Broken(WorkbenchError(message, remedy=remedy), "nvidia-smi", there=not self._host.is_local)
+
+
+def judged(facts: EngineFacts, *, there: bool) -> Rung:
+    """Whether an engine with these facts will do; `there` is true when it is another machine's. Raises Broken."""
+    if facts.os_type != "linux":
+        raise Broken(WorkbenchError("the engine runs Windows containers", remedy="Switch it to Linux containers."))
+    numbers = tuple(int(number) for number in re.findall(r"\d+", facts.version)[:2])
+    if numbers and numbers < OLDEST_ENGINE:
+        error = WorkbenchError(
+            f"the engine is of version {facts.version}, and GPUs need at least 19.03",
+            remedy="Install a current Docker Engine: https://docs.docker.com/engine/install/",
+        )
+        command = "curl -fsSL https://get.docker.com | sudo sh"
+        raise Broken(error, command, there=there)
+    rootless = ", rootless" if facts.rootless else ""
+    return Rung(ENGINE, OK, f"Docker {facts.version} for {facts.architecture}{rootless}")
 
 
 def _gpu_container(image: str) -> dict[str, object]:

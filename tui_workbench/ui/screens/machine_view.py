@@ -34,7 +34,7 @@ MACHINE = (
     Command("machine.go", "enter", "go", "Connect", "Logs in, and goes on with what was asked for."),
     Command("machine.yes", "y", "answer(True)", "Accept", "Accepts the host key, here and for good."),
     Command("machine.no", "n", "answer(False)", "Refuse", "Accepts nothing."),
-    Command("machine.copy", "c", "copy", "Copy the fix", "Copies the command that mends what is broken."),
+    Command("machine.copy", "c", "copy", "Copy fix", "Copies the command that mends what is broken."),
     Command("machine.again", "r", "again", "Check again", "Asks every rung once more."),
     Command("machine.leave", "escape", "leave", "Leave", "Goes back to where you were."),
     Command("machine.close", "enter,q", "close", "Close", "Goes back to where you were.", footer=False),
