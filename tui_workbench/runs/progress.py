@@ -40,10 +40,11 @@ class Progress:
         self._directory.append_event("state", state=state)
 
     def begin(self, step: str, title: str) -> None:
-        """Note the moment; the title goes into the preparation's log."""
+        """Note the moment; the title, if there is one, goes into the preparation's log."""
         self._begun[step] = time.monotonic()
         self._directory.append_event("step", step=step, status="begun")
-        self.line(title)
+        if title:
+            self.line(title)
 
     def done(self, step: str, **facts: Any) -> None:
         """Record a step as complete, with its duration."""

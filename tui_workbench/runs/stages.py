@@ -97,7 +97,7 @@ class Stages:
         spec = self._record.spec
         try:
             if "fetch" not in self._directory.status().done:
-                self._progress.begin("fetch", "bringing back what the run made")
+                self._progress.begin("fetch", "")
                 self.persist(lambda: self._target.collect(spec))
                 self._progress.done("fetch")
             if not os.path.exists(self._directory.file(FOLLOWED)):

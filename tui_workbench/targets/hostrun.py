@@ -7,7 +7,6 @@ was half made is made anew as long as the script has not been started, and what 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import posixpath
 
@@ -15,7 +14,7 @@ from tui_workbench.errors import StorageError, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets import supervisor
 from tui_workbench.targets.layout import HostLayout
-from tui_workbench.targets.protocol import Interrupted
+from tui_workbench.targets.turns import turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +28,6 @@ OUTPUT, OUTPUTS, RECORD, WORKING_COPY = "output.log", "outputs", "run.json", "wo
 
 COPY_SECONDS = 600.0
 """Copying a project on the host's own disk; a gigabyte on a slow network disk takes minutes."""
-
-LOCK_POLL_SECONDS = 0.05
 
 _FOLDERS = 'umask 077; mkdir -p -- "$1" && umask 022 && shift && mkdir -p -- "$@"'
 
@@ -47,13 +44,18 @@ mkdir -p -- "$2/work/outputs" && : >"$2/placed"
 
 _WRITE = 'cat >"$1.new" && mv -f -- "$1.new" "$1"'
 
-# $1 the run's directory. `work` keeps what the run made, and its outputs move out of it.
+# $1 the run's directory. `work` keeps what the run made, and its outputs move out of it. Others, who follow the run from
+# other machines, may do the same at the same time.
 _SETTLE = """\
 cd -- "$1" 2>/dev/null && [ -d work ] && [ -e placed ] || exit 0
-if [ -d work/outputs ] && [ ! -L work/outputs ] && [ ! -e outputs ]; then mv work/outputs outputs || exit; fi
-find work -name __pycache__ -type d -prune -exec rm -rf {} + || exit
-find work ! -type d ! -newer placed -exec rm -f {} + || exit
-find work -depth -type d -exec rmdir {} + 2>/dev/null
+if [ -d work/outputs ] && [ ! -L work/outputs ] && [ ! -e outputs ]; then
+    mv work/outputs outputs 2>/dev/null || [ -d outputs ] || exit
+fi
+{
+    find work -name __pycache__ -type d -prune -exec rm -rf {} +
+    find work ! -type d ! -newer placed -exec rm -f {} +
+    find work -depth -type d -exec rmdir {} +
+} 2>/dev/null
 exit 0
 """
 
@@ -86,6 +88,12 @@ class HostRun:
         self.layout = HostLayout(host.home())
         self.directory = spec.run_directory if host.is_local else self.layout.run(spec.run_id)
 
+    @property
+    def _lock(self) -> str:
+        """Held while a project's mirror is brought up to date and copied: what a run copies is what it sent."""
+        state = os.path.dirname(os.path.dirname(self._spec.run_directory))
+        return os.path.join(state, f"sync-{self._spec.target.name}.lock")
+
     def file(self, name: str) -> str:
         """The path, on the host, of a file in the directory."""
         return posixpath.join(self.directory, name)
@@ -116,7 +124,7 @@ class HostRun:
         spec = self._spec
         destination = self.layout.project_tree(spec.project_root, spec.project_name)
         self.make_folders(posixpath.dirname(destination))
-        with _Turn(spec, report.interrupted):
+        with turn(self._lock, report.interrupted):
             report.begin("sync", f"send what changed to {self._host.label}")
             sent = self._host.sync(tree, spec.working_directory, destination, None)
             report.done("sync", files=len(tree), **sent._asdict())
@@ -158,11 +166,19 @@ class HostRun:
         if self._host.is_local:
             return
         self.must(self._host.run(["sh", "-c", _SETTLE, "sh", self.directory], timeout=COPY_SECONDS), "settle the run")
-        listing = self.must(self._host.run(["ls", "-a", "--", self.directory]), "list the run's folder")
-        names = listing.text.split("\n")
         for name in (OUTPUTS, WORKING_COPY):
-            if name in names:
-                self._host.fetch(self.file(name), os.path.join(self._spec.run_directory, name))
+            if name in self._names():
+                try:
+                    self._host.fetch(self.file(name), os.path.join(self._spec.run_directory, name))
+                except StorageError:
+                    # The machine that the run belongs to clears away the copy when it has what it wants of it.
+                    if name in self._names():
+                        raise
+
+    def _names(self) -> list[str]:
+        """What lies in the directory."""
+        done = self._host.run(["ls", "-a", "--", self.directory])
+        return self.must(done, "list the run's folder").text.split("\n")
 
     def mirror(self) -> Mirror:
         """The host's output.log as a copy in the run's directory here."""
@@ -196,35 +212,3 @@ class HostRun:
             with open(path, "rb") as file:
                 data = file.read()
             self.write(RECORD, data)
-
-
-class _Turn:
-    """Held while a project's mirror is brought up to date and copied: what a run copies is what it sent."""
-
-    def __init__(self, spec: RunSpec, interrupted: int) -> None:
-        state = os.path.dirname(os.path.dirname(spec.run_directory))
-        self._path = os.path.join(state, f"sync-{spec.target.name}.lock")
-        self._interrupted = interrupted
-        self._file = -1
-
-    def __enter__(self) -> None:
-        from tui_workbench.targets.host import wait_ready
-
-        try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise StorageError(
-                f"cannot open it: {error.strerror}", remedy="Make it writable.", file=self._path
-            ) from error
-        watched = [self._interrupted] if self._interrupted >= 0 else []
-        while True:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if wait_ready(watched, timeout=LOCK_POLL_SECONDS):
-                    os.close(self._file)
-                    raise Interrupted from None
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._file)

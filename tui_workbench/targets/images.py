@@ -7,31 +7,27 @@ the image that is there, from whatever project and machine.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import time
 
-from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchError
+from tui_workbench.errors import ConfigurationError, WorkbenchError
 from tui_workbench.project import line_of_key
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets import building, environment
 from tui_workbench.targets.building import ENVIRONMENT_KIND, RECIPE_LABEL, Builder, Supplies
 from tui_workbench.targets.container import KIND_LABEL
 from tui_workbench.targets.probe import facts_of
-from tui_workbench.targets.protocol import Interrupted
 from tui_workbench.targets.report import Silent
+from tui_workbench.targets.turns import cache_turn, file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tui_workbench.model import RunSpec
     from tui_workbench.targets.engine import Engine, Image
     from tui_workbench.targets.host import Host
     from tui_workbench.targets.probe import ImageFacts
     from tui_workbench.targets.report import Report
 
-LOCK_POLL_SECONDS = 0.1
 ROUTE_SECONDS = 24 * 3600.0
 _PROGRESS_WORDS = (
     "Downloading",
@@ -168,7 +164,7 @@ class Images:
     def _build(self, base: Image, facts: ImageFacts, tag: str, report: Report) -> Image:
         """Build the environment, unless somebody on this machine does so at the moment: then wait for him."""
         report.begin("build", f"build the environment {tag}: {self._cause(base)}")
-        with _turn(f"{self._host.label}-{tag}", report.interrupted):
+        with cache_turn(f"{self._host.label}-{tag}", report.interrupted):
             image = self._engine.image(tag)
             if image is None:
                 building.remove_leftovers(self._engine, tag)
@@ -213,7 +209,7 @@ class Route:
     def __init__(self, label: str) -> None:
         from tui_workbench.resources import user_cache_directory
 
-        self._path = os.path.join(user_cache_directory(), "routes", _file_name(label))
+        self._path = os.path.join(user_cache_directory(), "routes", file_name(label))
 
     @property
     def is_open(self) -> bool | None:
@@ -233,32 +229,3 @@ class Route:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
             with open(self._path, "w", encoding="ascii") as file:
                 file.write("open" if value else "closed")
-
-
-def _file_name(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text)
-
-
-@contextlib.contextmanager
-def _turn(name: str, interrupted: int) -> Iterator[None]:
-    """Held by the one process of this machine that builds an environment."""
-    from tui_workbench.resources import user_cache_directory
-    from tui_workbench.targets.host import wait_ready
-
-    path = os.path.join(user_cache_directory(), "locks", _file_name(name))
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise StorageError(f"cannot open it: {error.strerror}", remedy="Make it writable.", file=path) from error
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if wait_ready([interrupted] if interrupted >= 0 else [], timeout=LOCK_POLL_SECONDS):
-                    raise Interrupted from None
-        yield
-    finally:
-        os.close(descriptor)
