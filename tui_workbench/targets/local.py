@@ -17,6 +17,7 @@ from tui_workbench.project import line_of_key
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import supervisor
 from tui_workbench.targets.children import adopt
+from tui_workbench.targets.framework import refuse_impossible, require_python
 from tui_workbench.targets.processes import (
     RUN_ID_VARIABLE,
     created_since,
@@ -60,24 +61,13 @@ class LocalTarget:
     def plan(self, spec: RunSpec) -> Plan:
         """Start, follow, collect. Raises ConfigurationError for PySpark and for a missing interpreter."""
         configuration = spec.run_configuration
-        if configuration.framework.lower() != "python":
-            said = (
-                "Framework is PySpark"
-                if "Framework" in configuration.values
-                else "Framework is missing, which means PySpark"
-            )
-            raise ConfigurationError(
-                f"{said}, and Spark runs are not supported yet",
-                remedy="Set `Framework: Python`.",
-                file=configuration.path,
-                line=line_of_key(configuration.path, "Framework"),
-            )
+        require_python(configuration)
         interpreter = find_interpreter(self.target)
         variables = self._variables(spec)
         # A name that begins with a hyphen would be read as an option of the interpreter.
         script = f"./{spec.script}" if spec.script.startswith("-") else spec.script
         command = (interpreter, script, *spec.arguments)
-        _refuse_impossible(configuration.path, variables, command)
+        refuse_impossible(configuration.path, variables, command)
         steps = [
             Step(
                 "start", f"start {spec.script} with {interpreter}", command, spec.working_directory, masked(variables)
@@ -201,20 +191,6 @@ class LocalTarget:
             **spec.run_configuration.environment_variables,
             RUN_ID_VARIABLE: spec.run_id,
         }
-
-
-def _refuse_impossible(path: str, variables: Mapping[str, str], command: tuple[str, ...]) -> None:
-    """Raise ConfigurationError for what no process can be given."""
-    names = [name for name in variables if not name or "=" in name or "\0" in name]
-    if names:
-        line = line_of_key(path, "EnvironmentVariables")
-        raise ConfigurationError(
-            f"{names[0]!r} can be no name of a variable", remedy="Give it another name.", file=path, line=line
-        )
-    if any("\0" in text for text in (*variables.values(), *command)):
-        raise ConfigurationError(
-            "a variable's value or an argument holds a NUL character", remedy="No process can be given one.", file=path
-        )
 
 
 def find_interpreter(target: ComputeTarget) -> str:
