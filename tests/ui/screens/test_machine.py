@@ -94,6 +94,7 @@ async def test_a_machine_is_attached_and_every_rung_is_shown(
         await back(pilot)
         await until(lambda: f"box      Docker on {gpubox.address}" in seen(pilot) or "box ✓" in seen(pilot))
         await until(lambda: "box ✓" in seen(pilot))  # the header
+        await until(lambda: screen_of(pilot).parts.run_bar.environment == "box")  # a run is one key away
 
 
 @pytest.mark.usefixtures("ssh_folder", "gpubox_engine")

@@ -48,6 +48,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self._runs: list[Run] = []
         self._changes: ProjectChanges | None = None
         self._checks = TargetChecks()
+        self._attached = ""  # a new target that the run bar is to choose as soon as it knows it
         self._unread = {"files", "configuration"}  # what has not been read yet, and a run needs
         self._run_wanted = False
         self._selected = ""
@@ -135,6 +136,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self._targets = event.targets
         self._show_targets()
         self.parts.run_bar.show_configurations(event.configurations, event.targets)
+        self._choose_attached()
         self._was_read("configuration")
 
     def _was_read(self, what: str) -> None:
@@ -268,8 +270,16 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
     def _submit(self, request: RunRequest) -> None:
         from tui_workbench.runs import Runs
 
+        told: list[str] = []
+
+        def tell(run: Run) -> None:
+            told.append(run.run_id)
+            self.post_message(messages.RunSubmitted(run))
+
         try:
-            self.post_message(messages.RunSubmitted(Runs(self.project).submit(request)))
+            run = Runs(self.project).submit(request, on_started=tell)
+            if not told:
+                tell(run)
         except WorkbenchError as error:
             self.post_message(messages.RunRefused(request, error))
 
@@ -277,7 +287,6 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         """A run of ours has started: show it."""
         others = [run for run in self._runs if run.run_id != event.run.run_id]
         self._show_runs([event.run, *others], select=event.run.run_id)
-        self.look_now()
 
     def on_cancel_confirmed(self, event: messages.CancelConfirmed) -> None:
         """A run is to end."""
@@ -332,7 +341,15 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
     async def _attach_machine(self) -> None:
         from tui_workbench.ui.screens.machine import AttachScreen
 
-        self._was_checked(await self.app.push_screen_wait(AttachScreen(self.project, self.changes.history)))
+        checked = await self.app.push_screen_wait(AttachScreen(self.project, self.changes.history))
+        if checked is not None:
+            self._attached = checked.target.name
+            self._choose_attached()
+        self._was_checked(checked)
+
+    def _choose_attached(self) -> None:
+        if self._attached and self.parts.run_bar.choose_target(self._attached):
+            self._attached = ""
 
     def on_check_wanted(self, event: messages.CheckWanted) -> None:
         """A target is to be checked."""
