@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -247,14 +248,29 @@ class Machine:
         finally:
             ip("link", "set", self.link, "up")
 
+    @contextlib.contextmanager
+    def replaced(self, program: str, script: str) -> Iterator[None]:
+        """While in it a script stands at the program's path there; in its text, $ORIGINAL is what stood there."""
+        name = os.path.basename(program)
+        original, replacement = self.folder / f"original-{name}", self.folder / f"replacement-{name}"
+        shutil.copy2(program, original)
+        replacement.write_text(f"#!/bin/sh\nORIGINAL={original}\n{script}\n")
+        replacement.chmod(0o755)
+        self.run(["mount", "--bind", str(replacement), program])
+        try:
+            yield
+        finally:
+            self.run(["umount", "--lazy", program])
+
     def processes(self, name: str) -> list[int]:
-        """The processes on it whose name this is, by their ids on this machine."""
+        """The living processes on it whose name this is, by their ids on this machine."""
         namespace = os.stat(f"/proc/{self.pid}/ns/pid").st_ino
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
                 same = os.stat(f"/proc/{pid}/ns/pid").st_ino == namespace
-                if same and Path(f"/proc/{pid}/comm").read_text().strip() == name:
+                status = Path(f"/proc/{pid}/status").read_text().split("\n")
+                if same and status[0] == f"Name:\t{name}" and "State:\tZ" not in "".join(status[:4]):
                     found.append(int(pid))
         return found
 

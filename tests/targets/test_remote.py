@@ -172,6 +172,17 @@ def test_cancel_ends_everything_there(box: Remote) -> None:
     assert box.machine.processes("python3") == []
 
 
+def test_cancel_works_without_the_options_of_gnu(box: Remote) -> None:
+    grep = 'for word; do case $word in --) break ;; -*z*) exit 2 ;; esac; done; exec "$ORIGINAL" "$@"'
+    box.write("import time; print('began', flush=True); time.sleep(4711)")
+    run_id = box.detach("train.py", configuration="box")
+    until(lambda: "began" in box.log(run_id))
+    with box.machine.replaced("/usr/bin/grep", grep):
+        result = box.run("experiment", "cancel", "--run", run_id)
+    assert json.loads(result.out)["status"] == "Canceled"
+    assert box.machine.processes("python3") == []
+
+
 def test_a_plan_says_what_would_be_sent_and_which_python_runs(box: Remote) -> None:
     box.write("print(1)")
     box.write("x" * 123_456, "big.txt")

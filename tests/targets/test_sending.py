@@ -268,14 +268,7 @@ def test_a_place_that_may_not_be_written_is_told(host: Host, source: Path) -> No
 
 def test_a_host_whose_find_is_not_gnus(gpubox: Machine, host: Host, source: Path, tmp_path: Path) -> None:
     there = Folder(host, "/home/research/plain/tree", gpubox.home() / "plain" / "tree")
-    fake = gpubox.home() / "find"
-    fake.write_text("#!/bin/sh\necho 'find: unrecognized: -printf' >&2\nexit 1\n")
-    fake.chmod(0o755)
-    gpubox.run(["mount", "--bind", str(fake), "/usr/bin/find"])
-    try:
+    with gpubox.replaced("/usr/bin/find", "echo 'find: unrecognized: -printf' >&2; exit 1"):
         assert send(there, source).changed == 6
         (source / "link").unlink()
         assert send(there, source).changed == 5
-    finally:
-        gpubox.run(["umount", "/usr/bin/find"])
-        fake.unlink()

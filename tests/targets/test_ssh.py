@@ -126,6 +126,28 @@ def test_a_link_that_nobody_needs_ends_by_itself(login: wire.Login, monkeypatch:
     assert not os.path.exists(paths.socket)
 
 
+def test_a_link_gives_up_its_connection_but_not_what_only_it_knows(
+    login: wire.Login, gpubox: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh_link, "IDLE_SECONDS", 0.3)
+    paths = wire.LinkPaths(login)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(paths.socket)
+        listener.listen()
+        link = ssh_link.Link(login, listener.dup(), paths)
+    thread = threading.Thread(target=asyncio.run, args=(link.run(),))
+    thread.start()
+    host = SshHost(login)
+    host.run(["true"])
+    host.give_secret(REFERENCE, PASSWORD)
+    wait_for(lambda: len(gpubox.processes("sshd")) == 1, "the connection to be given up")
+    assert thread.is_alive()
+    assert host.run(["echo", "again"]).text == "again"
+    host.disconnect()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
 def test_start_up_files_that_print_and_loiter_do_no_harm(host: SshHost, gpubox: Machine) -> None:
     startup = gpubox.home() / ".bashrc"
     startup.write_text("echo 'Welcome to gpubox!'; echo 'mind the gap' >&2; printf 'no line end'; sleep 0.1\n")

@@ -74,8 +74,19 @@ waiter=$!
 """$1 run directory. Ends when the supervising shell has ended."""
 
 _LEFT = """\
-left() { grep -lszFx -- "WORKBENCH_RUN_ID=$id" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3; }
+if printf 'x\\0' | grep -qz x 2>/dev/null; then
+    left() { grep -lszFx -- "WORKBENCH_RUN_ID=$id" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3; }
+else
+    left() {
+        for one in /proc/[0-9]*; do
+            { tr '\\0' '\\n' <"$one/environ"; } 2>/dev/null | grep -qxF -- "WORKBENCH_RUN_ID=$id" || continue
+            echo "${one#/proc/}"
+        done
+    }
+fi
 """
+# The processes of the run, by what they carry in their environment. Not every grep knows -z.
+
 
 LEFT = f"""\
 id=$1

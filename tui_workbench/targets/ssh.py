@@ -91,9 +91,12 @@ class SshHost(Host):
         """The link's `state` (up, connecting, down), `since` when (seconds since the epoch), `server`, `peer`."""
         return self._request({"op": wire.STATUS}, SHORT_TIMEOUT)
 
-    def give_secret(self, reference: str, value: str) -> None:
-        """Let the link remember a secret as long as it lives, in memory only."""
-        self._request({"op": wire.SECRET, "reference": reference, "value": value}, SHORT_TIMEOUT)
+    def give_secret(self, reference: str, value: str, *, kept: bool = False) -> None:
+        """Let the link remember a secret as long as it lives, in memory only.
+
+        `kept` says that a keyring holds it as well: the link need not live on for it.
+        """
+        self._request({"op": wire.SECRET, "reference": reference, "value": value, "kept": kept}, SHORT_TIMEOUT)
 
     def accept_host_key(self, fingerprint: str) -> None:
         """Accept the key with this fingerprint (`SHA256:...`) when the machine shows it at the next attempt.
@@ -128,7 +131,7 @@ class SshHost(Host):
                 if value is None:
                     raise
                 given.add(error.reference)
-                self.give_secret(error.reference, value)
+                self.give_secret(error.reference, value, kept=True)
 
     def _open(self, command: str, timeout: float) -> SshProcess:
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]

@@ -66,6 +66,7 @@ class Secrets:
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
+        self.are_only_here = False  # one of them is in no keyring
         self.accepted: set[str] = set()
 
 
@@ -202,7 +203,7 @@ def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
     path = os.path.expanduser(login.private_key)
     passphrase = secrets.values.get(login.passphrase or passphrase_reference(login))
     try:
-        key = asyncssh.read_private_key(path, passphrase)
+        asyncssh.read_private_key(path, passphrase)
     except OSError as error:
         raise LoginRefused(
             f"{login.label}: the private key {path} cannot be read: {error.strerror}",
@@ -210,7 +211,8 @@ def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
         ) from error
     except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
         return _key_from_agent(login, path, passphrase is not None, error)
-    return {"client_keys": [key], "agent_path": None}
+    # By its path, so that a certificate beside it is presented too.
+    return {"client_keys": [path], "passphrase": passphrase, "agent_path": None}
 
 
 def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> dict[str, Any]:

@@ -33,7 +33,7 @@ IDLE_SECONDS = 600.0
 """A connection that nobody uses is given up after this."""
 
 IDLE_WITH_SECRETS_SECONDS = 12 * 3600.0
-"""A secret that was typed is remembered for a working day."""
+"""A secret that is nowhere else is remembered for a working day; the connection is given up before, as any other."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds between attempts to reach a machine that is waited for; doubled each time."""
@@ -215,17 +215,23 @@ class Link:
         loop.add_reader(self._listener, self._accept_clients)
         while not self._over.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), max(0.1, self._idle_seconds_left()))
-            if self._over.is_set() or (self._idle_seconds_left() <= 0 and self._may_end()):
+                await asyncio.wait_for(self._over.wait(), max(0.1, self._seconds_left(IDLE_SECONDS)))
+            if self._over.is_set():
                 break
+            if self._seconds_left(IDLE_SECONDS) <= 0:
+                self._connection.close()
+                life = IDLE_WITH_SECRETS_SECONDS if self._connection.secrets.are_only_here else IDLE_SECONDS
+                if self._seconds_left(life) <= 0 and self._may_end():
+                    break
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), IDLE_SECONDS)
         loop.remove_reader(self._listener)
         with contextlib.suppress(OSError):
             os.unlink(self._paths.socket)
         self._listener.close()
         self._connection.close()
 
-    def _idle_seconds_left(self) -> float:
-        limit = IDLE_WITH_SECRETS_SECONDS if self._connection.secrets.values else IDLE_SECONDS
+    def _seconds_left(self, limit: float) -> float:
         return limit if self._clients else self._used + limit - time.monotonic()
 
     def _may_end(self) -> bool:
@@ -297,6 +303,8 @@ class Link:
 
     async def _secret(self, _client: _Client, request: dict[str, Any]) -> dict[str, Any]:
         self._connection.secrets.values[request["reference"]] = request["value"]
+        if not request.get("kept"):
+            self._connection.secrets.are_only_here = True
         return {}
 
     async def _accept(self, _client: _Client, request: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EXEC = "exec"  # start a program: `command`, three descriptors; answered by {} and later {"exit": code}
 FORWARD = "forward"  # listen for the unix socket `path` of the host: {"socket": path here}
 WAIT = "wait"  # {} once the machine answers
-SECRET = "secret"  # remember `value` under `reference`, in memory: {}
+SECRET = "secret"  # remember `value` under `reference`, in memory; `kept` when a keyring holds it as well: {}
 ACCEPT = "accept"  # accept the host key with `fingerprint` when it is shown next: {}
 STATUS = "status"  # {"state": ..., "since": seconds since the epoch, "server": version, "peer": address}
 CLOSE = "close"  # end the connection and the link: {}
