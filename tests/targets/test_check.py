@@ -321,7 +321,7 @@ def test_a_full_disk(target: ComputeTarget, gpubox: Machine) -> None:
     finally:
         gpubox.run(["umount", folder])
         gpubox.run(["rmdir", folder])
-    assert (rung.name, rung.command) == (DISK, "workbench-tui experiment clean")
+    assert (rung.name, rung.command) == (DISK, "workbench-tui experiment clean -t gpubox")
     assert folder in rung.message
 
 

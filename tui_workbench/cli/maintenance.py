@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from tui_workbench.cli.asking import settle_login
 from tui_workbench.cli.output import HISTORY_COLUMNS, add_output_options, add_project_option, emit
 from tui_workbench.cli.terminal import visible
 from tui_workbench.errors import UsageError
@@ -59,6 +60,7 @@ def run_prepare(arguments: argparse.Namespace) -> int:
     from tui_workbench.runs.environments import prepare_environment
 
     project = Project.find(arguments.project)
+    settle_login(project.target_of(project.run_configuration(arguments.run_configuration), arguments.target))
     name = prepare_environment(project, arguments.run_configuration, arguments.target, Printer())
     sys.stdout.write(f"{visible(name)}\n")
     return 0
@@ -137,6 +139,7 @@ def run_sync(arguments: argparse.Namespace) -> int:
     from tui_workbench.runs.history import history_record
 
     project = Project.find(arguments.project)
+    settle_login(project.target(arguments.target))
     adopted = adopt_runs(project, arguments.target)
     runs = Runs(project)
     runs.resume()

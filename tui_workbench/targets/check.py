@@ -124,7 +124,7 @@ def _answers(target: ComputeTarget, host: Host) -> dict[str, Callable[[], Rung]]
     if target.type == "remote":
         answers |= {
             PYTHON: lambda: python(target, host),
-            DISK: lambda: disk_of_home(host),
+            DISK: lambda: disk_of_home(target, host),
             GPU: lambda: gpu(target, host, is_wanted=False),
         }
     elif DOCKER in rungs_of(target):

@@ -13,7 +13,7 @@ import shlex
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets.check import DOCKER, ENGINE, OK, RUNTIME, UNNEEDED, Broken, Rung
-from tui_workbench.targets.check_machine import disk
+from tui_workbench.targets.check_machine import clean_command, disk
 from tui_workbench.targets.docker_socket import EngineOutOfReach
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class EngineRungs:
     def disk(self) -> Rung:
         """Whether there is room for an image and for our folder. Raises Broken, TargetUnreachable."""
         return disk(self._host, list(dict.fromkeys((self._known().root, self._host.home()))),
-                    "workbench-tui experiment clean")  # fmt: skip
+                    clean_command(self._target))  # fmt: skip
 
     def runtime(self) -> Rung:
         """Whether containers can be given GPUs. Raises Broken, TargetUnreachable."""

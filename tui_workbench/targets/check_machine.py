@@ -68,9 +68,14 @@ def python(target: ComputeTarget, host: Host) -> Rung:
     )
 
 
-def disk_of_home(host: Host) -> Rung:
+def disk_of_home(target: ComputeTarget, host: Host) -> Rung:
     """The disk that holds our folder there. Raises Broken, TargetUnreachable."""
-    return disk(host, [host.home()], "workbench-tui experiment clean")
+    return disk(host, [host.home()], clean_command(target))
+
+
+def clean_command(target: ComputeTarget) -> str:
+    """What removes from a target that which runs have left there."""
+    return f"workbench-tui experiment clean -t {shlex.quote(target.name)}"
 
 
 def disk(host: Host, folders: Sequence[str], command: str) -> Rung:
