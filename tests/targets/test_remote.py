@@ -157,6 +157,42 @@ def test_a_secret_variable_is_shown_to_nobody(box: Remote) -> None:
     (box.machine.home() / "go").unlink()
 
 
+def test_another_machine_of_ours_can_follow_the_run(box: Remote, tmp_path: Path) -> None:
+    box.write(WAITS + "print('went on'); open('outputs/x', 'w').write('made')\n")
+    run_id = box.detach("train.py", "/home/research/go", configuration="box")
+    until(lambda: "began" in box.log(run_id))
+    other = Remote(tmp_path / "elsewhere" / "project", box.machine)
+    assert run_id in other.run("history", "sync", "-t", "box").out
+    until(lambda: "began" in other.log(run_id))
+    (box.machine.home() / "go").touch()
+    for workbench in (box, other):
+        assert workbench.follow(run_id).out == "began\nwent on\n"
+        assert workbench.status(run_id) == "Completed"
+        assert (workbench.run_directory(run_id) / "outputs" / "x").read_text() == "made"
+    (box.machine.home() / "go").unlink()
+
+
+def test_cleaning_takes_what_is_over_and_leaves_what_goes_on(box: Remote, tmp_path: Path) -> None:
+    box.write(WAITS)
+    (box.machine.home() / "go").touch()
+    over = box.submit("train.py", "/home/research/go", configuration="box").out.split()[1]
+    (box.machine.home() / "go").unlink()
+    goes_on = box.detach("train.py", "/home/research/go", configuration="box")
+    until(lambda: "began" in box.log(goes_on))
+    mine = box.machine.home() / "mine"
+    mine.write_text("not ours")
+    other = Remote(tmp_path / "elsewhere" / "project", box.machine)  # which knows of neither run
+    for workbench in (other, box):
+        assert workbench.run("experiment", "clean", "-t", "box", "--yes").code == 0
+        assert (box.there(goes_on) / "run.json").exists()
+    assert not box.there(over).exists()
+    assert mine.exists()
+    mine.unlink()
+    (box.machine.home() / "go").touch()
+    assert box.follow(goes_on).out == "began\n"
+    (box.machine.home() / "go").unlink()
+
+
 def test_cancel_ends_everything_there(box: Remote) -> None:
     box.write(
         "import subprocess, sys, time\n"

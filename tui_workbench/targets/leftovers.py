@@ -69,12 +69,31 @@ def find(host: Host, engine: Engine, project: ProjectNames, active: Collection[s
     found = containers + _environments(engine, project)
     if engine.has_volume(CACHE_VOLUME):
         found.append(Leftover("cache", CACHE_VOLUME, note="what the package installer keeps, on the engine"))
+    return found + find_folders(host, project, {*active, *busy})
+
+
+def find_folders(host: Host, project: ProjectNames, busy: Collection[str]) -> list[Leftover]:
+    """The folders that a project's runs left on another machine, without those of runs that are `busy`.
+
+    A run of plain Python that goes on there is busy, whoever submitted it.
+    """
     if host.is_local:
-        return found
-    for folder in run_folders(host):
-        if folder.run_id not in active and folder.run_id not in busy and folder.project in ("", project.name):
-            found.append(Leftover("run", folder.run_id, folder.size))
+        return []
+    living = _living_runs(host)
+    found = [
+        Leftover("run", folder.run_id, folder.size)
+        for folder in run_folders(host)
+        if folder.run_id not in busy and folder.run_id not in living and folder.project in ("", project.name)
+    ]
     return found + _folders(host, project)
+
+
+def _living_runs(host: Host) -> set[str]:
+    """The ids of the runs there whose supervising shell is alive."""
+    from tui_workbench.targets.remote_scripts import LIVING
+
+    names = host.check(["sh", "-c", LIVING, "sh", host.home()]).stdout.split(b"\0")
+    return {name.decode("utf-8", "surrogateescape") for name in names if name}
 
 
 def _containers(engine: Engine, project: ProjectNames, active: Collection[str]) -> tuple[list[Leftover], set[str]]:
@@ -126,5 +145,10 @@ def remove(host: Host, engine: Engine, leftover: Leftover) -> None:
     elif leftover.name == CACHE_VOLUME:
         engine.remove_volume(leftover.name)
     else:
-        path = HostLayout(host.home()).run(leftover.name) if leftover.kind == "run" else leftover.name
-        host.check(["rm", "-rf", "--", path], timeout=LIST_SECONDS)
+        remove_folder(host, leftover)
+
+
+def remove_folder(host: Host, leftover: Leftover) -> None:
+    """Remove something that `find_folders` named; fine when it is gone. Raises WorkbenchError."""
+    path = HostLayout(host.home()).run(leftover.name) if leftover.kind == "run" else leftover.name
+    host.check(["rm", "-rf", "--", path], timeout=LIST_SECONDS)

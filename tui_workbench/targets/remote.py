@@ -33,10 +33,11 @@ from tui_workbench.targets.remote_scripts import FIND_PYTHON, LEFT, START, STOP,
 from tui_workbench.targets.staged import StagedTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tui_workbench.model import ComputeTarget, RunSpec
     from tui_workbench.targets.host import Completed, Entry, Host
+    from tui_workbench.targets.staged import Leftover, ProjectNames
 
 RETRY_SECONDS = 30.0
 """A login that is refused is tried again after this: somebody may have mended it."""
@@ -184,6 +185,29 @@ class RemoteTarget(StagedTarget):
     def release(self, spec: RunSpec) -> None:
         """Remove the run's copy of the project there."""
         HostRun(self.host, spec).remove_copy()
+
+    @property
+    def place(self) -> str:
+        """The host."""
+        return self.host.label
+
+    def leftovers(self, project: ProjectNames, active: Collection[str]) -> list[Leftover]:
+        """Folders of runs and of the project."""
+        from tui_workbench.targets.leftovers import find_folders
+
+        return find_folders(self.host, project, active)
+
+    def remove(self, leftover: Leftover) -> None:
+        """Remove one of them."""
+        from tui_workbench.targets.leftovers import remove_folder
+
+        remove_folder(self.host, leftover)
+
+    def known_runs(self, project: ProjectNames) -> list[tuple[str, bytes]]:
+        """Those with a folder there."""
+        from tui_workbench.targets.leftovers import run_folders
+
+        return [(folder.run_id, folder.record) for folder in run_folders(self.host) if folder.project == project.name]
 
     def _variables(self, spec: RunSpec, run_directory: str, home: str) -> dict[str, str]:
         """What the run sees on top of a login's environment; the run configuration's own variables win over ours."""

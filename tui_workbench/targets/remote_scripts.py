@@ -63,6 +63,18 @@ exec 3<&0
 wait "$waiter"
 """
 
+LIVING = f"""\
+cd -- "$1/runs" 2>/dev/null || exit 0
+for run in *; do
+    (
+        {_KNOWN}
+        is_alive && printf '%s\\0' "$run"
+    )
+done
+exit 0
+"""
+"""$1 our folder there. The ids of the runs whose supervising shell is alive, each ended by a NUL."""
+
 WAIT = f"""\
 run=$1
 {_KNOWN}
