@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.machines import PASSWORD, Machine
 from tui_workbench.config import lifecycle
 from tui_workbench.errors import ConfigurationError
+from tui_workbench.project import Project
 from tui_workbench.targets.attach import Attachment, AttachRequest
 from tui_workbench.targets.detach import detach, move_secrets, plan_detaching
 from tui_workbench.targets.host import SecretNeeded
 from tui_workbench.targets.host_for import host_of, ssh_host_of
 from tui_workbench.targets.secrets import SecretStore, is_reference
-
-if TYPE_CHECKING:
-    from tui_workbench.project import Project
 
 
 @pytest.fixture
@@ -123,6 +121,15 @@ def test_a_secret_in_a_file_is_not_used(project: Project, plain: Path) -> None:
     assert (refused.value.line, refused.value.file) == (5, str(plain))
     assert "computetarget login box --move-secrets" in refused.value.remedy
     assert PASSWORD not in str(refused.value)
+
+
+def test_a_secret_in_a_file_is_copied_nowhere(project: Project, plain: Path) -> None:
+    project.prepare_state()
+    os.utime(plain, (1, 1))  # at rest for long, so that its values would be remembered
+    assert Project.find(project.root).target("box").password == PASSWORD
+    Project.find(project.root).target("local")
+    for path in Path(project.root).rglob("*"):
+        assert path == plain or not path.is_file() or PASSWORD.encode() not in path.read_bytes()
 
 
 @pytest.mark.usefixtures("keyring")

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SETTLED_NS = 100_000_000
 """A file modified less than this (100 ms) before it was read might change again without its signature changing."""
 
+_REFERENCE = "AzureMlSecret="
+"""Begins what stands for a secret. A secret itself stands in one file too many already."""
+
 FORM = " ".join((__version__, *ComputeTarget._fields, *RunConfiguration._fields))
 """What the entries are made by; those of any other form are not used."""
 
@@ -46,7 +49,10 @@ class ConfigurationCache:
         from tui_workbench.config.loading import load_compute
 
         target = load_compute(path)
-        self._remember(path, signature, target._asdict())
+        if all(
+            not secret or secret.startswith(_REFERENCE) for secret in (target.password, target.private_key_passphrase)
+        ):
+            self._remember(path, signature, target._asdict())
         return target
 
     def run_configuration(self, path: str) -> RunConfiguration:
