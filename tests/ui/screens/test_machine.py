@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.machines import PASSWORD, Machine, fingerprint, make_key
+from tests.targets.conftest import link_processes
 from tests.ui.screens.test_main import NARROW, WIDE, make_app, opened, screen_of, seen
 from tests.ui.seen import screen_lines
 from tests.ui.waiting import until
 from tui_workbench.targets.attach import Attachment, AttachRequest
 from tui_workbench.targets.host_for import ssh_host_of
 from tui_workbench.targets.secrets import SecretStore
+from tui_workbench.targets.workbench_key import workbench_key
 from tui_workbench.ui.screens.machine import AttachScreen, CheckScreen, MachineScreen
 from tui_workbench.ui.screens.machine_view import Phase
 
@@ -178,6 +180,8 @@ async def test_the_workbenchs_key_is_shown_where_it_cannot_be_installed(project:
         text = await done(pilot)
         assert "authorized_keys" in text
         assert "ssh-ed25519 " in text
+        await pilot.press("c")
+        assert pilot.app.clipboard == workbench_key().install_command
         await back(pilot)
         await until(lambda: "box ·" in seen(pilot))  # attached, and nobody knows whether it can be used
 
@@ -190,7 +194,8 @@ async def test_leaving_writes_nothing(project: Project, connections: Path) -> No
         assert files(project) == []
 
 
-async def test_leaving_does_not_wait_for_a_machine(project: Project, known: Path, gpubox: Machine) -> None:
+@pytest.mark.usefixtures("known")
+async def test_leaving_does_not_wait_for_a_machine(project: Project, connections: Path, gpubox: Machine) -> None:
     async with opened(project) as pilot:
         await fill_in(pilot, gpubox, kind=1, login=2)
         await pilot.press("down")
@@ -199,6 +204,7 @@ async def test_leaving_does_not_wait_for_a_machine(project: Project, known: Path
             await pilot.press("enter")
             await until(lambda: machine_screen(pilot).view.phase is Phase.WORKING)
             await back(pilot)
+            await until(lambda: not link_processes(connections))  # and with it the password
         assert files(project) == []
 
 
@@ -282,3 +288,12 @@ async def test_a_project_without_targets_says_how_to_attach_one(without_targets:
     app = make_app(without_targets)
     async with app.run_test(size=WIDE):
         await until(lambda: "a attaches a machine over SSH." in "\n".join(screen_lines(app)))
+
+
+async def test_attaching_is_found_among_the_commands(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("1", "ctrl+p")
+        await until(lambda: pilot.app.screen is not screen_of(pilot))
+        await type_text(pilot, "makes a machine")
+        await pilot.press("enter")
+        await until(lambda: isinstance(pilot.app.screen, AttachScreen))

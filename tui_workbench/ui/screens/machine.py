@@ -141,6 +141,7 @@ class AttachScreen(MachineScreen, inherit_bindings=False):
     def __init__(self, project: Project, history: ChangeHistory) -> None:
         super().__init__(project)
         self._history = history
+        self._abandoning: asyncio.Task[None] | None = None
 
     def on_mount(self) -> None:
         """Ask."""
@@ -176,6 +177,9 @@ class AttachScreen(MachineScreen, inherit_bindings=False):
             try:
                 await in_thread(attachment.connect)
                 return True
+            except asyncio.CancelledError:
+                self._abandoning = asyncio.create_task(in_thread(attachment.abandon))
+                raise
             except HostKeyRefused as error:
                 if error.known or not error.presented:
                     raise
@@ -198,6 +202,8 @@ class AttachScreen(MachineScreen, inherit_bindings=False):
             *said,
             (f"The workbench's key is not on {target.address} yet. There, type this:", "warning"),
             (key.install_command, "accent"),
+            ("c copies it, r checks again.", "warning"),
+            command=key.install_command,
         )
 
 

@@ -107,6 +107,7 @@ class MachineView(ScrollView, can_focus=True, inherit_bindings=False):
         self._rungs: list[Rung] = []
         self._awaited: tuple[str, ...] = ()
         self._place = ""
+        self._command = ""
         self._lines: list[_Line] = []
         self._shown: tuple[Field, ...] = ()  # the fields that the lines were made for
 
@@ -144,9 +145,9 @@ class MachineView(ScrollView, can_focus=True, inherit_bindings=False):
         self._rungs.append(rung)
         self._rebuild()
 
-    def finish(self, *said: tuple[str, str]) -> None:
-        """Nothing more is to be done."""
-        self.phase, self._said = Phase.DONE, list(said)
+    def finish(self, *said: tuple[str, str], command: str = "") -> None:
+        """Nothing more is to be done here; `command` is for the person to do."""
+        self.phase, self._said, self._command = Phase.DONE, list(said), command
         self._rebuild()
 
     # --- Keys
@@ -218,8 +219,9 @@ class MachineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def fix(self) -> str:
-        """The command that mends what is broken; "" when nothing is, or no command does."""
-        return self._rungs[-1].command if self._rungs and self._rungs[-1].state == BROKEN else ""
+        """The command that mends what is broken, or does what is left to do; "" when there is none."""
+        broken = self._rungs[-1].command if self._rungs and self._rungs[-1].state == BROKEN else ""
+        return self._command or broken
 
     def action_go(self) -> None:
         """The fields are filled in."""
