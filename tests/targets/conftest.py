@@ -48,6 +48,14 @@ def gpubox(tmp_path_factory: pytest.TempPathFactory, key: Path) -> Iterator[Mach
 
 
 @pytest.fixture
+def without_engine(gpubox: Machine) -> Iterator[None]:
+    """gpubox's Docker engine cannot be found, if another test has started one."""
+    gpubox.run(["sh", "-c", "! [ -S /run/docker.sock ] || mv /run/docker.sock /run/away.sock"])
+    yield
+    gpubox.run(["sh", "-c", "! [ -S /run/away.sock ] || mv /run/away.sock /run/docker.sock"])
+
+
+@pytest.fixture
 def connections(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of the test's own SSH links, all of which are ended after it."""
     folder = Path(tempfile.mkdtemp(prefix="wb-"))  # a socket's path must be short

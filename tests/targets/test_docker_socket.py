@@ -60,7 +60,7 @@ def test_a_rootless_engine_is_found(connections: Path, monkeypatch: pytest.Monke
 
 
 @pytest.fixture
-def engine(gpubox: Machine) -> Iterator[str]:
+def engine(gpubox: Machine, without_engine: None) -> Iterator[str]:
     """Something that listens where gpubox's engine would, and belongs to the group `docker`."""
     code = (
         "import socket, os, signal; s = socket.socket(socket.AF_UNIX); s.bind('/run/docker.sock'); s.listen();"
@@ -107,6 +107,7 @@ def test_a_user_outside_the_group_is_told_which(login: wire.Login) -> None:
     assert "sudo usermod -aG docker outsider" in caught.value.remedy
 
 
+@pytest.mark.usefixtures("without_engine")
 def test_a_machine_without_an_engine(host: SshHost) -> None:
     with pytest.raises(ConfigurationError, match=r"there is no Docker engine|its engine is not running"):
         host.docker_socket()

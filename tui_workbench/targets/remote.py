@@ -249,19 +249,20 @@ class RemoteTarget(StagedTarget):
         if not run.ending().started:
             raise WorkbenchError(f"it was never started on {self.host.label}", remedy="Submit it again.")
         self.report.regained()
-        self._follow(run, WAIT, run.directory, interrupted)
+        self._follow(run, spec, WAIT, interrupted)
         outcome = self._note(run)
+        if outcome.exit_code is None and not run.ending().restarted:
+            # The shell was killed, and the script may go on without it.
+            self._follow(run, spec, LEFT, interrupted)
+            outcome = self._note(run)
         if outcome.exit_code is not None:
             self._end_processes(run, spec, LEFT_BEHIND_GRACE)
-        elif not run.ending().restarted:
-            # The shell was killed, and the script may go on without it.
-            self._follow(run, LEFT, spec.run_id, interrupted)
         return outcome
 
-    def _follow(self, run: HostRun, script: str, argument: str, interrupted: int) -> None:
+    def _follow(self, run: HostRun, spec: RunSpec, script: str, interrupted: int) -> None:
         """Wait for the end of a program there that ends with the run, while the log arrives; all of it is here then."""
         with (
-            contextlib.closing(self.host.open(["sh", "-c", script, "sh", argument])) as waiting,
+            contextlib.closing(self.host.open(["sh", "-c", script, "sh", run.directory, spec.run_id])) as waiting,
             run.mirror() as mirror,
         ):
             ended, log = waiting.exit_descriptor(), mirror.open()

@@ -101,12 +101,13 @@ fi
 
 
 LEFT = f"""\
-id=$1
+run=$1 id=$2
 {_LEFT}
-while [ -n "$(left)" ]; do sleep 0.5; done &
+is_noted() {{ read -r code <"$run/exit" && [ -n "$code" ]; }} 2>/dev/null
+while ! is_noted && [ -n "$(left)" ]; do sleep 0.5; done &
 waiter=$!
 {_WATCH_INPUT}"""
-"""$1 run id. Ends when no process carries it any more."""
+"""$1 run directory, $2 run id. Ends when no process carries the id any more, or the exit code stands there."""
 
 STOP = f"""\
 run=$1 id=$2 ticks=$3
