@@ -182,12 +182,9 @@ def test_a_login_from_before_the_user_joined_the_group(target: ComputeTarget, re
     assert is_good(climb(outsider))
 
 
-def test_an_engine_that_is_not_there(target: ComputeTarget, gpubox: Machine) -> None:
-    gpubox.run(["sh", "-c", "! [ -S /run/docker.sock ] || mv /run/docker.sock /run/away.sock"])
-    try:
-        rung = broken(target)
-    finally:
-        gpubox.run(["sh", "-c", "! [ -S /run/away.sock ] || mv /run/away.sock /run/docker.sock"])
+@pytest.mark.usefixtures("without_engine")
+def test_an_engine_that_is_not_there(target: ComputeTarget) -> None:
+    rung = broken(target)
     assert rung.name == DOCKER
     # /usr is shared with this machine: where Docker is installed, it is installed there.
     installed = shutil.which("docker") is not None

@@ -46,7 +46,7 @@ class EngineRungs:
             self._socket = self._host.docker_socket()
         except EngineOutOfReach as error:
             raise self._out_of_reach(error) from error
-        self._facts = self._ask()
+        self._facts = self._connect().facts()
         return Rung(DOCKER, OK, "the engine answers, and this user may use it")
 
     def engine(self) -> Rung:
@@ -97,13 +97,6 @@ class EngineRungs:
         assert self._facts is not None
         return self._facts
 
-    def _ask(self) -> EngineFacts:
-        engine = self._connect()
-        try:
-            return engine.facts()
-        finally:
-            engine.close()
-
     def _connect(self) -> Engine:
         from tui_workbench.targets.engine import Engine
 
@@ -130,8 +123,6 @@ class EngineRungs:
             # The engine adds the GPUs before it looks for the program.
             if "executable file not found" not in refused.said:
                 raise self._refusal(refused.said) from refused
-        finally:
-            engine.close()
         return Rung(RUNTIME, OK, "a container was given the GPUs")
 
     def _refuse_failed(self, engine: Engine, name: str) -> None:
