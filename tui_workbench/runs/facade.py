@@ -16,11 +16,15 @@ from tui_workbench.targets.children import reap
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Callable
     from typing import Any
 
     from tui_workbench.model import Plan, Run, RunRequest
     from tui_workbench.project import Project
     from tui_workbench.runs.index import RunIndex
+
+HEAD_START_SECONDS = 0.05
+"""What a script has before its controller is started: an interpreter's start is over by then."""
 
 CANCEL_POLL_SECONDS = 0.02
 
@@ -47,11 +51,19 @@ class Runs:
 
         return survey(prepare(self.project, request))
 
-    def submit(self, request: RunRequest, *, single_threaded: bool = False) -> Run:
+    def submit(
+        self,
+        request: RunRequest,
+        *,
+        single_threaded: bool = False,
+        on_started: Callable[[Run], object] | None = None,
+    ) -> Run:
         """Snapshot the project, write the run's directory and start it. Returns while it runs.
 
         A process that has one thread only says so with `single_threaded`: its controller then is a fork and starts at
-        once. Raises ConfigurationError, UsageError or StorageError; then there is no run.
+        once. `on_started` is called with the run as soon as its script was started; the controller comes a moment
+        later, so that its start does not take the processor from the script's. Raises ConfigurationError, UsageError
+        or StorageError; then there is no run, though `on_started` may have told of one.
         """
         from tui_workbench.runs.controller import Controller, detach
         from tui_workbench.runs.launch import create_run, discard
@@ -62,6 +74,9 @@ class Runs:
         try:
             if starts_at_once:
                 Controller(directory, record=record).start(os.environ)
+                if on_started is not None:
+                    on_started(directory.run())
+                    time.sleep(HEAD_START_SECONDS)
             detach(directory, lock, fork=single_threaded)
         except BaseException:
             # Nobody has seen its id yet, so nobody would look after it.
