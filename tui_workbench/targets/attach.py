@@ -17,7 +17,7 @@ from tui_workbench.project import CONFIG_DIRECTORY
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets import ssh_wire as wire
 from tui_workbench.targets.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, gpus_of
-from tui_workbench.targets.host import LocalHost, LoginRefused, SecretNeeded
+from tui_workbench.targets.host import ConnectionLost, LocalHost, LoginRefused, SecretNeeded
 from tui_workbench.targets.secrets import SecretStore, new_reference
 from tui_workbench.targets.ssh import SshHost
 from tui_workbench.targets.workbench_key import install, workbench_key
@@ -81,6 +81,7 @@ class Attachment:
         self.install_by_hand: KeyPair | None = None
         self._gpu: tuple[bool, str] | None = None
         self._accepted: list[str] = []
+        self._is_abandoned = False
         self._secrets: dict[str, str] = {}
         self._password = new_reference(request.name, request.username)
         self._passphrase = new_reference(request.name, request.username)
@@ -157,6 +158,7 @@ class Attachment:
     def abandon(self) -> None:
         """Forget the secrets that were given, here and in the process that holds the connection."""
         login = self._login()
+        self._is_abandoned = True
         if login is not None:
             _forget(SshHost(login))
         self._secrets.clear()
@@ -202,6 +204,9 @@ class Attachment:
         for reference in (login.password, login.passphrase):
             if reference in self._secrets:
                 host.give_secret(reference, self._secrets[reference])
+        if self._is_abandoned:  # while the link was being started: nobody else would end it
+            _forget(host)
+            raise ConnectionLost(f"{host.label}: given up", remedy="Try again.")
         host.run(["true"])
         return host
 
