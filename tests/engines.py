@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.conftest import missing, require
-from tests.machines import DOCKER_GROUP
+from tests.machines import DOCKER_GROUP, ip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,22 +44,35 @@ _MACHINE_SOCKET = "/run/docker.sock"
 
 
 class DockerEngine:
-    """A dockerd of our own, on this machine or on another one of the tests; `socket` is how it is reached from here."""
+    """A dockerd of our own, on this machine or on another one of the tests.
+
+    `socket` is how it is reached from here, `gateway` the address at which its containers reach its machine.
+    """
+
+    _count = 0
 
     def __init__(
         self,
         folder: Path,
         *,
-        subnet: str,
         machine: Machine | None = None,
         environment: dict[str, str] | None = None,
         options: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self._machine = machine
-        self._options = ["--bip", subnet, *options]
+        self._options = list(options)
+        self._bridge = ""
+        DockerEngine._count += 1
+        # Own numbers for each process that runs tests, so that two test runs do not meet.
+        network = f"100.{64 + os.getpid() // 250 % 64}.{os.getpid() % 250}"
+        self.gateway = f"{network}.{16 * (DockerEngine._count % 16) + 1}"
         if machine is not None:
-            self._options += ["--group", str(DOCKER_GROUP)]
+            self._options += ["--group", str(DOCKER_GROUP), "--bip", f"{self.gateway}/28"]
+        else:
+            # All engines of a machine would share one bridge, and take its address from each other.
+            self._bridge = f"wbd{os.getpid() % 1_000_000}n{DockerEngine._count}"
+            self._options += ["--bridge", self._bridge]
         # Nothing of the tests' environment may leak into what hooks of the engine see.
         self._environment = {"PATH": "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
         self._environment.update(environment or {})
@@ -76,6 +89,10 @@ class DockerEngine:
         """Start it and wait until it answers."""
         folder = self.folder
         folder.mkdir(parents=True, exist_ok=True)
+        if self._bridge and not Path("/sys/class/net", self._bridge).exists():
+            ip("link", "add", self._bridge, "type", "bridge")
+            ip("addr", "add", f"{self.gateway}/28", "dev", self._bridge)
+            ip("link", "set", self._bridge, "up")
         # On another machine /run is its own and empty after each start, as it should be.
         run = "/run/engine" if self._machine is not None else str(folder)
         socket = _MACHINE_SOCKET if self._machine is not None else self.socket
@@ -162,6 +179,8 @@ class DockerEngine:
         if self._machine is not None:
             return  # it goes with its machine
         self._end_containerd()
+        with contextlib.suppress(subprocess.CalledProcessError):
+            ip("link", "del", self._bridge)
         for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
             mounted = line.split()[1]
             if mounted.startswith(f"{self.folder}/"):
@@ -198,15 +217,13 @@ def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> None:
 
 
 @contextlib.contextmanager
-def docker_engine(
-    *, subnet: str, environment: dict[str, str] | None = None, options: Sequence[str] = ()
-) -> Iterator[DockerEngine]:
+def docker_engine(*, environment: dict[str, str] | None = None, options: Sequence[str] = ()) -> Iterator[DockerEngine]:
     """An engine with the test images, for as long as the context lasts."""
     if os.geteuid() != 0:
         missing("an engine of the tests' own needs root")
     # Not pytest's folders: a socket's path has at most 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="wb-", dir="/tmp"))
-    engine = DockerEngine(folder / "e", subnet=subnet, environment=environment, options=options)
+    engine = DockerEngine(folder / "e", environment=environment, options=options)
     try:
         engine.start()
         load_test_images(engine)

@@ -12,7 +12,6 @@ from pathlib import Path
 from tests.conftest import REPOSITORY
 
 OURS = {"tui_workbench", "tests", "benchmarks"}
-BROUGHT_BY_DOCKER = {"requests", "urllib3"}
 
 
 def imported_by(*folders: str) -> dict[str, str]:
@@ -44,8 +43,7 @@ def undeclared(modules: dict[str, str], distributions: set[str]) -> dict[str, st
     return {
         module: file
         for module, file in modules.items()
-        if module not in BROUGHT_BY_DOCKER
-        and not distributions & {name.lower() for name in known.get(module, [module])}
+        if not distributions & {name.lower() for name in known.get(module, [module])}
     }
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def session_engine() -> Iterator[DockerEngine]:
     """One engine for all tests of a session; a test that restarts or fills an engine makes its own."""
-    with docker_engine(subnet="172.30.7.1/24") as engine:
+    with docker_engine() as engine:
         yield engine
 
 
@@ -49,7 +49,7 @@ def engine(session_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> Ite
 def session_gpubox_engine(gpubox: Machine) -> Iterator[DockerEngine]:
     """The Docker engine of the other machine, with the test images."""
     require("dockerd")
-    engine = DockerEngine(gpubox.folder / "docker", subnet="172.30.9.1/24", machine=gpubox)
+    engine = DockerEngine(gpubox.folder / "docker", machine=gpubox)
     engine.start()
     load_test_images(engine)
     yield engine

@@ -244,7 +244,7 @@ def test_gpus_are_asked_for_and_the_drivers_failure_is_told(tmp_path: Path, monk
     folder = tmp_path / "hook"
     folder.mkdir()
     stand_in = NvidiaStandIn(folder)
-    with docker_engine(subnet="172.30.11.1/24", environment=stand_in.environment) as engine:
+    with docker_engine(environment=stand_in.environment) as engine:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")
         project = DockerProject(tmp_path / "project", nvidiaDocker=True, nativeSharedDirectory=str(tmp_path / "share"))
         run = project.run('print(open("/stand-in-gpus").read())')
@@ -260,7 +260,7 @@ def test_gpus_are_asked_for_and_the_drivers_failure_is_told(tmp_path: Path, monk
 
 
 def test_a_restarted_engine_ends_the_run_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with docker_engine(subnet="172.30.12.1/24") as engine:
+    with docker_engine() as engine:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")
         project = DockerProject(tmp_path / "project", nativeSharedDirectory=str(tmp_path / "share"))
         run = project.submit('print("began", flush=True); import time; time.sleep(600)')

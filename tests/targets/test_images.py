@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from tests.engines import DockerEngine
 
-BRIDGE = "172.30.7.1"
-"""Our address on the session engine's network: containers reach it, and nothing that listens on 127.0.0.1."""
-
 SHOWS = "import tinylib, tinydep; print(tinylib.VERSION, tinydep.VERSION)"
 
 
@@ -59,7 +56,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIn
 @pytest.fixture
 def open_index(tmp_path: Path, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
     """An index that containers can reach too."""
-    yield from serve(tmp_path / "index", BRIDGE, monkeypatch)
+    yield from serve(tmp_path / "index", engine.gateway, monkeypatch)
 
 
 @pytest.fixture

@@ -227,9 +227,7 @@ class DockerTarget(StagedTarget):
 
     def close(self) -> None:
         """Let go of the engine; the next call connects again."""
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
+        self._engine = None
 
     def _connect(self) -> Engine:
         if self._engine is None:

@@ -1,27 +1,30 @@
-"""A Docker engine as typed calls: the one module that knows the `docker` package.
+"""A Docker engine as typed calls over its own HTTP interface.
 
-Calls block and are safe to make from several threads. Every failure leaves as one of our own errors: the engine does
-not answer (any more), or it answers and refuses, with its own words and its HTTP status.
+Calls block, hold nothing between each other and are safe to make from several threads. Every failure leaves as one of
+our own errors: the engine does not answer (any more), or it answers and refuses, with its own words and HTTP status.
+
+Requests name no version of the interface, so an engine answers in its own; only what has been there for years is used.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import time
-
-import docker
-import docker.errors
-import docker.utils.socket
-import requests.exceptions
-import urllib3.exceptions
+from collections.abc import Mapping
 
 from tui_workbench.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets.host import ConnectionLost
+from tui_workbench.targets.unix_http import quote, request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import IO, Any
+    from collections.abc import Iterator, Sequence
+    from typing import IO, Any, TypeVar
+
+    from tui_workbench.targets.unix_http import Answer, Query
+
+    _Part = TypeVar("_Part")
 
 TIMEOUT = 60.0
 """Seconds of silence in a call that does not wait for a container; creating one on a busy disk can take twenty."""
@@ -87,22 +90,19 @@ class Container(NamedTuple):
 
 
 class Engine:
-    """The engine behind a unix socket on this machine; `label` names its host in errors."""
+    """The engine behind a unix socket on this machine; `label` names its host in errors.
+
+    Raises TargetUnreachable when it does not answer.
+    """
 
     def __init__(self, socket: str, label: str) -> None:
+        self._socket = socket
         self._label = label
-        with self._translated("connect"):
-            # The version is asked for, because an old engine refuses requests of a newer form.
-            self._api: Any = docker.APIClient(base_url=f"unix://{socket}", version="auto", timeout=TIMEOUT)
-
-    def close(self) -> None:
-        """Let go of the connections."""
-        self._api.close()
+        self._ask("connect", "GET", "/_ping")
 
     def facts(self) -> EngineFacts:
         """What the engine says about itself."""
-        with self._translated("describe the engine"):
-            info = self._api.info()
+        info = self._ask("describe the engine", "GET", "/info")
         return EngineFacts(
             version=str(info.get("ServerVersion", "")),
             os_type=str(info.get("OSType", "linux")),
@@ -117,19 +117,14 @@ class Engine:
 
         The engine keeps no such record, but makes its default network anew at each start.
         """
-        with self._translated("inspect the network"):
-            try:
-                return str(self._api.inspect_network("bridge")["Created"])
-            except (docker.errors.NotFound, KeyError):
-                return ""
+        network = self._find("inspect the network", "/networks/bridge")
+        return str(network.get("Created", "")) if network is not None else ""
 
     def image(self, name: str) -> Image | None:
         """The image of this name or id; None when the engine does not hold it."""
-        with self._translated(f"inspect the image {name}"):
-            try:
-                found = self._api.inspect_image(name)
-            except docker.errors.NotFound:
-                return None
+        found = self._find(f"inspect the image {name}", f"/images/{quote(name)}/json")
+        if found is None:
+            return None
         config = found.get("Config") or {}
         return Image(
             id=found["Id"],
@@ -145,15 +140,13 @@ class Engine:
 
     def images(self, label: str) -> list[Image]:
         """The images that carry a label, `name` or `name=value`, the newest first."""
-        with self._translated("list images"):
-            found = self._api.images(filters={"label": label})
+        found = self._ask("list images", "GET", "/images/json", [("filters", _label_filter(label))])
         names = [image["Id"] for image in sorted(found, key=lambda image: -int(image.get("Created") or 0))]
-        return [
-            image._replace(own_size=self._own_size(image.id)) for image in map(self.image, names) if image is not None
-        ]
+        images = [image for image in map(self.image, names) if image is not None]
+        return [image._replace(own_size=self._own_size(image.id)) for image in images]
 
     def _own_size(self, image: str) -> int:
-        layers = self._api.history(image)
+        layers = self._ask("describe the image", "GET", f"/images/{quote(image)}/history")
         return int(layers[0].get("Size", -1)) if layers else -1
 
     def pull(self, name: str) -> Iterator[Mapping[str, Any]]:
@@ -161,47 +154,44 @@ class Engine:
 
         Raises EngineRefused when it cannot be had.
         """
-        with self._translated(f"pull {name}"):
-            # Without a tag the engine would fetch every tag there is.
-            reference = name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"
-            for message in self._api.pull(reference, stream=True, decode=True):
+        from tui_workbench.targets.registry_login import login_header
+
+        # Without a tag the engine would fetch every tag there is.
+        reference = name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"
+        with self._open(
+            f"pull {name}", "POST", "/images/create", [("fromImage", reference)], headers=login_header(name)
+        ) as answer:
+            for line in self._translated(answer.lines()):
+                message = json.loads(line)
                 if "error" in message:
                     raise EngineRefused(str(message["error"]))
                 yield message
 
     def has_volume(self, name: str) -> bool:
         """Whether the engine keeps a volume of this name."""
-        with self._translated(f"inspect the volume {name}"):
-            try:
-                self._api.inspect_volume(name)
-            except docker.errors.NotFound:
-                return False
-            return True
+        return self._find(f"inspect the volume {name}", f"/volumes/{quote(name)}") is not None
 
     def remove_volume(self, name: str) -> None:
         """Remove a volume; one that is not there is fine."""
-        with self._translated(f"remove the volume {name}"), contextlib.suppress(docker.errors.NotFound):
-            self._api.remove_volume(name)
+        self._ask(f"remove the volume {name}", "DELETE", f"/volumes/{quote(name)}", fine=(NOT_FOUND,))
 
     def remove_image(self, image: str) -> None:
         """Remove an image; one that is not there is fine."""
-        with self._translated(f"remove the image {image}"), contextlib.suppress(docker.errors.NotFound):
-            self._api.remove_image(image)
+        self._ask(f"remove the image {image}", "DELETE", f"/images/{quote(image)}", fine=(NOT_FOUND,))
 
     def create(self, name: str, config: Mapping[str, Any]) -> None:
         """Create a container from a configuration in the Engine API's own form.
 
         The name is what makes it one: when a container of this name exists already, nothing happens.
         """
-        with self._translated("create the container"):
-            try:
-                self._api.create_container_from_config(dict(config), name)
-            except docker.errors.APIError as error:
-                if error.status_code != CONFLICT or "is already in use" not in str(error.explanation):
-                    raise
-                self._until_created(name, error)
+        try:
+            self._ask("create the container", "POST", "/containers/create", [("name", name)], config)
+        except EngineRefused as refusal:
+            if refusal.status != CONFLICT or "is already in use" not in refusal.said:
+                raise
+            self._until_created(name, refusal)
 
-    def _until_created(self, name: str, conflict: Exception) -> None:
+    def _until_created(self, name: str, conflict: EngineRefused) -> None:
         """Wait for the container that somebody else is creating: its name is taken before it can be found by it."""
         deadline = time.monotonic() + TIMEOUT
         while self.container(name) is None:
@@ -211,64 +201,53 @@ class Engine:
 
     def start(self, container: str) -> None:
         """Start a created container; one that runs already goes on. One that has ended would run again: look first."""
-        with self._translated("start the container"):
-            self._api.start(container)
+        self._ask("start the container", "POST", f"/containers/{quote(container)}/start")
 
     def container(self, name: str) -> Container | None:
         """The container of this name or id; None when there is none."""
-        with self._translated(f"inspect the container {name}"):
-            try:
-                return _container(self._api.inspect_container(name))
-            except docker.errors.NotFound:
-                return None
+        found = self._find(f"inspect the container {name}", f"/containers/{quote(name)}/json")
+        return _container(found) if found is not None else None
 
     def containers(self, label: str) -> list[Container]:
         """Every container, running or not, that carries a label, `name` or `name=value`."""
-        with self._translated("list containers"):
-            found = self._api.containers(all=True, filters={"label": label})
+        query = [("all", "1"), ("filters", _label_filter(label))]
+        found = self._ask("list containers", "GET", "/containers/json", query)
         return [each for each in (self.container(entry["Id"]) for entry in found) if each is not None]
 
     def wait(self, container: str) -> None:
         """Block until the container has ended, or is gone."""
-        with self._translated("wait for the container"), contextlib.suppress(docker.errors.NotFound):
-            self._api.wait(container, timeout=None)
+        path = f"/containers/{quote(container)}/wait"
+        self._ask("wait for the container", "POST", path, timeout=None, fine=(NOT_FOUND,))
 
     def kill(self, container: str, signal: str = "SIGKILL") -> None:
         """Send a signal to the container's first process; one that has ended or is gone is fine."""
-        with self._translated("signal the container"):
-            try:
-                self._api.kill(container, signal)
-            except docker.errors.APIError as error:
-                if error.status_code not in (NOT_FOUND, CONFLICT) and "is not running" not in str(error.explanation):
-                    raise
+        try:
+            path = f"/containers/{quote(container)}/kill"
+            self._ask("signal the container", "POST", path, [("signal", signal)], fine=(NOT_FOUND, CONFLICT))
+        except EngineRefused as refusal:
+            if "is not running" not in refusal.said:
+                raise
 
     def unpause(self, container: str) -> None:
         """Let a paused container go on; one that is not paused is fine."""
-        with self._translated("unpause the container"), contextlib.suppress(docker.errors.APIError):
-            self._api.unpause(container)
+        with contextlib.suppress(EngineRefused):
+            self._ask("unpause the container", "POST", f"/containers/{quote(container)}/unpause")
 
     def remove(self, container: str) -> None:
         """Remove a container, running or not, and its anonymous volumes; returns when it is gone."""
-        with self._translated("remove the container"):
-            try:
-                self._api.remove_container(container, force=True, v=True)
-            except docker.errors.NotFound:
-                return
-            except docker.errors.APIError as error:
-                # Somebody else is removing it: `removal of container ... is already in progress`.
-                if error.status_code != CONFLICT:
-                    raise
-        with contextlib.suppress(EngineRefused), self._translated("wait for the removal"):
-            self._api.wait(container, timeout=TIMEOUT, condition="removed")
+        path = f"/containers/{quote(container)}"
+        # A conflict: somebody else is removing it.
+        self._ask("remove the container", "DELETE", path, [("v", "1"), ("force", "1")], fine=(NOT_FOUND, CONFLICT))
+        with contextlib.suppress(EngineRefused):
+            self._ask("wait for the removal", "POST", f"{path}/wait", [("condition", "removed")])
 
     def execute(self, container: str, argv: Sequence[str], *, user: str = "") -> tuple[int, bytes]:
         """Run a program in a running container to its end: its exit code and all that it wrote.
 
         Raises EngineRefused when the container does not run. A program that is not there ends with 126 or 127.
         """
-        with self._translated(f"execute {argv[0]} in the container"):
-            *chunks, code = self.stream(container, argv, user=user)
-            return int(code), b"".join(chunk for chunk in chunks if isinstance(chunk, bytes))
+        *chunks, code = self.stream(container, argv, user=user)
+        return int(code), b"".join(chunk for chunk in chunks if isinstance(chunk, bytes))
 
     def stream(
         self, container: str, argv: Sequence[str], *, user: str = "", environment: Mapping[str, str] | None = None
@@ -277,84 +256,141 @@ class Engine:
 
         `environment` is the program's alone: neither the container nor an image made of it keeps it.
         """
-        with self._translated(f"execute {argv[0]} in the container"):
-            made = self._api.exec_create(container, list(argv), user=user, environment=dict(environment or {}))
-            connection = self._api.exec_start(made["Id"], socket=True)
-            try:
-                for _, chunk in docker.utils.socket.frames_iter(connection, tty=False):
-                    yield chunk
-            finally:
-                # The package keeps the answer that the connection was taken over from.
-                connection._response.close()
-                connection.close()
-            found = self._api.exec_inspect(made["Id"])
-            if found.get("Running") or found.get("ExitCode") is None:
-                raise ConnectionLost(f"the connection to the Docker engine on {self._label} broke", remedy="Try again.")
-            yield int(found["ExitCode"])
+        action = f"execute {argv[0]} in the container"
+        config = {
+            "Cmd": list(argv),
+            "User": user,
+            "Env": [f"{name}={value}" for name, value in (environment or {}).items()],
+            "AttachStdout": True,
+            "AttachStderr": True,
+        }
+        made = self._ask(action, "POST", f"/containers/{quote(container)}/exec", body=config)["Id"]
+        with self._open(action, "POST", f"/exec/{made}/start", body={"Detach": False}, timeout=None) as answer:
+            for _, chunk in self._translated(_frames(answer)):
+                yield chunk
+        found = self._ask(action, "GET", f"/exec/{made}/json")
+        if found.get("Running") or found.get("ExitCode") is None:
+            raise unreachable(self._label)
+        yield int(found["ExitCode"])
 
     def commit(self, container: str, tag: str, changes: Sequence[str]) -> str:
         """Make an image of a container, with Dockerfile instructions (`LABEL`, `CMD`) applied; returns its id."""
         repository, _, version = tag.rpartition(":")
-        with self._translated("make an image of the container"):
-            made = self._api.commit(container, repository, version, changes=list(changes))
-        return str(made["Id"])
+        query = [("container", container), ("repo", repository), ("tag", version)]
+        query += [("changes", change) for change in changes]
+        return str(self._ask("make an image of the container", "POST", "/commit", query, {}, timeout=None)["Id"])
 
-    def put(self, container: str, folder: str, archive: IO[bytes] | bytes) -> None:
-        """Unpack a tar archive into a folder of a container, running or not."""
-        with self._translated(f"copy into {folder} of the container"):
-            self._api.put_archive(container, folder, archive)
+    def put(self, container: str, folder: str, archive: IO[bytes]) -> None:
+        """Unpack a tar archive, a file on the disk, into a folder of a container, running or not."""
+        path, action = f"/containers/{quote(container)}/archive", f"copy into {folder} of the container"
+        with self._open(action, "PUT", path, [("path", folder)], body=archive, timeout=None) as answer:
+            answer.body()
 
     def get(self, container: str, path: str) -> Iterator[bytes] | None:
         """A file or folder of a container, running or not, as a tar archive; None when there is none."""
-        with self._translated(f"copy {path} out of the container"):
-            try:
-                chunks: Iterator[bytes] = self._api.get_archive(container, path)[0]
-            except docker.errors.NotFound:
+        target, action = f"/containers/{quote(container)}/archive", f"copy {path} out of the container"
+        try:
+            answer = self._open(action, "GET", target, [("path", path)])
+        except EngineRefused as refusal:
+            if refusal.status == NOT_FOUND:
                 return None
-        return self._translated_chunks(chunks)
+            raise
+        return self._chunks(answer)
 
     def records(self, container: str, *, since: str = "", follow: bool = True) -> Iterator[tuple[bool, bytes]]:
         """The engine's own log of a container: (is stderr, `TIMESTAMP text`), one log record each.
 
         `since` is inclusive, seconds with nine digits behind the point. Ends when the container has ended or is gone.
         """
-        with self._translated("read the container's log"):
-            response = self._api._get(
-                self._api._url("/containers/{0}/logs", container),
-                params={"stdout": 1, "stderr": 1, "timestamps": 1, "follow": int(follow), "since": since or "0"},
-                stream=True,
-                timeout=None,
-            )
-            try:
-                self._api._raise_for_status(response)
-            except docker.errors.APIError as error:
-                if error.status_code in (NOT_FOUND, CONFLICT):
-                    return  # it is being removed
-                raise
-            try:
-                yield from _frames(response.raw)
-            finally:
-                response.close()
-
-    def _translated_chunks(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        with self._translated("read from the container"):
-            yield from chunks
-
-    @contextlib.contextmanager
-    def _translated(self, action: str) -> Iterator[None]:
-        """Turn what the docker package, requests and urllib3 raise into errors of ours."""
+        query = [("stdout", "1"), ("stderr", "1"), ("timestamps", "1"), ("follow", str(int(follow)))]
+        query.append(("since", since or "0"))
         try:
-            yield
-        except docker.errors.APIError as error:
-            said = " ".join(str(error.explanation or error).split())
-            raise refused(self._label, action, said, error.status_code or 0) from error
-        except (
-            docker.errors.DockerException,
-            requests.exceptions.RequestException,
-            urllib3.exceptions.HTTPError,
-            OSError,
-        ) as error:
+            path = f"/containers/{quote(container)}/logs"
+            answer = self._open("read the container's log", "GET", path, query, timeout=None)
+        except EngineRefused as refusal:
+            if refusal.status in (NOT_FOUND, CONFLICT):
+                return  # it is being removed
+            raise
+        with answer:
+            yield from self._translated(_frames(answer))
+
+    def _chunks(self, answer: Answer) -> Iterator[bytes]:
+        with answer:
+            yield from self._translated(answer.chunks())
+
+    def _find(self, action: str, path: str) -> Mapping[str, Any] | None:
+        """What the engine says of a thing; None when there is none."""
+        found: Mapping[str, Any] | None = self._ask(action, "GET", path, fine=(NOT_FOUND,))
+        return found
+
+    def _ask(
+        self,
+        action: str,
+        method: str,
+        path: str,
+        query: Query = (),
+        body: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = TIMEOUT,
+        fine: Sequence[int] = (),
+    ) -> Any:
+        """The value that the engine answers with; None for the refusals in `fine`."""
+        try:
+            with self._open(action, method, path, query, body=body, timeout=timeout) as answer:
+                data = b"".join(self._translated(answer.chunks()))
+        except EngineRefused as refusal:
+            if refusal.status in fine:
+                return None
+            raise
+        return json.loads(data) if data[:1] in (b"{", b"[") else None
+
+    def _open(
+        self,
+        action: str,
+        method: str,
+        path: str,
+        query: Query = (),
+        *,
+        body: Mapping[str, Any] | IO[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = TIMEOUT,
+    ) -> Answer:
+        """The engine's answer, as soon as it begins. Raises EngineRefused with the engine's words when it says no."""
+        headers = dict(headers or {})
+        if isinstance(body, Mapping):
+            headers["Content-Type"] = "application/json"
+            data: IO[bytes] | bytes = json.dumps(body).encode()
+        else:
+            headers["Content-Type"] = "application/x-tar" if body is not None else "application/json"
+            data = body or b""
+        try:
+            answer = request(self._socket, method, path, query, body=data, headers=headers, timeout=timeout)
+            if answer.status < 400:
+                return answer
+            with answer:
+                said = answer.body()
+        except OSError as error:
             raise unreachable(self._label, error) from error
+        raise refused(self._label, action, _message(said), answer.status)
+
+    def _translated(self, parts: Iterator[_Part]) -> Iterator[_Part]:
+        """The same parts; a connection that breaks meanwhile is an engine that does not answer."""
+        try:
+            yield from parts
+        except (OSError, ValueError) as error:
+            raise unreachable(self._label, error) from error
+
+
+def _message(data: bytes) -> str:
+    try:
+        said = str(json.loads(data)["message"])
+    except (ValueError, KeyError, TypeError):
+        said = data.decode("utf-8", "replace")
+    return " ".join(said.split())
+
+
+def _label_filter(label: str) -> str:
+    return json.dumps({"label": [label]})
 
 
 def refused(label: str, action: str, said: str, status: int = 0) -> WorkbenchError:
@@ -369,9 +405,9 @@ def refused(label: str, action: str, said: str, status: int = 0) -> WorkbenchErr
     return EngineRefused(f"the Docker engine on {label} cannot {action}: {said}", status=status, said=said)
 
 
-def unreachable(label: str, error: BaseException) -> TargetUnreachable:
+def unreachable(label: str, error: BaseException | None = None) -> TargetUnreachable:
     """The error for an engine that does not answer; permissions are told apart, because waiting does not mend them."""
-    if "Permission denied" in str(error):
+    if isinstance(error, PermissionError):
         return TargetUnreachable(
             f"this user may not use the Docker engine on {label}",
             remedy="Become a member of its group: `sudo usermod -aG docker $USER`, then log in again.",
@@ -403,22 +439,11 @@ def _moment(text: object) -> str:
     return "" if not text or str(text).startswith("0001-") else str(text)
 
 
-def _frames(stream: Any) -> Iterator[tuple[bool, bytes]]:
-    """The engine's multiplexed stream: a header of eight bytes (stream, 0, 0, 0, length), then so many bytes."""
-    while header := _exactly(stream, 8):
-        data = _exactly(stream, int.from_bytes(header[4:8], "big"))
-        if not data:
-            return
+def _frames(answer: Answer) -> Iterator[tuple[bool, bytes]]:
+    """The engine's two streams in one: a header of eight bytes (stream, 0, 0, 0, length), then so many bytes."""
+    while len(header := answer.exactly(8)) == 8:
+        size = int.from_bytes(header[4:8], "big")
+        data = answer.exactly(size)
+        if len(data) < size:
+            return  # half a record is asked for again
         yield header[0] == 2, data
-
-
-def _exactly(stream: Any, size: int) -> bytes:
-    """`size` bytes, or none when the stream ends before them: half a record is asked for again."""
-    parts = []
-    while size > 0:
-        part = stream.read(size)
-        if not part:
-            return b""
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tui_workbench.targets.mirror import Mirror
     from tui_workbench.targets.report import Report
 
-OUTPUT, OUTPUTS, RECORD, WORKING_COPY = "output.log", "outputs", "run.json", "work"
+OUTPUT, OUTPUTS, RECORD, WORKING_COPY, BOOT = "output.log", "outputs", "run.json", "work", "boot"
 
 COPY_SECONDS = 600.0
 """Copying a project on the host's own disk; a gigabyte on a slow network disk takes minutes."""
@@ -44,8 +44,8 @@ mkdir -p -- "$2/work/outputs" && : >"$2/placed"
 
 _WRITE = 'cat >"$1.new" && mv -f -- "$1.new" "$1"'
 
-# $1 the run's directory. `work` keeps what the run made, and its outputs move out of it. Others, who follow the run from
-# other machines, may do the same at the same time.
+# $1 the run's directory. `work` keeps what the run made, and its outputs move out of it. Others, who follow the run
+# from other machines, may do the same at the same time.
 _SETTLE = """\
 cd -- "$1" 2>/dev/null && [ -d work ] && [ -e placed ] || exit 0
 if [ -d work/outputs ] && [ ! -L work/outputs ] && [ ! -e outputs ]; then
@@ -136,6 +136,10 @@ class HostRun:
 
     def note_start(self) -> None:
         """Note which start of the machine this is, for `ending` to tell whether it is another then."""
+        if self._host.is_local:
+            with open(self.file(BOOT), "w", encoding="ascii") as file:
+                file.write(supervisor.current_boot_id())
+            return
         self._host.run(["sh", "-c", _NOTE_START, "sh", self.directory])
 
     def write(self, name: str, data: bytes) -> None:
@@ -152,6 +156,8 @@ class HostRun:
 
     def ending(self) -> Ending:
         """How far the run came, as its directory on the host tells."""
+        if self._host.is_local:
+            return self._ending_here()
         text = self._host.run(["sh", "-c", _END, "sh", self.directory]).stdout.decode("utf-8", "replace")
         pid, exit_code, then, now = (*text.split("\n/\n"), "", "", "", "")[:4]
         code = exit_code.strip() if exit_code.endswith("\n") else ""
@@ -160,6 +166,16 @@ class HostRun:
             exit_code=int(code) if code.isdigit() else None,
             restarted=bool(then.strip() and now.strip()) and then.strip() != now.strip(),
         )
+
+    def _ending_here(self) -> Ending:
+        try:
+            with open(self.file(BOOT), encoding="ascii", errors="replace") as file:
+                then = file.read().strip()
+        except OSError:
+            then = ""
+        started = supervisor.read_supervisor(self.directory) is not None
+        restarted = bool(then) and then != supervisor.current_boot_id()
+        return Ending(started, supervisor.read_exit_code(self.directory), restarted)
 
     def fetch(self) -> None:
         """Bring here what the run made: `outputs/`, and in `work/` every other file it left. Idempotent."""
