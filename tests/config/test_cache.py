@@ -16,6 +16,8 @@ from tui_workbench.config.cache import ConfigurationCache
 from tui_workbench.errors import ConfigurationError
 from tui_workbench.model import ComputeTarget, RunConfiguration
 
+SAME_SIZE = "type: local\npythonLocation: python2\nunknown: [1, {a: null}]\n"
+
 
 class Reader:
     """A configuration folder read through a cache, and how often the files themselves were read."""
@@ -60,7 +62,7 @@ def test_a_file_is_read_once_and_comes_back_the_same(reader: Reader) -> None:
     assert isinstance(first[1].argument_vector, tuple)
 
 
-@pytest.mark.parametrize("content", ["type: local\npythonLocation: python2\n", "type: local\n", "type: localdocker\n"])
+@pytest.mark.parametrize("content", [SAME_SIZE, "type: local\n", "type: localdocker\n"])
 def test_a_changed_file_is_read_again(reader: Reader, content: str) -> None:
     reader.target()
     path = reader.folder / "local.compute"

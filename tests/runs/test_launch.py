@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
@@ -238,6 +239,24 @@ class TestCreate:
         assert len({run_id for _, run_id in made}) == 60
         assert len(os.listdir(project.runs_directory)) == 60
 
+    def test_the_counters_are_one_process_s_while_it_counts(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        looked = []
+
+        def look() -> int:
+            with open(f"{project.state_directory}/run_number") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    looked.append(file.name)
+            return 1000
+
+        project.prepare_state()
+        monkeypatch.setattr(launch, "_milliseconds", look)
+        assert launch._reserve_run_id(project) == "project_1000"
+        assert looked
+
     def test_a_clock_that_was_set_back_does_not_repeat_an_id(
         self, project: Project, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -290,6 +309,23 @@ class TestCreate:
         complete = os.stat(directory.file("run.json")).st_mtime_ns
         assert os.stat(f"{directory.path}/work/hello.py").st_ctime_ns <= complete
         assert os.stat(f"{directory.path}/work/at once").st_ctime_ns > complete
+
+    def test_a_clock_that_ticks_slowly_is_waited_for(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+        write_configuration(root(project), TrackedRun=True)
+        real = ControllerLock.sign
+        ticks: list[int] = []
+
+        def same_tick(lock: ControllerLock, pid: int = 0) -> None:
+            real(lock, pid)
+            ticks.append(lock.descriptor)
+            if 1 < len(ticks) < 5:  # the first is that of taking the lock
+                building = os.readlink(f"/proc/self/fd/{lock.descriptor}")
+                written = os.stat(os.path.join(os.path.dirname(building), "run.json")).st_mtime_ns
+                os.utime(lock.descriptor, ns=(written, written))
+
+        monkeypatch.setattr(ControllerLock, "sign", same_tick)
+        create_run(project, REQUEST)[1].release()
+        assert len(ticks) == 5
 
     def test_a_secret_is_in_no_file_of_the_run(self, project: Project) -> None:
         write_configuration(root(project), EnvironmentVariables={"STORAGE_KEY": "hunter2", "NAME": "value"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -511,18 +512,13 @@ class TestStore:
         until(began.exists)
         os.kill(killed, signal.SIGKILL)
         os.waitpid(killed, 0)
-        done = threading.Event()
-
-        def take() -> None:
-            with_git.take()
-            done.set()
-
-        thread = threading.Thread(target=take)
+        with open(with_git.state / "snapshots.git" / "workbench.lock") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        thread = threading.Thread(target=with_git.take)
         thread.start()
-        assert not done.is_set()
         gate.write_text("go\n")
         thread.join(30)
-        assert done.is_set()
+        assert (with_git.state / "runs" / "project_1" / "work" / "file").read_text() == "1"
 
     def test_a_small_change_to_a_large_project_hashes_only_that(self, with_git: Source) -> None:
         write_files(with_git.root, {f"{number}": f"file {number}" for number in range(300)})
