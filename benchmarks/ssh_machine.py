@@ -15,6 +15,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from tests.machines import Machine, machine, make_key
+from tests.targets.conftest import end_links
 from tui_workbench.targets.ssh import SshHost
 from tui_workbench.targets.ssh_wire import Login
 
@@ -54,7 +55,7 @@ def remote() -> Iterator[Remote]:
         changes = {"HOME": str(folder / "home"), "XDG_RUNTIME_DIR": str(runtime)}
         stack.enter_context(mock.patch.dict(os.environ, changes))
         host = SshHost(Login("gpubox", box.address, USER))
-        stack.callback(host.disconnect)
+        stack.callback(end_links, runtime)
         options = ["-i", str(key), "-o", f"UserKnownHostsFile={known}", "-o", "LogLevel=ERROR", "-F", "none"]
         yield Remote(box, host, ["ssh", *options, f"{USER}@{box.address}"], folder)
 

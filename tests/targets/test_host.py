@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,9 +17,7 @@ from tui_workbench.targets.host import ConnectionLost, Host, LocalHost, communic
 from tui_workbench.targets.ssh import quote
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.machines import Machine
+    from collections.abc import Iterator
 
 ODD_WORDS = ["", " ", "a b", "'", '"', "$(touch x)", "`id`", "a\nb", "\n", "\\", "\\n", "$n", "*", "-n", "~", "ä€"]
 ODD_WORDS += ["\udcff\udcfe", "!!", "&", ";", "#", "{a,b}", "\t\x01\x7f"]
@@ -179,15 +180,13 @@ def test_nothing_stays_open(any_host: Host) -> None:
 
 
 @pytest.fixture
-def shared(any_host: Host, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """A folder that this machine and the host see under the same name."""
-    if any_host.is_local:
-        return tmp_path
-    gpubox: Machine = request.getfixturevalue("gpubox")
-    # /tmp is common to both; research may enter the folders above by their modes.
-    folder = gpubox.folder / "shared" / tmp_path.name
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def shared(any_host: Host) -> Iterator[Path]:
+    """A folder that this machine and the host see under the same name: /tmp is common to both."""
+    # Not below pytest's own folder, which every session that begins makes private again.
+    folder = Path(tempfile.mkdtemp(prefix="wb-shared-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 def _take(descriptor: int, size: int) -> bytes:

@@ -26,6 +26,7 @@ from tui_workbench.targets.host import (
     LoginRefused,
     SecretNeeded,
     read_chunks,
+    wait_ready,
 )
 from tui_workbench.targets.ssh import SshHost
 
@@ -69,6 +70,30 @@ def test_more_programs_at_once_than_a_server_allows_on_a_connection(host: SshHos
     assert [os.read(process.stdout, 10) for process in processes] == [b"%d" % number for number in range(15)]
     for process in processes:
         process.close()
+
+
+def test_callers_that_hang_up_at_any_moment_leave_nothing(host: SshHost, connections: Path) -> None:
+    host.run(["true"])
+    (link,) = link_processes(connections)
+    held = Path(f"/proc/{link}/fd")
+    before = len(list(held.iterdir()))
+
+    def hang_up() -> None:
+        for number in range(60):
+            pipes = [os.pipe() for _ in range(3)]
+            theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
+            with host._ask({"op": wire.EXEC, "command": "exec cat"}, 20.0, theirs) as connection:
+                wait_ready([connection.fileno()], timeout=number / 10_000)
+            for descriptor in (end for pipe in pipes for end in pipe):
+                os.close(descriptor)
+
+    threads = [threading.Thread(target=hang_up) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    wait_for(lambda: len(list(held.iterdir())) <= before, "the link to have let go of everything")
+    assert host.run(["cat"], stdin=b"still there").stdout == b"still there"
 
 
 def test_callers_load_no_ssh_library(login: wire.Login) -> None:

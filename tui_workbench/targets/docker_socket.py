@@ -113,7 +113,7 @@ def _refused(place: str, socket: str, user: str, group: str) -> EngineOutOfReach
     return EngineOutOfReach(
         f"{place}: the user {user} may not use Docker: {socket} belongs to the group {group}",
         remedy=f"An administrator adds the user, once: {command}   Then log in anew "
-        "(here: workbench-tui computetarget disconnect). Nothing here ever uses sudo.",
+        "(from here: workbench-tui computetarget disconnect TARGET). Nothing here ever uses sudo.",
         command=command,
         group=group,
     )

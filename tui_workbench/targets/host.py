@@ -32,7 +32,11 @@ READ_SIZE = 1 << 18
 """Bytes asked for at once: four times a pipe's default, so one read empties it."""
 
 
-_FOLLOW = 'tail -c "+$1" -F -- "$2" 2>/dev/null & trap "kill $!" EXIT; cat >/dev/null'
+_FOLLOW = """\
+{ until [ -e "$2" ]; do sleep 0.05; done; exec tail -c "+$1" -f -- "$2"; } 2>/dev/null &
+trap "kill $!" EXIT
+cat >/dev/null
+"""
 """When the link breaks nobody is left to end `tail`, which notices nothing while the file is at rest; `cat` does."""
 
 

@@ -46,9 +46,11 @@ _Result = TypeVar("_Result")
 class Line:
     """One SSH connection to the machine; `is_full` when the server allows no further session on it."""
 
-    def __init__(self, connection: asyncssh.SSHClientConnection) -> None:
+    def __init__(self, connection: asyncssh.SSHClientConnection, on_idle: Callable[[Line], None]) -> None:
         self.connection = connection
         self.is_full = False
+        self._on_idle = on_idle
+        self._in_use = 0
         self._spare: asyncio.Task[Shell] | None = _quietly(Shell.open(connection))
         # A session with a terminal makes the SSH server send at once (TCP_NODELAY) from then on, for all channels:
         # 0.8 ms instead of 44 ms for each new one.
@@ -60,19 +62,27 @@ class Line:
         Raises asyncssh.Error or OSError.
         """
         spare, self._spare = self._spare, None
+        shell = None
+        if spare is not None:
+            # There was no room for it when it was to be made; there may be now.
+            with contextlib.suppress(asyncssh.ChannelOpenError):
+                shell = await spare
         try:
-            shell = await spare if spare is not None else await Shell.open(self.connection)
-            if not shell.is_usable:
+            if shell is None or not shell.is_usable:
                 shell = await Shell.open(self.connection)
         except asyncssh.ChannelOpenError:
             self.is_full = True
             return None
-        shell.ended.add_done_callback(lambda _: self._has_room())
+        self._in_use += 1
+        shell.ended.add_done_callback(self._ended)
         self._spare = self._spare or _quietly(Shell.open(self.connection))
         return shell
 
-    def _has_room(self) -> None:
+    def _ended(self, _ended: asyncio.Future[int]) -> None:
         self.is_full = False
+        self._in_use -= 1
+        if not self._in_use:
+            self._on_idle(self)
 
 
 class Connections:
@@ -159,12 +169,17 @@ class Connections:
     async def _connect(self) -> Line:
         lost: list[Line] = []
         connection = await connect(self._login, self.secrets, lambda _error: self._lost(lost))
-        line = Line(connection)
+        line = Line(connection, self._line_idle)
         lost.append(line)
         if not self._lines:
             self.since = time.time()
         self._lines.append(line)
         return line
+
+    def _line_idle(self, line: Line) -> None:
+        """More than one connection is held only while it is needed."""
+        if line in self._lines[1:]:
+            line.connection.close()
 
     def _attempt_ended(self, attempt: asyncio.Task[Line]) -> None:
         self._attempt = None
@@ -236,6 +251,8 @@ class Link:
 
     def _may_end(self) -> bool:
         """Under the lock that starters take: true when nobody came in the last moment; then nobody can any more."""
+        if not os.path.exists(self._paths.socket):
+            return not self._clients  # somebody removed it, or the whole folder: nobody can come any more
         with open(self._paths.lock, "a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._accept_clients()
@@ -284,18 +301,30 @@ class Link:
         client.reply(reply)
 
     async def _exec(self, client: _Client, request: dict[str, Any]) -> dict[str, Any]:
-        shell = await self._connection.shell()
+        # A caller who hangs up cancels this. What is half made then must not stay: an open channel counts against those
+        # that the server allows, and asyncio forgets to unregister a pipe whose joining is cancelled, so that who gets
+        # the descriptor's number after it is never heard.
+        opening = asyncio.create_task(self._connection.shell())
         try:
-            await shell.run(request["command"], *client.take_descriptors())
+            shell = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unused)
+            raise
+        joining = asyncio.create_task(shell.run(request["command"], *client.take_descriptors()))
+        try:
+            await asyncio.shield(joining)
             client.reply({})
             return {"exit": await asyncio.shield(shell.ended)}
         except (asyncssh.Error, OSError) as error:
             raise _lost(self._login, error) from error
         finally:
+            await asyncio.wait({joining})
             shell.close()
 
     async def _forward(self, _client: _Client, request: dict[str, Any]) -> dict[str, Any]:
-        return {"socket": await self._connection.forward(request["path"])}
+        # Not given up half-way, see `_exec`.
+        forwarding = asyncio.create_task(self._connection.forward(request["path"]))
+        return {"socket": await asyncio.shield(forwarding)}
 
     async def _wait(self, _client: _Client, _request: dict[str, Any]) -> dict[str, Any]:
         await self._connection.wait()
@@ -385,6 +414,11 @@ async def _readable(connection: socket.socket) -> None:
         await ready
     finally:
         loop.remove_reader(connection)
+
+
+def _close_unused(opening: asyncio.Task[Shell]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def _use_agent(path: str) -> None:
