@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from tui_workbench.project import Project
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+# Whoever starts the tests in the background leaves them deaf to some signals, and what they start would be, too: a
+# Ctrl-C typed into a terminal of a test would never arrive.
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 # Time is measured by the benchmarks; a machine busy with something else must not fail a property.
 hypothesis.settings.register_profile("workbench", deadline=None, print_blob=True)
