@@ -46,6 +46,8 @@ class PackageIndex:
         self.folder = folder
         self.asked: list[str] = []
         self.is_held = False
+        self.delay = 0.0
+        """Seconds that a wheel is held back, for tests that look on."""
         self._released = threading.Event()
         index = self
 
@@ -85,6 +87,7 @@ class PackageIndex:
         if name.endswith(".whl"):
             if self.is_held:
                 self._released.wait(120)
+            self._released.wait(self.delay)
             path = self.folder / name
             body = path.read_bytes() if path.exists() else b""
             status, kind = (200, "application/octet-stream") if body else (404, "text/plain")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engines import PYTHON_IMAGE, wait_until
+from tests.package_index import make_wheel, package_index
 from tests.targets.docker_project import DockerProject, controller_of, events, log
 from tui_workbench.model import RunRequest
 from tui_workbench.targets.container import container_name
@@ -294,6 +295,57 @@ def test_a_clean_removes_what_runs_left_there_and_nothing_else(
     assert foreign.exists()
     assert set(gpubox_engine.containers()) == {"stranger", container_name(running.run_id)}
     assert project.runs.cancel(running.run_id).state == "canceled"
+
+
+def test_an_environment_is_made_over_there_although_it_has_no_way_to_the_index(
+    project: DockerProject, gpubox: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(os.environ):
+        if name.startswith(("PIP_", "UV_")):
+            monkeypatch.delenv(name)
+    with package_index(tmp_path / "index", "127.0.0.1") as index:
+        monkeypatch.setenv("PIP_INDEX_URL", index.url)
+        index.add("tinylib", "1.0")
+        wheels = project.root / "wheels"
+        wheels.mkdir()
+        make_wheel(wheels, "ours", "2.0", ["tinylib"])
+        project.packages("wheels/ours-2.0-py3-none-any.whl")
+        script = "import ours, tinylib; print(ours.VERSION, tinylib.VERSION)"
+        first, again = project.run(script), project.run(script)
+    said = Path(first.directory, "preparation.log").read_text()
+    assert log(first) == "2.0 1.0\n", said
+    assert "has no way to the package index" in said
+    assert log(again) == "2.0 1.0\n"
+    assert "step 1/1" not in Path(again.directory, "preparation.log").read_text()
+
+
+def test_the_plan_says_what_would_be_sent(project: DockerProject) -> None:
+    (project.root / "large.bin").write_bytes(bytes(3_000_000))
+    project.script("print(1)")
+
+    def title() -> str:
+        plan, unknown = project.runs.survey(RunRequest("docker", "train.py"))
+        step = plan.step("sync")
+        assert step is not None
+        assert not unknown
+        return step.title
+
+    assert "large.bin" in title()
+    project.run("print(1)")
+    assert "large.bin" not in title()
+
+
+def test_a_plan_of_a_machine_that_is_off_says_that_it_could_not_be_asked(
+    project: DockerProject, gpubox: Machine
+) -> None:
+    project.script("print(1)")
+    gpubox.stop_sshd()
+    try:
+        plan, unknown = project.runs.survey(RunRequest("docker", "train.py"))
+    finally:
+        gpubox.start_sshd()
+    assert plan.step("start") is not None
+    assert unknown
 
 
 def test_a_machine_that_was_restarted_is_told(

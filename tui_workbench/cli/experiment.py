@@ -102,7 +102,7 @@ def _follow(runs: Runs, run: Run) -> int:
 
     directory = runs.directory(run.run_id)
     tell = None
-    if run.target_type != "local":
+    if run.target_type != "local" or run.state in (RunState.QUEUED, RunState.PREPARING):
         from tui_workbench.cli.preparation import PreparationNotes
 
         tell = PreparationNotes(directory).tell
