@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tui_workbench.model import ComputeTarget, Plan, RunConfiguration, RunRequest, RunSpec, Step
 from tui_workbench.project import Project
 from tui_workbench.runs.rundir import Record, RunDirectory
+from tui_workbench.targets.children import reap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -101,6 +102,18 @@ def as_anybody(check: Callable[[], None]) -> None:
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0, "it failed, as told above"
+
+
+def children() -> set[int]:
+    """Processes that this one has started, ended or not; those of the whole session (engines) are among them."""
+    reap()
+    listed: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            listed.update(int(pid) for pid in (task / "children").read_text().split())
+        except OSError:
+            continue  # the thread has ended meanwhile
+    return listed
 
 
 def descriptors() -> int:

@@ -16,14 +16,13 @@ from typing import Any
 import pytest
 
 from tests.faults.support import is_running, until
-from tests.runs.support import REQUEST, descriptors, make_run, write_configuration, write_files
+from tests.runs.support import REQUEST, children, descriptors, make_run, write_configuration, write_files
 from tui_workbench.errors import RunNotFound, StorageError, WorkbenchError
 from tui_workbench.model import Run, RunRequest
 from tui_workbench.project import Project
 from tui_workbench.runs import Runs, controller
 from tui_workbench.runs.launch import create_run
 from tui_workbench.runs.rundir import ControllerLock, RunDirectory
-from tui_workbench.targets.children import reap
 from tui_workbench.targets.local import LocalTarget
 
 GATED = """\
@@ -54,6 +53,7 @@ class Workshop:
         self.root = Path(project.root)
         self.runs = Runs(project)
         self.gate = folder / "gate"
+        self.children_before = children()
         os.mkfifo(self.gate)
         write_files(self.root, {"gated.py": GATED, "stubborn.py": STUBBORN})
 
@@ -95,17 +95,7 @@ def shop(project: Project, tmp_path: Path) -> Iterator[Workshop]:
     for run in shop.runs.list():
         if run.is_active:
             shop.runs.cancel(run.run_id, grace=0)
-    until(lambda: not no_children(), "the end of all children")
-
-
-def no_children() -> bool:
-    """True while this process has children, ended or not."""
-    reap()
-    try:
-        os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-        return False
-    return True
+    until(lambda: children() <= shop.children_before, "the end of all children")
 
 
 def kill(pid: int) -> None:
@@ -152,7 +142,7 @@ class TestLife:
         assert [shop.ended(run).state for run in runs] == ["completed"] * 12
         assert {Path(run.log_path).read_text() for run in runs} == {"hello\n"}
         assert sorted(run.run_number for run in runs) == list(range(1, 13))
-        until(lambda: not no_children())
+        until(lambda: children() <= shop.children_before)
         assert descriptors() == before
 
     def test_the_controller_stands_on_its_own(
@@ -394,7 +384,7 @@ class TestCancel:
                 kill(shop.controller(run))
             with ThreadPoolExecutor(1) as pool:
                 assert pool.submit(shop.runs.cancel, run.run_id, grace=30).result(60).state == "canceled"
-        until(lambda: not no_children())
+        until(lambda: children() <= shop.children_before)
         after = (signal.getsignal(signal.SIGURG), signal.getsignal(signal.SIGHUP), os.getcwd(), descriptors())
         assert after == before
 
