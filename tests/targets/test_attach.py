@@ -321,8 +321,10 @@ def test_what_is_abandoned_is_forgotten(project: Project, request_: AttachReques
     attachment.give_password(PASSWORD)
     attachment.connect()
     attachment.abandon()
-    with pytest.raises(SecretNeeded):
+    with pytest.raises(ConnectionLost, match="given up"):
         attachment.connect()
+    with pytest.raises(SecretNeeded):
+        Attachment(project.root, attachment.request).connect()
 
 
 # Keys.
