@@ -38,13 +38,14 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def gpubox(tmp_path_factory: pytest.TempPathFactory, key: Path) -> Iterator[Machine]:
+def gpubox(key: Path) -> Iterator[Machine]:
     """Another machine, for all tests together: who changes it changes it back."""
-    folder = tmp_path_factory.mktemp("gpubox")
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)  # its users look for their homes here
+    # Its users look for things here, and every session of pytest that begins makes pytest's own folder private again.
+    folder = Path(tempfile.mkdtemp(prefix="wb-gpubox-"))
+    folder.chmod(0o755)
     with machine("gpubox", folder, key) as made:
         yield made
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
