@@ -193,6 +193,21 @@ class LocalTarget:
         }
 
 
+def _past_the_shell(
+    command: tuple[str, ...], environment: Mapping[str, str], variables: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The command with `env` before it for the variables that a shell would not pass on, or not as they are.
+
+    A shell keeps only those whose names it could have set itself, and has values of its own for some.
+    """
+    odd = [
+        f"{name}={value}"
+        for name, value in environment.items()
+        if not (name.isascii() and name.isidentifier()) or (name in SHELL_VARIABLES and name in variables)
+    ]
+    return ("/usr/bin/env", "--", *odd, *command) if odd else command
+
+
 def find_interpreter(target: ComputeTarget) -> str:
     """The absolute path of the target's interpreter.
 
