@@ -136,9 +136,11 @@ class LocalTarget:
             os.close(null)
 
     def has_ended(self, spec: RunSpec) -> bool:
-        """True when the script is over: it was started, and no process of it is left."""
+        """True when the script is over: it was started, or tried to, and no process of it is left."""
+        if not self.started(spec):
+            return False
         shell = supervisor.read_supervisor(spec.run_directory)
-        return shell is not None and not shell.is_alive and not processes_of_run(spec.run_id)
+        return not (shell is not None and shell.is_alive) and not processes_of_run(spec.run_id)
 
     def started(self, spec: RunSpec) -> bool:
         """True once the shell has put its name down."""
