@@ -194,15 +194,19 @@ def _run_resolver(
             file=recipe.path,
         ) from error
     if done.returncode:
-        said = " ".join(line.strip() for line in done.stderr.strip().splitlines()[1:4]).rstrip(".")
-        raise ConfigurationError(
-            f"the packages cannot be had for Python {facts.version} on {platform_of(facts)}: {said}",
-            remedy="Change the packages under `pip:`, or let the target reach the package index.",
-            file=recipe.path,
-            line=recipe.line_named_in(done.stderr),
-        )
+        raise _cannot_be_had(recipe, facts, done.stderr)
     with open(output, encoding="utf-8") as file:
         return file.read()
+
+
+def _cannot_be_had(recipe: Recipe, facts: ImageFacts, text: str) -> ConfigurationError:
+    said = " ".join(line.strip() for line in text.strip().splitlines()[1:4]).rstrip(".")
+    return ConfigurationError(
+        f"the packages cannot be had for Python {facts.version} on {platform_of(facts)}: {said}",
+        remedy="Change the packages under `pip:`, or let the target reach the package index.",
+        file=recipe.path,
+        line=recipe.line_named_in(text),
+    )
 
 
 def _wheels_of(text: str, python_tag: str) -> list[Wheel]:
