@@ -121,6 +121,15 @@ def test_whatever_is_written_there_is_read_without_a_fall(text: str) -> None:
     assert version_matches(f"python{text}", "3.11.2") in (True, False)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", "3.11.2"), ("  - python=3.6\n", "3.6"), ("  - python>=3.8\n", "3.11.2"), ("  - python=3.11\n", "3.11.2")],
+)
+def test_the_python_that_packages_are_for_is_the_one_that_is_made(tmp_path: Path, text: str, expected: str) -> None:
+    found = recipe(tmp_path, f"dependencies:\n  - numpy\n{text}")
+    assert found.python_made("3.11.2") == expected
+
+
 def lines(*rest: str, base: str = "python:3.11 sha256:1") -> list[str]:
     return ["form 1", f"base {base}", *rest]
 

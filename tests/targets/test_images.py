@@ -205,13 +205,13 @@ def test_conda_packages_are_installed_by_the_image_s_conda_and_pip_s_beside_them
     engine.docker("cp", str(tmp_path / "conda"), "base:/usr/bin/conda")
     engine.docker("commit", "base", "tests/conda:1")
     project.compute(baseDockerImage="tests/conda:1")
-    project.packages("tinylib", conda=("python=3.6", "numpy=1.13"), channels=("conda-forge", "pytorch"))
+    project.packages("tinylib", conda=("python=3.9", "numpy=1.13"), channels=("conda-forge", "pytorch"))
     run = project.run(f"{SHOWS}; import sys; print(sys.prefix); print(open(sys.prefix + '/called').read())")
     lines = log(run).split("\n")
     assert lines[:2] == ["1.0 1.0", "/opt/workbench/env"], (run, Path(run.directory, "preparation.log").read_text())
     assert lines[2:-1] == [
         *("create", "--yes", "--quiet", "--prefix", "/opt/workbench/env"),
-        *("--channel", "conda-forge", "--channel", "pytorch", "python=3.6", "numpy=1.13", "pip"),
+        *("--channel", "conda-forge", "--channel", "pytorch", "python=3.9", "numpy=1.13", "pip"),
     ]
     engine.docker("rmi", "--force", "tests/conda:1")
 

@@ -235,6 +235,33 @@ def test_a_full_disk_over_there_is_told(project: DockerProject, gpubox: Machine)
     assert "full" in run.reason or "No space left" in run.reason
 
 
+def test_a_script_that_fills_the_disk_over_there_is_told(project: DockerProject, gpubox: Machine) -> None:
+    gpubox.run(["sh", "-c", "mkdir -p /home/research/.workbench-tui && mount -t tmpfs -o size=2m,uid=2001,gid=2001 "
+                "tmpfs /home/research/.workbench-tui"])  # fmt: skip
+    try:
+        run = project.run("""
+            with open("outputs/checkpoint", "wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(1 << 14))
+        """)
+    finally:
+        gpubox.run(["umount", "--lazy", "/home/research/.workbench-tui"])
+    assert (run.state, run.exit_code) == ("failed", 1)
+    assert "is full" in run.reason
+
+
+def test_without_shared_volumes_the_project_travels_into_the_container(project: DockerProject, gpubox: Machine) -> None:
+    project.compute(type="remotedocker", address=gpubox.address, username="research", sharedVolumes=False)
+    (project.root / "data.txt").write_text("data")
+    run = project.run("""
+        import os
+        print(os.getcwd(), os.getuid(), open("data.txt").read())
+        open("outputs/model", "w").write("weights")
+    """)
+    assert log(run) == "/workbench/project 2001 data\n", run
+    assert Path(run.directory, "outputs/model").read_text() == "weights"
+
+
 def test_runs_of_another_machine_are_brought_home_by_a_sync(
     project: DockerProject, tmp_path: Path, gpubox: Machine, gpubox_engine: DockerEngine
 ) -> None:
@@ -267,7 +294,7 @@ def test_runs_of_another_machine_are_brought_home_by_a_sync(
     (gpubox.home() / ".azureml/share/project/go").touch()
     for one, run in ((project, running), (laptop, followed)):
         ended = one.ended(run)
-        assert (ended.state, ended.exit_code) == ("failed", 4)
+        assert (ended.state, ended.exit_code, ended.reason) == ("failed", 4, "exit code 4")
         assert Path(ended.directory, "outputs/model").read_text() == "weights"
     assert gpubox_engine.containers() == []
     (gpubox.home() / ".azureml/share/project/go").unlink()

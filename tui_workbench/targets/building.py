@@ -93,11 +93,18 @@ class Builder:
         self._project = spec.project_name
         self._report = report
         self.tag = recipe.tag(base.id)
+        self.version = recipe.python_made(facts.version)
+        """Of the Python that the packages are for."""
 
     def refuse_impossible(self) -> None:
         """Raise ConfigurationError, with the line, for packages that the base image has no means to install."""
-        if self._recipe.needs_conda(self._facts.version):
+        if self.needs_conda:
             self._conda_work()
+
+    @property
+    def needs_conda(self) -> bool:
+        """True when only conda can make it."""
+        return self._recipe.needs_conda(self._facts.version)
 
     def needs_uv(self) -> bool:
         """True when pip packages are installed by uv and the image has none."""
@@ -137,7 +144,7 @@ class Builder:
 
     def _works(self, supplies: Supplies, environment: Mapping[str, str]) -> list[Work]:
         recipe, works, python = self._recipe, [], self._facts.python
-        if recipe.needs_conda(self._facts.version):
+        if self.needs_conda:
             works.append(self._conda_work())
             python = f"{CONDA_PREFIX}/bin/python"
         if recipe.pip:
@@ -195,7 +202,7 @@ class Builder:
         ]
 
     def _takes_uv(self) -> bool:
-        return tuple(map(int, self._facts.version.split(".")[:2])) >= OLDEST_FOR_UV
+        return tuple(map(int, self.version.split(".")[:2])) >= OLDEST_FOR_UV
 
     def _uv(self, supplies: Supplies) -> list[str]:
         return [f"{TOOLS_DIRECTORY}/uv" if supplies.uv else self._facts.uv]
@@ -301,7 +308,7 @@ class Builder:
         changes.append(f"CMD {json.dumps(list(base.command))}")
         changes.append(f"ENTRYPOINT {json.dumps(list(base.entrypoint))}")
         changes.append(f"USER {base.user or '0'}")
-        if recipe.needs_conda(self._facts.version):
+        if self.needs_conda:
             path = next((each[5:] for each in base.environment if each.startswith("PATH=")), "/usr/bin:/bin")
             changes.append(f"ENV PATH={_quoted(f'{CONDA_PREFIX}/bin:{path}')}")
             changes.append(f"ENV CONDA_PREFIX={CONDA_PREFIX}")

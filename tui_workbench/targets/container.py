@@ -244,7 +244,8 @@ def outcome(
         return Outcome(code, supervisor.describe_exit(code))
     if code == 137:
         return Outcome(code, f"somebody killed its container on {host}, or the machine ran out of memory")
-    return Outcome(code or None, f"its container ended and its exit code was not written down ({container.error})")
+    said = f": {container.error}" if container.error else ""
+    return Outcome(code or None, f"its container ended and its exit code was not written down{said}")
 
 
 def _is_later(first: str, second: str) -> bool:

@@ -101,8 +101,11 @@ class DockerTarget(StagedTarget):
         if self._container(engine, spec) is not None:
             return  # it was prepared, whatever was recorded
         run = HostRun(self.host, spec)
-        if not placing.is_copied(self.target):
+        if placing.is_copied(self.target):
+            run.make_folders()
+        else:
             run.send(tree(), self.report)
+        run.keep_record()
         self._image(engine, spec)
 
     def prepare_environment(self, spec: RunSpec) -> str:
@@ -295,6 +298,8 @@ class DockerTarget(StagedTarget):
             raise WorkbenchError(
                 f"there is no container of it on {self.host.label}: it was never started", remedy="Submit it again."
             )
+        if found is not None and found.has_ended and ending.exit_code is None and not found.error:
+            found = found._replace(error=self._last_words(engine, found))
         outcome = containers.outcome(
             found,
             ending.exit_code,
@@ -303,7 +308,19 @@ class DockerTarget(StagedTarget):
             engine_started=engine.started_at(),
         )
         run.note_end(outcome.exit_code)
+        if outcome.exit_code and run.is_full():
+            reason = f"{outcome.reason}; the disk of {self.host.label} is full"
+            outcome = outcome._replace(
+                reason=f"{reason}: `workbench-tui experiment clean` removes what runs left there"
+            )
         return outcome
+
+    def _last_words(self, engine: Engine, found: Container) -> str:
+        """The last line that the container wrote past the run's log, as a shell that cannot write that does."""
+        if found.labels.get(MODE_LABEL) == ENGINE_MODE:
+            return ""
+        records = [text.partition(b" ")[2] for _, text in engine.records(found.id, follow=False)]
+        return records[-1].decode("utf-8", "replace").strip() if records else ""
 
     def _follow(self, engine: Engine, spec: RunSpec, found: Container, interrupted: int) -> None:
         """Wait for the container's end while its output arrives."""

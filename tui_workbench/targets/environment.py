@@ -62,6 +62,13 @@ class Recipe(NamedTuple):
         """True when the image's own Python is what the file asks for."""
         return self.python is None or version_matches(self.python.text, python_version)
 
+    def python_made(self, python_version: str) -> str:
+        """The version of the environment's Python, on an image whose own has this one; as far as the file tells it."""
+        if not self.needs_conda(python_version) or self.python is None or self.python_fits(python_version):
+            return python_version
+        pinned = re.search(r"\d+\.\d+(\.\d+)?", self.python.text)
+        return pinned[0] if pinned else python_version
+
     def is_met_by(self, python_version: str) -> bool:
         """True when an image with this Python holds all that the file asks for, without anything being installed."""
         return not self.pip and not self.variables and not self.needs_conda(python_version)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 OUTPUT, OUTPUTS, RECORD, WORKING_COPY, BOOT = "output.log", "outputs", "run.json", "work", "boot"
 
+FULL_BELOW = 64
+"""Free kilobytes that count as none: less than any file that a training writes."""
+
 COPY_SECONDS = 600.0
 """Copying a project on the host's own disk; a gigabyte on a slow network disk takes minutes."""
 
@@ -131,7 +134,6 @@ class HostRun:
             report.begin("copy", "make the run's own copy there")
             done = self._host.run(["sh", "-c", _PLACE, "sh", destination, self.directory], timeout=COPY_SECONDS)
             self.must(done, "copy the project")
-        self._write_record()
         report.done("copy")
 
     def note_start(self) -> None:
@@ -166,6 +168,13 @@ class HostRun:
             exit_code=int(code) if code.isdigit() else None,
             restarted=bool(then.strip() and now.strip()) and then.strip() != now.strip(),
         )
+
+    def is_full(self) -> bool:
+        """True when nothing can be written to the disk that the directory is on."""
+        done = self._host.run(["df", "-Pk", "--", self.directory])
+        words = done.text.split("\n")[-1].split() if done.code == 0 else []
+        # From behind: a device's name may hold spaces, as may the place where it is mounted, but seldom both.
+        return len(words) >= 6 and words[3].isdigit() and int(words[3]) < FULL_BELOW
 
     def _ending_here(self) -> Ending:
         try:
@@ -221,8 +230,10 @@ class HostRun:
             )
         raise WorkbenchError(f"cannot {action} on {label}: {done.complaint}")
 
-    def _write_record(self) -> None:
-        """Put run.json beside the copy, so that every machine can tell what this run is."""
+    def keep_record(self) -> None:
+        """Put run.json into the directory over there, so that every machine can tell what this run is."""
+        if self._host.is_local:
+            return
         path = os.path.join(self._spec.run_directory, RECORD)
         if os.path.exists(path):
             with open(path, "rb") as file:

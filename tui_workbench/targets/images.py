@@ -200,7 +200,9 @@ class Images:
                     raise
                 route.is_open = False
         report.line(f"{self._host.label} has no way to the package index: the packages are fetched here and sent")
-        builder.build(supplies._replace(offline=True, wheels=stores.wheels(self._recipe, facts)), variables)
+        # What conda makes is empty, and may be another Python.
+        made = facts._replace(version=builder.version, packages=()) if builder.needs_conda else facts
+        builder.build(supplies._replace(offline=True, wheels=stores.wheels(self._recipe, made)), variables)
 
 
 class Route:
