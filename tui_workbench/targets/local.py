@@ -107,13 +107,7 @@ class LocalTarget:
                 remedy="Set nativeSharedDirectory to a folder that can be written.",
                 file=self.target.path,
             ) from error
-        # A shell keeps only variables whose names it could have set itself; `env` carries the others past it.
-        odd = [
-            f"{name}={value}"
-            for name, value in merged.items()
-            if not (name.isascii() and name.isidentifier()) or (name in SHELL_VARIABLES and name in variables)
-        ]
-        command = ["/usr/bin/env", "--", *odd, *step.command] if odd else list(step.command)
+        command = _past_the_shell(step.command, merged, variables)
         arguments = [SHELL, "-c", supervisor.TEXT, "sh", spec.run_directory, spec.working_directory, *command]
         null = os.open(os.devnull, os.O_RDWR)
         try:
