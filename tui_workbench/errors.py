@@ -6,6 +6,7 @@ WorkbenchError            exit 1   something on this machine failed (disk full, 
 │   ├── ProjectNotFound            the folder is no project
 │   └── RunNotFound                no run has this id
 ├── ConfigurationError    exit 3   a file of the project is wrong: carries file, line and column
+│   └── NotPrepared                the environment would have to be made first, and runs may not do so
 ├── TargetUnreachable     exit 4   the compute target does not answer, or lets nobody in (`targets.host` has its kinds)
 └── StorageError          exit 1   a file could not be read or written
 ```
@@ -70,6 +71,10 @@ class ConfigurationError(WorkbenchError):
     """A configuration file is wrong, or names something that does not exist."""
 
     exit_code = 3
+
+
+class NotPrepared(ConfigurationError):
+    """The environment of a run is not there, and `PrepareEnvironment: false` keeps the run from making it."""
 
 
 class TargetUnreachable(WorkbenchError):

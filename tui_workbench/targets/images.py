@@ -11,7 +11,7 @@ import json
 import os
 import time
 
-from tui_workbench.errors import ConfigurationError, WorkbenchError
+from tui_workbench.errors import ConfigurationError, NotPrepared, WorkbenchError
 from tui_workbench.project import line_of_key
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets import building, environment
@@ -120,9 +120,9 @@ class Images:
                 earlier.append([str(line) for line in json.loads(image.labels.get(RECIPE_LABEL, ""))])
         return environment.cause(self._recipe, lines, environment.closest(lines, earlier))
 
-    def _not_prepared(self, base: Image) -> ConfigurationError:
+    def _not_prepared(self, base: Image) -> NotPrepared:
         configuration = self._spec.run_configuration
-        return ConfigurationError(
+        return NotPrepared(
             f"its environment is not prepared on {self._host.label} ({self._cause(base)}), and PrepareEnvironment is "
             "false",
             remedy=f"Prepare it with `workbench-tui experiment prepare -c {configuration.name}`, or set "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from tui_workbench.errors import ConfigurationError
+from tui_workbench.errors import NotPrepared
 from tui_workbench.model import Plan, Problem, Step
 from tui_workbench.project import line_of_key
 from tui_workbench.records import TYPE_CHECKING
@@ -133,7 +133,7 @@ class ManagedLocalTarget(StagedTarget):
         configuration = spec.run_configuration
         if managed.is_whole or configuration.prepare_environment:
             return
-        raise ConfigurationError(
+        raise NotPrepared(
             f"its environment is not prepared ({managed.why()}), and PrepareEnvironment is false",
             remedy=f"Prepare it with `workbench-tui experiment prepare -c {configuration.name}`, or set "
             "`PrepareEnvironment: true`.",
