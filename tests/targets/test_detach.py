@@ -9,22 +9,33 @@ import pytest
 
 from tests.machines import PASSWORD, Machine
 from tui_workbench.config import lifecycle
+from tui_workbench.config.changes import ChangeHistory, ChangeSet, FileChange
 from tui_workbench.errors import ConfigurationError
 from tui_workbench.project import Project
 from tui_workbench.targets.attach import Attachment, AttachRequest
-from tui_workbench.targets.detach import detach, move_secrets, plan_detaching
+from tui_workbench.targets.detach import detach, forget_orphans, move_secrets, plan_detaching
 from tui_workbench.targets.host import SecretNeeded
 from tui_workbench.targets.host_for import host_of, ssh_host_of
 from tui_workbench.targets.secrets import SecretStore, is_reference
 
 
+def password_request(gpubox: Machine) -> AttachRequest:
+    return AttachRequest("remotedocker", "box", gpubox.address, "research", has_password=True)
+
+
 @pytest.fixture
-def attached(project: Project, gpubox: Machine, home: Path, connections: Path) -> str:
+def known(home: Path, connections: Path, gpubox: Machine) -> Path:
+    """`~/.ssh` of one who knows gpubox and has no key."""
+    folder = home / ".ssh"
+    folder.mkdir(mode=0o700)
+    (folder / "known_hosts").write_text(gpubox.known_hosts_line)
+    return folder
+
+
+@pytest.fixture
+def attached(project: Project, gpubox: Machine, known: Path) -> str:
     """The target `box`, attached with a password; gives the password's reference."""
-    (home / ".ssh").mkdir(mode=0o700)
-    (home / ".ssh" / "known_hosts").write_text(gpubox.known_hosts_line)
-    request = AttachRequest("remotedocker", "box", gpubox.address, "research", has_password=True)
-    attachment = Attachment(project.root, request)
+    attachment = Attachment(project.root, password_request(gpubox))
     attachment.give_password(PASSWORD)
     attachment.connect()
     attachment.write()
@@ -58,6 +69,54 @@ def test_the_secret_is_gone_from_the_keyring(project: Project, request: pytest.F
     assert SecretStore().get(reference) == PASSWORD
     detach(plan_detaching(project, "box"))
     assert SecretStore().get(reference) is None
+
+
+@pytest.mark.usefixtures("keyring")
+def test_a_secret_that_another_target_uses_too_stays(project: Project, request: pytest.FixtureRequest) -> None:
+    reference = request.getfixturevalue("attached")
+    path = Path(project.config_directory, "box.compute")
+    path.with_name("twin.compute").write_bytes(path.read_bytes())
+    detachment = plan_detaching(project, "box")
+    assert detachment.references == ()
+    detach(detachment)
+    assert SecretStore().get(reference) == PASSWORD
+    assert host_of(project.target("twin")).run(["id", "-un"]).text == "research"
+
+
+@pytest.mark.usefixtures("keyring")
+def test_undoing_an_attachment_takes_its_secret_along(project: Project, known: Path, gpubox: Machine) -> None:
+    attachment = Attachment(project.root, password_request(gpubox))
+    attachment.give_password(PASSWORD)
+    attachment.connect()
+    history = ChangeHistory()
+    attachment.write(history.apply)
+    reference = project.target("box").password
+    host = ssh_host_of(project.target("box"))
+    undone = history.undo()
+    assert undone is not None
+    forget_orphans(undone.inverse)
+    assert SecretStore().get(reference) is None
+    with pytest.raises(SecretNeeded):
+        host.run(["true"])
+
+
+@pytest.mark.usefixtures("keyring")
+def test_a_secret_follows_its_target_to_another_name_and_out_of_the_trash(
+    project: Project, request: pytest.FixtureRequest
+) -> None:
+    reference = request.getfixturevalue("attached")
+    path = os.path.join(project.config_directory, "box.compute")
+    for change in (lifecycle.rename(path, "bigger"), lifecycle.delete(path)):
+        change.apply()
+        forget_orphans(change)
+        change.inverse.apply()
+        forget_orphans(change.inverse)
+    assert SecretStore().get(reference) == PASSWORD
+
+
+def test_a_file_that_was_never_a_target_refers_to_nothing(project: Project, connections: Path) -> None:
+    path = os.path.join(project.config_directory, "odd.compute")
+    forget_orphans(ChangeSet("", (FileChange(path, b"{ \xff AzureMlSecret=a#b#c", None),)))
 
 
 def test_the_name_is_free_again(project: Project, attached: str, gpubox: Machine) -> None:

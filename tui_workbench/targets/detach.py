@@ -1,11 +1,12 @@
 """Taking a target and its secrets away again, and moving secrets that stand in its file to the keyring.
 
 Files go to the trash of `config.lifecycle`, in one step; a secret is removed from the keyring and from the memory of
-the process that holds the connection. Nothing on the machine is touched.
+the process that holds the connection, unless another target refers to it too. Nothing on the machine is touched.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from tui_workbench.config import lifecycle
@@ -15,7 +16,7 @@ from tui_workbench.errors import ConfigurationError, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets.secrets import SecretStore, is_reference, new_reference
 from tui_workbench.targets.ssh import SshHost
-from tui_workbench.targets.ssh_wire import login_of
+from tui_workbench.targets.ssh_wire import Login, login_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,8 +55,9 @@ def plan_detaching(project: Project, name: str) -> Detachment:
             changes.setdefault(change.path, change)
     left = [one.name for one in project.run_configurations() if one.target == name and one.name != name]
     notes = (f"Run configurations that now name nothing: {', '.join(left)}.",) if left else ()
-    secrets = (target.password, target.private_key_passphrase) if target is not None else ()
-    references = tuple(secret for secret in secrets if is_reference(secret))
+    references = _references(login_of(target)) if target is not None else ()
+    elsewhere = _targets_in(project.config_directory, without=path)
+    references = tuple(reference for reference in references if reference.encode() not in elsewhere)
     return Detachment(ChangeSet(f"detach {name}", tuple(changes.values()), notes), target, references)
 
 
@@ -66,6 +68,23 @@ def detach(detachment: Detachment) -> None:
         SecretStore().forget(reference)
     if detachment.references and detachment.target is not None:
         SshHost(login_of(detachment.target)).disconnect()
+
+
+def forget_orphans(change_set: ChangeSet) -> None:
+    """After a change of files: forget the secrets that a `.compute` file referred to and that none refers to now.
+
+    Undoing an attachment leaves such a secret. Targets that were moved, or put into the trash, keep theirs.
+    """
+    for change in change_set.changes:
+        if change.before is None or not change.path.endswith(lifecycle.COMPUTE):
+            continue
+        login = _login_in(change.path, change.before)
+        left = _targets_in(os.path.dirname(change.path)) + b"".join(each.after or b"" for each in change_set.changes)
+        orphans = [reference for reference in _references(login) if reference.encode() not in left]
+        for reference in orphans:
+            SecretStore().forget(reference)
+        if orphans:
+            SshHost(login).disconnect()
 
 
 def secrets_in_file(target: ComputeTarget) -> dict[str, str]:
@@ -97,6 +116,36 @@ def move_secrets(target: ComputeTarget) -> tuple[ChangeSet, tuple[Kept, ...]]:
             SecretStore().forget(reference)
         raise
     return change_set, kept
+
+
+def _references(login: Login) -> tuple[str, ...]:
+    return tuple(secret for secret in (login.password, login.passphrase) if is_reference(secret))
+
+
+def _login_in(path: str, data: bytes) -> Login:
+    """The login that a `.compute` file of these bytes describes; an empty one when it cannot be understood."""
+    from tui_workbench.config import fields
+    from tui_workbench.config.syntax import parse
+    from tui_workbench.config.values import read_fields
+
+    name = os.path.basename(path).removesuffix(lifecycle.COMPUTE)
+    try:
+        values = read_fields(parse(data.decode("utf-8", "replace")), fields.COMPUTE).values
+    except WorkbenchError:
+        values = {}
+    keys = ("address", "username", "privateKey", "privateKeyPassphrase", "password")
+    return Login(name, *(values.get(key, "") for key in keys))
+
+
+def _targets_in(folder: str, without: str = "") -> bytes:
+    """The bytes of all `.compute` files of a folder, but for one."""
+    found = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(lifecycle.COMPUTE) and entry.path != without:
+                with contextlib.suppress(OSError), open(entry.path, "rb") as file:
+                    found.append(file.read())
+    return b"\n".join(found)
 
 
 def _with_references(target: ComputeTarget, references: Mapping[str, str]) -> ChangeSet:

@@ -308,12 +308,7 @@ class DockerTarget(StagedTarget):
             engine_started=engine.started_at(),
         )
         run.note_end(outcome.exit_code)
-        if outcome.exit_code and run.is_full():
-            reason = f"{outcome.reason}; the disk of {self.host.label} is full"
-            outcome = outcome._replace(
-                reason=f"{reason}: `workbench-tui experiment clean` removes what runs left there"
-            )
-        return outcome
+        return run.told_of_disk(outcome)
 
     def _last_words(self, engine: Engine, found: Container) -> str:
         """The last line that the container wrote past the run's log, as a shell that cannot write that does."""

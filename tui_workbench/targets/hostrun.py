@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tui_workbench.model import RunSpec
     from tui_workbench.targets.host import Completed, Entry, Host
     from tui_workbench.targets.mirror import Mirror
+    from tui_workbench.targets.protocol import Outcome
     from tui_workbench.targets.report import Report
 
 OUTPUT, OUTPUTS, RECORD, WORKING_COPY, BOOT = "output.log", "outputs", "run.json", "work", "boot"
@@ -169,8 +170,20 @@ class HostRun:
             restarted=bool(then.strip() and now.strip()) and then.strip() != now.strip(),
         )
 
-    def is_full(self) -> bool:
-        """True when nothing can be written to the disk that the directory is on."""
+    def told_of_disk(self, outcome: Outcome) -> Outcome:
+        """The outcome of a script that failed, with the disk named when it is full. Raises TargetUnreachable."""
+        if not outcome.exit_code or not self._is_full():
+            return outcome
+        reason = f"{outcome.reason}; the disk of {self._host.label} is full"
+        return outcome._replace(reason=f"{reason}: {self._clean} removes what runs left there")
+
+    @property
+    def _clean(self) -> str:
+        import shlex
+
+        return f"`workbench-tui experiment clean -t {shlex.quote(self._spec.target.name)}`"
+
+    def _is_full(self) -> bool:
         done = self._host.run(["df", "-Pk", "--", self.directory])
         words = done.text.split("\n")[-1].split() if done.code == 0 else []
         # From behind: a device's name may hold spaces, as may the place where it is mounted, but seldom both.
@@ -226,7 +239,7 @@ class HostRun:
         if "No space left" in done.complaint or "quota exceeded" in done.complaint.lower():
             raise StorageError(
                 f"the disk of {label} is full: cannot {action}",
-                remedy="`workbench-tui experiment clean` removes what runs left there; `df -h` there shows the rest.",
+                remedy=f"{self._clean} removes what runs left there; `df -h` there shows the rest.",
             )
         raise WorkbenchError(f"cannot {action} on {label}: {done.complaint}")
 

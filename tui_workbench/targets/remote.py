@@ -117,6 +117,7 @@ class RemoteTarget(StagedTarget):
         self._interpreter()
         run.make_folders()
         run.send(tree(), self.report)
+        run.keep_record()
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         """Start the script under the supervising shell; one that was started is left alone."""
@@ -282,7 +283,7 @@ class RemoteTarget(StagedTarget):
         ending = run.ending()
         run.note_end(ending.exit_code)
         if ending.exit_code is not None:
-            return Outcome(ending.exit_code, supervisor.describe_exit(ending.exit_code))
+            return run.told_of_disk(Outcome(ending.exit_code, supervisor.describe_exit(ending.exit_code)))
         if ending.restarted:
             return Outcome(None, f"{self.host.label} was restarted while it ran; submit it again")
         return Outcome(None, "it ended, but its exit code is not known: the supervising shell was killed")

@@ -125,7 +125,12 @@ async def test_a_password_is_drawn_as_dots_and_asked_for_until_it_is_right(proje
         assert PASSWORD not in seen(pilot)
         await pilot.press("enter")
         assert "The secret is in the keyring." in await done(pilot)
-        assert SecretStore().get(project.target("box").password) == PASSWORD
+        reference = project.target("box").password
+        assert SecretStore().get(reference) == PASSWORD
+        await back(pilot)
+        await pilot.press("ctrl+z")
+        await until(lambda: SecretStore().get(reference) is None)
+        assert files(project) == []
 
 
 @pytest.mark.usefixtures("ssh_folder")

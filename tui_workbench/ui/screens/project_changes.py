@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from tui_workbench.config.changes import ChangeHistory
 from tui_workbench.errors import UsageError, WorkbenchError
+from tui_workbench.targets.detach import forget_orphans
+from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens import change_plans
 from tui_workbench.ui.screens.change import ChangeScreen
@@ -74,6 +76,8 @@ class ProjectChanges:
         else:
             await self._follow(undone.inverse, opened=False)
             self._say(f"Taken back: {undone.title}.")
+            # The keyring may wait for a person.
+            await in_thread(lambda: forget_orphans(undone.inverse))
 
     def _say(self, text: str) -> None:
         # The line under the run bar is written anew as soon as the changed files were read.
