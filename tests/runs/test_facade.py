@@ -206,11 +206,13 @@ def step_by_step(shop: Workshop, until_step: str) -> Run:
         ("collected", lambda: directory.append_event("step", step="collect", status="done", seconds=0.1)),
         ("concluded", lambda: directory.append_event("state", state="failed", final=True, **end)),
     ]
-    for name, step in steps:
-        step()
-        if name == until_step:
-            break
-    lock.release()
+    try:
+        for name, step in steps:
+            step()
+            if name == until_step:
+                break
+    finally:
+        lock.release()
     return directory.run()
 
 

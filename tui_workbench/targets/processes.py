@@ -29,9 +29,12 @@ SLOW_POLL_SECONDS = 0.05
 KERNEL_THREAD = 0x00200000
 """The flag of a process that never runs a program."""
 
-BECOMING_LOOKS = 100
-BECOMING_SECONDS = 0.0002
-"""How often is looked, and after how long again, whether a process has become the program that it is to be."""
+BECOMING_LOOKS = 2000
+BECOMING_SECONDS = 0.0005
+"""How often is looked, and after how long again, whether a process has become the program that it is to be.
+
+It takes microseconds, but on a busy machine it may have to wait for its turn in the midst of it.
+"""
 
 RECENT_SECONDS = 2.0
 """In this time no machine creates as many processes as there are process ids (32,768 at least)."""
@@ -40,6 +43,10 @@ RECENT_PROCESSES = 200
 """With more than these to look at, looking at all that are there is no more work."""
 
 STAT_SIZE = 4096
+
+ENVIRONMENT_END = 48
+"""Which field behind the program's name in /proc/PID/stat is env_end (proc(5): field 51)."""
+
 ENVIRONMENT_CHUNK = 1 << 16
 
 
@@ -137,14 +144,24 @@ def wait_for_one(pids: Iterable[int], seconds: float | None = None, interrupted:
 def _environment(name: str) -> bytes:
     """The environment that a process began with.
 
-    One that is just becoming another program has none for a moment, and no command line either: it is waited for.
+    One that is just becoming another program has none for a moment, and is waited for.
     """
+    settled = False
     for _ in range(BECOMING_LOOKS):
         environment = _read(f"/proc/{name}/environ", ENVIRONMENT_CHUNK)
-        if environment or _read(f"/proc/{name}/cmdline", STAT_SIZE):
+        if environment or settled:
             return environment
-        time.sleep(BECOMING_SECONDS)
+        # In this order: one that gets its environment in between is looked at again.
+        settled = _has_its_environment(name)
+        if not settled:
+            time.sleep(BECOMING_SECONDS)
     return b""
+
+
+def _has_its_environment(name: str) -> bool:
+    """False for a process that runs no program yet: where its environment ends is what the kernel sets up last."""
+    fields = _read(f"/proc/{name}/stat", STAT_SIZE).rpartition(b")")[2].split()
+    return fields[0] in (b"Z", b"X") or len(fields) <= ENVIRONMENT_END or fields[ENVIRONMENT_END] != b"0"
 
 
 def _read(path: str, size: int) -> bytes:
