@@ -1,0 +1,30 @@
+"""Metrics of a run: whatever its script has told of them, wherever it has.
+
+Sources are `metrics.jsonl` (the SDK), TensorBoard event files, tables that the script writes, and progress lines of its
+output. Everything is read incrementally, and reading never writes into the run. Of two sources that know a name the
+better one counts (`values.SOURCES`).
+"""
+
+from __future__ import annotations
+
+from tui_workbench.runs.metrics.reading import RunMetrics
+from tui_workbench.runs.metrics.values import LoggedItem, MetricSummary, Series
+
+__all__ = ["LoggedItem", "MetricSummary", "RunMetrics", "Series", "downsample", "summary_of"]
+
+
+def summary_of(directory: str) -> dict[str, float | str]:
+    """The last value of every metric of the run at `directory` that is a number or a text."""
+    metrics = RunMetrics(directory)
+    metrics.refresh()
+    return {name: found.last for name, found in metrics.summary().items() if found.last is not None}
+
+
+def downsample(series: Series, width: int) -> Series:
+    """The curve with at most about four points for each of `width` columns of steps: the extremes, and gaps.
+
+    First, lowest, highest and last point of a column stay; a NaN stays as one, and makes a gap.
+    """
+    from tui_workbench.runs.metrics.downsampling import downsample as downsampled
+
+    return downsampled(series, width)

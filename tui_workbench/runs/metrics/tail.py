@@ -1,0 +1,85 @@
+"""A file that grows, read from where the last look at it ended; each byte is read once."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from tui_workbench.records import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHUNK = 4 << 20
+"""Bytes that are read at once."""
+
+LONGEST_LINE = 64 << 20
+"""A line beyond this is no record of anything, and is passed over."""
+
+
+class Tail:
+    """Reads `path` as it grows; a file that was replaced, cut short or removed is read anew.
+
+    A caller that sees `began_anew` forgets what it knew from the file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.offset = 0
+        """Of the first byte that was not taken yet."""
+        self.began_anew = False
+        self._identity: tuple[int, int] | None = None
+        self._in_long_line = False
+
+    def blocks(self) -> Iterator[bytes]:
+        """What was not taken yet, in blocks of whole lines; a last line without its end waits for the next call."""
+        for chunk in self.chunks():
+            end = chunk.rfind(b"\n") + 1
+            self.offset -= len(chunk) - end
+            start = 0
+            if self._in_long_line and end:
+                start = chunk.find(b"\n") + 1
+                self._in_long_line = False
+            if end > start:
+                yield chunk[start:end] if start or end < len(chunk) else chunk
+            elif len(chunk) >= LONGEST_LINE:
+                self.offset += len(chunk)
+                self._in_long_line = True
+
+    def chunks(self) -> Iterator[bytes]:
+        """What was not taken yet. Before the next piece a caller may lower `offset`, to get the end of one again."""
+        self.began_anew = False
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            # It may be on its way from one name to another; what was read of it stays until there is another.
+            return
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                return
+            self._recognize(status)
+            size = CHUNK
+            while self.offset < status.st_size:
+                before = self.offset
+                data = os.pread(descriptor, min(size, status.st_size - before), before)
+                if not data:
+                    return
+                self.offset = before + len(data)
+                yield data
+                if self.offset == before:
+                    if before + len(data) >= status.st_size:
+                        return
+                    size *= 2
+                else:
+                    size = CHUNK
+        except OSError:
+            return
+        finally:
+            os.close(descriptor)
+
+    def _recognize(self, status: os.stat_result) -> None:
+        identity = (status.st_dev, status.st_ino)
+        if self._identity is not None and (identity != self._identity or status.st_size < self.offset):
+            self.offset, self.began_anew, self._in_long_line = 0, True, False
+        self._identity = identity
