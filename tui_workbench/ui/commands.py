@@ -52,6 +52,10 @@ EVERYWHERE = (
     ),
     Command("palette.open", "ctrl+p", "palette", "Commands", "Finds any command by its name."),
     Command("view.zoom", "z", "zoom", "Zoom", "Gives the pane that has the focus the whole screen, and back."),
+    Command(
+        "run.plan", "p", "plan", "Plan", "Shows what the run would do, send and build, before it does.", footer=False
+    ),
+    Command("run.prepare", "P", "prepare", "Prepare", "Makes the environment of the run, without a run.", footer=False),
     Command("pane.files", "1", "focus_pane('files')", "Files", "Goes to the files of the project.", footer=False),
     Command("pane.targets", "2", "focus_pane('targets')", "Targets", "Goes to the compute targets.", footer=False),
     Command("pane.editor", "3", "focus_pane('editor')", "Editor", "Goes to the editor.", footer=False),
@@ -187,6 +191,13 @@ LOG = (
     Command("log.next", "n", "step(1)", "Next", "Goes to the next line that matches."),
     Command("log.previous", "N", "step(-1)", "Previous", "Goes to the line before that matches."),
     Command("log.clear", "escape", "clear_search", "End search", "Ends the search; the log stays where it is."),
+    Command(
+        "log.preparation",
+        "o",
+        "change_log",
+        "Preparation",
+        "Shows what was sent, fetched and built before the script began, or again what the script wrote.",
+    ),
     Command("log.traceback", "t", "show_traceback", "Traceback", "Goes to the last Python traceback of the log."),
 )
 
@@ -226,6 +237,19 @@ PALETTE = (Command("palette.close", "escape,ctrl+p", "close", "Close", "Goes bac
 
 RUN_BUTTON = (Command("run_button.press", "enter,space", "press", "Run", "Starts the script."),)
 
+CHART = (
+    Command("chart.left", "left", "read_out(-1)", "Left", "Reads out the value before.", footer=False),
+    Command("chart.right", "right", "read_out(1)", "Read out", "Reads out the next value."),
+    Command("chart.far_left", "shift+left", "read_out(-10)", "Far left", "Goes ten columns left.", footer=False),
+    Command("chart.far_right", "shift+right", "read_out(10)", "Far right", "Goes ten columns right.", footer=False),
+    Command("chart.log", "l", "toggle_log", "Log", "Shows the values by orders of magnitude, or as they are."),
+    Command("chart.smooth", "s", "smooth", "Smooth", "Smooths more, up to a point, then not at all."),
+    Command("chart.by", "x", "toggle_by", "Step or time", "Shows the values by step, or by time."),
+    Command("chart.in", "plus,i", "zoom(0.5)", "Closer", "Shows half of the x axis, around what is read out."),
+    Command("chart.out", "minus,o", "zoom(2)", "Wider", "Shows twice as much of the x axis.", footer=False),
+    Command("chart.all", "equals_sign", "show_all", "All", "Shows the whole x axis, and ends the read-out."),
+)
+
 SCOPES = {
     "everywhere": EVERYWHERE,
     "list": LIST,
@@ -240,6 +264,7 @@ SCOPES = {
     "field": FIELD,
     "arguments": ARGUMENTS,
     "run button": RUN_BUTTON,
+    "chart": CHART,
 }
 
 
