@@ -3,6 +3,7 @@
 import json
 
 import workbench
+
 from azureml.logging import log_anything
 
 TYPE_CHECKING = False
