@@ -18,6 +18,7 @@ from tests.runs.support import as_anybody, descriptors, make_run
 from tui_workbench.model import RunState
 from tui_workbench.project import Project
 from tui_workbench.runs import index as index_module
+from tui_workbench.runs import indexfile
 from tui_workbench.runs.history import record_text
 from tui_workbench.runs.index import RunIndex
 from tui_workbench.runs.rundir import RunDirectory
@@ -307,7 +308,7 @@ class TestFile:
     def test_locked_by_another_for_long_it_answers_all_the_same(
         self, project: Project, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(index_module, "BUSY_SECONDS", 0.05)
+        monkeypatch.setattr(indexfile, "BUSY_SECONDS", 0.05)
         make_run(project, run_id(50), 50, **DONE)
         for lock in ("BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"):
             other = sqlite3.connect(index_file(project), isolation_level=None)

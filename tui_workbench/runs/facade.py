@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
     from tui_workbench.model import Plan, Run, RunRequest
     from tui_workbench.project import Project
+    from tui_workbench.runs.annotations import Annotations
+    from tui_workbench.runs.history import Facts
     from tui_workbench.runs.index import RunIndex
+    from tui_workbench.runs.table import Group, Page, RunQuery
 
 HEAD_START_SECONDS = 0.05
 """What a script has before its controller is started: an interpreter's start is over by then."""
@@ -119,21 +122,63 @@ class Runs:
         with self._index() as index:
             return index.last()
 
-    def history_json(self) -> tuple[bytes, ...]:
-        """Every run's history record, newest first, as a JSON list in ASCII with an indentation of 2.
+    def page(self, query: RunQuery, offset: int = 0, limit: int = 100) -> Page:
+        """Part of the table of runs; see `tui_workbench.runs.table`."""
+        with self._index() as index:
+            return index.page(query, offset, limit)
 
-        It comes in pieces, as that of many runs is not to be copied needlessly.
+    def groups(self, query: RunQuery) -> builtins.list[Group]:
+        """The groups of the table of runs, by the query's `group`."""
+        with self._index() as index:
+            return index.groups(query)
+
+    def column(self, query: RunQuery, name: str, limit: int = 1000) -> builtins.list[tuple[str, int, Any]]:
+        """Id, number and value of a column or metric for the newest runs that the query finds, oldest first."""
+        with self._index() as index:
+            return index.column(query, name, limit)
+
+    def metric_names(self, limit: int = 1000) -> builtins.list[tuple[str, int]]:
+        """The metrics of all runs, and how many runs have each; the most common first."""
+        with self._index() as index:
+            return index.metric_names(limit)
+
+    def facts(self, run_id: str) -> Facts:
+        """The metrics and annotations of one run. Raises RunNotFound."""
+        with self._index() as index:
+            return index.facts(self.directory(run_id).run_id)
+
+    def annotate(self, run_id: str, change: Callable[[Annotations], Annotations]) -> Annotations:
+        """Change what is said of a run: `change` gets what is there and gives what is to be.
+
+        Raises RunNotFound, UsageError and StorageError; see `tui_workbench.runs.annotations`.
+        """
+        from tui_workbench.runs.annotations import change_annotations
+
+        return change_annotations(self.directory(run_id).path, self.project.state_directory, change)
+
+    def history_json(self, *, hidden: bool = False) -> tuple[bytes, ...]:
+        """The history records of all runs that are not archived, with `hidden` of those too, newest first.
+
+        A JSON list in ASCII with an indentation of 2, in pieces, as that of many runs is not to be copied needlessly.
         """
         with self._index() as index:
-            records = index.history_json()
+            records = index.history_json(hidden=hidden)
         return (b"[\n", records, b"\n]") if records else (b"[]",)
 
-    def history_records(self) -> builtins.list[dict[str, Any]]:
-        """Every run's history record, newest first; see `tui_workbench.runs.history`."""
+    def history_records(self, *, hidden: bool = False) -> builtins.list[dict[str, Any]]:
+        """The same as values; see `tui_workbench.runs.history`."""
         import json
 
-        records: builtins.list[dict[str, Any]] = json.loads(b"".join(self.history_json()))
+        records: builtins.list[dict[str, Any]] = json.loads(b"".join(self.history_json(hidden=hidden)))
         return records
+
+    def history_record(self, run_id: str) -> dict[str, Any]:
+        """The history record of one run, with its attachments. Raises RunNotFound."""
+        from tui_workbench.runs.downloads import attachments
+        from tui_workbench.runs.history import history_record
+
+        run = self.get(run_id)
+        return {**history_record(run, self.facts(run.run_id)), "attachments": ", ".join(attachments(run.directory))}
 
     def cancel(self, run_id: str, *, grace: float = DEFAULT_GRACE) -> Run:
         """End a run and wait until nothing of it is left; one that has ended is returned as it is.

@@ -1,4 +1,8 @@
-"""A run as a history record: the original's keys, so its users' queries work (workbench reference, section 3 and 5)."""
+"""A run as a history record: the original's keys, so its users' queries work (workbench reference, section 3 and 5).
+
+A metric stands at the top level under its own name, as in the original; one that is named like a key of the record
+gets `metric_` in front, so no metric ever stands in for what the workbench itself says of a run.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,41 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from tui_workbench.model import RunState
-from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.runs.annotations import Annotations
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from tui_workbench.model import Run
+
+METRIC_PREFIX = "metric_"
+
+_INFINITE = {"\ue000+": "1e999", "\ue000-": "-1e999"}
+"""What stands for an infinity while JSON is made, and the number that every reader of JSON takes for one."""
+
+
+class Facts(NamedTuple):
+    """What is known of a run besides what was asked and how it ended: values of metrics, and what people said."""
+
+    metrics: Mapping[str, float | str] = {}  # the last value of each
+    more_metrics: int = 0  # how many a script that logs under endless names has besides
+    annotations: Annotations = Annotations()
+
+
+NO_FACTS = Facts()
+
+
+def facts_text(facts: Facts) -> str:
+    """The facts as JSON, for the index alone: Python's, with words for what is no number."""
+    return json.dumps((facts.metrics, facts.more_metrics, facts.annotations))
+
+
+def facts_from_text(text: str) -> Facts:
+    """The facts that the index holds. Raises ValueError or TypeError when it holds something else."""
+    metrics, more, said = json.loads(text)
+    return Facts(metrics, more, Annotations(*said))
 
 
 def state_word(state: str) -> str:
@@ -20,12 +53,13 @@ def state_word(state: str) -> str:
     return "Running" if state == RunState.FINALIZING else state.capitalize()
 
 
-def history_record(run: Run) -> dict[str, Any]:
+def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
     """The record of a run.
 
     Times are ISO 8601 in UTC, or null; `duration` is `H:MM:SS.ffffff`, so far while it runs, or null.
     """
-    return {
+    said = facts.annotations
+    record = {
         "run_id": run.run_id,
         "run_number": run.run_number,
         "status": state_word(run.state),
@@ -40,17 +74,79 @@ def history_record(run: Run) -> dict[str, Any]:
         "end_time_utc": utc(run.end),
         "duration": duration(run),
         "name": None,
-        "description": None,
+        "description": said.note or None,
+        "tags": dict(said.tags),
+        "pinned": said.pinned,
+        "hidden": said.archived,
         "parent_run_id": None,
         "user_id": run.user_id,
         "properties": {"CommitId": run.commit_id or None},
     }
+    if said.problem:
+        record["annotations_problem"] = said.problem
+    if facts.more_metrics:
+        record["metrics_left_out"] = facts.more_metrics
+    for name, value in facts.metrics.items():
+        record[metric_key(name)] = value
+    return record
 
 
-def record_text(run: Run) -> str:
+RESERVED = frozenset(
+    ("run_id", "run_number", "status", "reason", "exit_code", "script_name",
+     "arguments", "target", "run_configuration", "created_utc", "start_time_utc", "end_time_utc", "duration", "name",
+     "description", "tags", "pinned", "hidden", "parent_run_id", "user_id", "properties", "annotations_problem",
+     "metrics_left_out", "attachments", "experiment_id", "heartbeat_enabled", "provenance", "sweep_id")
+)  # fmt: skip
+"""The keys of a record, those of the original and those that only some records have."""
+
+
+def metric_key(name: str) -> str:
+    """The key of a metric in a record."""
+    return METRIC_PREFIX + name if _plain(name) in RESERVED else name
+
+
+def metric_name(key: str) -> str:
+    """The metric that a key of a record stands for, "" when it is the record's own."""
+    if key in RESERVED:
+        return ""
+    return key.removeprefix(METRIC_PREFIX) if _plain(key) in RESERVED else key
+
+
+def _plain(name: str) -> str:
+    while name.startswith(METRIC_PREFIX):
+        name = name.removeprefix(METRIC_PREFIX)
+    return name
+
+
+def record_text(run: Run, facts: Facts = NO_FACTS) -> str:
     """The record as JSON, indented to stand in a list."""
-    text = json.dumps(history_record(run), indent=2, ensure_ascii=True)
+    text = json_text(history_record(run, facts))
     return "  " + text.replace("\n", "\n  ")
+
+
+def json_text(value: Any) -> str:
+    """The value as JSON that every reader takes.
+
+    There is no word for it in JSON that a number is none, so that one is null; infinities are numbers that are too
+    large.
+    """
+    try:
+        return json.dumps(value, indent=2, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value), indent=2)
+    for mark, number in _INFINITE.items():
+        text = text.replace(json.dumps(mark), number)
+    return text
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    if isinstance(value, float) and value - value != 0:
+        return None if value != value else "\ue000+" if value > 0 else "\ue000-"
+    return value
 
 
 def utc(seconds: float) -> str | None:

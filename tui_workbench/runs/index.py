@@ -1,8 +1,9 @@
 """The run index: a cache in SQLite of what the run directories say. It can be deleted at any time and is then rebuilt.
 
-A run that has ended never changes, so only runs that are active, unreadable, new or gone are looked at: new and gone
-ones show in the modification time of the folder that holds them. That time is trusted only when the folder had been at
-rest for a while as it was read (git's rule for its index). Nothing is written while nothing has changed.
+A run that has ended never changes but for what people say of it, so only runs that are active, unreadable, new or gone
+are looked at, and those that the journal of annotations names. New and gone ones show in the modification time of the
+folder that holds them. That time is trusted only when the folder had been at rest for a while as it was read (git's
+rule for its index). Nothing is written while nothing has changed.
 """
 
 from __future__ import annotations
@@ -11,51 +12,47 @@ import json
 import os
 import time
 
-from tui_workbench import __version__
 from tui_workbench.errors import RunNotFound
 from tui_workbench.model import Run, RunState
-from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.runs.rundir import SCHEMA, RunDirectory
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.runs import indexfile
+from tui_workbench.runs.rundir import RunDirectory
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable
-    from typing import TypeVar
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, TypeVar
 
     from tui_workbench.project import Project
+    from tui_workbench.runs.history import Facts
+    from tui_workbench.runs.table import Group, Page, RunQuery
 
     _Answer = TypeVar("_Answer")
-    _Row = tuple[str, float, int, str, str]
 else:
-    try:
-        # The engine alone: what `sqlite3` adds to it (dates, adapters) is not used here and takes longer to load than
-        # the index to read.
-        import _sqlite3 as sqlite3
-    except ImportError:
-        import sqlite3
-
-FILE = "index.db"
-FORM = f"3 {__version__} {SCHEMA} {' '.join(Run._fields)}"
-"""What the rows are made by. An index of any other form is built anew."""
+    sqlite3 = indexfile.sqlite3
 
 SETTLED_NS = 1_000_000_000
-BUSY_SECONDS = 5.0
+MOST_METRICS = 1_000
+"""Of one run, in the index; further ones are counted. A script may log under as many names as it has batches."""
 
 ENDED, ACTIVE, UNREADABLE = 0, 1, 2
 """Of a row: it never changes again; the run goes on; the directory holds no run that this version reads."""
 
-_TABLES = """
-CREATE TABLE runs (run_id TEXT PRIMARY KEY, created REAL, open INTEGER, run TEXT, record TEXT);
-CREATE INDEX runs_by_time ON runs (created, run_id);
-CREATE INDEX runs_open ON runs (open) WHERE open;
-CREATE TABLE seen (folder_mtime INTEGER, form TEXT, ended_version INTEGER);
-CREATE TABLE joined (ended_version INTEGER, records BLOB);
-"""
 _NEWEST_FIRST = "ORDER BY created DESC, run_id DESC"
 _SEPARATOR = ",\n"
 
 JOINED_FROM = 500
 """With fewer runs, joining their records takes less time than it takes to keep the result."""
+
+
+class _Row(NamedTuple):
+    """A run as it is about to be stored; `run` and `facts` are JSON."""
+
+    read: Run
+    openness: int
+    run: str
+    facts: str
+    known: Facts
 
 
 class RunIndex:
@@ -67,7 +64,8 @@ class RunIndex:
     def __init__(self, project: Project, resume: Callable[[list[str]], list[str]] | None = None) -> None:
         self._resume = resume
         self._folder = project.runs_directory
-        self._path = os.path.join(project.state_directory, FILE)
+        self._path = os.path.join(project.state_directory, indexfile.FILE)
+        self._state_directory = project.state_directory
         self._connection: sqlite3.Connection
 
     def __enter__(self) -> RunIndex:
@@ -83,30 +81,64 @@ class RunIndex:
     def runs(self) -> list[Run]:
         """Every run, newest first."""
         return self._answered(
-            lambda: [_run_from_text(text) for (text,) in self._execute(f"SELECT run FROM runs {_NEWEST_FIRST}")]
+            lambda: [run_from_text(text) for (text,) in self._execute(f"SELECT run FROM runs {_NEWEST_FIRST}")]
         )
 
     def last(self) -> Run | None:
         """The newest run."""
         return self._answered(
             lambda: next(
-                (_run_from_text(text) for (text,) in self._execute(f"SELECT run FROM runs {_NEWEST_FIRST} LIMIT 1")),
+                (run_from_text(text) for (text,) in self._execute(f"SELECT run FROM runs {_NEWEST_FIRST} LIMIT 1")),
                 None,
             )
         )
 
-    def history_json(self) -> bytes:
-        """Every run's history record as JSON, newest first, separated as in a list; empty when there is none.
+    def history_json(self, *, hidden: bool = False) -> bytes:
+        """The history record of every run that is not archived as JSON, newest first, separated as in a list.
 
-        The duration of an active run is up to now.
+        It is empty when there is none; with `hidden` the archived ones are among them. The duration of an active run is
+        up to now.
         """
-        return self._answered(self._history_json)
+        return self._answered(lambda: self._history_json(hidden=hidden))
 
     def active(self) -> list[str]:
         """The ids of the runs that have not ended."""
         return self._answered(
             lambda: [run_id for (run_id,) in self._execute("SELECT run_id FROM runs WHERE open AND open = ?", ACTIVE)]
         )
+
+    def facts(self, run_id: str) -> Facts:
+        """The metrics and annotations of a run; none when there is no such run."""
+        from tui_workbench.runs.history import NO_FACTS, facts_from_text
+
+        found = self._answered(
+            lambda: [facts_from_text(t) for (t,) in self._execute("SELECT facts FROM runs WHERE run_id = ?", run_id)]
+        )
+        return found[0] if found else NO_FACTS
+
+    def page(self, query: RunQuery, offset: int = 0, limit: int = 100) -> Page:
+        """Part of the table of runs; see `tui_workbench.runs.table`. Raises UsageError for a filter that is none."""
+        from tui_workbench.runs.table import page
+
+        return self._answered(lambda: page(self._execute, query, offset, limit))
+
+    def groups(self, query: RunQuery) -> list[Group]:
+        """The groups that the query's `group` makes, in their order in the table."""
+        from tui_workbench.runs.table import groups
+
+        return self._answered(lambda: groups(self._execute, query))
+
+    def column(self, query: RunQuery, name: str, limit: int = 1000) -> list[tuple[str, int, Any]]:
+        """Id, number and value of a column or metric for the newest runs that the query finds, oldest first."""
+        from tui_workbench.runs.table import column
+
+        return self._answered(lambda: column(self._execute, query, name, limit))
+
+    def metric_names(self, limit: int = 1000) -> list[tuple[str, int]]:
+        """The metrics of all runs, and how many runs have each; the most common first."""
+        from tui_workbench.runs.table import metric_names
+
+        return self._answered(lambda: metric_names(self._execute, limit))
 
     def refresh(self) -> None:
         """Bring the index up to date with the run directories."""
@@ -131,10 +163,10 @@ class RunIndex:
         Then the answer is the same, it only takes longer.
         """
         if anew:
-            _remove(path)
+            indexfile.remove(path)
         for place in (path, ":memory:"):
             try:
-                return _connect(place)
+                return indexfile.connect(place)
             except sqlite3.OperationalError:
                 continue  # locked for long, no permission, no space
             except sqlite3.DatabaseError:
@@ -143,12 +175,15 @@ class RunIndex:
         raise AssertionError("SQLite has no memory")
 
     def _refresh(self) -> None:
-        known_open: dict[str, str] = dict(self._execute("SELECT run_id, run FROM runs WHERE open"))
-        ((seen_mtime,),) = self._execute("SELECT folder_mtime FROM seen")
+        opened = self._execute("SELECT run_id, run, facts FROM runs WHERE open")
+        known_open = {run_id: (run, facts) for run_id, run, facts in opened}
+        ((seen_mtime, seen_journal),) = self._execute("SELECT folder_mtime, journal FROM seen")
         try:
             mtime = os.stat(self._folder).st_mtime_ns
         except OSError:
             mtime = 0
+        # Before anything is read that it tells of: what comes meanwhile is looked at next time.
+        journal, told = self._journal(seen_journal)
         new: set[str] = set()
         gone: set[str] = set()
         if mtime != seen_mtime:
@@ -156,51 +191,75 @@ class RunIndex:
             known = {run_id for (run_id,) in self._execute("SELECT run_id FROM runs")}
             new, gone = present - known, known - present
         settled = mtime if time.time_ns() - mtime > SETTLED_NS else 0
-        read = map(self._row, new | (known_open.keys() - gone))
-        rows = [row for row in read if row is not None and row[3] != known_open.get(row[0])]
-        if rows or gone or (settled and settled != seen_mtime):
-            self._store(rows, gone, settled)
+        rows = []
+        for run_id in new | told | (known_open.keys() - gone):
+            row = self._row(run_id)
+            if row is not None and (row.run, row.facts) != known_open.get(run_id):
+                rows.append(row)
+            if row is not None and row.openness != ACTIVE and _is_being_changed(row.read.directory):
+                journal = seen_journal
+        if rows or gone or (settled and settled != seen_mtime) or journal != seen_journal:
+            self._store(rows, gone, settled, journal)
+
+    def _journal(self, seen: int) -> tuple[int, set[str]]:
+        """How long the journal of annotations is, and the runs that it tells of since it was `seen` bytes long."""
+        path = os.path.join(self._state_directory, indexfile.JOURNAL)
+        try:
+            size = os.stat(path).st_size
+        except OSError:
+            size = 0
+        if size == seen:
+            return seen, set()
+        if size < seen:
+            raise ValueError("the journal of annotations is another one")
+        with open(path, "rb") as file:
+            file.seek(seen)
+            lines = file.read(size - seen).split(b"\n")
+        names = {os.fsdecode(line) for line in lines[:-1]}
+        return size - len(lines[-1]), {name for name in names if name and "/" not in name and name[0] != "."}
 
     def _row(self, run_id: str) -> _Row | None:
-        from tui_workbench.runs.history import record_text
+        from tui_workbench.runs.history import facts_text
 
         read = _read(self._folder, run_id)
         if read is None:
             return None
         run, openness = read
-        return run_id, run.created, openness, json.dumps(run), record_text(run)
+        known = _facts(run)
+        return _Row(run, openness, json.dumps(run), facts_text(known), known)
 
-    def _store(self, rows: list[_Row], gone: Iterable[str], mtime: int) -> None:
+    def _store(self, rows: Sequence[_Row], gone: Iterable[str], mtime: int, journal: int) -> None:
+        from tui_workbench.runs.indexrows import delete_rows, insert_rows
+
         try:
             self._execute("BEGIN IMMEDIATE")
-            self._connection.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", rows)
-            self._connection.executemany("DELETE FROM runs WHERE run_id = ?", [(run_id,) for run_id in gone])
-            self._execute("UPDATE seen SET folder_mtime = ?", mtime)
-            if gone or any(openness != ACTIVE for _, _, openness, *_ in rows):
+            insert_rows(self._connection, rows)
+            delete_rows(self._connection, gone)
+            self._execute("UPDATE seen SET folder_mtime = ?, journal = ?", mtime, journal)
+            if gone or any(row.openness != ACTIVE for row in rows):
                 self._execute("UPDATE seen SET ended_version = ended_version + 1")
             self._execute("COMMIT")
         except sqlite3.OperationalError:
             # Read-only, full, or locked for long: answer from memory this time.
             if self._connection.in_transaction:
                 self._execute("ROLLBACK")
-            memory = _connect(":memory:")
-            known = self._execute("SELECT * FROM runs").fetchall()
-            memory.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", known)
+            memory = sqlite3.connect(":memory:", isolation_level=None)
+            self._connection.backup(memory)
             self._connection.close()
             self._connection = memory
-            self._store(rows, gone, mtime)
+            self._store(rows, gone, mtime, journal)
 
-    def _history_json(self) -> bytes:
-        from tui_workbench.runs.history import record_text
-
-        active = self._execute("SELECT created, run FROM runs WHERE open AND open = ?", ACTIVE).fetchall()
+    def _history_json(self, *, hidden: bool) -> bytes:
+        active = self._execute("SELECT created, run, facts FROM runs WHERE open AND open = ?", ACTIVE).fetchall()
         ((newest,),) = self._execute("SELECT max(created) FROM runs WHERE open != ?", ACTIVE)
-        if newest is None or all(created > newest for created, _ in active):
-            texts = [record_text(_run_from_text(run)).encode() for _, run in sorted(active, reverse=True)]
-            return _SEPARATOR.encode().join([*texts, *([self._ended_json()] if newest is not None else ())])
-        rows = self._execute(f"SELECT open, run, record FROM runs {_NEWEST_FIRST}")
+        if not hidden and (newest is None or all(created > newest for created, *_ in active)):
+            shown = (_active_text(run, facts).encode() for _, run, facts in sorted(active, reverse=True))
+            return _SEPARATOR.encode().join(filter(None, (*shown, self._ended_json() if newest is not None else b"")))
+        rows = self._execute(f"SELECT open, run, facts, record, hidden FROM runs {_NEWEST_FIRST}")
         return _SEPARATOR.join(
-            record_text(_run_from_text(run)) if openness == ACTIVE else record for openness, run, record in rows
+            _active_text(run, facts) if openness == ACTIVE else record
+            for openness, run, facts, record, archived in rows
+            if hidden or not archived
         ).encode()
 
     def _ended_json(self) -> bytes:
@@ -208,7 +267,7 @@ class RunIndex:
         ((version,),) = self._execute("SELECT ended_version FROM seen")
         for (records,) in self._execute("SELECT records FROM joined WHERE ended_version = ?", version):
             return bytes(records)
-        ended = f"SELECT record FROM runs WHERE open != {ACTIVE} {_NEWEST_FIRST}"
+        ended = f"SELECT record FROM runs WHERE open != {ACTIVE} AND NOT hidden {_NEWEST_FIRST}"
         ((count, records),) = self._execute(
             f"SELECT count(*), CAST(group_concat(record, ?) AS BLOB) FROM ({ended})", _SEPARATOR
         )
@@ -221,38 +280,32 @@ class RunIndex:
             except sqlite3.OperationalError:
                 if self._connection.in_transaction:
                     self._execute("ROLLBACK")
-        return bytes(records)
+        return bytes(records or b"")
 
 
-def _connect(place: str) -> sqlite3.Connection:
-    """Open or make the tables. Raises DatabaseError when the file holds something else."""
-    connection = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None)
-    try:
-        if connection.execute("PRAGMA user_version").fetchone()[0]:
-            if connection.execute("SELECT form FROM seen").fetchone() != (FORM,):
-                raise sqlite3.DatabaseError("another version wrote this index")
-            return connection
-        # What is read is mostly long: fewer, larger pages.
-        connection.execute("PRAGMA page_size = 16384")
-        connection.execute("BEGIN IMMEDIATE")
-        if not connection.execute("PRAGMA user_version").fetchone()[0]:
-            for statement in _TABLES.split(";\n"):
-                connection.execute(statement)
-            connection.execute("INSERT INTO seen VALUES (0, ?, 0)", (FORM,))
-            connection.execute("PRAGMA user_version = 1")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+def _active_text(run: str, facts: str) -> str:
+    from tui_workbench.runs.history import facts_from_text, record_text
+
+    return record_text(run_from_text(run), facts_from_text(facts))
 
 
-def _remove(path: str) -> None:
-    for suffix in ("", "-journal", "-wal", "-shm"):
-        try:
-            os.unlink(path + suffix)
-        except OSError:
-            continue
+def _facts(run: Run) -> Facts:
+    """What a run's directory tells besides; nothing of one that cannot be read."""
+    from itertools import islice
+
+    from tui_workbench.runs.annotations import read_annotations
+    from tui_workbench.runs.history import Facts
+    from tui_workbench.runs.metrics import summary_of
+
+    found = summary_of(run.directory)
+    metrics = dict(islice(found.items(), MOST_METRICS))
+    return Facts(metrics, len(found) - len(metrics), read_annotations(run.directory))
+
+
+def _is_being_changed(directory: str) -> bool:
+    from tui_workbench.runs.annotations import is_being_changed
+
+    return is_being_changed(directory)
 
 
 def _run_ids(folder: str) -> set[str]:
@@ -291,7 +344,8 @@ def _read(folder: str, run_id: str) -> tuple[Run, int] | None:
     return run, ACTIVE if run.is_active else ENDED
 
 
-def _run_from_text(text: str) -> Run:
+def run_from_text(text: str) -> Run:
+    """The run that the index holds as JSON. Raises ValueError, TypeError or IndexError when it is none."""
     values = json.loads(text)
     values[4] = tuple(values[4])
     return Run(*values)

@@ -1,0 +1,70 @@
+"""Writing runs into the tables of the run index; see `indexfile` for their form.
+
+`runs` holds what is read back as it is; `listed` and `metrics` hold the same once more, in columns, for the table of
+runs to filter and sort by.
+"""
+
+from __future__ import annotations
+
+from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.runs.history import record_text
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from tui_workbench.runs.index import _Row
+
+
+def insert_rows(connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
+    """Store the runs, in place of what is there of them. Call it in a transaction."""
+    ((last,),) = connection.execute("SELECT coalesce(max(id), 0) FROM runs")
+    known: dict[str, int] = {}
+    for row in rows:
+        found = connection.execute("SELECT id FROM runs WHERE run_id = ?", (row.read.run_id,)).fetchone()
+        if found:
+            known[row.read.run_id] = found[0]
+    _delete(connection, known.values())
+    names = dict(connection.execute("SELECT text, name FROM names"))
+    stored, listed, values = [], [], []
+    for row in rows:
+        if (number := known.get(row.read.run_id, 0)) == 0:
+            number = last = last + 1
+        hidden = row.known.annotations.archived
+        text = record_text(row.read, row.known)
+        stored.append((number, row.read.run_id, row.read.created, row.openness, hidden, row.run, row.facts, text))
+        listed.append((number, *_columns(row)))
+        for name, value in row.known.metrics.items():
+            key = names.setdefault(name, len(names) + 1)
+            values.append((key, number, value))
+    connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", stored)
+    connection.executemany(f"INSERT INTO listed VALUES ({', '.join('?' * 18)})", listed)
+    connection.executemany("INSERT OR IGNORE INTO names VALUES (?, ?)", [(key, name) for name, key in names.items()])
+    connection.executemany("INSERT INTO metrics VALUES (?, ?, ?)", values)
+
+
+def delete_rows(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
+    """Forget runs that are gone. Call it in a transaction."""
+    found = [connection.execute("SELECT id FROM runs WHERE run_id = ?", (run_id,)).fetchone() for run_id in run_ids]
+    _delete(connection, [each[0] for each in found if each])
+
+
+def _delete(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
+    every = [(number,) for number in numbers]
+    for table in ("runs", "listed", "metrics"):
+        connection.executemany(f"DELETE FROM {table} WHERE id = ?", every)
+
+
+def _columns(row: _Row) -> tuple[Any, ...]:
+    run, said = row.read, row.known.annotations
+    tags = "\n".join(f"{name}={value}" if value else name for name, value in said.tags.items())
+    words = (
+        f"#{run.run_number}", run.run_id, run.script_name, " ".join(run.arguments), run.target, run.run_configuration,
+        run.state, run.user_id, tags, said.note,
+    )  # fmt: skip
+    return (
+        run.run_id, run.run_number, run.script_name, run.target, run.run_configuration, run.user_id, run.state,
+        run.exit_code, run.created, run.start, run.end, said.pinned, said.archived, tags.casefold(),
+        said.note.casefold(), run.group, "\n".join(words).casefold(),
+    )  # fmt: skip
