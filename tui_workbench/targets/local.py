@@ -15,7 +15,7 @@ from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchErro
 from tui_workbench.model import Plan, Problem, Step, masked
 from tui_workbench.project import line_of_key
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.targets import supervisor
+from tui_workbench.targets import sdk, supervisor
 from tui_workbench.targets.children import adopt
 from tui_workbench.targets.framework import refuse_impossible, require_python
 from tui_workbench.targets.processes import (
@@ -98,6 +98,8 @@ class LocalTarget:
             raise ValueError("a plan without a start step")
         variables = self._variables(spec)
         merged = {**environment, **variables}
+        if sdk.PATH_VARIABLE not in spec.run_configuration.environment_variables:
+            merged[sdk.PATH_VARIABLE] = sdk.python_path(sdk.FOLDER, environment.get(sdk.PATH_VARIABLE, ""))
         share = variables[SHARE_VARIABLE]
         try:
             os.makedirs(share, exist_ok=True)
@@ -179,12 +181,16 @@ class LocalTarget:
         """What the run sees on top of the caller's environment; the run configuration's own variables win over ours."""
         # One that is not absolute begins in the project.
         base = os.path.join(spec.project_root, os.path.expanduser(self.target.native_shared_directory or DEFAULT_SHARE))
+        own = spec.run_configuration.environment_variables
         return {
             "PYTHONUNBUFFERED": "1",
             SHARE_VARIABLE: os.path.join(base, spec.project_name, ""),
             "AZUREML_RUN_ID": spec.run_id,
             RUN_DIRECTORY_VARIABLE: spec.run_directory,
-            **spec.run_configuration.environment_variables,
+            # Those of an untracked run stay in the project; what is uploaded goes with the run all the same.
+            sdk.OUTPUTS_VARIABLE: f"{spec.working_directory if spec.tracked else spec.run_directory}/outputs",
+            **own,
+            sdk.PATH_VARIABLE: sdk.python_path(sdk.FOLDER, own.get(sdk.PATH_VARIABLE, "")),
             RUN_ID_VARIABLE: spec.run_id,
         }
 
