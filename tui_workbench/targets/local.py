@@ -15,7 +15,7 @@ from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchErro
 from tui_workbench.model import Plan, Problem, Step, masked
 from tui_workbench.project import line_of_key
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.targets import sdk, supervisor
+from tui_workbench.targets import supervisor
 from tui_workbench.targets.children import adopt
 from tui_workbench.targets.framework import refuse_impossible, require_python
 from tui_workbench.targets.processes import (
@@ -34,6 +34,13 @@ if TYPE_CHECKING:
 
 SHARE_VARIABLE = "AZUREML_NATIVE_SHARE_DIRECTORY"
 RUN_DIRECTORY_VARIABLE = "WORKBENCH_RUN_DIRECTORY"
+OUTPUTS_VARIABLE = "WORKBENCH_OUTPUTS_DIRECTORY"
+"""Where files go that are kept with the run, wherever the script's working directory is by then."""
+
+PYTHON_PATH_VARIABLE = "PYTHONPATH"
+SDK_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sdk")
+"""What `import workbench` and the original's names come from; first on every run's Python path."""
+
 DEFAULT_SHARE = "~/.azureml/share/"
 """Where the original put what runs share (workbench reference, 1a)."""
 
@@ -98,8 +105,8 @@ class LocalTarget:
             raise ValueError("a plan without a start step")
         variables = self._variables(spec)
         merged = {**environment, **variables}
-        if sdk.PATH_VARIABLE not in spec.run_configuration.environment_variables:
-            merged[sdk.PATH_VARIABLE] = sdk.python_path(sdk.FOLDER, environment.get(sdk.PATH_VARIABLE, ""))
+        if PYTHON_PATH_VARIABLE not in spec.run_configuration.environment_variables:
+            merged[PYTHON_PATH_VARIABLE] = python_path(SDK_FOLDER, environment.get(PYTHON_PATH_VARIABLE, ""))
         share = variables[SHARE_VARIABLE]
         try:
             os.makedirs(share, exist_ok=True)
@@ -188,11 +195,16 @@ class LocalTarget:
             "AZUREML_RUN_ID": spec.run_id,
             RUN_DIRECTORY_VARIABLE: spec.run_directory,
             # Those of an untracked run stay in the project; what is uploaded goes with the run all the same.
-            sdk.OUTPUTS_VARIABLE: f"{spec.working_directory if spec.tracked else spec.run_directory}/outputs",
+            OUTPUTS_VARIABLE: f"{spec.working_directory if spec.tracked else spec.run_directory}/outputs",
             **own,
-            sdk.PATH_VARIABLE: sdk.python_path(sdk.FOLDER, own.get(sdk.PATH_VARIABLE, "")),
+            PYTHON_PATH_VARIABLE: python_path(SDK_FOLDER, own.get(PYTHON_PATH_VARIABLE, "")),
             RUN_ID_VARIABLE: spec.run_id,
         }
+
+
+def python_path(first: str, user_s: str) -> str:
+    """A Python path that begins with a folder; an empty part would mean the current directory, so none is made."""
+    return f"{first}{os.pathsep}{user_s}" if user_s else first
 
 
 def _past_the_shell(

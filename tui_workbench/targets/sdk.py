@@ -1,18 +1,13 @@
-"""What every run finds on its Python path: the folder that `import workbench` and the original's names come from.
+"""The folder that is first on every run's Python path, as it is sent to other machines.
 
-It stands beside this package, is mounted into containers, and is sent to other machines once a version, into a folder
-that is named by its content.
+Once a version: it lies there in a folder that is named by its content.
 """
 
 from __future__ import annotations
 
 import os
 
-FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sdk")
-
-PATH_VARIABLE = "PYTHONPATH"
-OUTPUTS_VARIABLE = "WORKBENCH_OUTPUTS_DIRECTORY"
-"""Tells the script's side where files go that are kept with the run, wherever its working directory is by then."""
+from tui_workbench.targets.local import SDK_FOLDER
 
 SEND = """\
 umask 022
@@ -25,20 +20,15 @@ cat >/dev/null
 """$1 the folder for this version; the archive comes as input."""
 
 
-def python_path(first: str, *others: str) -> str:
-    """A Python path that begins with a folder; an empty part would mean the current directory, and is left out."""
-    return os.pathsep.join((first, *filter(None, others)))
-
-
 def files() -> dict[str, bytes]:
     """Every file of it by its relative path."""
     found = {}
-    for folder, folders, names in os.walk(FOLDER):
+    for folder, folders, names in os.walk(SDK_FOLDER):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(names):
             path = os.path.join(folder, name)
             with open(path, "rb") as file:
-                found[os.path.relpath(path, FOLDER)] = file.read()
+                found[os.path.relpath(path, SDK_FOLDER)] = file.read()
     return found
 
 
