@@ -48,6 +48,7 @@ class ComputeTarget(NamedTuple):
     user_managed_environment: bool = True  # userManagedEnvironment
     private_key: str = ""  # privateKey: a key file; never the key
     private_key_passphrase: str = ""  # privateKeyPassphrase: a reference, as `password`
+    max_concurrent_runs: int = -1  # maxConcurrentRuns; 0 for no limit, -1 when the file does not set it
     values: Mapping[str, Any] = {}  # every key of the file as read, known or not
     problem: Problem | None = None  # why the file cannot be used; everything but name and path is then a guess
 
@@ -121,6 +122,12 @@ class RunRequest(NamedTuple):
     arguments: tuple[str, ...] = ()
     target: str = ""  # overrides the run configuration's Target
     exact_arguments: bool = False  # no arguments means none, and not those of the ArgumentVector
+    origin: str = ""
+    """The id of a run to run again: its snapshot, and what is empty here is as it was there."""
+    environment: tuple[tuple[str, str], ...] = ()  # on top of EnvironmentVariables; no secrets
+    group: str = ""  # the sweep that it belongs to
+    member: int = 0  # its place in the group, from 1
+    group_limit: int = 0  # how many of the group may run at a time; 0 for all
 
 
 class RunSpec(NamedTuple):
@@ -189,6 +196,7 @@ class Run(NamedTuple):
     tracked: bool = False
     commit_id: str = ""
     user_id: str = ""
+    group: str = ""
 
     @property
     def is_active(self) -> bool:

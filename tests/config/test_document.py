@@ -25,6 +25,7 @@ def test_the_form_lists_set_fields_as_in_the_file_then_unset_ones_of_the_type() 
         "nvidiaDocker",
         "sharedVolumes",
         "nativeSharedDirectory",
+        "maxConcurrentRuns",
     ]
     image = rows[1]
     assert (image.value, image.is_set, image.is_known, image.line) == ("python:3.12", True, True, 2)

@@ -132,13 +132,13 @@ class TestPrepare:
         assert sorted(os.walk(project.root)) == before
 
     def test_an_untracked_run_is_in_place_and_takes_no_snapshot(self, project: Project) -> None:
-        spec, plan = prepare(project, REQUEST)
+        spec, plan, _ = prepare(project, REQUEST)
         assert spec.working_directory == project.root
         assert [step.name for step in plan.steps] == ["start", "follow"]
 
     def test_a_tracked_run_has_its_own_copy(self, project: Project) -> None:
         write_configuration(root(project), TrackedRun=True)
-        spec, plan = prepare(project, REQUEST)
+        spec, plan, _ = prepare(project, REQUEST)
         assert spec.working_directory == f"{spec.run_directory}/work"
         assert [step.name for step in plan.steps] == ["snapshot", "copy", "start", "follow", "collect"]
         assert all(step.title for step in plan.steps)
@@ -149,7 +149,7 @@ class TestPrepare:
     def test_without_git_the_plan_says_so(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         write_configuration(root(project), TrackedRun=True)
         monkeypatch.setenv("PATH", "/nowhere")
-        _, plan = prepare(project, REQUEST)
+        _, plan, _ = prepare(project, REQUEST)
         snapshot = plan.step("snapshot")
         assert snapshot is not None
         assert "no git" in snapshot.title

@@ -235,6 +235,8 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
             return text.lower() in TRUE_WORDS
     elif field.type == schema.INTEGER:
         if text.lstrip("-").isascii() and text.lstrip("-").isdigit() and len(text) < 19:
+            if field.minimum is not None and int(text) < field.minimum:
+                raise UsageError(f"{key} cannot be {text}", remedy=f"It is {field.minimum} or more.")
             return int(text)
     elif field.type == schema.CHOICE:
         if field.understand(text):

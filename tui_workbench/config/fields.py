@@ -166,6 +166,17 @@ COMPUTE = FileKind(
             source="docs",
         ),
         Field(
+            "maxConcurrentRuns",
+            INTEGER,
+            (
+                "How many runs may go on here at a time, from all projects of this user; more wait in line. 0 for no "
+                "limit. Without it there is none, but with `nvidiaDocker` a run waits until a GPU is free."
+            ),
+            minimum=0,
+            example="2",
+            source="workbench",
+        ),
+        Field(
             "yarnDeployMode",
             CHOICE,
             "Where the Spark driver runs; `client` is needed for notebooks.",

@@ -91,7 +91,8 @@ def _type(field: Field) -> dict[str, Any]:
     if field.type == schema.BOOLEAN:
         return {"type": ["boolean", *null]}
     if field.type == schema.INTEGER:
-        return {"type": ["integer", *null]}
+        least = {} if field.minimum is None else {"minimum": field.minimum}
+        return {"type": ["integer", *null], **least}
     if field.type == schema.CHOICE:
         return {
             "enum": [*field.choices, *(written for written, _ in field.synonyms), *([None] if field.nullable else [])]

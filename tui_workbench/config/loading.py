@@ -46,6 +46,7 @@ def load_compute(path: str) -> ComputeTarget:
         user_managed_environment=values.get("userManagedEnvironment", True),
         private_key=values.get("privateKey", ""),
         private_key_passphrase=values.get("privateKeyPassphrase", ""),
+        max_concurrent_runs=values.get("maxConcurrentRuns", -1),
         values=all_values(tree, reading),
     )
 

@@ -58,6 +58,7 @@ class Field(NamedTuple):
     replaced_by: str = ""  # the key that replaced this one; set on old forms only
     row: tuple[Field, ...] = ()  # the keys of each map of ROWS
     example: str = ""
+    minimum: int | None = None  # of an INTEGER
     source: str = ""  # where the field's meaning is documented
 
     @property

@@ -168,7 +168,10 @@ def _scalar(field: Field, node: Node, path: tuple[str | int, ...], faults: list[
         # Python refuses to read thousands of digits, and nothing here counts that far.
         digits = text.lstrip("+-")
         if digits.isascii() and digits.isdigit() and len(digits) < 19:
-            return int(text)
+            if field.minimum is None or int(text) >= field.minimum:
+                return int(text)
+            faults.append(_wrong(node, path, field, f"{field.minimum} or more"))
+            return None
     elif field.type == schema.CHOICE:
         understood = field.understand(text)
         if not understood and field.key == "type" and text in target_types.installed():

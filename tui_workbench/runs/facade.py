@@ -90,6 +90,22 @@ class Runs:
             raise
         return directory.run()
 
+    def request_of(self, run_id: str) -> RunRequest:
+        """What would run a run again as it was; to be changed at will and given to `rerun` or `plan`.
+
+        Raises RunNotFound.
+        """
+        from tui_workbench.runs.rerun import request_of
+
+        return request_of(self.project, self.directory(run_id).run_id)
+
+    def rerun(self, run_id: str, request: RunRequest | None = None, **options: Any) -> Run:
+        """Run a run again, as it was or as a changed `request_of` says, from its snapshot and not from the project.
+
+        `options` are those of `submit`, and so are the errors; UsageError as well when its snapshot is not there.
+        """
+        return self.submit(request or self.request_of(run_id), **options)
+
     def directory(self, run_id: str) -> RunDirectory:
         """The directory of a run, by id or by run number. Raises RunNotFound."""
         if run_id and os.sep not in run_id and not run_id.startswith("."):

@@ -13,13 +13,13 @@ import os
 import time
 
 from tui_workbench.errors import StorageError, UsageError
-from tui_workbench.model import Plan, RunSpec, RunState, Step
+from tui_workbench.model import Plan, RunSpec, RunState, Step, is_secret_name
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory, storage_error
 from tui_workbench.targets.protocol import target_for
 
 if TYPE_CHECKING:
-    from tui_workbench.model import RunRequest
+    from tui_workbench.model import ComputeTarget, RunConfiguration, RunRequest
     from tui_workbench.project import Project
 
 FILE_VARIABLE = "$file"
@@ -44,6 +44,7 @@ class Prepared(NamedTuple):
 
     spec: RunSpec
     plan: Plan
+    commit: str = ""  # the snapshot that it runs; "" for the project as it is
 
 
 def prepare(project: Project, request: RunRequest, run_id: str = "") -> Prepared:
@@ -51,9 +52,7 @@ def prepare(project: Project, request: RunRequest, run_id: str = "") -> Prepared
 
     Without a `run_id` the one that a submit at this moment would most likely get stands in its place.
     """
-    configuration = project.run_configuration(request.run_configuration)
-    target = project.target_of(configuration, request.target)
-    script, arguments = script_and_arguments(project, request, configuration.argument_vector, configuration.path)
+    configuration, target, script, arguments, commit = _basis(project, request)
     run_id = run_id or _run_id(project, _milliseconds())
     directory = os.path.join(project.runs_directory, run_id)
     spec = RunSpec(
@@ -70,10 +69,45 @@ def prepare(project: Project, request: RunRequest, run_id: str = "") -> Prepared
     if spec.tracked:
         _refuse_what_no_snapshot_holds(script)
         spec = spec._replace(working_directory=os.path.join(directory, WORKING_COPY))
+    if request.origin:
+        from tui_workbench.runs.controller import with_secrets
+
+        with_secrets(spec)
     plan = target_for(target).plan(spec)
     if spec.tracked:
-        plan = plan._replace(steps=(*_snapshot_steps(project, spec), *plan.steps))
-    return Prepared(spec, plan)
+        plan = plan._replace(steps=(*_snapshot_steps(project, spec, request.origin), *plan.steps))
+    return Prepared(spec, plan, commit)
+
+
+def _basis(project: Project, request: RunRequest) -> tuple[RunConfiguration, ComputeTarget, str, tuple[str, ...], str]:
+    """Run configuration, target, script and arguments, and the commit to run, "" for the project as it is."""
+    commit = ""
+    if request.origin:
+        from tui_workbench.runs.rerun import basis_of, completed, script_of
+
+        request = completed(project, request)
+        configuration, target, commit = basis_of(project, request)
+    else:
+        configuration = project.run_configuration(request.run_configuration)
+        target = project.target_of(configuration, request.target)
+    if request.environment:
+        configuration = _with_variables(configuration, request.environment)
+    if commit:
+        script, arguments = script_of(project, request, commit), request.arguments
+    else:
+        script, arguments = script_and_arguments(project, request, configuration.argument_vector, configuration.path)
+    return configuration, target, script, arguments, commit
+
+
+def _with_variables(configuration: RunConfiguration, variables: tuple[tuple[str, str], ...]) -> RunConfiguration:
+    secret = next((name for name, _ in variables if is_secret_name(name)), "")
+    if secret:
+        raise UsageError(
+            f"the name {secret} speaks of a secret, and those are not taken from here",
+            remedy=f"Set it in EnvironmentVariables of {configuration.path}.",
+        )
+    merged = {**configuration.environment_variables, **dict(variables)}
+    return configuration._replace(environment_variables=merged)
 
 
 def _refuse_what_no_snapshot_holds(script: str) -> None:
@@ -137,7 +171,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     """
     prepare(project, request)
     project.prepare_state()
-    spec, plan = prepare(project, request, _reserve_run_id(project))
+    spec, plan, origin_commit = prepare(project, request, _reserve_run_id(project))
     building = os.path.join(project.runs_directory, BUILDING_PREFIX + spec.run_id)
     try:
         os.mkdir(building)
@@ -148,8 +182,11 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     try:
         lock = ControllerLock.acquire(directory, wait=True)
         assert lock is not None, "only `remove_unfinished` looks at the lock of a run that is none yet"
-        commit_id, kind = _take_snapshot(project, spec, building)
-        record = Record(spec.run_id, next_run_number(project), time.time(), _user(), spec, plan, commit_id, kind)
+        commit_id, kind = _take_snapshot(project, spec, building, origin_commit)
+        record = Record(
+            spec.run_id, next_run_number(project), time.time(), _user(), spec, plan, commit_id, kind,
+            request.origin, request.group, request.member,
+        )  # fmt: skip
         directory.write_record(record)
         if spec.tracked:
             _let_the_clock_move_on(directory, lock)
@@ -162,13 +199,17 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         raise
 
 
-def _take_snapshot(project: Project, spec: RunSpec, building: str) -> tuple[str, str]:
-    """The commit, if any, and the kind of the snapshot."""
+def _take_snapshot(project: Project, spec: RunSpec, building: str, commit: str) -> tuple[str, str]:
+    """The commit, if any, and the kind of the snapshot; a `commit` that is there already is taken as it is."""
     if not spec.tracked:
         return "", "none"
-    from tui_workbench.runs.snapshot import SnapshotStore
+    from tui_workbench.runs.snapshot import REFERENCES, SnapshotStore
 
     store = SnapshotStore(project.root, project.state_directory)
+    if commit:
+        store.keep(f"{REFERENCES}/{spec.run_id}", commit)
+        store.check_out(commit, os.path.join(building, WORKING_COPY))
+        return commit, "git"
     snapshot = store.take(spec.run_id, os.path.join(building, WORKING_COPY))
     return snapshot.commit_id, snapshot.kind
 
@@ -267,10 +308,13 @@ def _recovered_counters(project: Project) -> tuple[int, int]:
     return number, milliseconds
 
 
-def _snapshot_steps(project: Project, spec: RunSpec) -> tuple[Step, Step]:
+def _snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, Step]:
     from tui_workbench.runs.snapshot import SnapshotStore
 
     store = SnapshotStore(project.root, project.state_directory)
+    if origin:
+        note = Step("snapshot", f"take the snapshot of {origin}")
+        return note, Step("copy", "make the run's own copy of it", directory=spec.working_directory)
     if not store.available:
         note = Step("snapshot", "no git on this machine: the copy is the snapshot")
         return note, Step(

@@ -49,6 +49,9 @@ class Record(NamedTuple):
     plan: Plan
     commit_id: str
     snapshot: str  # git, copy (no git on this machine) or none (untracked)
+    origin: str = ""  # the run that this one repeats
+    group: str = ""  # the sweep that it belongs to
+    member: int = 0  # its place in the group, from 1
 
 
 class Ending(NamedTuple):
@@ -199,6 +202,7 @@ class RunDirectory:
             tracked=spec.tracked,
             commit_id=record.commit_id,
             user_id=record.user_id,
+            group=record.group,
         )
 
     def request_cancel(self, grace: float) -> None:
@@ -357,6 +361,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 def _record_to_json(record: Record) -> dict[str, Any]:
     spec, plan = record.spec, record.plan
+    belongs = {"origin": record.origin, "group": record.group, "member": record.member}
     return {
         "schema": SCHEMA,
         "run_id": record.run_id,
@@ -370,6 +375,7 @@ def _record_to_json(record: Record) -> dict[str, Any]:
         "arguments": spec.arguments,
         "commit_id": record.commit_id,
         "snapshot": record.snapshot,
+        **{key: value for key, value in belongs.items() if value},
         "run_configuration": _without_cause(
             spec.run_configuration._replace(
                 environment_variables=masked(spec.run_configuration.environment_variables)
@@ -409,4 +415,5 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
     return Record(
         stored["run_id"], stored["run_number"], stored["created"], stored["user_id"], spec, plan,
         stored["commit_id"], stored["snapshot"],
+        stored.get("origin", ""), stored.get("group", ""), stored.get("member", 0),
     )  # fmt: skip

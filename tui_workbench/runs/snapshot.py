@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 REPOSITORY = "snapshots.git"
+REFERENCES = "refs/runs"
+"""Under it stands each run's commit."""
+
 IGNORE_FILE = ".amlignore"
 NEVER_TAKEN = (".workbench", ".git", "__pycache__")
 """Folders, wherever they are, that are not in the snapshot and not linked either: ours, git's, caches."""
@@ -65,6 +68,7 @@ class SnapshotStore:
         self.repository = os.path.join(state_directory, REPOSITORY)
         self._git = _find_git()
         self._lock = -1
+        self._index = os.path.join(self.repository, "index")
 
     @property
     def available(self) -> bool:
@@ -88,12 +92,77 @@ class SnapshotStore:
 
                 copy_tree(self._root, working_copy, IGNORE_FILE)
                 return Snapshot("copy")
-            with self._exclusive():
+            with self.exclusive():
                 return self._take(run_id, working_copy)
         except OSError as error:
             raise storage_error("make", error.filename or working_copy, error) from error
 
+    def record(self, reference: str, message: str) -> str:
+        """Record the project as it is under a reference, without a copy; returns the commit id. Raises StorageError.
+
+        There must be git.
+        """
+        with self.exclusive():
+            return self._record(reference, message)[0]
+
+    def keep(self, reference: str, commit: str) -> None:
+        """Let another reference hold a commit as well. Raises StorageError."""
+        with self.exclusive():
+            self.git("update-ref", reference, commit)
+
+    def holds(self, commit: str, path: str = "") -> bool:
+        """True when the commit is here, and in it a file at `path` where one is named."""
+        if not self.available or not os.path.isdir(self.repository):
+            return False
+        name = f"{commit}:{path}" if path else f"{commit}^{{commit}}"
+        try:
+            with self.exclusive():
+                return self.git("cat-file", "-t", name).strip() == ("blob" if path else "commit")
+        except StorageError:
+            return False
+
+    def check_out(self, commit: str, working_copy: str) -> None:
+        """Make `working_copy`, which only this user may read, of a commit; what is excluded is linked as ever.
+
+        Raises StorageError; a half-made copy is then left behind.
+        """
+        try:
+            os.makedirs(working_copy, mode=0o700, exist_ok=True)
+            with self.exclusive(), self.index_of(commit):
+                self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
+                for path, mode in self._entries():
+                    if mode == _LINK:
+                        redirect_link(self._root, working_copy, path)
+                self._link_excluded(working_copy, *self._exclusions_of(working_copy))
+            os.makedirs(os.path.join(working_copy, OUTPUTS), exist_ok=True)
+        except OSError as error:
+            raise storage_error("make", error.filename or working_copy, error) from error
+
+    @contextlib.contextmanager
+    def index_of(self, commit: str) -> Iterator[None]:
+        """Let git commands see an index that holds a commit and not the project."""
+        usual, self._index = self._index, os.path.join(self.repository, "commit-index")
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._index)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self._index}.lock")
+            self.git("read-tree", commit)
+            yield
+        finally:
+            self._index = usual
+
     def _take(self, run_id: str, working_copy: str) -> Snapshot:
+        commit, links = self._record(f"{REFERENCES}/{run_id}", run_id)
+        self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
+        for path in links:
+            redirect_link(self._root, working_copy, path)
+        self._link_excluded(working_copy)
+        os.makedirs(os.path.join(working_copy, OUTPUTS), exist_ok=True)
+        return Snapshot("git", commit)
+
+    def _record(self, reference: str, message: str) -> tuple[str, list[str]]:
+        """The commit of the project as it is, and the symbolic links in it."""
         try:
             links = self._update_index()
         except StorageError:
@@ -101,22 +170,14 @@ class SnapshotStore:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._index)
             links = self._update_index()
-        tree = self._run("write-tree").strip()
-        commit = self._run("commit-tree", tree, "-m", run_id).strip()
-        self._run("update-ref", f"refs/runs/{run_id}", commit)
-        self._run("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
-        for path in links:
-            redirect_link(self._root, working_copy, path)
-        self._link_excluded(working_copy)
-        os.makedirs(os.path.join(working_copy, OUTPUTS), exist_ok=True)
-        return Snapshot("git", commit)
-
-    @property
-    def _index(self) -> str:
-        return os.path.join(self.repository, "index")
+        tree = self.git("write-tree").strip()
+        commit = self.git("commit-tree", tree, "-m", message).strip()
+        self.git("update-ref", reference, commit)
+        return commit, links
 
     @contextlib.contextmanager
-    def _exclusive(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
+        """Have the repository to oneself: two submits at once take turns. Raises StorageError."""
         try:
             os.makedirs(self.repository, mode=0o700, exist_ok=True)
             self._lock = os.open(os.path.join(self.repository, "workbench.lock"), os.O_RDWR | os.O_CREAT, 0o644)
@@ -132,7 +193,7 @@ class SnapshotStore:
 
     def _prepare(self) -> None:
         if not os.path.exists(os.path.join(self.repository, "HEAD")):
-            self._run("init", "--quiet", "--bare", "--template=", self.repository)
+            self.git("init", "--quiet", "--bare", "--template=", self.repository)
         # Left by a git that was killed: ours is held, and held by every git that we started, so nobody is using it.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self._index}.lock")
@@ -152,18 +213,18 @@ class SnapshotStore:
         nested = [path for path, mode in entries if mode == _REPOSITORY]
         if not complete:
             # Repositories without a commit, which git does not take at all.
-            listing = self._names("ls-files", "--others", "--exclude-standard")
+            listing = self.names("ls-files", "--others", "--exclude-standard")
             nested += [name.rstrip("/") for name in listing if name.endswith("/")]
         if nested:
             self._add_nested(nested)
             entries = self._entries()
         # What was taken before it was excluded, and what a `!` in an ignore file brings back against an exclusion.
-        excluded = set(self._names("ls-files", "--cached", "--ignored", "--exclude-standard"))
+        excluded = set(self.names("ls-files", "--cached", "--ignored", "--exclude-standard"))
         if os.path.isfile(os.path.join(self._root, IGNORE_FILE)):
-            excluded.update(self._names("ls-files", "--cached", "--ignored", "-X", IGNORE_FILE))
+            excluded.update(self.names("ls-files", "--cached", "--ignored", "-X", IGNORE_FILE))
         excluded.update(path for path, _ in entries if is_never_taken(path))
         if excluded:
-            self._run("update-index", "-z", "--force-remove", "--stdin", stdin=excluded)
+            self.git("update-index", "-z", "--force-remove", "--stdin", stdin=excluded)
         return [path for path, mode in entries if mode == _LINK and path not in excluded]
 
     def _add_all(self) -> bool:
@@ -173,9 +234,9 @@ class SnapshotStore:
         """
         for attempt in (1, 2):  # a file that shrinks while it is read fails once
             try:
-                self._run("add", "--all", "--ignore-errors")
+                self.git("add", "--all", "--ignore-errors")
             except StorageError:
-                missing = self._names("ls-files", "--others", "--exclude-standard")
+                missing = self.names("ls-files", "--others", "--exclude-standard")
                 lost = [name for name in missing if self._could_be_taken(name)]
                 if not lost:
                     return False
@@ -191,7 +252,7 @@ class SnapshotStore:
     def _entries(self) -> list[tuple[str, str]]:
         """Path and mode of everything in the index."""
         found = []
-        for entry in self._names("ls-files", "--stage"):
+        for entry in self.names("ls-files", "--stage"):
             about, _, path = entry.partition("\t")
             found.append((path, about[:6]))
         return found
@@ -199,40 +260,46 @@ class SnapshotStore:
     def _add_nested(self, nested: list[str]) -> None:
         """Put the files of repositories inside the project into the index, where git by itself notes their commit."""
         links = "".join(f"0 {'0' * 40}\t{folder}\0" for folder in nested)
-        self._run("update-index", "-z", "--index-info", stdin=[links[:-1]])
+        self.git("update-index", "-z", "--index-info", stdin=[links[:-1]])
         files: list[str] = []
         while nested:
             folder = nested.pop()
             # Seen through our repository, with no index, it is a folder like any other, and need not even be sound.
-            listing = self._names("ls-files", "--others", "--exclude-standard", work_tree=folder)
+            listing = self.names("ls-files", "--others", "--exclude-standard", work_tree=folder)
             for name in listing:
                 (nested if name.endswith("/") else files).append(f"{folder}/{name}".rstrip("/"))
         readable = [path for path in files if os.access(os.path.join(self._root, path), os.R_OK)]
         if readable:
-            self._run("update-index", "-z", "--add", "--remove", "--stdin", stdin=readable)
+            self.git("update-index", "-z", "--add", "--remove", "--stdin", stdin=readable)
 
-    def _link_excluded(self, working_copy: str) -> None:
+    def _exclusions_of(self, working_copy: str) -> list[str]:
+        """Options with which git lists what the project excludes, by its rules of now and by those of the copy."""
+        files = [os.path.join(working_copy, name) for name in (".gitignore", IGNORE_FILE)]
+        options = [word for path in files if os.path.isfile(path) for word in ("-X", path)]
+        return ["--ignored", "--exclude-standard", *options]
+
+    def _link_excluded(self, working_copy: str, *options: str) -> None:
         """Link what is in the project but not in the snapshot: excluded files, whole excluded folders.
 
         Empty folders, of which no snapshot knows, are made.
         """
-        for name in self._names("ls-files", "--others", "--directory"):
+        for name in self.names("ls-files", "--others", "--directory", *options):
             path = name.rstrip("/")
             if not path or is_never_taken(path):
                 continue
             source, copy = os.path.join(self._root, path), os.path.join(working_copy, path)
-            if os.path.lexists(copy):
+            if os.path.lexists(copy) or not leads_through_folders(working_copy, path):
                 continue
             os.makedirs(os.path.dirname(copy), exist_ok=True)
             if os.path.islink(source) or not _make_if_empty(source, copy):
                 os.symlink(source, copy)
 
-    def _names(self, *arguments: str, work_tree: str = "") -> list[str]:
+    def names(self, *arguments: str, work_tree: str = "") -> list[str]:
         """What a git command lists."""
         command, *rest = arguments
-        return [name for name in self._run(command, "-z", *rest, work_tree=work_tree).split("\0") if name]
+        return [name for name in self.git(command, "-z", *rest, work_tree=work_tree).split("\0") if name]
 
-    def _run(self, *arguments: str, stdin: Iterable[str] = (), work_tree: str = "") -> str:
+    def git(self, *arguments: str, stdin: Iterable[str] = (), work_tree: str = "") -> str:
         """The output of a git command; `stdin` are strings that it reads, each ended by a NUL.
 
         `work_tree` is a folder of the project, of which nothing is known beforehand. Raises StorageError.
@@ -270,6 +337,17 @@ class SnapshotStore:
         if command != "init":
             environment["GIT_WORK_TREE"] = os.path.join(self._root, work_tree)
         return environment
+
+
+def leads_through_folders(root: str, path: str) -> bool:
+    """False when something on the way from `root` to `path` is no folder, but a file or a link to elsewhere."""
+    folder = os.path.dirname(path)
+    while folder:
+        whole = os.path.join(root, folder)
+        if os.path.lexists(whole) and (os.path.islink(whole) or not os.path.isdir(whole)):
+            return False
+        folder = os.path.dirname(folder)
+    return True
 
 
 def redirect_link(root: str, working_copy: str, path: str) -> None:
