@@ -198,6 +198,11 @@ class DockerEngine:
                 if b"containerd" in command[0] and any(mark in word for word in command[1:]):
                     os.kill(int(entry), signal.SIGKILL)
 
+    def make_sure(self) -> None:
+        """Start it again if its machine was restarted meanwhile."""
+        if self._process is not None and self._process.poll() is not None:
+            self.start()
+
     def _answers(self) -> bool:
         return bool(self.docker("info", "--format", "{{.ID}}", check=False))
 

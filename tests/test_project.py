@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.support import as_anybody, write_configuration, write_files
+from tests.runs.support import as_anybody, let_everybody_in, write_configuration, write_files
 from tui_workbench.errors import ConfigurationError, ProjectNotFound, StorageError
 from tui_workbench.project import Project, line_of_key
 
@@ -151,14 +151,8 @@ class TestState:
         with pytest.raises(StorageError, match=r"\.workbench"):
             Project.find(str(root)).prepare_state()
 
-    def test_of_a_read_only_project_it_is_elsewhere_and_says_so(
-        self, root: Path, home: Path, tmp_path_factory: pytest.TempPathFactory
-    ) -> None:
-        base = tmp_path_factory.getbasetemp()
-        for folder in (base.parent, base, *(p for p in home.parents if p.is_relative_to(base))):
-            folder.chmod(0o755)
-        for folder in (p for p in root.parents if p.is_relative_to(base)):
-            folder.chmod(0o755)
+    def test_of_a_read_only_project_it_is_elsewhere_and_says_so(self, root: Path, home: Path) -> None:
+        let_everybody_in(home, root)
         home.chmod(0o777)
         root.chmod(0o555)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,15 @@ def write_files(root: Path, files: Mapping[str, str | bytes]) -> None:
 
 
 NOBODY = 65534
+
+
+def let_everybody_in(*folders: Path) -> None:
+    """Make the folders, and all above them that pytest keeps private, readable by every user."""
+    temporary = Path(tempfile.gettempdir())
+    for folder in folders:
+        for each in (folder, *folder.parents):
+            if each != temporary and each.is_relative_to(temporary):
+                each.chmod(0o755)
 
 
 def as_anybody(check: Callable[[], None]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.runs.support import as_anybody, descriptors, make_run
+from tests.runs.support import as_anybody, descriptors, let_everybody_in, make_run
 from tui_workbench.model import RunState
 from tui_workbench.project import Project
 from tui_workbench.runs import index as index_module
@@ -198,15 +198,11 @@ def test_a_directory_that_cannot_be_read_is_shown_with_the_reason_until_it_can(p
         assert {run.state for run in index.runs()} == {"completed"}
 
 
-def test_runs_of_another_user_are_shown_too(tmp_path_factory: pytest.TempPathFactory, project: Project) -> None:
+def test_runs_of_another_user_are_shown_too(project: Project) -> None:
     make_run(project, run_id(1), **DONE)
     private = Path(make_run(project, run_id(2), 2, **DONE).path)
     private.chmod(0)
-    for folder in (Path(project.root), *Path(project.root).parents):
-        if folder.is_relative_to(tmp_path_factory.getbasetemp()):
-            folder.chmod(0o755)
-    tmp_path_factory.getbasetemp().parent.chmod(0o755)
-    tmp_path_factory.getbasetemp().chmod(0o755)
+    let_everybody_in(Path(project.root))
 
     def check() -> None:
         with RunIndex(project) as index:
@@ -290,12 +286,8 @@ class TestFile:
         (index_file(project) / "file").write_text("")
         assert len(ids(project)) == 30
 
-    def test_read_only_it_answers_what_is_true_now(
-        self, project: Project, tmp_path_factory: pytest.TempPathFactory
-    ) -> None:
-        base = tmp_path_factory.getbasetemp()
-        for folder in (base.parent, base, *(p for p in Path(project.root).parents if p.is_relative_to(base))):
-            folder.chmod(0o755)
+    def test_read_only_it_answers_what_is_true_now(self, project: Project) -> None:
+        let_everybody_in(Path(project.root))
         make_run(project, run_id(50), 50, **DONE)
         before = written(project)
 

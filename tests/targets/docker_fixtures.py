@@ -59,6 +59,7 @@ def session_gpubox_engine(gpubox: Machine) -> Iterator[DockerEngine]:
 @pytest.fixture
 def gpubox_engine(gpubox: Machine, session_gpubox_engine: DockerEngine) -> Iterator[DockerEngine]:
     """The other machine's engine, without containers and runs when the test begins and ends."""
+    session_gpubox_engine.make_sure()
     yield session_gpubox_engine
     shutil.rmtree(gpubox.home() / ".workbench-tui", ignore_errors=True)
     for name in session_gpubox_engine.containers():
