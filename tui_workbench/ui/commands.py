@@ -250,6 +250,87 @@ CHART = (
     Command("chart.all", "equals_sign", "show_all", "All", "Shows the whole x axis, and ends the read-out."),
 )
 
+TABLE = (
+    Command("table.left", "left,h", "column(-1)", "Column left", "Goes a column left.", footer=False),
+    Command("table.right", "right,l", "column(1)", "Column right", "Goes a column right.", footer=False),
+)
+
+HISTORY = (
+    Command("history.help", "question_mark,f1", "help", "Help", "Explains this screen, with all its keys."),
+    Command("history.palette", "ctrl+p", "palette", "Commands", "Finds any command of this screen by its name."),
+    Command("history.next", "tab", "app.focus_next", "Next", "Goes on to the next part of the screen.", footer=False),
+    Command("history.previous", "shift+tab", "app.focus_previous", "Previous", "Goes back a part.", footer=False),
+    Command("history.copy", "ctrl+c", "interrupt", "Copy", "Copies the selected text.", footer=False),
+    Command("history.leave", "escape,q", "leave", "Back", "Goes back to where you were."),
+)
+
+DASHBOARD = (
+    Command("dashboard.open", "enter", "open", "Details", "Shows everything about the run; closes or opens a group."),
+    Command("dashboard.mark", "space", "mark", "Mark", "Marks the run for comparing and for the charts, or not."),
+    Command(
+        "dashboard.compare", "c", "compare", "Compare", "Compares the marked runs, or this one with the one below."
+    ),
+    Command(
+        "dashboard.filter", "slash", "filter", "Filter", "Shows the runs that hold what one types: words, loss<0.1."
+    ),
+    Command(
+        "dashboard.sort", "s", "sort", "Sort", "Sorts by the column under the cursor; again turns the order around."
+    ),
+    Command("dashboard.columns", "o", "columns", "Columns", "Chooses the columns, any metric among them."),
+    Command("dashboard.group", "b", "group", "Group", "Groups by script, target, state or sweep, or not at all."),
+    Command(
+        "dashboard.charts", "m", "charts", "Charts", "Shows values by run, curves of the marked runs, or no charts."
+    ),
+    Command("dashboard.readme", "i", "readme", "Readme", "Shows the project's readme, or the table again."),
+    Command("dashboard.archived", "v", "archived", "Archived", "Shows archived runs, too, or not.", footer=False),
+    Command("dashboard.unmark", "U", "unmark", "Unmark all", "Takes all marks away.", footer=False),
+)
+
+ONE_RUN = (
+    Command(
+        "one_run.again", "r", "rerun", "Rerun", "Runs it again as it was: the same files, arguments, configuration."
+    ),
+    Command("one_run.edit", "e", "rerun_edited", "Edit, rerun", "Runs it again with other arguments or configuration."),
+    Command(
+        "one_run.restore", "u", "restore", "Restore", "Puts the project back to the run's files; again undoes that."
+    ),
+    Command("one_run.shell", "w", "shell", "Shell", "Opens a shell in the run's own copy of the project."),
+    Command("one_run.tag", "t", "tag", "Tag", "Changes the tags of the run."),
+    Command("one_run.note", "n", "note", "Note", "Changes the note about the run."),
+    Command("one_run.pin", "p", "pin", "Pin", "Keeps the run at the top of the table, or not.", footer=False),
+    Command("one_run.archive", "d", "archive", "Archive", "Takes the run out of the table, or back.", footer=False),
+)
+
+RUN_DETAILS = (
+    Command("details.next", "right_square_bracket", "tab(1)", "Next tab", "Goes to the next tab.", footer=False),
+    Command(
+        "details.previous", "left_square_bracket", "tab(-1)", "Tab before", "Goes to the tab before.", footer=False
+    ),
+    *(
+        Command(f"details.{name}", str(number), f"show_tab('{name}')", title, f"Shows {what}.", footer=False)
+        for number, (name, title, what) in enumerate(
+            (
+                ("metrics", "Metrics", "what the run has logged"),
+                ("outputs", "Outputs", "the files that the run has made"),
+                ("log", "Log", "what the run has written"),
+                ("plan", "Plan", "the steps of the run with their times"),
+                ("snapshot", "Snapshot", "the project's files as they were"),
+                ("environment", "Environment", "what the run was made with"),
+                ("gpu", "GPU", "what is known of the GPU"),
+            ),
+            1,
+        )
+    ),
+)
+
+COMPARE = (
+    Command("compare.open", "enter", "open", "Difference", "Shows the difference line by line."),
+    Command("compare.same", "f", "toggle_same", "Same, too", "Shows what is the same in all runs, or not."),
+    Command("compare.metric", "m", "metric(1)", "Next metric", "Shows the curves of the next metric that differs."),
+    Command("compare.metric_back", "M", "metric(-1)", "Metric before", "Shows the curves before.", footer=False),
+    Command("compare.base", "b", "base", "Base", "Compares all others with the run of this column.", footer=False),
+)
+
 SCOPES = {
     "everywhere": EVERYWHERE,
     "list": LIST,
@@ -265,6 +346,12 @@ SCOPES = {
     "arguments": ARGUMENTS,
     "run button": RUN_BUTTON,
     "chart": CHART,
+    "table": TABLE,
+    "history": HISTORY,
+    "dashboard": DASHBOARD,
+    "one run": ONE_RUN,
+    "run details": RUN_DETAILS,
+    "compare": COMPARE,
 }
 
 

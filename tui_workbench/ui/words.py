@@ -30,6 +30,20 @@ RUN_STATES = {
     RunState.UNKNOWN: StateLook("?", "unknown", "warning"),
 }
 
+STEP_WORDS = {
+    "prepare": "preparing",
+    "environment": "making environment",
+    "sync": "sending",
+    "copy": "copying",
+    "pull": "fetching image",
+    "build": "building",
+    "container": "creating",
+    "start": "starting",
+    "fetch": "bringing back",
+    "collect": "collecting",
+}
+"""What a run does while a step of this name is at work."""
+
 READY = StateLook("✓", "ready", "success")
 UNCHECKED = StateLook("·", "unchecked", "muted")
 BROKEN = StateLook("✗", "problem", "error")
@@ -41,6 +55,13 @@ def run_state(run: Run) -> StateLook:
     if run.state == RunState.FAILED and run.exit_code is not None and run.exit_code > 0:
         return look._replace(word=f"exit {run.exit_code}")
     return look
+
+
+def reason_of(run: Run) -> str:
+    """Why a run is in its state, where that is not clear from the state: a sentence of any origin, or ""."""
+    if run.state in (RunState.FAILED, RunState.UNKNOWN) and run.reason not in ("", f"exit code {run.exit_code}"):
+        return f"{run.reason[:1].upper()}{run.reason[1:]}".rstrip(".") + "."
+    return ""
 
 
 def run_title(run: Run) -> str:

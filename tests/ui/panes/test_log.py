@@ -111,7 +111,7 @@ class TestWords:
         async with app.run_test(size=(80, 20)):
             await app.shows("Nothing written yet.")
             app.pane.show_run(run._replace(state=RunState.FAILED, reason="no such file: x.py"))
-            await app.shows("no such file: x.py")
+            await app.shows("✗ No such file: x.py.")
 
     async def test_a_log_that_cannot_be_read_says_so(self, directory: Path) -> None:
         (directory / "output.log").mkdir()

@@ -16,7 +16,7 @@ VIEWS = st.builds(
     target_lines=st.integers(0, 40),
     notice_lines=st.integers(1, 9),
     has_error=st.booleans(),
-    has_question=st.booleans(),
+    question_lines=st.integers(0, 3),
 )
 
 

@@ -12,6 +12,7 @@ from textual import on
 from textual.content import Content
 
 from tui_workbench.model import RunState
+from tui_workbench.runs.progress import PREPARATION_LOG
 from tui_workbench.runs.rundir import WORKING_COPY
 from tui_workbench.ui.commands import LOG, bindings
 from tui_workbench.ui.messages import FileChosen
@@ -19,8 +20,9 @@ from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.log_session import NO_LINE
 from tui_workbench.ui.widgets.log_view import LogView
+from tui_workbench.ui.widgets.reason_lines import ReasonLines
 from tui_workbench.ui.widgets.traceback_line import TracebackLine
-from tui_workbench.ui.words import run_title
+from tui_workbench.ui.words import reason_of, run_state, run_title
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from tui_workbench.model import Run
     from tui_workbench.ui.widgets.log_search_row import LogSearchRow
     from tui_workbench.ui.widgets.log_session import LogState
+
+LOCAL = "local"
 
 NO_RUN = "ctrl+r runs the script of the run bar."
 
@@ -49,9 +53,10 @@ class LogPane(Pane):
         self._view = LogView()
         self._run: Run | None = None
         self._hint = ""
+        self._wants_preparation: bool | None = None  # what the person wants to see; None for what matters now
         self._search_row: LogSearchRow | None = None
         self._seeking = False  # something was given to search for, whether or not the view has come to it yet
-        self._failure: TracebackLine | None = None
+        self._above: TracebackLine | ReasonLines | None = None
         self._status = ""
         self._show_run_words()
 
@@ -76,11 +81,36 @@ class LogPane(Pane):
         self._run, self._hint = run, hint
         if changed:
             self._end_search()
-        self._view.set_log(run.log_path if run is not None else None, run is not None and run.is_active)
+            self._wants_preparation = None
+        self._show_log()
         self._show_run_words()
         if not changed:
             self._show_status(self._words())
         self._show_failure()
+
+    def _show_log(self) -> None:
+        run = self._run
+        if run is None:
+            self._view.set_log(None, False)
+        elif self._shows_preparation:
+            self._view.set_log(os.path.join(run.directory, PREPARATION_LOG), run.is_active)
+        else:
+            self._view.set_log(run.log_path, run.is_active)
+
+    @property
+    def _shows_preparation(self) -> bool:
+        """Whether what came before the script is shown: by itself until the script has started, then on demand."""
+        if self._wants_preparation is not None:
+            return self._wants_preparation
+        run = self._run
+        return run is not None and not run.start and (run.target_type != LOCAL or run.state == RunState.PREPARING)
+
+    def action_change_log(self) -> None:
+        """Show what the script wrote in place of what its preparation did, or the other way around."""
+        self._wants_preparation = not self._shows_preparation
+        self._end_search()
+        self._show_log()
+        self._show_run_words()
 
     def _show_run_words(self) -> None:
         run = self._run
@@ -88,11 +118,14 @@ class LogPane(Pane):
             self.set_title()
             self._view.set_placeholder(("No run yet.", self._hint or NO_RUN))
             return
-        self.set_title(safe_text(f"{run_title(run)} on {run.target}"))
+        what = ", its preparation" if self._shows_preparation else ""
+        self.set_title(safe_text(f"{run_title(run)} on {run.target}{what}"))
         if run.is_active:
             self._view.set_placeholder(("Nothing written yet.",))
+        elif self._shows_preparation:
+            self._view.set_placeholder(("Nothing was prepared.",))
         else:
-            self._view.set_placeholder(("The run wrote nothing.", *([safe_text(run.reason)] if run.reason else ())))
+            self._view.set_placeholder(("The run wrote nothing.",))
 
     # --- How it stands
 
@@ -133,18 +166,29 @@ class LogPane(Pane):
     # --- The reason of a failure
 
     def _show_failure(self) -> None:
-        traceback = self._view.state.traceback
-        failed = self._run is not None and self._run.state == RunState.FAILED
-        if not failed or traceback is None or not traceback.exception:
-            if self._failure is not None:
-                self._failure.remove()
-                self._failure = None
+        run, traceback = self._run, self._view.state.traceback
+        raised = run is not None and run.state == RunState.FAILED and not self._shows_preparation
+        if raised and traceback is not None and traceback.exception:
+            self._show_above(TracebackLine)
+            assert isinstance(self._above, TracebackLine)
+            frame = traceback.frame
+            self._above.show_traceback(traceback, self._in_project(frame.file)[1] if frame is not None else "")
+        elif run is not None and (reason := reason_of(run)):
+            self._show_above(ReasonLines)
+            assert isinstance(self._above, ReasonLines)
+            self._above.show_reason(run_state(run), reason)
+        else:
+            self._show_above(None)
+
+    def _show_above(self, kind: type[TracebackLine] | type[ReasonLines] | None) -> None:
+        """Have a row of this kind above the log, or none."""
+        if self._above is not None and type(self._above) is kind:
             return
-        if self._failure is None:
-            self._failure = TracebackLine()
-            self.mount(self._failure, before=0)
-        frame = traceback.frame
-        self._failure.show_traceback(traceback, self._in_project(frame.file)[1] if frame is not None else "")
+        if self._above is not None:
+            self._above.remove()
+        self._above = kind() if kind is not None else None
+        if self._above is not None:
+            self.mount(self._above, before=0)
 
     def _in_project(self, path: str) -> tuple[str, str]:
         """The project's directory, and in it the file that a run names: it may have run in a copy of the project."""
@@ -173,8 +217,10 @@ class LogPane(Pane):
     def why_not(self, action: str) -> str:
         """Why the action would do nothing now."""
         state = self._view.state
-        if action == "search" and self._run is None:
+        if action in ("search", "change_log") and self._run is None:
             return "There is no log yet."
+        if action == "change_log" and self._run is not None and self._run.target_type == LOCAL:
+            return "A run on this machine is not prepared." if self._run.state != RunState.PREPARING else ""
         if action == "search" and self._search_row is not None and self._search_row.has_focus_within:
             return "What to search for is being typed."
         if action == "step" and not self._seeking:

@@ -140,6 +140,7 @@ class RunBar(Widget, inherit_bindings=False):
         self._scripts: list[str] = []
         self._runs: Sequence[Run] = ()
         self._posted: RunRequest | None = None
+        self._use = ""  # what the run would use, as it was said last
         self._known: set[str] = set()
 
     def compose(self) -> ComposeResult:
@@ -202,15 +203,22 @@ class RunBar(Widget, inherit_bindings=False):
         """Say what is wrong; file names are shown relative to the project."""
         self._notice.say(str(error).replace(f"{root}{os.sep}", ""), wrong=True)
 
+    @property
+    def chosen(self) -> tuple[RunConfiguration | None, ComputeTarget | None]:
+        """The chosen run configuration and its compute target, as far as there are such files."""
+        configuration = self._configurations.get(self._environment.value)
+        return configuration, self._targets.get(configuration.target) if configuration is not None else None
+
     def show_use(self, text: str) -> None:
-        """Say what a run would use."""
-        self._notice.say(text)
+        """Say something in passing; for "" what a run would use."""
+        self._notice.say(text or self._use)
 
     def show_plan(self, plan: Plan, version: str) -> None:
         """Say what a run would use, before it is run."""
         python = f"Python {version}   {plan.interpreter}" if version else plan.interpreter
         copied = "in a copy of the project as it is now" if plan.step("snapshot") else "right in the project folder"
-        self._notice.say(f"{python}   {copied}")
+        self._use = f"{python}   {copied}"
+        self._notice.say(self._use)
 
     def show_configurations(self, configurations: Sequence[RunConfiguration], targets: Sequence[ComputeTarget]) -> None:
         """The environments that can be chosen. The chosen one stays chosen while its file is there."""

@@ -15,6 +15,7 @@ from textual.widget import Widget
 
 from tui_workbench.ui.commands import EVERYWHERE, LIST, bindings, is_ours, offers
 from tui_workbench.ui.panes.files import FilesPane
+from tui_workbench.ui.screens.asking import Asking
 from tui_workbench.ui.screens.main_layout import PANES, MainLayout, is_wide, regions
 from tui_workbench.ui.screens.project_screen import ProjectScreen
 from tui_workbench.ui.widgets.footer import KeyFooter
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tui_workbench.ui.panes.targets import TargetsPane
     from tui_workbench.ui.widgets.notice import Notice
     from tui_workbench.ui.widgets.question_row import QuestionRow
+    from tui_workbench.ui.widgets.secret_row import SecretRow
 
 TABS = (("files", "Files"), ("targets", "Targets"), ("editor", "Editor"), ("log", "Log"), ("jobs", "Jobs"))
 """The panes and what they are called where there is little room."""
@@ -61,7 +63,7 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
         self.files = FilesPane(tree, id="files")
         self._main_layout = MainLayout()
         self._tabs = TabRow(TABS, id="tabs")
-        self._question: QuestionRow | None = None
+        self.asking = Asking(self, self)
         self._came_from = self._main_layout.view.active
 
     # --- The first frame, and what comes after it
@@ -130,6 +132,7 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
     def on_resize(self, event: events.Resize) -> None:
         """Boxes have no room for side borders where only one fits."""
         self.set_class(not is_wide(event.size), "-narrow")
+        self.asking.fit()
 
     def on_targets_pane_height_wanted(self, event: TargetsPane.HeightWanted) -> None:
         """The targets need more room, or less."""
@@ -236,27 +239,45 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
         dirty = self.parts.editor.dirty_paths() if self.is_complete else frozenset()
         if not dirty:
             self.app.exit(self.active_runs())
-        elif self._question is None:
-            await self._ask_about_edits(len(dirty))
-
-    async def _ask_about_edits(self, files: int) -> None:
-        from tui_workbench.ui.widgets.question_row import Choice, Question, QuestionRow
-
-        choices = (Choice("s", "save and leave", SAVE), Choice("d", "discard the edits", DISCARD))
-        self._question = QuestionRow(Question(f"{count(files, 'file')} with unsaved edits.", choices))
-        self._question.id = "question"
-        await self.mount(self._question)
-        self._show_view(has_question=True)
-        self.set_focus(self._question)
+        elif self.asking.is_open:
+            self.asking.take_focus()
+        else:
+            self._ask_about_edits(len(dirty))
 
     @work
-    async def on_question_row_answered(self, event: QuestionRow.Answered) -> None:
-        """Leave, or stay."""
-        if self._question is None or event.row is not self._question:
-            return
-        await self._question.remove()
-        self._question = None
-        self._show_view(has_question=False)
-        self.action_focus_pane(self._main_layout.view.active)
-        if event.answer == DISCARD or (event.answer == SAVE and not await self.parts.editor.save_all()):
+    async def _ask_about_edits(self, files: int) -> None:
+        from tui_workbench.ui.widgets.question_row import Choice
+
+        choices = (Choice("s", "save and leave", SAVE), Choice("d", "discard the edits", DISCARD))
+        answer = await self.asking.choose(f"{count(files, 'file')} with unsaved edits.", *choices, is_awaited=True)
+        if answer == DISCARD or (answer == SAVE and not await self.parts.editor.save_all()):
             self.app.exit(self.active_runs())
+
+    # --- The place of questions
+
+    def make_room(self, lines: int) -> None:
+        """A question stands above the keys."""
+        self._show_view(question_lines=lines)
+
+    def is_typing(self) -> bool:
+        """Whether keys go into a text now."""
+        from textual.widgets import Input, TextArea
+
+        from tui_workbench.ui.panes.form_view import FormView
+
+        focused = self.focused
+        return isinstance(focused, Input | TextArea) or (isinstance(focused, FormView) and focused.is_typing)
+
+    def give_back_focus(self) -> None:
+        """To the pane that had it."""
+        self.action_focus_pane(self._main_layout.view.active)
+
+    def on_question_row_answered(self, event: QuestionRow.Answered) -> None:
+        """A question was answered."""
+        if self.asking.answered(event.row, event.answer):
+            event.stop()
+
+    def on_secret_row_answered(self, event: SecretRow.Answered) -> None:
+        """A secret was given, or none."""
+        if self.asking.answered(event.row, event.answer):
+            event.stop()

@@ -36,7 +36,7 @@ class View(NamedTuple):
     target_lines: int = 3
     notice_lines: int = 1  # what the run bar says below its fields
     has_error: bool = False  # it is an error, which is shown also where there is little room
-    has_question: bool = False
+    question_lines: int = 0  # of the question that waits for an answer
 
 
 def is_wide(size: Size) -> bool:
@@ -49,13 +49,13 @@ def regions(size: Size, view: View) -> dict[str, Region]:
     width, height = size
     placed = {"header": Region(0, 0, width, 1), "footer": Region(0, max(0, height - 1), width, 1)}
     bottom = height - 1
-    if view.has_question:
-        bottom -= 1
-        placed["question"] = Region(0, max(0, bottom), width, 1)
+    if view.question_lines:
+        bottom -= view.question_lines
+        placed["question"] = Region(0, max(0, bottom), width, view.question_lines)
     if view.zoomed:
         placed[view.active] = Region(0, 1, width, max(0, bottom - 1))
     elif is_wide(size):
-        bar = 1 + min(view.notice_lines, MOST_NOTICE_LINES)
+        bar = 1 + _notice_lines(view)
         placed["run-bar"] = Region(0, 1, width, bar)
         placed.update(_side_by_side(Region(0, 1 + bar, width, bottom - 1 - bar), view))
     else:
@@ -63,9 +63,14 @@ def regions(size: Size, view: View) -> dict[str, Region]:
     return placed
 
 
+def _notice_lines(view: View) -> int:
+    """The lines of a question are taken from those of the notice, so that the panes keep theirs."""
+    return min(view.notice_lines, MOST_NOTICE_LINES - max(0, view.question_lines - 1))
+
+
 def _one_pane(width: int, bottom: int, view: View) -> dict[str, Region]:
     """Tabs, the active pane, and below it what the selected run said last, unless the log itself is shown."""
-    bar = 1 + min(view.notice_lines, MOST_NOTICE_LINES) if view.has_error else 1
+    bar = 1 + _notice_lines(view) if view.has_error else 1
     top = 2 + bar
     latest = 0 if view.active == "log" else 1
     placed = {

@@ -26,18 +26,21 @@ if TYPE_CHECKING:
     from tui_workbench.ui.file_tree import FileTree
     from tui_workbench.ui.panes.editor import EditorPane
     from tui_workbench.ui.panes.files import FilesPane
+    from tui_workbench.ui.screens.asking import Asking
     from tui_workbench.ui.screens.main_parts import Parts
     from tui_workbench.ui.screens.project_changes import ProjectChanges
+    from tui_workbench.ui.screens.starting import Starting
     from tui_workbench.ui.screens.target_checks import Checked
     from tui_workbench.ui.watcher import ProjectWatcher
     from tui_workbench.ui.widgets.header import Header
 
 
 class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
-    """A screen with a project behind it. Subclasses mount `header`, `files` and, later, `parts`."""
+    """A screen with a project behind it. Subclasses mount `header`, `files` and, later, `parts`, and ask questions."""
 
     header: Header
     files: FilesPane
+    asking: Asking
 
     def __init__(self, project: Project, tree: FileTree) -> None:
         super().__init__()
@@ -47,6 +50,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self._watcher: ProjectWatcher | None = None
         self._runs: list[Run] = []
         self._changes: ProjectChanges | None = None
+        self._starting: Starting | None = None
         self._checks = TargetChecks()
         self._attached = ""  # a new target that the run bar is to choose as soon as it knows it
         self._unread = {"files", "configuration"}  # what has not been read yet, and a run needs
@@ -252,22 +256,39 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         except UsageError as error:
             self.show_error(error)
             return
-        if self.parts.editor.dirty_paths():
-            self._save_and_submit(request)
+        _, target = self.parts.run_bar.chosen
+        if self.asking.is_open:
+            self.asking.take_focus()
+        elif _is_here(target) and not self.parts.editor.dirty_paths():
+            self.submit(request)
         else:
-            self._submit(request)
+            self.run_worker(self.starting.run(request), group="starting")
 
-    @work
-    async def _save_and_submit(self, request: RunRequest) -> None:
-        failed = await self.parts.editor.save_all()
-        if failed:
-            names = ", ".join(path.rpartition("/")[2] for path in failed)
-            self.show_error(UsageError(f"nothing was run: {names} could not be saved", remedy="The editor says why."))
-        else:
-            self._submit(request)
+    def action_prepare(self) -> None:
+        """Make the environment of the chosen run configuration."""
+        if self.is_complete:
+            self.run_worker(self.starting.prepare(), group="starting")
+
+    def action_plan(self) -> None:
+        """Show what the run would do."""
+        if self.is_complete:
+            try:
+                self.run_worker(self.starting.show_plan(self.parts.run_bar.request()), group="starting")
+            except UsageError as error:
+                self.show_error(error)
+
+    @property
+    def starting(self) -> Starting:
+        """Does what comes before a run."""
+        if self._starting is None:
+            from tui_workbench.ui.screens.starting import Starting
+
+            self._starting = Starting(self)
+        return self._starting
 
     @work(thread=True, group="submit")
-    def _submit(self, request: RunRequest) -> None:
+    def submit(self, request: RunRequest) -> None:
+        """Start a run, in a thread; what it needs was asked for."""
         from tui_workbench.runs import Runs
 
         told: list[str] = []
@@ -386,3 +407,8 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
     def on_editor_pane_file_saved(self) -> None:
         """A configuration may be another now."""
         self.look_now()
+
+
+def _is_here(target: ComputeTarget | None) -> bool:
+    """Whether runs there start at once: on this machine, in the Python that there is, or with an error."""
+    return target is None or target.problem is not None or (target.type == "local" and target.user_managed_environment)

@@ -5,6 +5,7 @@ The invariant: a question never takes the keys from somebody who is typing; it g
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual.binding import Binding, BindingType
@@ -14,6 +15,10 @@ from textual.widget import Widget
 
 if TYPE_CHECKING:
     from textual import events
+
+
+PADDING, MOST_LINES = 2, 3
+"""Cells at the sides of a row, and the lines that it takes at most."""
 
 
 class Choice(NamedTuple):
@@ -71,6 +76,13 @@ class QuestionRow(Widget, can_focus=True):
         self.question = question
         self._focus_key = focus_key
         self._spans: list[tuple[int, int, str]] = []
+
+    def lines(self, width: int) -> int:
+        """How many lines the question takes at this width, without the focus."""
+        room = max(width - PADDING, 1)
+        words = f"{self.question.text}   {self._focus_key} answers:   "
+        words += "   ".join(f"{key} {label}" for key, label, _ in self.question.choices)
+        return min(len(textwrap.wrap(words, room)), MOST_LINES)
 
     def render(self) -> Content:
         """The question, then each key with its answer."""
