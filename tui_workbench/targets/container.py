@@ -13,7 +13,14 @@ import posixpath
 from tui_workbench.errors import UsageError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets import supervisor
-from tui_workbench.targets.local import RUN_DIRECTORY_VARIABLE, SHARE_VARIABLE, SHELL_VARIABLES
+from tui_workbench.targets.local import (
+    OUTPUTS_VARIABLE,
+    PYTHON_PATH_VARIABLE,
+    RUN_DIRECTORY_VARIABLE,
+    SHARE_VARIABLE,
+    SHELL_VARIABLES,
+    python_path,
+)
 from tui_workbench.targets.processes import RUN_ID_VARIABLE
 from tui_workbench.targets.protocol import Outcome
 
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
 
 RUN_DIRECTORY = "/workbench/run"
 PROJECT_DIRECTORY = "/workbench/project"
+SDK_DIRECTORY = "/workbench/sdk"
 SHARE_DIRECTORY = "/azureml-share/"
 WORKING_COPY = "work"
 SHELL = "/bin/sh"
@@ -79,6 +87,8 @@ class Placement(NamedTuple):
     image: str = ""
     python: str = "python"
     mode: str = FILE_MODE
+    sdk: str = ""  # what the script may import to log
+    python_path: str = ""  # the image's own
 
 
 def container_name(run_id: str) -> str:
@@ -96,6 +106,8 @@ def mounts(place: Placement) -> list[Mount]:
     found = [Mount(place.run_directory, RUN_DIRECTORY), Mount(place.share, SHARE_DIRECTORY.rstrip("/"))]
     if place.project_root and not place.copied:
         found.append(Mount(place.project_root, PROJECT_DIRECTORY))
+    if place.sdk:
+        found.append(Mount(place.sdk, SDK_DIRECTORY, read_only=True))
     if place.linked:
         found.append(Mount(place.linked, place.linked))
     return found
@@ -106,13 +118,17 @@ def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
     user = place.user.partition(":")[0]
     # A user id that the image's /etc/passwd lacks has no home, and Python libraries ask for both.
     home = {} if user == "0" else {"HOME": "/tmp", "USER": f"user{user}", "LOGNAME": f"user{user}"}
+    own = spec.run_configuration.environment_variables
+    path = python_path(SDK_DIRECTORY, own.get(PYTHON_PATH_VARIABLE, place.python_path))
     return {
         "PYTHONUNBUFFERED": "1",
         **home,
         SHARE_VARIABLE: SHARE_DIRECTORY,
         "AZUREML_RUN_ID": spec.run_id,
         RUN_DIRECTORY_VARIABLE: RUN_DIRECTORY,
-        **spec.run_configuration.environment_variables,
+        OUTPUTS_VARIABLE: f"{RUN_DIRECTORY if place.project_root else working_directory(place)}/outputs",
+        **own,
+        **({PYTHON_PATH_VARIABLE: path} if place.sdk else {}),
         RUN_ID_VARIABLE: spec.run_id,
     }
 
@@ -198,7 +214,8 @@ def docker_command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
     if spec.target.nvidia_docker:
         argv += ["--gpus", "all"]
     for mount in mounts(place):
-        argv += ["--mount", f"type=bind,source={mount.source},target={mount.target}"]
+        only = ",readonly" if mount.read_only else ""
+        argv += ["--mount", f"type=bind,source={mount.source},target={mount.target}{only}"]
     for label, value in ((RUN_LABEL, spec.run_id), (PROJECT_LABEL, spec.project_name)):
         argv += ["--label", f"{label}={value}"]
     return (*argv, "--workdir", working_directory(place), place.image, *command(spec, place))

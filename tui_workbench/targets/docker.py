@@ -103,6 +103,7 @@ class DockerTarget(StagedTarget):
         run = HostRun(self.host, spec)
         if placing.is_copied(self.target):
             run.make_folders()
+            run.send_sdk()
         else:
             run.send(tree(), self.report)
         run.keep_record()
@@ -253,7 +254,7 @@ class DockerTarget(StagedTarget):
 
     def _placement(self, engine: Engine, spec: RunSpec) -> Placement:
         image, facts = self._image(engine, spec)
-        return placing.placement(self.host, engine, spec, image.id, facts)
+        return placing.placement(self.host, engine, spec, image, facts)
 
     def _create_and_start(self, engine: Engine, spec: RunSpec) -> None:
         name = container_name(spec.run_id)

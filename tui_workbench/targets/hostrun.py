@@ -14,6 +14,7 @@ from tui_workbench.errors import StorageError, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets import supervisor
 from tui_workbench.targets.layout import HostLayout
+from tui_workbench.targets.local import SDK_FOLDER
 from tui_workbench.targets.turns import turn
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ _FOLDERS = 'umask 077; mkdir -p -- "$1" && umask 022 && shift && mkdir -p -- "$@
 # $1 the run's directory. In a container the number may look like another machine's, so the host itself notes it.
 _NOTE_START = 'cat /proc/sys/kernel/random/boot_id >"$1/boot" 2>/dev/null; exit 0'
 
-# $1 the tree, $2 the run's directory. A run that was started keeps what it has.
+# $1 the tree, $2 the run's directory, $3 the folder of the SDK. A run that was started keeps what it has.
 _PLACE = """\
+[ -e "$3" ] || echo absent
 [ -e "$2/pid" ] && exit 0
 rm -rf -- "$2/work" || exit
 cp -a --reflink=auto -- "$1" "$2/work" 2>/dev/null || { rm -rf -- "$2/work"; cp -a -- "$1" "$2/work"; } || exit
@@ -133,9 +135,26 @@ class HostRun:
             sent = self._host.sync(tree, spec.working_directory, destination, None)
             report.done("sync", files=len(tree), **sent._asdict())
             report.begin("copy", "make the run's own copy there")
-            done = self._host.run(["sh", "-c", _PLACE, "sh", destination, self.directory], timeout=COPY_SECONDS)
-            self.must(done, "copy the project")
+            place = ["sh", "-c", _PLACE, "sh", destination, self.directory, self.sdk_folder]
+            done = self._host.run(place, timeout=COPY_SECONDS)
+            if self.must(done, "copy the project").text:
+                self.send_sdk()
         report.done("copy")
+
+    @property
+    def sdk_folder(self) -> str:
+        """What the script may import to log, as a folder of the host."""
+        from tui_workbench.targets import sdk
+
+        return SDK_FOLDER if self._host.is_local else self.layout.sdk(sdk.version())
+
+    def send_sdk(self) -> None:
+        """Have that folder on the host."""
+        from tui_workbench.targets import sdk
+
+        if not self._host.is_local:
+            command = ["sh", "-c", sdk.SEND, "sh", self.sdk_folder]
+            self.must(self._host.run(command, stdin=sdk.archive()), "send what scripts may import")
 
     def note_start(self) -> None:
         """Note which start of the machine this is, for `ending` to tell whether it is another then."""

@@ -3,6 +3,7 @@
 ```
 <home>/projects/<name>-<key>/tree   the project as it was sent last; `key` tells this machine's project from others
 <home>/runs/<run id>/               a run's directory, as the host knows it
+<home>/sdk/<version>/               what scripts may import to log to the workbench
 <home>/supplies/                    what environments are built with; can be removed at any time
 ```
 """
@@ -35,6 +36,10 @@ class HostLayout(NamedTuple):
     def project_tree(self, project_root: str, project_name: str) -> str:
         """Where the project at `project_root` of this machine is kept as it was sent last."""
         return posixpath.join(self.home, "projects", f"{_slug(project_name)}-{project_key(project_root)}", "tree")
+
+    def sdk(self, version: str) -> str:
+        """What scripts may import, in this version."""
+        return posixpath.join(self.home, "sdk", version)
 
     @property
     def supplies(self) -> str:

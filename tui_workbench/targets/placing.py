@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from tui_workbench.model import ComputeTarget, RunSpec
-    from tui_workbench.targets.engine import Engine
+    from tui_workbench.targets.engine import Engine, Image
     from tui_workbench.targets.host import Host
     from tui_workbench.targets.probe import ImageFacts
 
@@ -28,8 +28,8 @@ def is_copied(target: ComputeTarget) -> bool:
     return target.shared_volumes is False
 
 
-def placement(host: Host, engine: Engine, spec: RunSpec, image: str, facts: ImageFacts) -> Placement:
-    """Where the run's parts lie on the host. `image` is the id of the image, `facts` what it holds."""
+def placement(host: Host, engine: Engine, spec: RunSpec, image: Image, facts: ImageFacts) -> Placement:
+    """Where the run's parts lie on the host. `facts` is what the image holds."""
     user, group = host.user_ids()
     # In a rootless engine the container's root is the user who runs it, and no other user could write his files.
     user_spec = _ROOT if user and engine.facts().rootless else f"{user}:{group}"
@@ -42,9 +42,11 @@ def placement(host: Host, engine: Engine, spec: RunSpec, image: str, facts: Imag
         project_root=spec.project_root if in_place and not is_copied(spec.target) else "",
         linked=spec.project_root if host.is_local and spec.tracked and _links_to(spec) else "",
         copied=is_copied(spec.target),
-        image=image,
+        image=image.id,
         python=facts.python,
         mode=FILE_MODE if facts.shell else ENGINE_MODE,
+        sdk=run.sdk_folder,
+        python_path=next((text[11:] for text in image.environment if text.startswith("PYTHONPATH=")), ""),
     )
 
 
@@ -63,6 +65,7 @@ def symbolic_placement(host: Host, spec: RunSpec) -> Placement:
         project_root=spec.project_root if in_place and not is_copied(spec.target) else "",
         copied=is_copied(spec.target),
         image=spec.target.base_docker_image,
+        sdk=HostRun(host, spec).sdk_folder if host.is_local else "~/.workbench-tui/sdk",
     )
 
 

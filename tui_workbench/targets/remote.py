@@ -20,12 +20,16 @@ from tui_workbench.targets import framework, supervisor
 from tui_workbench.targets.container import share_of
 from tui_workbench.targets.host import wait_ready
 from tui_workbench.targets.hostrun import HostRun
+from tui_workbench.targets.layout import HostLayout
 from tui_workbench.targets.local import (
     DEFAULT_SHARE,
     LEFT_BEHIND_GRACE,
+    OUTPUTS_VARIABLE,
+    PYTHON_PATH_VARIABLE,
     RUN_DIRECTORY_VARIABLE,
     SHARE_VARIABLE,
     SHELL_VARIABLES,
+    python_path,
 )
 from tui_workbench.targets.processes import RUN_ID_VARIABLE
 from tui_workbench.targets.protocol import Interrupted, Outcome
@@ -132,6 +136,10 @@ class RemoteTarget(StagedTarget):
         exports = "".join(
             f"export {name}={shlex.quote(value)}\n" for name, value in variables.items() if _passes_the_shells(name)
         )
+        if PYTHON_PATH_VARIABLE not in spec.run_configuration.environment_variables:
+            # What a login of this user has follows ours.
+            exports += f'{PYTHON_PATH_VARIABLE}="${PYTHON_PATH_VARIABLE}$own_path"\n'
+            exports = f'own_path="${{{PYTHON_PATH_VARIABLE}:+:${PYTHON_PATH_VARIABLE}}}"\n{exports}'
         arguments = [run.directory, variables[SHARE_VARIABLE], supervisor.TEXT, *command]
         exported = exports.encode("utf-8", "surrogateescape")
         done = self.host.run(["sh", "-c", START, "sh", *arguments], stdin=exported, timeout=STOP_SECONDS)
@@ -212,13 +220,19 @@ class RemoteTarget(StagedTarget):
 
     def _variables(self, spec: RunSpec, run_directory: str, home: str) -> dict[str, str]:
         """What the run sees on top of a login's environment; the run configuration's own variables win over ours."""
+        from tui_workbench.targets import sdk
+
         share = share_of(spec, self.target.native_shared_directory or DEFAULT_SHARE, home)
+        own = spec.run_configuration.environment_variables
+        folder = HostLayout(posixpath.dirname(posixpath.dirname(run_directory))).sdk(sdk.version())
         return {
             "PYTHONUNBUFFERED": "1",
             SHARE_VARIABLE: posixpath.join(share, ""),
             "AZUREML_RUN_ID": spec.run_id,
             RUN_DIRECTORY_VARIABLE: run_directory,
-            **spec.run_configuration.environment_variables,
+            OUTPUTS_VARIABLE: f"{run_directory}/work/outputs",
+            **own,
+            PYTHON_PATH_VARIABLE: python_path(folder, own.get(PYTHON_PATH_VARIABLE, "")),
             RUN_ID_VARIABLE: spec.run_id,
         }
 

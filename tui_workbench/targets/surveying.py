@@ -45,7 +45,7 @@ def _image_title(host: Host, images: Images, name: str, why: str, *, held: bool)
 
 def _with_image(step: Step, host: Host, engine: Engine, spec: RunSpec, images: Images) -> Step:
     image, facts = images.present()
-    place = placing.placement(host, engine, spec, image.id, facts)._replace(image=images.choose().name)
+    place = placing.placement(host, engine, spec, image, facts)._replace(image=images.choose().name)
     if step.name == "container":
         return step._replace(command=containers.docker_command(spec, place))
     return step._replace(command=tuple(containers.command(spec, place)))
