@@ -53,6 +53,20 @@ def test_everything_arrives(place: tuple[Host, str, Path], tmp_path: Path) -> No
     assert not (tmp_path / "back.part").exists()
 
 
+@pytest.mark.parametrize("already", [False, True])
+def test_from_afar_it_travels_packed(
+    place: tuple[Host, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, already: bool
+) -> None:
+    host, path, here = place
+    monkeypatch.setattr(fetching, "NEAR_SECONDS", -1.0)
+    monkeypatch.setattr(type(host), "is_local", False)
+    if already:  # an earlier attempt was cut off
+        (tmp_path / "back.part").mkdir()
+        (tmp_path / "back.part" / "model.bin").write_bytes((here / "model.bin").read_bytes())
+    assert host.fetch(path, str(tmp_path / "back")).size == (13 if already else 300_013)
+    assert _same(here, tmp_path / "back")
+
+
 def test_what_stood_there_is_replaced(place: tuple[Host, str, Path], tmp_path: Path) -> None:
     host, path, here = place
     (tmp_path / "back").mkdir()

@@ -43,7 +43,7 @@ echo ready
 cd -- "$1" 2>/dev/null || { echo missing; exit; }
 sums=$(find . -type f -exec sha256sum -- {} + 2>/dev/null)
 printf '%s\\n' "${#sums}" "$sums"
-read -r pack size || exit 9
+read -r size pack || exit 9
 if [ "$size" = all ]; then tar -cf - . | $pack
 else { find . ! -type f -print0; head -c "$size"; } | tar -cf - --no-recursion --null -T - | $pack
 fi
@@ -89,7 +89,7 @@ def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
         sums = _checksums(talk.take(int(size) + 1))
         here = {name for name, checksum in sums.items() if _checksum(os.path.join(partial, name)) == checksum}
         wanted = b"".join(b"./" + os.fsencode(name) + b"\0" for name in sums if name not in here)
-        talk.write(f"{'cat' if is_near else 'gzip -1'} {len(wanted) if here else 'all'}\n".encode())
+        talk.write(f"{len(wanted) if here else 'all'} {'cat' if is_near else 'gzip -1'}\n".encode())
         talk.write(wanted if here else b"")
         talk.close_input()
         unpacked = _unpack(talk, partial, packed=not is_near)
