@@ -40,7 +40,7 @@ CREATE TABLE listed (id INTEGER PRIMARY KEY, run_id TEXT, number INTEGER, script
     user TEXT, state TEXT, code INTEGER, created REAL, started REAL, ended REAL, pinned INTEGER, hidden INTEGER,
     tags TEXT, note TEXT, sweep TEXT, search TEXT);
 CREATE INDEX listed_by_time ON listed (hidden, pinned, created, run_id);
-CREATE TABLE names (name INTEGER PRIMARY KEY, text TEXT UNIQUE);
+CREATE TABLE names (name INTEGER PRIMARY KEY, text TEXT UNIQUE, runs INTEGER);
 CREATE TABLE metrics (name INTEGER, id INTEGER, value, PRIMARY KEY (name, id)) WITHOUT ROWID;
 CREATE INDEX metrics_by_run ON metrics (id);
 CREATE TABLE seen (folder_mtime INTEGER, journal INTEGER, form TEXT, ended_version INTEGER);

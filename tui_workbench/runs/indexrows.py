@@ -40,7 +40,7 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
             values.append((key, number, value))
     connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", stored)
     connection.executemany(f"INSERT INTO listed VALUES ({', '.join('?' * 18)})", listed)
-    connection.executemany("INSERT OR IGNORE INTO names VALUES (?, ?)", [(key, name) for name, key in names.items()])
+    _count(connection, names, values)
     connection.executemany("INSERT INTO metrics VALUES (?, ?, ?)", values)
 
 
@@ -52,8 +52,20 @@ def delete_rows(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
 
 def _delete(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
     every = [(number,) for number in numbers]
+    named = "UPDATE names SET runs = runs - 1 WHERE name IN (SELECT name FROM metrics WHERE id = ?)"
+    connection.executemany(named, every)
     for table in ("runs", "listed", "metrics"):
         connection.executemany(f"DELETE FROM {table} WHERE id = ?", every)
+
+
+def _count(connection: sqlite3.Connection, names: dict[str, int], values: list[tuple[int, int, Any]]) -> None:
+    """Note the names that are new, and how many runs more have each."""
+    more: dict[int, int] = {}
+    for key, *_ in values:
+        more[key] = more.get(key, 0) + 1
+    new = [(key, name, 0) for name, key in names.items() if key in more]
+    connection.executemany("INSERT OR IGNORE INTO names VALUES (?, ?, ?)", new)
+    connection.executemany("UPDATE names SET runs = runs + ? WHERE name = ?", [(n, key) for key, n in more.items()])
 
 
 def _columns(row: _Row) -> tuple[Any, ...]:

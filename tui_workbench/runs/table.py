@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
     _Execute = Callable[..., sqlite3.Cursor]
 
+_SCANNED = "listed NOT INDEXED"
+"""All rows as they lie in the file: a twentieth of the time that it takes to go through them by an index."""
+
+_STEPS_FOR_ONE = 20
+
 _NO_VALUES: tuple[Any, ...] = ()
 
 COLUMNS = {**NUMBER_COLUMNS, **TEXT_COLUMNS}
@@ -64,11 +69,23 @@ class Group(NamedTuple):
 def page(execute: _Execute, query: RunQuery, offset: int, limit: int) -> Page:
     """The rows from `offset` on, at most `limit` of them."""
     condition = condition_of(query.filter, archived=query.archived)
-    ((total,),) = execute(f"SELECT count(*) FROM listed WHERE {condition.sql}", *condition.values)
+    is_plain = not condition.values and query.sort == "created" and not query.group
+    source = "listed" if is_plain else _SCANNED
+    ((total,),) = execute(f"SELECT count(*) FROM {source} WHERE {condition.sql}", *condition.values)
+    if not total:
+        return Page(0, [])
     order, join, values = _order(query, condition)
-    chosen = f"SELECT listed.id FROM listed {join} WHERE {condition.sql} ORDER BY {order} LIMIT ? OFFSET ?"
+    if query.sort == "created" and not query.group and _is_near(execute, offset + limit, total):
+        source = "listed"
+    chosen = f"SELECT listed.id FROM {source} {join} WHERE {condition.sql} ORDER BY {order} LIMIT ? OFFSET ?"
     rows = execute(chosen, *values, *condition.values, limit, offset).fetchall()
     return Page(total, [_row(execute, number) for (number,) in rows])
+
+
+def _is_near(execute: _Execute, wanted: int, total: int) -> bool:
+    """True when going through the rows in order finds those that are wanted sooner than going through all of them."""
+    ((every,),) = execute("SELECT max(id) FROM listed")
+    return bool(wanted * every / total < every / _STEPS_FOR_ONE)
 
 
 def groups(execute: _Execute, query: RunQuery) -> list[Group]:
@@ -77,7 +94,7 @@ def groups(execute: _Execute, query: RunQuery) -> list[Group]:
     by = COLUMNS.get(query.group, "script")
     active = "sum(state NOT IN ('completed', 'failed', 'canceled') AND ended = 0)"
     found = execute(
-        f"SELECT {by}, count(*), {active}, max(created) FROM listed WHERE {condition.sql} GROUP BY {by}"
+        f"SELECT {by}, count(*), {active}, max(created) FROM {_SCANNED} WHERE {condition.sql} GROUP BY {by}"
         " ORDER BY max(created) DESC",
         *condition.values,
     )
@@ -103,10 +120,7 @@ def column(execute: _Execute, query: RunQuery, name: str, limit: int) -> list[tu
 
 def metric_names(execute: _Execute, limit: int) -> list[tuple[str, int]]:
     """The metrics of all runs, and how many runs have each; the most common first."""
-    return execute(
-        "SELECT text, count(*) FROM metrics JOIN names USING (name) GROUP BY name ORDER BY count(*) DESC, text LIMIT ?",
-        limit,
-    ).fetchall()
+    return execute("SELECT text, runs FROM names WHERE runs > 0 ORDER BY runs DESC, text LIMIT ?", limit).fetchall()
 
 
 def _order(query: RunQuery, condition: Condition) -> tuple[str, str, tuple[Any, ...]]:
@@ -120,7 +134,7 @@ def _order(query: RunQuery, condition: Condition) -> tuple[str, str, tuple[Any, 
         order = f"pinned DESC, {value} IS NULL, {value} {direction}, created DESC, run_id DESC"
     if query.group in COLUMNS:
         by = COLUMNS[query.group]
-        newest = f"SELECT {by} AS grouped, max(created) AS newest FROM listed WHERE {condition.sql} GROUP BY {by}"
+        newest = f"SELECT {by} AS grouped, max(created) AS newest FROM {_SCANNED} WHERE {condition.sql} GROUP BY {by}"
         join += f" JOIN ({newest}) AS groups ON groups.grouped IS {by}"
         order, values = f"newest DESC, grouped, {order}", (*values, *condition.values)
     return order, join, values
