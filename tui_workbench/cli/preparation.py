@@ -35,6 +35,7 @@ class PreparationNotes:
         self._begun = time.monotonic()
         self._next = self._begun
         self._unknown = ""
+        self._waits = ""
 
     def tell(self) -> None:
         """Write what is new; to be called again and again."""
@@ -46,6 +47,9 @@ class PreparationNotes:
         is_slow = status.state == RunState.PREPARING and moment - self._begun > SLOW_SECONDS
         if is_slow or self._offset:
             self._tell_log()
+        if status.state == RunState.QUEUED and status.reason != self._waits:
+            self._waits = status.reason
+            _say(status.reason)
         unknown = status.reason if status.state == RunState.UNKNOWN and not status.end else ""
         if unknown != self._unknown:
             _say(unknown or f"the run is {status.state} again")

@@ -26,6 +26,9 @@ SLOWEST_POLL = 0.05
 SLOWING = 1.15
 """Seconds between looks at the file: short while something comes, longer the longer nothing does."""
 
+LINE_SECONDS = 1.0
+"""Between looks at the line that a run waits in."""
+
 MOST_TAKEOVERS = 5
 """Of controllers that end without recording an end, how many are replaced before there is something to be told."""
 
@@ -42,6 +45,7 @@ class OutputStream:
         self._path = directory.file(OUTPUT)
         self._offset = 0
         self._takeovers = 0
+        self._next_look = 0.0
         sys.stdout.flush()
         self._out = sys.stdout.fileno()
         self._filter = TerminalFilter() if os.isatty(self._out) else None
@@ -110,7 +114,9 @@ class OutputStream:
         -1 when there is none or the system cannot tell.
         """
         holder = ControllerLock.holder(self._directory)
-        if holder == 0 and not self._directory.status().end:
+        if self._directory.is_waiting:
+            self._see_to_the_line()
+        elif holder == 0 and not self._directory.status().end:
             self._directory.read_record()
             self._takeovers += self._runs.take_over(self._directory.run_id)
             if self._takeovers > MOST_TAKEOVERS:
@@ -121,6 +127,12 @@ class OutputStream:
             return os.pidfd_open(holder) if holder > 0 else -1
         except (OSError, AttributeError):
             return -1
+
+    def _see_to_the_line(self) -> None:
+        """Now and then, as those who would let the run begin may have been killed."""
+        if time.monotonic() >= self._next_look:
+            self._runs.take_over(self._directory.run_id)
+            self._next_look = time.monotonic() + LINE_SECONDS
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

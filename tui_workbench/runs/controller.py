@@ -15,7 +15,7 @@ import time
 from tui_workbench.errors import ConfigurationError, WorkbenchError
 from tui_workbench.model import MASK, RunState, is_secret_name
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.runs.rundir import OUTPUTS, RECORD, WORKING_COPY, ControllerLock, Ending, RunDirectory
+from tui_workbench.runs.rundir import OUTPUTS, WORKING_COPY, ControllerLock, Ending, RunDirectory
 from tui_workbench.targets.children import adopt
 from tui_workbench.targets.protocol import Interrupted, Outcome, Target, target_for
 
@@ -42,10 +42,17 @@ class Controller:
     """Drives one run.
 
     The caller holds the run's lock; the descriptor `interrupted` becomes readable when a cancel request may have come,
-    -1 where none can.
+    -1 where none can. `on_running` is called once the script has been started, before its end is waited for.
     """
 
-    def __init__(self, directory: RunDirectory, interrupted: int = -1, record: Record | None = None) -> None:
+    def __init__(
+        self,
+        directory: RunDirectory,
+        interrupted: int = -1,
+        record: Record | None = None,
+        on_running: Callable[[Record], object] | None = None,
+    ) -> None:
+        self._on_running = on_running
         self._directory = directory
         self._interrupted = interrupted
         self._record: Record = record or directory.read_record()
@@ -59,11 +66,15 @@ class Controller:
         begun = time.time()
         try:
             whole = with_secrets(spec)
+            if self._stages is None:
+                self._have_copy()
             self._persist(lambda: self._target.start(whole, plan, environment))
         except WorkbenchError as error:
             self._end(RunState.FAILED, str(error))
             return
         directory.append_event("step", step="start", status="done", seconds=round(time.time() - begun, 6))
+        if directory.is_limited:
+            directory.forget_environment()
         if self._stages is None:
             directory.append_event("state", state=RunState.RUNNING)
         else:
@@ -80,9 +91,13 @@ class Controller:
         if self._directory.cancel_requested:
             self._cancel()
             return
+        if self._directory.is_waiting:
+            return
         try:
-            if "start" not in status.done and not self._begin(environment):
+            if "start" not in status.done and not self._begin(self._directory.environment(environment)):
                 return
+            if self._on_running is not None:
+                self._on_running(self._record)
             ending = self._wait()
         except Interrupted:
             self._cancel()
@@ -93,12 +108,20 @@ class Controller:
         """Take the steps up to and with `start`; False when that ended the run."""
         if self._stages is not None:
             try:
+                self._have_copy()
                 self._stages.prepare()
             except WorkbenchError as error:
                 self._wrap_up(Ending(RunState.FAILED, str(error)))
                 return False
         self.start(environment)
         return not self._directory.status().end
+
+    def _have_copy(self) -> None:
+        """Make the working copy if that was left for later. Raises StorageError."""
+        if self._directory.copy_is_due:
+            from tui_workbench.runs.launch import make_copy
+
+            make_copy(self._directory, self._record)
 
     def abandon(self) -> None:
         """Let nothing of the run go on; what becomes of its directory is the caller's affair."""
@@ -123,6 +146,9 @@ class Controller:
                 return _ending(outcome)
 
     def _cancel(self) -> None:
+        if self._directory.is_waiting:
+            self._end(RunState.CANCELED, "canceled before it began")
+            return
         grace = self._directory.cancel_grace
         forced = self._persist(lambda: self._target.stop(self._record.spec, grace=grace))
         reason = f"canceled: it did not end within {grace:g} s and was killed" if forced else "canceled"
@@ -145,7 +171,7 @@ class Controller:
         from tui_workbench.runs.settle import settle_working_copy
 
         begun = time.time()
-        made_whole = os.stat(self._directory.file(RECORD)).st_mtime_ns
+        made_whole = self._directory.copied_at
         fields: dict[str, object] = {"status": "done"}
         try:
             kept = settle_working_copy(
@@ -162,6 +188,8 @@ class Controller:
         self._directory.append_event("step", step="collect", seconds=round(time.time() - begun, 6), **fields)
 
     def _end(self, state: str, reason: str, *, end: float = 0.0, exit_code: int | None = None) -> None:
+        if self._directory.is_limited:
+            self._directory.forget_environment()
         fields: dict[str, object] = {"end": round(end or time.time(), 6)}
         if exit_code is not None:
             fields["exit_code"] = exit_code
@@ -215,11 +243,32 @@ def drive(directory: RunDirectory, lock: ControllerLock, environment: Mapping[st
     interrupted = _listen_for_cancel()
     # The folder that the caller stood in may be wanted gone, or its disk unmounted.
     os.chdir("/")
+    collecting = -1
+
+    def collect(record: Record) -> None:
+        nonlocal collecting
+        if record.spec.tracked:
+            from tui_workbench.runs.provenance import start_collecting
+
+            collecting = start_collecting(directory, record, lock.descriptor)
+
     try:
         directory.make_durable()
-        Controller(directory, interrupted).finish(environment)
+        Controller(directory, interrupted, on_running=collect).finish(environment)
     finally:
         lock.release()
+    leave_line(directory)
+    if collecting >= 0:
+        # It may take longer than a short script; nothing but this process waits for it.
+        os.read(collecting, 1)
+
+
+def leave_line(directory: RunDirectory) -> None:
+    """Let runs begin that waited for the end of this one. Raises StorageError."""
+    if directory.is_limited:
+        from tui_workbench.runs.queueing import leave
+
+        leave(directory)
 
 
 def detach(directory: RunDirectory, lock: ControllerLock, *, fork: bool) -> int:

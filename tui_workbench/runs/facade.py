@@ -16,12 +16,13 @@ from tui_workbench.targets.children import reap
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from tui_workbench.model import Plan, Run, RunRequest
     from tui_workbench.project import Project
     from tui_workbench.runs.annotations import Annotations
+    from tui_workbench.runs.comparing import Comparison
     from tui_workbench.runs.history import Facts
     from tui_workbench.runs.index import RunIndex
     from tui_workbench.runs.table import Group, Page, RunQuery
@@ -69,12 +70,16 @@ class Runs:
         or StorageError; then there is no run, though `on_started` may have told of one.
         """
         from tui_workbench.runs.controller import Controller, detach
-        from tui_workbench.runs.launch import create_run, discard
+        from tui_workbench.runs.launch import create_run, discard, waits_for_its_turn
         from tui_workbench.targets.protocol import target_for
 
         directory, lock, record = create_run(self.project, request)
         starts_at_once = target_for(record.spec.target).starts_at_once
         try:
+            if waits_for_its_turn(self.project, directory, lock):
+                if on_started is not None:
+                    on_started(directory.run())
+                return directory.run()
             if starts_at_once:
                 Controller(directory, record=record).start(os.environ)
                 if on_started is not None:
@@ -172,6 +177,16 @@ class Runs:
 
         return change_annotations(self.directory(run_id).path, self.project.state_directory, change)
 
+    def compare(self, run_ids: Sequence[str]) -> Comparison:
+        """What runs have in common and what not; see `tui_workbench.runs.comparing`. Raises RunNotFound, UsageError."""
+        from tui_workbench.runs.comparing import compare, read_compared
+
+        runs = [self.get(run_id) for run_id in dict.fromkeys(run_ids)]
+        with self._index() as index:
+            known = [index.facts(run.run_id) for run in runs]
+        found = [read_compared(run.directory, run, facts) for run, facts in zip(runs, known, strict=True)]
+        return compare(self.project.state_directory, found)
+
     def history_json(self, *, hidden: bool = False) -> tuple[bytes, ...]:
         """The history records of all runs that are not archived, with `hidden` of those too, newest first.
 
@@ -202,7 +217,7 @@ class Runs:
         `grace` is the seconds between asking the script to end and making it; where several ask, the last one's counts
         until it is asked. Raises RunNotFound, and StorageError when the end cannot be recorded.
         """
-        from tui_workbench.runs.controller import CANCEL_SIGNAL, Controller, detach
+        from tui_workbench.runs.controller import CANCEL_SIGNAL, Controller, detach, leave_line
         from tui_workbench.targets.protocol import target_for
 
         directory = self.directory(run_id)
@@ -214,7 +229,8 @@ class Runs:
             if holder > 0:
                 _send(holder, CANCEL_SIGNAL)
             lock = ControllerLock.acquire(directory) if holder == 0 else None
-            if lock is not None and not target_for(directory.read_record().spec.target).starts_at_once:
+            is_near = directory.is_waiting or target_for(directory.read_record().spec.target).starts_at_once
+            if lock is not None and not is_near:
                 detach(directory, lock, fork=False)
             elif lock is not None:
                 # With the wish to cancel on record there is nothing to wait for: this thread ends the run itself.
@@ -222,6 +238,7 @@ class Runs:
                     Controller(directory).finish(os.environ)
                 finally:
                     lock.release()
+                leave_line(directory)
             if not directory.run().is_active:
                 return directory.run()
             time.sleep(CANCEL_POLL_SECONDS)
@@ -240,10 +257,10 @@ class Runs:
 
     def _resume(self, active: builtins.list[str]) -> builtins.list[str]:
         """Give the runs that have no controller one; those whose script is over are concluded here and now."""
-        resumed = []
+        resumed = self._resume_waiting(active)
         for run_id in active:
             try:
-                if self.take_over(run_id):
+                if run_id not in resumed and self.take_over(run_id):
                     resumed.append(run_id)
             except WorkbenchError:
                 # Not ours, gone meanwhile, or no space: it stays as it is, and its record says what is known.
@@ -255,10 +272,12 @@ class Runs:
 
         Raises WorkbenchError when it has none and can have none.
         """
-        from tui_workbench.runs.controller import Controller, detach
+        from tui_workbench.runs.controller import Controller, detach, leave_line
         from tui_workbench.targets.protocol import target_for
 
         directory = RunDirectory(os.path.join(self.project.runs_directory, run_id))
+        if directory.is_waiting:
+            return bool(self._resume_waiting([run_id]))
         lock = ControllerLock.acquire(directory)
         if lock is None:
             return False
@@ -270,7 +289,22 @@ class Runs:
                 detach(directory, lock, fork=False)
         finally:
             lock.release()
+        if directory.status().end:
+            leave_line(directory)
         return True
+
+    def _resume_waiting(self, active: builtins.list[str]) -> builtins.list[str]:
+        """See to it that the runs that wait for their turn are in line; the ids of those whose turn has come."""
+        runs = (RunDirectory(os.path.join(self.project.runs_directory, run_id)) for run_id in active)
+        waiting = [directory for directory in runs if directory.is_waiting]
+        if not waiting:
+            return []
+        from tui_workbench.runs.queueing import resume
+
+        try:
+            return resume(waiting)
+        except WorkbenchError:
+            return []  # its folder cannot be used now: they wait on
 
     def _index(self) -> RunIndex:
         """The index, with every run that is shown as active really having a controller."""

@@ -172,6 +172,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     prepare(project, request)
     project.prepare_state()
     spec, plan, origin_commit = prepare(project, request, _reserve_run_id(project))
+    is_limited = _is_limited(spec.target, request)
     building = os.path.join(project.runs_directory, BUILDING_PREFIX + spec.run_id)
     try:
         os.mkdir(building)
@@ -182,12 +183,16 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     try:
         lock = ControllerLock.acquire(directory, wait=True)
         assert lock is not None, "only `remove_unfinished` looks at the lock of a run that is none yet"
-        commit_id, kind = _take_snapshot(project, spec, building, origin_commit)
+        commit_id, kind = _take_snapshot(project, spec, directory, origin_commit, copy_later=is_limited)
         record = Record(
             spec.run_id, next_run_number(project), time.time(), _user(), spec, plan, commit_id, kind,
             request.origin, request.group, request.member,
         )  # fmt: skip
         directory.write_record(record)
+        if is_limited:
+            from tui_workbench.runs import queueing
+
+            queueing.register(directory, spec, request, record.run_number)
         if spec.tracked:
             _let_the_clock_move_on(directory, lock)
         directory.append_event("state", state=RunState.QUEUED)
@@ -199,19 +204,67 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         raise
 
 
-def _take_snapshot(project: Project, spec: RunSpec, building: str, commit: str) -> tuple[str, str]:
-    """The commit, if any, and the kind of the snapshot; a `commit` that is there already is taken as it is."""
+def _is_limited(target: ComputeTarget, request: RunRequest) -> bool:
+    # Looked at here first: what nothing limits does not even load the queue.
+    if target.max_concurrent_runs <= 0 and not target.nvidia_docker and not request.group_limit:
+        return False
+    from tui_workbench.runs.queueing import is_limited
+
+    return is_limited(target, request)
+
+
+def _take_snapshot(
+    project: Project, spec: RunSpec, directory: RunDirectory, commit: str, *, copy_later: bool
+) -> tuple[str, str]:
+    """The commit, if any, and the kind of the snapshot; a `commit` that is there already is taken as it is.
+
+    With `copy_later` there is no working copy yet, if there is git to make it with.
+    """
     if not spec.tracked:
         return "", "none"
     from tui_workbench.runs.snapshot import REFERENCES, SnapshotStore
 
     store = SnapshotStore(project.root, project.state_directory)
+    reference = f"{REFERENCES}/{spec.run_id}"
     if commit:
-        store.keep(f"{REFERENCES}/{spec.run_id}", commit)
-        store.check_out(commit, os.path.join(building, WORKING_COPY))
+        store.keep(reference, commit)
+    elif copy_later and store.available:
+        commit = store.record(reference, spec.run_id)
+    if commit and copy_later:
+        directory.leave_copy_for_later()
+    elif commit:
+        store.check_out(commit, directory.file(WORKING_COPY))
+    if commit:
         return commit, "git"
-    snapshot = store.take(spec.run_id, os.path.join(building, WORKING_COPY))
+    snapshot = store.take(spec.run_id, directory.file(WORKING_COPY))
     return snapshot.commit_id, snapshot.kind
+
+
+def waits_for_its_turn(project: Project, directory: RunDirectory, lock: ControllerLock) -> bool:
+    """Put a run that was just made in line if something limits it; True when it is not its turn. Raises StorageError.
+
+    Then its lock is released, and whoever ends the run before it starts it.
+    """
+    if not directory.is_waiting:
+        return False
+    from tui_workbench.runs.index import RunIndex
+    from tui_workbench.runs.queueing import enter
+
+    with RunIndex(project) as index:
+        active = index.active()
+    return not enter(directory, lock, active)
+
+
+def make_copy(directory: RunDirectory, record: Record) -> None:
+    """Make the working copy of a run that was left for later; does nothing when there is one. Raises StorageError."""
+    if not directory.copy_is_due:
+        return
+    from tui_workbench.runs.snapshot import SnapshotStore
+
+    store = SnapshotStore(record.spec.project_root, os.path.dirname(os.path.dirname(directory.path)))
+    discard(directory.file(WORKING_COPY))
+    store.check_out(record.commit_id, directory.file(WORKING_COPY))
+    directory.note_copy()
 
 
 def _let_the_clock_move_on(directory: RunDirectory, lock: ControllerLock) -> None:

@@ -14,11 +14,21 @@ import os
 import time
 
 from tui_workbench.errors import RunNotFound, StorageError
-from tui_workbench.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, RunState, Step, masked
+from tui_workbench.model import (
+    ComputeTarget,
+    Plan,
+    Run,
+    RunConfiguration,
+    RunSpec,
+    RunState,
+    Step,
+    is_secret_name,
+    masked,
+)
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
 SCHEMA = 1
@@ -31,6 +41,18 @@ OUTPUTS = "outputs"
 WORKING_COPY = "work"
 CONTROLLER_LOCK = "controller.lock"
 CANCEL_REQUEST = "cancel"
+WAITING = "waiting"
+"""Stands in a run whose turn on its target, or in its sweep, has not come."""
+
+TURN = "queue.json"
+"""Stands in a run that may have to wait for its turn: what that depends on."""
+
+ENVIRONMENT = "environment.json"
+"""Stands in a run that has not begun: the environment of whoever submitted it, without its secrets."""
+
+COPY = "copy"
+"""Stands in a run whose working copy is made when it begins: empty before that, and last changed when it was whole."""
+
 FOLLOWED = "followed"
 """Stands in a run that another machine submitted: what it holds on its target is not ours to remove."""
 
@@ -218,6 +240,87 @@ class RunDirectory:
                 os.close(descriptor)
         except OSError as error:
             raise storage_error("write", self.file(CANCEL_REQUEST), error) from error
+
+    @property
+    def is_limited(self) -> bool:
+        """True for a run that counts where only so many may go on at a time."""
+        return os.path.exists(self.file(TURN))
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while the run's turn has not come."""
+        return os.path.exists(self.file(WAITING))
+
+    def keep_environment(self, variables: Mapping[str, str]) -> None:
+        """Keep the environment for the process that will start the run; only this user may read it.
+
+        Raises StorageError.
+        """
+        known = {name: value for name, value in variables.items() if not is_secret_name(name)}
+        try:
+            descriptor = os.open(self.file(ENVIRONMENT), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            try:
+                _write_all(descriptor, _json_bytes(known))
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise storage_error("write", self.file(ENVIRONMENT), error) from error
+
+    def environment(self, own: Mapping[str, str]) -> Mapping[str, str]:
+        """The environment to start the run in: the kept one, with the secrets of this process's `own`; else `own`."""
+        try:
+            with open(self.file(ENVIRONMENT), encoding="utf-8") as file:
+                kept = json.load(file)
+        except (OSError, ValueError):
+            return own
+        secrets = {name: value for name, value in own.items() if is_secret_name(name)}
+        return {**secrets, **kept} if isinstance(kept, dict) else own
+
+    def forget_environment(self) -> None:
+        """The run has begun, or never will."""
+        try:
+            os.unlink(self.file(ENVIRONMENT))
+        except OSError:
+            return
+
+    def leave_copy_for_later(self) -> None:
+        """Note that the working copy is to be made when the run begins. Raises StorageError."""
+        self._write_copy_note(b"")
+
+    def note_copy(self) -> None:
+        """Note that the working copy is whole, and return when what is written next is later. Raises StorageError."""
+        self._write_copy_note(b"made\n")
+        while True:
+            os.utime(self.file(CONTROLLER_LOCK))
+            if os.stat(self.file(CONTROLLER_LOCK)).st_mtime_ns > self.copied_at:
+                return
+            time.sleep(0.0005)
+
+    def _write_copy_note(self, data: bytes) -> None:
+        try:
+            descriptor = os.open(self.file(COPY), os.O_WRONLY | os.O_CREAT, 0o644)
+            try:
+                _write_all(descriptor, data)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise storage_error("write", self.file(COPY), error) from error
+
+    @property
+    def copy_is_due(self) -> bool:
+        """True while the working copy is to be made when the run begins."""
+        try:
+            return os.stat(self.file(COPY)).st_size == 0
+        except OSError:
+            return False
+
+    @property
+    def copied_at(self) -> int:
+        """The moment, in nanoseconds of the file system's time, at which the working copy was whole."""
+        try:
+            return os.stat(self.file(COPY)).st_mtime_ns
+        except OSError:
+            return os.stat(self.file(RECORD)).st_mtime_ns
 
     @property
     def cancel_requested(self) -> bool:

@@ -83,7 +83,12 @@ class ManagedLocalTarget(StagedTarget):
             path = f"{managed.folder}/bin:{environment.get('PATH', os.defpath)}"
             own = {"PATH": path, "VIRTUAL_ENV": managed.folder, "CONDA_PREFIX": managed.folder}
             environment = {**environment, **own, **managed.recipe.variables}
-        self._local.start(spec, plan, environment)
+        # A run of an older snapshot is planned before its dependencies file is there to be read.
+        python = managed.python if managed is not None else find_interpreter(self.target)
+        steps = (
+            step._replace(command=(python, *step.command[1:])) if step.name == "start" else step for step in plan.steps
+        )
+        self._local.start(spec, plan._replace(steps=tuple(steps)), environment)
 
     def started(self, spec: RunSpec) -> bool:
         """As on any local target."""
