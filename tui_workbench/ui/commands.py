@@ -77,6 +77,7 @@ EVERYWHERE = (
         "Takes back the last change of configuration files.",
         footer=False,
     ),
+    Command("view.history", "6", "history", "All runs", "Shows every run of the project, with charts and tables."),
     Command("view.theme", "", "change_theme", "Theme", "Chooses other colours, with a preview.", footer=False),
     Command("text.copy", "ctrl+c", "interrupt", "Copy", "Copies the selected text.", footer=False),
     Command("quit", "q", "quit", "Quit", "Leaves the workbench. Runs go on."),
@@ -160,7 +161,17 @@ CHANGES = (
 JOBS = (
     Command("jobs.log", "enter", "show_log", "Log", "Goes to the log of the run."),
     Command("jobs.cancel", "x", "cancel", "Cancel", "Ends the run and all its processes, after asking once."),
+    Command(
+        "jobs.reconnect",
+        "r",
+        "reconnect",
+        "Reconnect",
+        "Tries at once to reach the target of a run that nothing is known of; asks for what is missing.",
+    ),
     Command("jobs.again", "a", "again", "Run again", "Fills the run bar with what this run was asked for."),
+    Command(
+        "jobs.details", "d", "details", "Details", "Shows everything about the run: metrics, outputs, plan, files."
+    ),
 )
 
 LOG_VIEW = (
@@ -301,6 +312,34 @@ ONE_RUN = (
     Command("one_run.archive", "d", "archive", "Archive", "Takes the run out of the table, or back.", footer=False),
 )
 
+READER = (
+    Command("reader.up", "up,k", "scroll(-0.1)", "Up", "Goes a line up.", footer=False),
+    Command("reader.down", "down,j", "scroll(0.1)", "Down", "Goes a line down.", footer=False),
+    Command("reader.page_up", "pageup,ctrl+b", "scroll(-1)", "Page up", "Goes a page up.", footer=False),
+    Command("reader.page_down", "pagedown,ctrl+f,space", "scroll(1)", "Page down", "Goes a page down.", footer=False),
+    Command("reader.first", "home,g", "end(False)", "First", "Goes to the first line.", footer=False),
+    Command("reader.last", "end,G", "end(True)", "Last", "Goes to the last line.", footer=False),
+)
+
+FILE_PANEL = (
+    Command("file_panel.open", "enter", "open", "Read", "Goes to the text of the file; folds or unfolds the folder."),
+    Command("file_panel.back", "left,h", "back", "To files", "Goes back from the text to the files.", footer=False),
+)
+
+COLUMN_CHOICE = (
+    Command("columns.tick", "enter", "tick", "Show", "Shows the column, or not."),
+    Command("columns.up", "alt+up,ctrl+up", "shift(-1)", "Further left", "Moves the column to the left."),
+    Command("columns.down", "alt+down,ctrl+down", "shift(1)", "Further right", "Moves the column to the right."),
+    Command("columns.done", "escape", "done", "Done", "Shows the columns that are ticked."),
+)
+
+RUN_EDIT = (
+    Command("run_edit.go", "ctrl+r,ctrl+s", "go", "Run", "Runs it as it stands here."),
+    Command("run_edit.leave", "escape", "leave", "Leave", "Runs nothing."),
+    Command("run_edit.next", "tab", "app.focus_next", "Next", "Goes on to the next field.", footer=False),
+    Command("run_edit.previous", "shift+tab", "app.focus_previous", "Previous", "Goes back a field.", footer=False),
+)
+
 RUN_DETAILS = (
     Command("details.next", "right_square_bracket", "tab(1)", "Next tab", "Goes to the next tab.", footer=False),
     Command(
@@ -350,6 +389,10 @@ SCOPES = {
     "history": HISTORY,
     "dashboard": DASHBOARD,
     "one run": ONE_RUN,
+    "reader": READER,
+    "file panel": FILE_PANEL,
+    "column choice": COLUMN_CHOICE,
+    "run edit": RUN_EDIT,
     "run details": RUN_DETAILS,
     "compare": COMPARE,
 }

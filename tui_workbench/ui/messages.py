@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tui_workbench.errors import WorkbenchError
     from tui_workbench.model import ComputeTarget, Plan, Run, RunConfiguration, RunRequest
 
@@ -75,6 +77,31 @@ class RunSelected(Message):
 
 class RunRepeated(Message):
     """A run should be asked for again."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__()
+        self.run_id = run_id
+
+
+class RunDetailsWanted(Message):
+    """Everything about a run should be shown."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__()
+        self.run_id = run_id
+
+
+class RunAgainWanted(Message):
+    """A run should be run again: as it was, or as `request` says."""
+
+    def __init__(self, run: Run, request: RunRequest | None) -> None:
+        super().__init__()
+        self.run = run
+        self.request = request
+
+
+class ReconnectWanted(Message):
+    """The target of a run that nothing is known of should be tried at once."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__()
@@ -164,11 +191,15 @@ class InterpretersFound(Message):
 
 
 class RunsRead(Message):
-    """Every run of the project, newest first, as the run directories tell it now."""
+    """Every run of the project, newest first, as the run directories tell it now.
 
-    def __init__(self, runs: list[Run]) -> None:
+    `steps` holds, by run id, the step that an active run is at, where it has steps.
+    """
+
+    def __init__(self, runs: list[Run], steps: Mapping[str, str]) -> None:
         super().__init__()
         self.runs = runs
+        self.steps = steps
 
 
 class BackendFailed(Message):

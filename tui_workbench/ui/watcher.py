@@ -13,6 +13,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from tui_workbench.errors import WorkbenchError
+from tui_workbench.model import RunState
 from tui_workbench.ui.messages import (
     BackendFailed,
     BranchRead,
@@ -164,11 +165,13 @@ class ProjectWatcher:
         return _signature([directory, *(os.path.join(directory, run_id, "events.jsonl") for run_id in self._active)])
 
     def _read_runs(self, runs: Runs) -> None:
+        from tui_workbench.runs.activity import steps_of
+
         listed: list[Run] = runs.list()
         # The signature stays the one from before the reading: what a run did since then shows in the next look, which
         # reads once more when other runs are active now.
         self._active = tuple(run.run_id for run in listed if run.is_active)
-        self._post(RunsRead(listed))
+        self._post(RunsRead(listed, steps_of(run for run in listed if run.state != RunState.RUNNING)))
 
 
 def _signature(paths: list[str]) -> Signature:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,9 @@ class StateLook(NamedTuple):
     word: str
     role: str
 
+
+_SINCE = re.compile(r"out of reach since (\d\d:\d\d)")
+"""How `runs.progress` says since when a target has not been reached."""
 
 RUN_STATES = {
     RunState.QUEUED: StateLook("○", "queued", "muted"),
@@ -54,13 +58,16 @@ def run_state(run: Run) -> StateLook:
     look = RUN_STATES.get(run.state, RUN_STATES[RunState.UNKNOWN])
     if run.state == RunState.FAILED and run.exit_code is not None and run.exit_code > 0:
         return look._replace(word=f"exit {run.exit_code}")
+    if run.state == RunState.UNKNOWN and run.is_active and (since := _SINCE.search(run.reason)):
+        return look._replace(word=f"unknown since {since[1]}")
     return look
 
 
 def reason_of(run: Run) -> str:
     """Why a run is in its state, where that is not clear from the state: a sentence of any origin, or ""."""
     if run.state in (RunState.FAILED, RunState.UNKNOWN) and run.reason not in ("", f"exit code {run.exit_code}"):
-        return f"{run.reason[:1].upper()}{run.reason[1:]}".rstrip(".") + "."
+        goes_on = " It is tried again and again; r in Jobs tries it now." if run.is_active else ""
+        return f"{run.reason[:1].upper()}{run.reason[1:]}".rstrip(".") + "." + goes_on
     return ""
 
 
@@ -80,9 +87,9 @@ def duration(seconds: float) -> str:
 
 
 def elapsed(run: Run, now: float) -> str:
-    """How long the run took, or takes already; empty when it never started."""
+    """How long the run took or takes, for one that has not started its preparation; empty for one that never did."""
     if not run.start:
-        return ""
+        return duration(now - run.created) if run.is_active and run.created else ""
     return duration((run.end or now) - run.start)
 
 

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 
+from tui_workbench.model import RunState
 from tui_workbench.ui.commands import JOBS, bindings
-from tui_workbench.ui.messages import CancelConfirmed, RunRepeated, RunSelected
+from tui_workbench.ui.messages import CancelConfirmed, ReconnectWanted, RunDetailsWanted, RunRepeated, RunSelected
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.question_row import Choice, Question, QuestionRow
 from tui_workbench.ui.widgets.row_list import RowList
-from tui_workbench.ui.words import elapsed, moment, run_state, run_title
+from tui_workbench.ui.words import STEP_WORDS, elapsed, moment, run_state, run_title
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from textual import events
     from textual.app import ComposeResult
@@ -37,8 +38,12 @@ MIN_NAME = 12
 """Cells that the name of a run keeps; the time of the start gives way before it."""
 
 
+_WITH_STEPS = (RunState.PREPARING, RunState.FINALIZING)
+"""The states in which it matters which step a run is at."""
+
+
 class JobsPane(Pane):
-    """Posts `RunSelected` as the cursor moves, `CancelConfirmed` and `RunRepeated`."""
+    """Posts `RunSelected` as the cursor moves, `CancelConfirmed`, `ReconnectWanted` and `RunRepeated`."""
 
     number = 5
     title = "Jobs"
@@ -52,6 +57,7 @@ class JobsPane(Pane):
         super().__init__(id=id)
         self._list = RowList()
         self._runs: dict[str, Run] = {}
+        self._steps: Mapping[str, str] = {}
         self._total = 0
         self._canceling: set[str] = set()
         self._empty: tuple[str, ...] = ()
@@ -71,6 +77,8 @@ class JobsPane(Pane):
         run = self._runs.get(self._list.current)
         if run is None:
             return "No run is under the cursor."
+        if action == "reconnect" and not (run.state == RunState.UNKNOWN and run.is_active):
+            return "The run's target is not out of reach."
         if action == "cancel":
             if not run.is_active:
                 return "The run has ended."
@@ -78,9 +86,20 @@ class JobsPane(Pane):
                 return "The run is being canceled."
         return ""
 
-    def show_runs(self, runs: Sequence[Run], *, empty: tuple[str, ...] = (), current: str | None = None) -> None:
-        """Show the runs, in this order; `current` is the id of the run that gets the cursor, if it should move."""
+    def show_runs(
+        self,
+        runs: Sequence[Run],
+        *,
+        steps: Mapping[str, str] | None = None,
+        empty: tuple[str, ...] = (),
+        current: str | None = None,
+    ) -> None:
+        """Show the runs, in this order; `current` is the id of the run that gets the cursor, if it should move.
+
+        `steps` tells by run id what a run that is not running does at the moment.
+        """
         self._total = len(runs)
+        self._steps = steps or {}
         listed = [run for place, run in enumerate(runs) if place < SHOWN_RUNS or run.is_active]
         self._runs = {run.run_id: run for run in listed}
         self._canceling.intersection_update(run_id for run_id, run in self._runs.items() if run.is_active)
@@ -108,7 +127,7 @@ class JobsPane(Pane):
 
     def _rows(self, now: float) -> list[Row]:
         runs = self._runs.values()
-        words = ["canceling" if run.run_id in self._canceling else run_state(run).word for run in runs]
+        words = [self._word(run) for run in runs]
         starts = [moment(run.start or run.created, now) for run in runs]
         times = [elapsed(run, now) for run in runs]
         columns = [max(map(len, column), default=0) for column in (words, starts, times)]
@@ -119,6 +138,12 @@ class JobsPane(Pane):
             _row(run, columns, word, start, spent)
             for run, word, start, spent in zip(runs, words, starts, times, strict=True)
         ]
+
+    def _word(self, run: Run) -> str:
+        if run.run_id in self._canceling:
+            return "canceling"
+        step = self._steps.get(run.run_id, "") if run.state in _WITH_STEPS else ""
+        return STEP_WORDS.get(step) or run_state(run).word
 
     def on_resize(self, event: events.Resize) -> None:
         """Columns come and go with the width."""
@@ -140,10 +165,20 @@ class JobsPane(Pane):
         if self._list.current:
             self.post_message(RunSelected(self._list.current, opened=True))
 
+    def action_details(self) -> None:
+        """Show everything about the run."""
+        if self._list.current:
+            self.post_message(RunDetailsWanted(self._list.current))
+
     def action_again(self) -> None:
         """Fill the run bar with what this run was asked for."""
         if self._list.current:
             self.post_message(RunRepeated(self._list.current))
+
+    def action_reconnect(self) -> None:
+        """Try to reach the run's target now."""
+        if self._list.current:
+            self.post_message(ReconnectWanted(self._list.current))
 
     async def action_cancel(self) -> None:
         """Ask once."""

@@ -81,10 +81,10 @@ class Asking:
                 had_focus = row.has_focus
                 self._row = self._answer = None
                 if row.is_attached:
-                    await row.remove()
-                    self._place.make_room(0)
                     if had_focus:
                         self._place.give_back_focus()
+                    await row.remove()
+                    self._place.make_room(0)
 
     def take_focus(self) -> None:
         """Put the focus into the question."""

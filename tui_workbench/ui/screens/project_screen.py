@@ -19,7 +19,7 @@ from tui_workbench.ui.screens.target_checks import TargetChecks
 from tui_workbench.ui.screens.thrifty import ThriftyScreen
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tui_workbench.model import ComputeTarget, Run, RunRequest
     from tui_workbench.project import Project
@@ -49,6 +49,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self._parts: Parts | None = None
         self._watcher: ProjectWatcher | None = None
         self._runs: list[Run] = []
+        self._steps: Mapping[str, str] = {}
         self._changes: ProjectChanges | None = None
         self._starting: Starting | None = None
         self._checks = TargetChecks()
@@ -173,13 +174,15 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
 
     def on_runs_read(self, event: messages.RunsRead) -> None:
         """A run came, or its state is another."""
+        self._steps = event.steps
         self._show_runs(event.runs)
 
     def _show_runs(self, runs: list[Run], select: str | None = None) -> None:
         self._runs = runs
         self.header.show_active([run.state for run in runs if run.is_active])
         self.parts.run_bar.show_runs(runs)
-        self.parts.jobs.show_runs(runs, empty=("No run yet.", self._how_to_run()), current=select)
+        empty = ("No run yet.", self._how_to_run())
+        self.parts.jobs.show_runs(runs, steps=self._steps, empty=empty, current=select)
         if select is not None or not self._selected:
             self._select(select or (runs[0].run_id if runs else ""))
         else:
@@ -211,6 +214,25 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         if run is not None:
             self.parts.run_bar.choose_run(run)
             self.parts.run_bar.focus_arguments()
+
+    def on_run_again_wanted(self, event: messages.RunAgainWanted) -> None:
+        """A run is to be run again, as it was or changed."""
+        if self.is_complete:
+            self.run_worker(self.starting.again(event.run, event.request), group="starting")
+
+    def on_run_details_wanted(self, event: messages.RunDetailsWanted) -> None:
+        """Everything about a run is to be shown."""
+        from tui_workbench.ui.screens.run_details import RunDetailsScreen
+
+        run = next((run for run in self._runs if run.run_id == event.run_id), None)
+        if run is not None:
+            self.app.push_screen(RunDetailsScreen(self.project, run))
+
+    def action_history(self) -> None:
+        """Show every run of the project."""
+        from tui_workbench.ui.screens.dashboard import DashboardScreen
+
+        self.app.push_screen(DashboardScreen(self.project))
 
     def on_request_changed(self, event: messages.RequestChanged) -> None:
         """The run bar asks for something else: look whether it would work."""
@@ -308,6 +330,13 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         """A run of ours has started: show it."""
         others = [run for run in self._runs if run.run_id != event.run.run_id]
         self._show_runs([event.run, *others], select=event.run.run_id)
+
+    def on_reconnect_wanted(self, event: messages.ReconnectWanted) -> None:
+        """A target is to be tried at once."""
+        run = next((run for run in self._runs if run.run_id == event.run_id), None)
+        if run is not None:
+            target = next((target for target in self._targets if target.name == run.target), None)
+            self.run_worker(self.starting.reconnect(run, target), group="starting")
 
     def on_cancel_confirmed(self, event: messages.CancelConfirmed) -> None:
         """A run is to end."""

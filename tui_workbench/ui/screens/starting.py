@@ -11,14 +11,15 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tui_workbench.config.schema import DOCKER_TYPES, LOCAL, REMOTE, REMOTE_DOCKER
-from tui_workbench.errors import NotPrepared, UsageError, WorkbenchError
+from tui_workbench.errors import ConfigurationError, NotPrepared, UsageError, WorkbenchError
 from tui_workbench.targets.host import ConnectionLost, HostKeyRefused, SecretNeeded
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.question_row import Choice
 
 if TYPE_CHECKING:
-    from tui_workbench.model import ComputeTarget, RunConfiguration, RunRequest
+    from tui_workbench.model import ComputeTarget, Run, RunConfiguration, RunRequest
+    from tui_workbench.runs import Runs
     from tui_workbench.targets.secrets import Kept
     from tui_workbench.targets.ssh import SshHost
     from tui_workbench.ui.panes.run_bar import RunBar
@@ -58,6 +59,36 @@ class Starting:
             return
         self._screen.submit(request)
 
+    async def again(self, run: Run, request: RunRequest | None) -> None:
+        """Run a run again: as it was, or as the request says."""
+        try:
+            if request is None:
+                request = await in_thread(lambda: self._runs.request_of(run.run_id))
+            plan_target = await in_thread(lambda: self._target_of(run, request))
+            if not await self.reach(plan_target):
+                self._screen.say("Nothing was run.")
+                return
+        except WorkbenchError as error:
+            self._screen.show_error(error)
+            return
+        self._screen.submit(request)
+
+    def _target_of(self, run: Run, request: RunRequest) -> ComputeTarget | None:
+        """The target that the request leads to; None when it is not there any more, which the submit says."""
+        project = self._screen.project
+        try:
+            if request.run_configuration:
+                return project.target_of(project.run_configuration(request.run_configuration), request.target)
+            return project.target(request.target or run.target)
+        except ConfigurationError:
+            return None
+
+    @property
+    def _runs(self) -> Runs:
+        from tui_workbench.runs import Runs
+
+        return Runs(self._screen.project)
+
     async def prepare(self, *, goes_on: bool = False) -> bool:
         """Make the environment of the chosen run configuration, in view; true when it is there.
 
@@ -96,6 +127,17 @@ class Starting:
             await self.run(request)
         elif chosen == PlanScreen.PREPARE:
             await self.prepare()
+
+    async def reconnect(self, run: Run, target: ComputeTarget | None) -> None:
+        """Reach the target of a run that nothing is known of, asking where that is needed, and let the run go on."""
+        from tui_workbench.runs.activity import try_now
+        from tui_workbench.runs.rundir import RunDirectory
+
+        try:
+            if await self.reach(target):
+                await in_thread(lambda: try_now(RunDirectory(run.directory)))
+        except WorkbenchError as error:
+            self._screen.show_error(error)
 
     async def reach(self, target: ComputeTarget | None) -> bool:
         """Log in on the machine of a target, asking where that is needed; false when the person says no.

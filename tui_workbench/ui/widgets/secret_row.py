@@ -61,6 +61,10 @@ class SecretRow(Widget, can_focus=True, inherit_bindings=False):
             event.prevent_default()
             self.refresh()
 
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """Letters go into the secret, so their commands are not offered."""
+        return character is not None and character.isprintable()
+
     def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         self._buffer.insert(event.text.rstrip("\r\n"))
