@@ -54,6 +54,11 @@ class Column:
         self.values.append(value)
         self.times.append(time)
 
+    def replace_last(self, value: float) -> None:
+        """Give the last point another value."""
+        self.values[-1] = value
+        self._seen, self.minimum, self.maximum = 0, math.nan, math.nan
+
     def extend(self, steps: Sequence[float], values: Sequence[float], times: Sequence[float]) -> None:
         """Add points whose steps are known."""
         self.steps.extend(steps)
@@ -99,11 +104,14 @@ class Columns:
                 found = self.curves[name] = Column()
         return found
 
-    def add(self, name: str, step: float | None, value: float, time: float) -> None:
-        """Add a point of a curve."""
+    def add(self, name: str, step: float | None, value: float, time: float, *, again: bool = False) -> None:
+        """Add a point of a curve; `again` tells that it takes the place of the last one if that is of the same step."""
         curve = self.curve(name)
         if curve is None:
             self.beyond += 1
+            return
+        if again and curve.steps and step == curve.steps[-1]:
+            curve.replace_last(value)
             return
         curve.append(step, value, time)
         self.points += 1

@@ -32,7 +32,8 @@ class Logged:
     """The reader of one such file."""
 
     source = SDK
-    label = ""
+    unit = ""
+    always_labeled = False
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -2,74 +2,169 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from array import array
 
-from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.runs.metrics.catalog import catalog, item_summaries, list_series, series_of, summaries
+from tui_workbench.runs.metrics.columns import MAX_ITEMS, MAX_NAMES
+from tui_workbench.runs.metrics.discovery import Discovery, Window
 from tui_workbench.runs.metrics.logged import Logged
-from tui_workbench.runs.metrics.values import SCALAR, TAG, TEXT, UPLOAD, MetricSummary, Series
+from tui_workbench.runs.metrics.output import LIMIT, Output
+from tui_workbench.runs.metrics.rules import NAME, Rules, read_rules
+from tui_workbench.runs.metrics.tables import Table
+from tui_workbench.runs.metrics.tensorboard import MARK, EventFile
+from tui_workbench.runs.metrics.values import LIST, SDK, Series
+from tui_workbench.runs.rundir import METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
 
 if TYPE_CHECKING:
-    from tui_workbench.runs.metrics.columns import Columns
-    from tui_workbench.runs.metrics.values import LoggedItem
+    from tui_workbench.runs.metrics.catalog import Entry
+    from tui_workbench.runs.metrics.values import LoggedItem, MetricSummary
 
-METRICS = "metrics.jsonl"
+
+class Place(NamedTuple):
+    """Where a run's script writes, and since when."""
+
+    project_root: str
+    shared: tuple[str, ...]  # folders that other runs write into as well
+    begun_ns: int
 
 
 class RunMetrics:
     """The metrics of the run at `directory`, read incrementally. Reading never writes into the run.
 
-    Not for several threads at once.
+    A caller keeps one for as long as it shows the run, and calls `refresh` whenever it wants to know what is new. Not
+    for several threads at once.
     """
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._sources = [Logged(f"{directory}/{METRICS}")]
+        self._place = place_of(directory)
+        self._rules = read_rules(self._place.project_root) if self._place.project_root else Rules()
+        self._end_ns = 0
+        self._logged = Logged(f"{directory}/{METRICS}")
+        self._output = Output(f"{directory}/{OUTPUT}", self._rules)
+        self._files: dict[str, EventFile | Table] = {}
+        self._discovery = Discovery(
+            [f"{directory}/{OUTPUTS}", f"{directory}/{WORKING_COPY}"], list(self._place.shared), self._is_wanted
+        )
+        self._catalog: dict[str, Entry] = {}
+        self._known = (-1, -1)
 
-    def refresh(self) -> bool:
-        """Read what is new; True when something came."""
-        something = False
-        for source in self._sources:
-            something = source.refresh() or something
+    def refresh(self, *, ended: bool = False) -> bool:
+        """Read what is new; True when something came. `ended` says that nothing will follow, to who has not read it."""
+        if not self._end_ns:
+            # Before anything is read: what was written before the end is read then.
+            self._end_ns = self._end()
+        ended = ended or self._end_ns > 0
+        something = self._logged.refresh()
+        something = self._output.refresh(ended=ended) or something
+        for before, path in self._discovery.look(Window(self._place.begun_ns, self._end_ns)):
+            file = self._files.pop(before, None)
+            if file is None:
+                is_event_file = MARK in os.path.basename(path)
+                file = EventFile(path) if is_event_file else Table(path)
+            file.move(path)
+            self._files[path] = file
+        for file in self._files.values():
+            something = file.refresh() or something
         return something
 
     def summary(self) -> dict[str, MetricSummary]:
-        """Every metric by its name, in the order in which they first came."""
-        found: dict[str, MetricSummary] = {}
-        for source in self._sources:
-            for summary in _summaries(source.columns, source.source):
-                found.setdefault(summary.name, summary)
+        """Every metric by its name, those that the script logged itself first."""
+        found = summaries(self._entries())
+        for name, summary in item_summaries(self._logged.columns, SDK).items():
+            found.setdefault(name, summary)
         return found
 
     def series(self, name: str) -> Series:
-        """The curve of a metric; an empty one when there is none of this name."""
-        for source in self._sources:
-            curve = source.columns.curves.get(name)
-            if curve is not None:
-                return curve.series()
-        return Series(array("d"), array("d"), array("d"))
+        """The curve of a metric; of a list its last one over its places. Empty when there is none of this name."""
+        entry = self._entries().get(name)
+        if entry is not None:
+            return series_of(entry)
+        lists = [item for item in self._logged.columns.items if item.kind == LIST and item.name == name]
+        return list_series(lists[-1].value) if lists else Series(array("d"), array("d"), array("d"))
 
     def items(self, kind: str) -> list[LoggedItem]:
         """What was logged of a kind: lists, rows, tables, confusion matrices, images, tags or uploads, in order."""
-        return [item for source in self._sources for item in source.columns.items if item.kind == kind]
+        return [self._placed(item) for item in self._logged.columns.items if item.kind == kind]
 
     def notes(self) -> list[str]:
-        """What a person should know about what could not be read or is not kept, a clause each."""
-        return []
+        """What a person should know of what could not be read or is not kept, a sentence each."""
+        found = [f"{NAME}: {mistake}" for mistake in self._rules.mistakes]
+        for source in (self._logged, self._output, *self._files.values()):
+            name, columns = os.path.relpath(source.path, self._directory), source.columns
+            if columns.unreadable:
+                found.append(f"{name}: {columns.unreadable:,} lines or records could not be understood")
+            if columns.beyond:
+                found.append(
+                    f"{name}: it has more than {MAX_NAMES:,} names; {columns.beyond:,} values of others are not shown"
+                )
+            if columns.items_beyond:
+                found.append(f"{name}: {columns.items_beyond:,} lists and tables beyond {MAX_ITEMS:,} are not shown")
+            if isinstance(source, EventFile) and source.damaged_at >= 0:
+                found.append(f"{name}: damaged from byte {source.damaged_at:,} on")
+        if self._output.is_cut:
+            found.append(f"{OUTPUT}: only its first {LIMIT >> 20} MB are looked at for metrics")
+        if self._discovery.is_cut:
+            found.append("the run has so many files that not all were looked at for metrics")
+        return found
+
+    @property
+    def points(self) -> int:
+        """How many points there are in all."""
+        return sum(source.columns.points for source in (self._logged, self._output, *self._files.values()))
+
+    @property
+    def rules_text(self) -> bytes:
+        """The project's file of rules as it was read."""
+        return self._rules.text
+
+    def _entries(self) -> dict[str, Entry]:
+        sources = [self._logged, *sorted(self._files.values(), key=_order)]
+        known = (len(sources), sum(len(source.columns.curves) + len(source.columns.texts) for source in sources))
+        output = self._output.columns
+        known = (known[0], known[1] + len(output.curves))
+        if known != self._known:
+            self._catalog, self._known = catalog([*sources, self._output], self._rules.ignores), known
+        return self._catalog
+
+    def _is_wanted(self, path: str) -> bool:
+        name = os.path.basename(path)
+        return (self._rules.tensorboard and MARK in name) or self._rules.is_table(path)
+
+    def _end(self) -> int:
+        """When the run ended, in nanoseconds since the epoch; 0 while it goes on."""
+        return int(RunDirectory(self._directory).status().end * 1e9)
+
+    def _placed(self, item: LoggedItem) -> LoggedItem:
+        """The item with its file where that is by now: outputs move out of the working copy when the run ends."""
+        if not item.path or os.path.exists(f"{self._directory}/{item.path}"):
+            return item
+        inside = f"{WORKING_COPY}/{item.path}"
+        return item._replace(path=inside) if os.path.exists(f"{self._directory}/{inside}") else item
 
 
-def _summaries(columns: Columns, source: str) -> list[MetricSummary]:
-    found: list[MetricSummary] = []
-    for name, curve in columns.curves.items():
-        curve.measure()
-        last = curve.values[-1]
-        found.append(MetricSummary(name, SCALAR, last, len(curve.values), curve.minimum, curve.maximum, source))
-    for name, (text, count) in columns.texts.items():
-        found.append(MetricSummary(name, TEXT, text, count, math.nan, math.nan, source))
-    counts: dict[tuple[str, str], int] = {}
-    for item in columns.items:
-        if item.kind not in (TAG, UPLOAD):
-            counts[item.name, item.kind] = counts.get((item.name, item.kind), 0) + 1
-    for (name, kind), count in counts.items():
-        found.append(MetricSummary(name, kind, None, count, math.nan, math.nan, source))
-    return found
+def place_of(directory: str) -> Place:
+    """Where the script of the run at `directory` writes, as far as its record can be read."""
+    path = f"{directory}/{RECORD}"
+    try:
+        begun = os.stat(path).st_mtime_ns
+        with open(path, encoding="utf-8") as file:
+            record = json.load(file)
+        root, working_directory = record["project_root"], record["working_directory"]
+        tracked = record["run_configuration"]["tracked_run"] or record["snapshot"] != "none"
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return Place("", (), 0)
+    if not isinstance(root, str) or not isinstance(working_directory, str):
+        return Place("", (), 0)
+    return Place(root, () if tracked else (working_directory,), begun)
+
+
+def _order(file: EventFile | Table) -> tuple[float, str]:
+    """Event files of a folder in the order in which they were begun, which their names tell."""
+    parts = os.path.basename(file.path).split(".tfevents.")
+    digits = parts[-1].split(".")[0] if len(parts) > 1 else ""
+    return (float(digits) if digits.isdigit() else math.inf, file.path)

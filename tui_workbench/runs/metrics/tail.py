@@ -30,6 +30,12 @@ class Tail:
         self.began_anew = False
         self._identity: tuple[int, int] | None = None
         self._in_long_line = False
+        self._size = 0
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything that the file held when it was opened has been taken."""
+        return self.offset >= self._size
 
     def blocks(self) -> Iterator[bytes]:
         """What was not taken yet, in blocks of whole lines; a last line without its end waits for the next call."""
@@ -59,6 +65,7 @@ class Tail:
             if not stat.S_ISREG(status.st_mode):
                 return
             self._recognize(status)
+            self._size = status.st_size
             size = CHUNK
             while self.offset < status.st_size:
                 before = self.offset
@@ -77,6 +84,14 @@ class Tail:
             return
         finally:
             os.close(descriptor)
+
+    def was_replaced(self) -> bool:
+        """Whether another file stands at the path by now, or this one was cut short."""
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) != self._identity or status.st_size < self.offset
 
     def _recognize(self, status: os.stat_result) -> None:
         identity = (status.st_dev, status.st_ino)
