@@ -17,6 +17,7 @@ import pytest
 from tests.conftest import require
 from tests.machines import PASSWORD, Machine, fingerprint, make_key
 from tui_workbench.project import Project
+from tui_workbench.runs import Runs
 from tui_workbench.targets.secrets import SecretStore
 
 if TYPE_CHECKING:
@@ -176,12 +177,28 @@ def test_a_password_on_the_command_line_works_and_is_warned_about(project_root: 
 @pytest.mark.usefixtures("known")
 def test_a_password_is_asked_for_without_echo_until_it_is_right(project_root: Path, box: Sequence[str]) -> None:
     terminal = Terminal("attach", "remote", *box, "--password", cwd=project_root)
-    terminal.answer("Password of research@", "not this one")
+    terminal.answer("Password of research on ", "not this one")
     terminal.answer("Password of research on ", PASSWORD)
     code, shown = terminal.end()
     assert code == 0
     assert "box is attached" in shown
     assert PASSWORD not in shown
+
+
+def test_a_password_is_asked_for_after_the_host_key(project_root: Path, box: Sequence[str], known: Path) -> None:
+    known.write_text("")
+    terminal = Terminal("attach", "remote", *box, "--password", cwd=project_root)
+    terminal.answer("Type yes, or its fingerprint: ", "yes")
+    terminal.answer("Password of research on ", PASSWORD)
+    assert terminal.end()[0] == 0
+
+
+def test_a_password_is_asked_for_although_nothing_is_tried(project_root: Path, known: Path, gpubox: Machine) -> None:
+    words = ["attach", "remote", "--name", "box", "--address", gpubox.address, "--username", "research"]
+    terminal = Terminal(*words, "--password", "--no-check", cwd=project_root)
+    terminal.answer(f"Password of research@{gpubox.address}", PASSWORD)
+    assert terminal.end()[0] == 0
+    assert workbench("check", "box", cwd=project_root).returncode == 0
 
 
 @pytest.mark.usefixtures("known")
@@ -373,6 +390,26 @@ def test_a_run_asks_for_a_forgotten_password_before_it_begins(attached: Project,
     code, shown = terminal.end()
     assert code == 0, shown
     assert "\nhello\n" in shown
+
+
+def test_a_run_that_can_ask_nobody_for_its_password_says_how_to_give_it(attached: Project, project_root: Path) -> None:
+    workbench("disconnect", "box", cwd=project_root)
+    done = workbench("experiment", "submit", "-c", "box", "hello.py", cwd=project_root)
+    assert done.returncode != 0
+    assert "asks for a password, and none is stored" in done.stderr
+    assert "workbench-tui computetarget login box" in done.stderr
+
+
+def test_a_run_on_a_machine_that_is_off_does_not_begin(attached: Project, project_root: Path, gpubox: Machine) -> None:
+    workbench("disconnect", "box", cwd=project_root)
+    gpubox.stop_sshd()
+    try:
+        code, shown = Terminal("experiment", "submit", "-c", "box", "hello.py", cwd=project_root).end()
+    finally:
+        gpubox.start_sshd()
+    assert code == 4
+    assert "nothing listens on port 22" in shown
+    assert Runs(attached).list() == []
 
 
 @pytest.mark.usefixtures("keyring")

@@ -79,6 +79,21 @@ def ssh_folder(home: Path, connections: Path, gpubox: Machine, key: Path) -> Pat
 
 
 @pytest.fixture
+def bastion(gpubox: Machine, key: Path, ssh_folder: Path) -> Iterator[Machine]:
+    """A machine by way of which `inner` of ~/.ssh/config is reached, which is gpubox; neither host key is known."""
+    folder = Path(tempfile.mkdtemp(prefix="wb-bastion-"))
+    folder.chmod(0o755)
+    with machine("bastion", folder, key) as made:
+        inner = made.wire_to(gpubox)
+        (ssh_folder / "config").write_text(
+            f"Host inner\n  HostName {inner}\n  ProxyJump research@{made.address}\n  User research\n"
+        )
+        (ssh_folder / "known_hosts").unlink()
+        yield made
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
 def login(gpubox: Machine, ssh_folder: Path) -> wire.Login:
     """A login on gpubox that works."""
     return wire.Login("gpubox", gpubox.address, "research")

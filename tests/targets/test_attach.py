@@ -20,6 +20,7 @@ from tui_workbench.config.images import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAG
 from tui_workbench.errors import ConfigurationError, UsageError
 from tui_workbench.project import Project
 from tui_workbench.targets.attach import CPU_IMAGE, Attachment, AttachRequest
+from tui_workbench.targets.check import check
 from tui_workbench.targets.gpus import gpus_of
 from tui_workbench.targets.host import ConnectionLost, HostKeyRefused, LocalHost, LoginRefused, SecretNeeded
 from tui_workbench.targets.host_for import host_of, ssh_host_of
@@ -201,6 +202,33 @@ def test_aliases_of_the_ssh_configuration_are_honoured(
     assert "address: big\n" in compute(project)
     assert "username" not in compute(project)
     assert host_of(project.target("box")).run(["id", "-un"]).text == "research"
+
+
+def test_a_machine_behind_a_jump_host_is_attached_and_checked(
+    project: Project, bastion: Machine, gpubox: Machine
+) -> None:
+    attachment = Attachment(project.root, AttachRequest("remote", "box", "inner"))
+    for machine in (bastion, gpubox):
+        with pytest.raises(HostKeyRefused) as refused:
+            attachment.connect()
+        assert refused.value.presented == fingerprint(machine.folder / "host_key.pub")
+        attachment.accept_host_key(refused.value.presented)
+    attachment.connect()
+    attachment.write()
+    assert "address: inner\n" in compute(project)
+    name, *others = check(project, "box")
+    assert name.message == "inner is reached through a jump host"
+    assert [rung.state for rung in others if rung.name in ("port", "host key", "login", "python")] == ["ok"] * 4
+    assert host_of(project.target("box")).run(["hostname"]).text == "gpubox"
+
+
+def test_a_jump_host_that_lets_nobody_in_is_named(project: Project, bastion: Machine, gpubox: Machine) -> None:
+    attachment = Attachment(project.root, AttachRequest("remote", "box", "inner"))
+    attachment.accept_host_key(fingerprint(bastion.folder / "host_key.pub"))
+    (bastion.home() / ".ssh" / "authorized_keys").write_text("")
+    with pytest.raises(LoginRefused, match=f"jump host {bastion.address}: the login was refused") as refused:
+        attachment.connect()
+    assert refused.value.remedy == f"Make `ssh {bastion.address}` work first."
 
 
 # Host keys.

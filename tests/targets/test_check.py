@@ -137,6 +137,15 @@ def test_a_password_that_nobody_has_given(target: ComputeTarget) -> None:
     assert (rung.name, rung.command) == (LOGIN, "workbench-tui computetarget login gpubox")
 
 
+def test_no_rung_is_called_good_that_was_not_tried(target: ComputeTarget, ssh_folder: Path) -> None:
+    target = target._replace(password=REFERENCE)
+    assert broken(target._replace(address="no-such-host.invalid")).name == NAME
+    assert broken(target._replace(address=f"{target.address}:23")).name == PORT
+    (ssh_folder / "known_hosts").write_text("")
+    assert broken(target).name == HOST_KEY
+    assert broken(target._replace(password="", private_key="~/no-such-key")).name == HOST_KEY
+
+
 def test_a_password_in_the_file_is_tried_nowhere(target: ComputeTarget, connections: Path) -> None:
     (rung,) = climb(target._replace(password=PASSWORD))
     assert (rung.name, rung.state) == (CONFIGURATION, BROKEN)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import require
-from tests.machines import PASSWORD, Machine, fingerprint, machine, make_key, wait_for
+from tests.machines import PASSWORD, Machine, fingerprint, make_key, wait_for
 from tests.targets.conftest import link_processes
 from tui_workbench.targets import ssh_link
 from tui_workbench.targets import ssh_wire as wire
@@ -491,6 +491,44 @@ def test_a_wrong_password_is_told_and_can_be_corrected(with_password: wire.Login
     assert host.run(["id", "-un"]).text == "research"
 
 
+def test_a_password_is_not_asked_for_before_the_machine_has_shown_the_right_key(
+    with_password: wire.Login, ssh_folder: Path, gpubox: Machine
+) -> None:
+    host = SshHost(with_password)
+    with pytest.raises(SecretNeeded) as needed:
+        host.run(["true"])
+    assert needed.value.is_all
+    (ssh_folder / "known_hosts").write_text("")
+    host.disconnect()
+    with pytest.raises(HostKeyRefused):
+        host.run(["true"])
+    with pytest.raises(ConnectionLost, match="nothing listens on port 23"):
+        SshHost(with_password._replace(address=f"{with_password.address}:23")).run(["true"])
+    with pytest.raises(HostKeyRefused):
+        SshHost(with_password._replace(password="", private_key="~/no-such-key")).run(["true"])
+
+
+def test_a_wrong_password_is_tried_once_however_often_it_is_waited_for(
+    with_password: wire.Login, gpubox: Machine
+) -> None:
+    log = gpubox.folder / "sshd.log"
+    begun = log.stat().st_size
+    host = SshHost(with_password, lambda _reference: "wrong")
+    for _ in range(3):
+        with pytest.raises(SecretNeeded, match="the password is wrong"):
+            host.wait_until_reachable()
+    wait_for(lambda: _count_failures(log, begun), "sshd to tell of it")
+    assert _count_failures(log, begun) == 1
+    host.give_secret(REFERENCE, "wrong")  # a person insists
+    with pytest.raises(SecretNeeded, match="the password is wrong"):
+        host.run(["true"])
+    wait_for(lambda: _count_failures(log, begun) == 2, "sshd to tell of it")
+
+
+def _count_failures(log: Path, begun: int) -> int:
+    return log.read_bytes()[begun:].count(b"Failed password for research")
+
+
 def test_a_password_shows_up_nowhere(with_password: wire.Login, home: Path, connections: Path) -> None:
     SshHost(with_password, lambda _reference: PASSWORD).run(["true"])
     secret = PASSWORD.encode()
@@ -599,6 +637,19 @@ def test_a_protected_key_in_the_agent_needs_no_passphrase(
         agent.wait()
 
 
+def test_an_agent_with_more_keys_than_the_machine_lets_try(
+    login: wire.Login, ssh_folder: Path, gpubox: Machine, tmp_path: Path
+) -> None:
+    """Not to be tried again and again: a machine that is waited for would be asked all night."""
+    for path in ssh_folder.glob("id_*"):
+        path.unlink()
+    names = [make_key(tmp_path / f"key{number}") for number in range(7)]  # sshd's MaxAuthTries is 6
+    (ssh_folder / "config").write_text("Host *\n" + "".join(f"  IdentityFile {name}\n" for name in names))
+    with pytest.raises(LoginRefused, match="gave up before the right key was tried") as caught:
+        SshHost(login).run(["true"])
+    assert "IdentitiesOnly" in caught.value.remedy
+
+
 # ~/.ssh/config.
 
 
@@ -624,24 +675,18 @@ def test_a_configuration_that_cannot_be_read_names_its_line(host: SshHost, ssh_f
         host.run(["true"])
 
 
-def test_a_jump_host_leads_there(
-    gpubox: Machine, ssh_folder: Path, key: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("bastion")
-    folder.chmod(0o755)
-    with machine("bastion", folder, key) as bastion:
-        inner = bastion.wire_to(gpubox)
-        known = ssh_folder / "known_hosts"
-        (ssh_folder / "config").write_text(
-            f"Host inner\n  HostName {inner}\n  ProxyJump research@{bastion.address}\n  User research\n"
-        )
-        known.write_text(known.read_text() + gpubox.known_hosts_line.replace(gpubox.address, inner))
-        host = SshHost(wire.Login("t", "inner"))
-        with pytest.raises(HostKeyRefused, match=f"jump host {bastion.address}: the host key"):
+def test_a_jump_host_leads_there(bastion: Machine, gpubox: Machine) -> None:
+    host = SshHost(wire.Login("t", "inner"))
+    for machine, place in (
+        (bastion, f"jump host {bastion.address}: the host key"),
+        (gpubox, "t .inner.: the host key"),
+    ):
+        with pytest.raises(HostKeyRefused, match=place) as refused:
             host.run(["true"])
-        known.write_text(known.read_text() + bastion.known_hosts_line)
-        assert host.run(["hostname"]).text == "gpubox"
-        assert host.run(["sh", "-c", "echo $SSH_CLIENT"]).text.split()[0] != gpubox.gateway
+        assert refused.value.presented == fingerprint(machine.folder / "host_key.pub")
+        host.accept_host_key(refused.value.presented)
+    assert host.run(["hostname"]).text == "gpubox"
+    assert host.run(["sh", "-c", "echo $SSH_CLIENT"]).text.split()[0] != gpubox.gateway
 
 
 def test_jump_hosts_in_a_circle_end(ssh_folder: Path) -> None:

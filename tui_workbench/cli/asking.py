@@ -6,13 +6,12 @@ and the error that led here stands as it is.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 
 from tui_workbench.errors import UsageError
 from tui_workbench.plaintext import visible
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.targets.host import ConnectionLost, HostKeyRefused, SecretNeeded
+from tui_workbench.targets.host import HostKeyRefused, SecretNeeded
 from tui_workbench.targets.secrets import SecretStore, is_reference
 
 if TYPE_CHECKING:
@@ -37,12 +36,17 @@ def can_ask() -> bool:
         return False
 
 
+def require_terminal() -> None:
+    """Raises UsageError when there is nobody to ask for a secret."""
+    if not can_ask():
+        raise UsageError("there is no terminal to ask for the secret on", remedy="Give it with --password-stdin.")
+
+
 def ask_secret(prompt: str) -> str:
     """A secret, typed without echo. Raises UsageError when there is no terminal, or nothing was typed."""
     import getpass
 
-    if not can_ask():
-        raise UsageError("there is no terminal to ask for the secret on", remedy="Give it with --password-stdin.")
+    require_terminal()
     try:
         secret = getpass.getpass(f"{visible(prompt)}: ")
     except EOFError:
@@ -109,15 +113,14 @@ def reach(
 def settle_login(target: ComputeTarget) -> None:
     """Before a run on another machine begins, ask for what nobody could be asked for once it has.
 
-    Where there is no terminal, or the machine does not answer now, nothing happens: the run then says so or waits.
+    Where there is no terminal nothing happens: the run then says so. Raises TargetUnreachable.
     """
     from tui_workbench.targets.host_for import host_of
     from tui_workbench.targets.ssh import SshHost
 
     host = host_of(target)
     if isinstance(host, SshHost) and can_ask():
-        with contextlib.suppress(ConnectionLost):
-            keep(log_in(host))
+        keep(log_in(host))
 
 
 def keep(typed: dict[str, str]) -> list[Kept]:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from tui_workbench.cli.asking import ask_secret, keep, log_in, reach, secret_from_stdin, warn_of_visible_secret
+from tui_workbench.cli.asking import (
+    ask_secret,
+    keep,
+    log_in,
+    reach,
+    require_terminal,
+    secret_from_stdin,
+    warn_of_visible_secret,
+)
 from tui_workbench.cli.output import emit
 from tui_workbench.cli.targetcheck import (
     add_host_key_option,
@@ -239,17 +247,21 @@ def _refuse_contradictions(arguments: argparse.Namespace, kind: str, *, has_pass
 
 
 def _give_secrets(attachment: Attachment, arguments: argparse.Namespace) -> None:
+    if ASK in (arguments.password, arguments.private_key_passphrase):
+        require_terminal()
+    # Who connects asks for it, once the machine is known to be the right one.
+    asks_now = arguments.no_check
     if arguments.password_stdin:
         attachment.give_password(secret_from_stdin())
-    elif arguments.password is ASK:
+    elif arguments.password is ASK and asks_now:
         user = f"{arguments.username}@" if arguments.username else ""
         attachment.give_password(ask_secret(f"Password of {user}{arguments.address}"))
-    elif arguments.password is not None:
+    elif arguments.password not in (None, ASK):
         warn_of_visible_secret("--password")
         attachment.give_password(arguments.password)
-    if arguments.private_key_passphrase is ASK:
+    if arguments.private_key_passphrase is ASK and asks_now:
         attachment.give_passphrase(ask_secret(f"Passphrase of {arguments.private_key_file}"))
-    elif arguments.private_key_passphrase is not None:
+    elif arguments.private_key_passphrase not in (None, ASK):
         warn_of_visible_secret("--private-key-passphrase")
         attachment.give_passphrase(arguments.private_key_passphrase)
 

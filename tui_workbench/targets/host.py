@@ -61,13 +61,15 @@ class LoginRefused(TargetUnreachable):
 class SecretNeeded(LoginRefused):
     """A password or passphrase is needed that nobody has given yet, or the one given is wrong.
 
-    `reference` names the secret for `SecretStore`; `prompt` is what to ask a person.
+    `reference` names the secret for `SecretStore`; `prompt` is what to ask a person. `is_all` says that nothing else is
+    in the way: the machine answers, with the right host key.
     """
 
-    def __init__(self, message: str, *, reference: str, prompt: str, remedy: str = "") -> None:
+    def __init__(self, message: str, *, reference: str, prompt: str, remedy: str = "", is_all: bool = False) -> None:
         super().__init__(message, remedy=remedy)
         self.reference = reference
         self.prompt = prompt
+        self.is_all = is_all
 
 
 class HostKeyRefused(TargetUnreachable):

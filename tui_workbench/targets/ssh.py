@@ -121,17 +121,24 @@ class SshHost(Host):
         return here
 
     def _with_secrets(self, action: Callable[[], _Result]) -> _Result:
-        """Do something that may need a secret; when it does and we know it, hand it over and do it again."""
+        """Do something that may need a secret; when it does and we know it, hand it over and do it again.
+
+        When we do not, let the link see whether that is all there is in the way: nobody is to be asked for the password
+        of a machine that does not answer, or that is another one.
+        """
         given = set()
         while True:
             try:
                 return action()
             except SecretNeeded as error:
                 value = self._secrets(error.reference) if error.reference not in given else None
-                if value is None:
+                if value is not None:
+                    given.add(error.reference)
+                    self.give_secret(error.reference, value, kept=True)
+                elif error.is_all:
                     raise
-                given.add(error.reference)
-                self.give_secret(error.reference, value, kept=True)
+                else:
+                    self._request({"op": wire.NO_SECRET, "reference": error.reference}, SHORT_TIMEOUT)
 
     def _open(self, command: str, timeout: float) -> SshProcess:
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]

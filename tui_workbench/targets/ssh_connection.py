@@ -11,6 +11,7 @@ import asyncio
 import base64
 import getpass
 import os
+import shlex
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +67,27 @@ class Secrets:
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
+        self.unknown: set[str] = set()  # references of those that only a person can give
         self.are_only_here = False  # one of them is in no keyring
         self.accepted: set[str] = set()
+        self._refused: dict[str, str] = {}
+
+    def learn(self, reference: str, value: str, *, kept: bool) -> None:
+        """Remember a secret; `kept` when a keyring told it, else a person did."""
+        self.values[reference] = value
+        self.unknown.discard(reference)
+        if not kept:
+            self.are_only_here = True
+            self._refused.pop(reference, None)
+
+    def refuse(self, reference: str) -> None:
+        """The machine did not accept it. Machines lock accounts on which a wrong password is tried again and again."""
+        if reference in self.values:
+            self._refused[reference] = self.values[reference]
+
+    def is_refused(self, reference: str) -> bool:
+        """Whether this very secret was tried in vain, and no person has insisted on it since."""
+        return reference in self.values and self._refused.get(reference) == self.values[reference]
 
 
 class Hop:
@@ -100,12 +120,36 @@ async def connect(
     host, port = login.host_and_port
     try:
         hop = Hop(host, port, login.username)
+        try:
+            authentication = _authentication(login, secrets)
+        except SecretNeeded as error:
+            if error.reference not in secrets.unknown:
+                raise  # a keyring may know it
+            return await _find_out(login, hop, secrets, error, on_lost)
+        except LoginRefused as error:
+            return await _find_out(login, hop, secrets, error, on_lost)
         tunnel = await _open_jumps(login, hop, secrets, LONGEST_JUMP_CHAIN)
-        return await _connect_hop(login, hop, secrets, tunnel, _authentication(login, secrets), on_lost)
+        return await _connect_hop(login, hop, secrets, tunnel, authentication, on_lost)
     except asyncssh.ConfigParseError as error:
         raise LoginRefused(
             f"{login.label}: the SSH configuration cannot be understood: {error}", remedy="Correct that line."
         ) from error
+
+
+async def _find_out(
+    login: Login, hop: Hop, secrets: Secrets, problem: LoginRefused, on_lost: Callable[[Exception | None], None]
+) -> asyncssh.SSHClientConnection:
+    """Go as far as one comes without a key or password: what keeps us from there comes before the `problem` with those.
+
+    Raises the problem when nothing else does; a machine may also let everybody in.
+    """
+    tunnel = await _open_jumps(login, hop, secrets, LONGEST_JUMP_CHAIN)
+    try:
+        return await _connect_hop(login, hop, secrets, tunnel, _NOTHING, on_lost)
+    except LoginRefused:
+        if isinstance(problem, SecretNeeded):
+            problem.is_all = True
+        raise problem from None
 
 
 async def _open_jumps(login: Login, hop: Hop, secrets: Secrets, left: int) -> asyncssh.SSHClientConnection | None:
@@ -186,18 +230,19 @@ async def _look_at_host_key(hop: Hop, client: _Client, tunnel: asyncssh.SSHClien
             client.presented = fingerprint(blob)
 
 
+_NOTHING: dict[str, Any] = {"password": None, "client_keys": None, "agent_path": None}
+"""To log in with."""
+
+
 def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
     """What to log in with: the password, the key file, or what OpenSSH would try."""
     if login.password:
         password = secrets.values.get(login.password)
         if password is None:
             raise _needs_password(login, f"{login.label} asks for a password, and none is stored")
-        return {
-            "password": password,
-            "client_keys": None,
-            "agent_path": None,
-            "preferred_auth": "password,keyboard-interactive",
-        }
+        if secrets.is_refused(login.password):
+            raise _needs_password(login, f"{login.label}: {_WRONG_PASSWORD}")
+        return {**_NOTHING, "password": password, "preferred_auth": "password,keyboard-interactive"}
     if not login.private_key:
         return {}
     path = os.path.expanduser(login.private_key)
@@ -238,13 +283,21 @@ def passphrase_reference(login: Login) -> str:
     return f"passphrase of {login.private_key}"
 
 
-def _needs_password(login: Login, message: str) -> SecretNeeded:
+_WRONG_PASSWORD = "the password is wrong, or logins by password are not allowed"
+
+
+def _needs_password(login: Login, message: str, *, remedy: str = "", is_all: bool = False) -> SecretNeeded:
     return SecretNeeded(
         message,
         reference=login.password,
         prompt=f"Password of {login.username or getpass.getuser()} on {login.address}",
-        remedy=f"Give it: workbench-tui computetarget login {login.target}",
+        remedy=remedy or f"Give it: {_login_command(login)}",
+        is_all=is_all,
     )
+
+
+def _login_command(login: Login) -> str:
+    return f"workbench-tui computetarget login {shlex.quote(login.target)}"
 
 
 class _Client(asyncssh.SSHClient):
@@ -309,7 +362,12 @@ def _explained(login: Login, hop: Hop, client: _Client, secrets: Secrets, error:
     if client.known and client.presented:
         return _host_key_error(place, where, client, "it no longer has a key of the kind that is on record")
     if isinstance(error, asyncssh.PermissionDenied | asyncssh.PasswordChangeRequired):
-        return _login_error(login, hop, place, secrets)
+        return _login_error(login, hop, place, secrets, must_change=isinstance(error, asyncssh.PasswordChangeRequired))
+    if isinstance(error, asyncssh.DisconnectError) and "authentication failures" in error.reason:
+        return LoginRefused(
+            f"{place}the machine gave up before the right key was tried: {error.reason}",
+            remedy="Name the key (privateKey, or IdentityFile with IdentitiesOnly yes in ~/.ssh/config).",
+        )
     if isinstance(error, socket.gaierror):
         return ConnectionLost(
             f"{place}the name {client.name} is not known",
@@ -360,11 +418,15 @@ def _host_key_error(place: str, where: str, client: _Client, said: str) -> HostK
     )
 
 
-def _login_error(login: Login, hop: Hop, place: str, secrets: Secrets) -> LoginRefused:
+def _login_error(login: Login, hop: Hop, place: str, secrets: Secrets, *, must_change: bool) -> LoginRefused:
     if hop.alias != login.host_and_port[0]:
         return LoginRefused(f"{place}the login was refused", remedy=f"Make `ssh {hop.alias}` work first.")
     if login.password and login.password in secrets.values:
-        return _needs_password(login, f"{place}the password is wrong, or logins by password are not allowed")
+        secrets.refuse(login.password)
+        if must_change:
+            remedy = f"Set a new one there (ssh {_ssh_words(login)}), then give it here: {_login_command(login)}"
+            return _needs_password(login, f"{place}the password has expired", remedy=remedy, is_all=True)
+        return _needs_password(login, f"{place}{_WRONG_PASSWORD}", is_all=True)
     if login.private_key:
         return LoginRefused(
             f"{place}the key {login.private_key} was refused",

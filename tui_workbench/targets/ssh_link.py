@@ -218,6 +218,7 @@ class Link:
             wire.FORWARD: self._forward,
             wire.WAIT: self._wait,
             wire.SECRET: self._secret,
+            wire.NO_SECRET: self._no_secret,
             wire.ACCEPT: self._accept,
             wire.STATUS: self._status,
             wire.CLOSE: self._close,
@@ -331,9 +332,11 @@ class Link:
         return {}
 
     async def _secret(self, _client: _Client, request: dict[str, Any]) -> dict[str, Any]:
-        self._connection.secrets.values[request["reference"]] = request["value"]
-        if not request.get("kept"):
-            self._connection.secrets.are_only_here = True
+        self._connection.secrets.learn(request["reference"], request["value"], kept=bool(request.get("kept")))
+        return {}
+
+    async def _no_secret(self, _client: _Client, request: dict[str, Any]) -> dict[str, Any]:
+        self._connection.secrets.unknown.add(request["reference"])
         return {}
 
     async def _accept(self, _client: _Client, request: dict[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ EXEC = "exec"  # start a program: `command`, three descriptors; answered by {} a
 FORWARD = "forward"  # listen for the unix socket `path` of the host: {"socket": path here}
 WAIT = "wait"  # {} once the machine answers
 SECRET = "secret"  # remember `value` under `reference`, in memory; `kept` when a keyring holds it as well: {}
+NO_SECRET = "no-secret"  # nobody but a person knows `reference`: {}
 ACCEPT = "accept"  # accept the host key with `fingerprint` when it is shown next: {}
 STATUS = "status"  # {"state": ..., "since": seconds since the epoch, "server": version, "peer": address}
 CLOSE = "close"  # end the connection and the link: {}
@@ -162,7 +163,7 @@ def decode(data: bytes) -> dict[str, Any]:
 
 
 _KINDS = {kind.__name__: kind for kind in (ConnectionLost, LoginRefused, SecretNeeded, HostKeyRefused)}
-_FIELDS = ("reference", "prompt", "presented", "known", "rung")
+_FIELDS = ("reference", "prompt", "is_all", "presented", "known", "rung")
 
 
 def error_to_message(error: TargetUnreachable) -> dict[str, Any]:
