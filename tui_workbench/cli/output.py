@@ -44,7 +44,7 @@ def emit(result: Any, arguments: argparse.Namespace, columns: Sequence[str] = ()
     if arguments.query:
         result, columns = query(result, arguments.query), ()
     if arguments.output in ("json", ""):
-        sys.stdout.write(json.dumps(result, indent=2) + "\n")
+        sys.stdout.write(json_text(result) + "\n")
         return
     rows = result if isinstance(result, list) else [] if result is None else [result]
     if arguments.output == "tsv":
@@ -52,6 +52,16 @@ def emit(result: Any, arguments: argparse.Namespace, columns: Sequence[str] = ()
         sys.stdout.write("".join(line + "\n" for line in lines))
         return
     sys.stdout.write(_table(rows, columns))
+
+
+def json_text(value: Any) -> str:
+    """The value as JSON that every reader takes, whatever numbers it holds."""
+    try:
+        return json.dumps(value, indent=2, allow_nan=False)
+    except ValueError:
+        from tui_workbench.runs.history import json_text as with_any_number
+
+        return with_any_number(value)
 
 
 def query(result: Any, expression: str) -> Any:
@@ -74,6 +84,8 @@ def _table(rows: Sequence[Any], columns: Sequence[str]) -> str:
     if all(isinstance(row, dict) for row in rows):
         columns = columns or list(dict.fromkeys(key for row in rows for key in row))
         header = [column[:1].upper() + column[1:] for column in columns]
+        # `accuracy` and `Accuracy` are two metrics.
+        header = [name if header.count(shown) > 1 else shown for name, shown in zip(columns, header, strict=True)]
     else:
         header = ["Result"]
     body = [[visible(_text(cell)) for cell in _cells(row, columns)] for row in rows]

@@ -8,6 +8,7 @@ over.
 from __future__ import annotations
 
 import os
+import re
 
 from tui_workbench.errors import StorageError, UsageError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from tui_workbench.runs.history import Facts
     from tui_workbench.runs.rundir import Record
 
-SECTIONS = ("run", "metrics", "arguments", "configuration", "code", "git", "packages", "python", "image", "gpu", "host")
+SECTIONS = ("metrics", "arguments", "configuration", "code", "git", "packages", "python", "image", "gpu", "host", "run")
 """In the order in which a person asks: what came of it, what was asked for, what ran, what it ran on."""
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][\w.\-/]*=")
 
 _CONFIGURATION = {
     "framework": "Framework",
@@ -82,7 +85,7 @@ def compare(state_directory: str, runs: Sequence[Compared]) -> Comparison:
     columns: dict[str, list[Mapping[str, str | float | None]]] = {
         "run": [_of_run(each) for each in runs],
         "metrics": [each.facts.metrics for each in runs],
-        "arguments": [arguments_by_name(each.run.arguments) for each in runs],
+        "arguments": [_of_arguments(each.run) for each in runs],
         "configuration": [_of_configuration(each) for each in runs],
         "code": _of_code(state_directory, runs, notes),
     }
@@ -100,7 +103,7 @@ def compare(state_directory: str, runs: Sequence[Compared]) -> Comparison:
 
 
 def arguments_by_name(arguments: Sequence[str]) -> dict[str, str]:
-    """The arguments as options with their values; a word on its own is named by its place.
+    """The arguments as options with their values (`--lr 0.1`, `lr=0.1`); a word on its own is named by its place.
 
     An option that comes several times has all its values, with spaces between them.
     """
@@ -122,6 +125,9 @@ def arguments_by_name(arguments: Sequence[str]) -> dict[str, str]:
         elif waiting:
             add(waiting, word)
             waiting = ""
+        elif _ASSIGNMENT.match(word):
+            name, _, value = word.partition("=")
+            add(name, value)
         else:
             place += 1
             found[f"argument {place}"] = word
@@ -141,10 +147,13 @@ def _same(one: str | float | None, other: str | float | None) -> bool:
     return one == other or (one != one and other != other)
 
 
+def _of_arguments(run: Run) -> dict[str, str]:
+    return {"script": run.script_name, **arguments_by_name(run.arguments)}
+
+
 def _of_run(each: Compared) -> dict[str, str | float | None]:
     run = each.run
     return {
-        "script": run.script_name,
         "state": run.state,
         "exit code": run.exit_code,
         "duration": round(run.duration, 3) if run.duration else None,
@@ -256,23 +265,24 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def read_compared(directory: str, run: Run, facts: Facts) -> Compared:
+def read_compared(run: Run) -> Compared:
     """What the run's directory tells for a comparison; what cannot be read is None."""
     import json
 
     from tui_workbench.errors import RunNotFound
+    from tui_workbench.runs.history import facts_of
     from tui_workbench.runs.provenance import FILE
     from tui_workbench.runs.rundir import RunDirectory
 
     try:
-        record: Record | None = RunDirectory(directory).read_record()
+        record: Record | None = RunDirectory(run.directory).read_record()
     except RunNotFound:
         record = None
     provenance = None
     try:
-        with open(os.path.join(directory, FILE), encoding="utf-8") as file:
+        with open(os.path.join(run.directory, FILE), encoding="utf-8") as file:
             stored = json.load(file)
         provenance = stored if isinstance(stored, dict) else None
     except (OSError, ValueError, RecursionError):
         pass
-    return Compared(run, facts, record, provenance)
+    return Compared(run, facts_of(run.directory), record, provenance)

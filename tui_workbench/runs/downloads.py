@@ -29,7 +29,7 @@ _CHUNK = 1 << 20
 def attachments(directory: str) -> list[str]:
     """The artifacts of the run at `directory`, at most MOST_ATTACHMENTS: the outputs in order, then its record."""
     found: list[str] = []
-    for path in _files_below(directory, OUTPUTS):
+    for path in files_below(directory, OUTPUTS):
         if len(found) == MOST_ATTACHMENTS:
             break
         found.append(path)
@@ -104,7 +104,7 @@ def _chosen(directory: str, names: list[str]) -> list[str]:
         folder = os.path.normpath(name)
         inside = folder == OUTPUTS or folder.startswith(OUTPUTS + os.sep)
         if inside and os.path.isdir(os.path.join(directory, folder)):
-            chosen += sorted(_files_below(directory, folder))
+            chosen += sorted(files_below(directory, folder))
         else:
             artifact_path(directory, name)
             chosen.append(os.path.normpath(name))
@@ -123,7 +123,7 @@ def _target(destination: str, name: str) -> str:
     return path
 
 
-def _files_below(directory: str, folder: str) -> Iterator[str]:
+def files_below(directory: str, folder: str) -> Iterator[str]:
     """The regular files below a folder of the run, links not followed."""
     for place, folders, files in os.walk(os.path.join(directory, folder)):
         folders.sort()

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from tui_workbench.model import Run
 
+MOST_METRICS = 1_000
+"""Of one run; further ones are counted. A script may log under as many names as it has batches."""
+
 METRIC_PREFIX = "metric_"
 
 _INFINITE = {"\ue000+": "1e999", "\ue000-": "-1e999"}
@@ -35,6 +38,18 @@ class Facts(NamedTuple):
 
 
 NO_FACTS = Facts()
+
+
+def facts_of(directory: str) -> Facts:
+    """What the run's directory tells of them now; no metrics of a run that cannot be read."""
+    from itertools import islice
+
+    from tui_workbench.runs.annotations import read_annotations
+    from tui_workbench.runs.metrics import summary_of
+
+    found = summary_of(directory)
+    metrics = dict(islice(found.items(), MOST_METRICS))
+    return Facts(metrics, len(found) - len(metrics), read_annotations(directory))
 
 
 def facts_text(facts: Facts) -> str:
@@ -82,6 +97,8 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
         "user_id": run.user_id,
         "properties": {"CommitId": run.commit_id or None},
     }
+    if run.group:
+        record["sweep_id"] = run.group
     if said.problem:
         record["annotations_problem"] = said.problem
     if facts.more_metrics:

@@ -32,9 +32,6 @@ else:
     sqlite3 = indexfile.sqlite3
 
 SETTLED_NS = 1_000_000_000
-MOST_METRICS = 1_000
-"""Of one run, in the index; further ones are counted. A script may log under as many names as it has batches."""
-
 ENDED, ACTIVE, UNREADABLE = 0, 1, 2
 """Of a row: it never changes again; the run goes on; the directory holds no run that this version reads."""
 
@@ -106,15 +103,6 @@ class RunIndex:
         return self._answered(
             lambda: [run_id for (run_id,) in self._execute("SELECT run_id FROM runs WHERE open AND open = ?", ACTIVE)]
         )
-
-    def facts(self, run_id: str) -> Facts:
-        """The metrics and annotations of a run; none when there is no such run."""
-        from tui_workbench.runs.history import NO_FACTS, facts_from_text
-
-        found = self._answered(
-            lambda: [facts_from_text(t) for (t,) in self._execute("SELECT facts FROM runs WHERE run_id = ?", run_id)]
-        )
-        return found[0] if found else NO_FACTS
 
     def page(self, query: RunQuery, offset: int = 0, limit: int = 100) -> Page:
         """Part of the table of runs; see `tui_workbench.runs.table`. Raises UsageError for a filter that is none."""
@@ -219,13 +207,13 @@ class RunIndex:
         return size - len(lines[-1]), {name for name in names if name and "/" not in name and name[0] != "."}
 
     def _row(self, run_id: str) -> _Row | None:
-        from tui_workbench.runs.history import facts_text
+        from tui_workbench.runs.history import facts_of, facts_text
 
         read = _read(self._folder, run_id)
         if read is None:
             return None
         run, openness = read
-        known = _facts(run)
+        known = facts_of(run.directory)
         return _Row(run, openness, json.dumps(run), facts_text(known), known)
 
     def _store(self, rows: Sequence[_Row], gone: Iterable[str], mtime: int, journal: int) -> None:
@@ -287,19 +275,6 @@ def _active_text(run: str, facts: str) -> str:
     from tui_workbench.runs.history import facts_from_text, record_text
 
     return record_text(run_from_text(run), facts_from_text(facts))
-
-
-def _facts(run: Run) -> Facts:
-    """What a run's directory tells besides; nothing of one that cannot be read."""
-    from itertools import islice
-
-    from tui_workbench.runs.annotations import read_annotations
-    from tui_workbench.runs.history import Facts
-    from tui_workbench.runs.metrics import summary_of
-
-    found = summary_of(run.directory)
-    metrics = dict(islice(found.items(), MOST_METRICS))
-    return Facts(metrics, len(found) - len(metrics), read_annotations(run.directory))
 
 
 def _is_being_changed(directory: str) -> bool:
