@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import time
 
-from tui_workbench.errors import RunNotFound, WorkbenchError
+from tui_workbench.errors import RunNotFound, UsageError, WorkbenchError
+from tui_workbench.model import RunState
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import DEFAULT_GRACE, ControllerLock, RunDirectory
 from tui_workbench.targets.children import reap
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from tui_workbench.project import Project
     from tui_workbench.runs.annotations import Annotations
     from tui_workbench.runs.comparing import Comparison
+    from tui_workbench.runs.exchange import Exported
     from tui_workbench.runs.history import Facts
     from tui_workbench.runs.index import RunIndex
+    from tui_workbench.runs.sweep import Member
     from tui_workbench.runs.table import Group, Page, RunQuery
 
 HEAD_START_SECONDS = 0.05
@@ -165,8 +168,9 @@ class Runs:
 
     def facts(self, run_id: str) -> Facts:
         """The metrics and annotations of one run. Raises RunNotFound."""
-        with self._index() as index:
-            return index.facts(self.directory(run_id).run_id)
+        from tui_workbench.runs.history import facts_of
+
+        return facts_of(self.directory(run_id).path)
 
     def annotate(self, run_id: str, change: Callable[[Annotations], Annotations]) -> Annotations:
         """Change what is said of a run: `change` gets what is there and gives what is to be.
@@ -181,11 +185,24 @@ class Runs:
         """What runs have in common and what not; see `tui_workbench.runs.comparing`. Raises RunNotFound, UsageError."""
         from tui_workbench.runs.comparing import compare, read_compared
 
-        runs = [self.get(run_id) for run_id in dict.fromkeys(run_ids)]
-        with self._index() as index:
-            known = [index.facts(run.run_id) for run in runs]
-        found = [read_compared(run.directory, run, facts) for run, facts in zip(runs, known, strict=True)]
-        return compare(self.project.state_directory, found)
+        runs = {run.run_id: run for run in map(self.get, run_ids)}
+        return compare(self.project.state_directory, [read_compared(run) for run in runs.values()])
+
+    def exportable(self, run_ids: Sequence[str] = (), *, hidden: bool = False) -> builtins.list[Exported]:
+        """The runs to export, newest first: those named, or all that have ended and are not archived.
+
+        With `hidden` archived ones too. Raises RunNotFound, and UsageError for one that goes on.
+        """
+        from tui_workbench.runs.exchange import Exported
+        from tui_workbench.runs.history import facts_of
+
+        wanted = [self.get(run_id) for run_id in run_ids]
+        for run in wanted:
+            if run.is_active:
+                raise UsageError(f"{run.run_id} has not ended", remedy="Export it when it has.")
+        ended = (run for run in wanted or self.list() if not run.is_active)
+        every = (Exported(run, facts_of(run.directory)) for run in ended)
+        return [each for each in every if wanted or hidden or not each.facts.annotations.archived]
 
     def history_json(self, *, hidden: bool = False) -> tuple[bytes, ...]:
         """The history records of all runs that are not archived, with `hidden` of those too, newest first.
@@ -206,10 +223,10 @@ class Runs:
     def history_record(self, run_id: str) -> dict[str, Any]:
         """The history record of one run, with its attachments. Raises RunNotFound."""
         from tui_workbench.runs.downloads import attachments
-        from tui_workbench.runs.history import history_record
+        from tui_workbench.runs.history import facts_of, history_record
 
         run = self.get(run_id)
-        return {**history_record(run, self.facts(run.run_id)), "attachments": ", ".join(attachments(run.directory))}
+        return {**history_record(run, facts_of(run.directory)), "attachments": ", ".join(attachments(run.directory))}
 
     def cancel(self, run_id: str, *, grace: float = DEFAULT_GRACE) -> Run:
         """End a run and wait until nothing of it is left; one that has ended is returned as it is.
