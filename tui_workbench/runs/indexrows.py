@@ -27,21 +27,22 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
             known[row.read.run_id] = found[0]
     _delete(connection, known.values())
     names = dict(connection.execute("SELECT text, name FROM names"))
-    stored, listed, values = [], [], []
+    stored, listed = [], []
+    values: dict[tuple[int, int], Any] = {}
     for row in rows:
         if (number := known.get(row.read.run_id, 0)) == 0:
             number = last = last + 1
         hidden = row.known.annotations.archived
         text = record_text(row.read, row.known)
         stored.append((number, row.read.run_id, row.read.created, row.openness, hidden, row.run, row.facts, text))
-        listed.append((number, *_columns(row)))
+        listed.append((number, *map(_storable, _columns(row))))
         for name, value in row.known.metrics.items():
-            key = names.setdefault(name, len(names) + 1)
-            values.append((key, number, value))
+            key = names.setdefault(_storable(name), len(names) + 1)
+            values[key, number] = _storable(value)
     connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", stored)
     connection.executemany(f"INSERT INTO listed VALUES ({', '.join('?' * 18)})", listed)
     _count(connection, names, values)
-    connection.executemany("INSERT INTO metrics VALUES (?, ?, ?)", values)
+    connection.executemany("INSERT INTO metrics VALUES (?, ?, ?)", [(*place, value) for place, value in values.items()])
 
 
 def delete_rows(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
@@ -58,7 +59,7 @@ def _delete(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
         connection.executemany(f"DELETE FROM {table} WHERE id = ?", every)
 
 
-def _count(connection: sqlite3.Connection, names: dict[str, int], values: list[tuple[int, int, Any]]) -> None:
+def _count(connection: sqlite3.Connection, names: dict[str, int], values: Iterable[tuple[int, int]]) -> None:
     """Note the names that are new, and how many runs more have each."""
     more: dict[int, int] = {}
     for key, *_ in values:
@@ -66,6 +67,13 @@ def _count(connection: sqlite3.Connection, names: dict[str, int], values: list[t
     new = [(key, name, 0) for name, key in names.items() if key in more]
     connection.executemany("INSERT OR IGNORE INTO names VALUES (?, ?, ?)", new)
     connection.executemany("UPDATE names SET runs = runs + ? WHERE name = ?", [(n, key) for key, n in more.items()])
+
+
+def _storable(value: Any) -> Any:
+    """The value as SQLite takes it: in names that are no UTF-8, a mark stands for each byte that is none."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return value
 
 
 def _columns(row: _Row) -> tuple[Any, ...]:
