@@ -11,7 +11,10 @@ from pathlib import Path
 
 from tests.conftest import REPOSITORY
 
-OURS = {"tui_workbench", "tests", "benchmarks"}
+OURS = {"tui_workbench", "tests", "benchmarks", "workbench", "azureml"}
+"""The last two are what scripts may import: modules of ours in `tui_workbench/sdk`."""
+
+BROUGHT_BY_DOCKER = {"requests", "urllib3"}
 
 
 def imported_by(*folders: str) -> dict[str, str]:
@@ -43,7 +46,8 @@ def undeclared(modules: dict[str, str], distributions: set[str]) -> dict[str, st
     return {
         module: file
         for module, file in modules.items()
-        if not distributions & {name.lower() for name in known.get(module, [module])}
+        if module not in BROUGHT_BY_DOCKER
+        and not distributions & {name.lower() for name in known.get(module, [module])}
     }
 
 

@@ -130,7 +130,7 @@ class EngineRungs:
         container = engine.container(name)
         if container is None or not container.exit_code:
             return
-        said = b" ".join(record.partition(b" ")[2].strip() for _, record in engine.records(name, follow=False))
+        said = b" ".join(record.partition(b" ")[2].strip() for record in engine.records(name, follow=False))
         error = WorkbenchError(
             f"a container sees no GPU: {said.decode('utf-8', 'replace') or f'exit code {container.exit_code}'}",
             remedy="Restarting Docker mends it after an update of the driver or of the toolkit.",

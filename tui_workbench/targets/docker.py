@@ -117,6 +117,22 @@ class DockerTarget(StagedTarget):
         images.have(self.report, build=True)
         return images.choose().name
 
+    def image_of(self, spec: RunSpec) -> tuple[str, str, ImageFacts]:
+        """Name and id of the image that the run has or, when its container is gone, would have; and what it holds.
+
+        Raises WorkbenchError when there is none any more.
+        """
+        from tui_workbench.targets.images import Images
+        from tui_workbench.targets.probe import facts_of
+
+        engine = self._connect()
+        found = self._container(engine, spec)
+        image = engine.image(found.image) if found is not None else Images(self.host, engine, spec).choose().image
+        name = self.target.base_docker_image
+        if image is None:
+            raise WorkbenchError(f"{self.host.label} does not hold the image of {spec.run_id} any more")
+        return image.tags[0] if image.tags else name, image.id, facts_of(engine, image, name)
+
     @property
     def place(self) -> str:
         """The host, which has one engine."""
@@ -315,7 +331,7 @@ class DockerTarget(StagedTarget):
         """The last line that the container wrote past the run's log, as a shell that cannot write that does."""
         if found.labels.get(MODE_LABEL) == ENGINE_MODE:
             return ""
-        records = [text.partition(b" ")[2] for _, text in engine.records(found.id, follow=False)]
+        records = [text.partition(b" ")[2] for text in engine.records(found.id, follow=False)]
         return records[-1].decode("utf-8", "replace").strip() if records else ""
 
     def _follow(self, engine: Engine, spec: RunSpec, found: Container, interrupted: int) -> None:

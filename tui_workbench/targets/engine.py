@@ -1,30 +1,36 @@
-"""A Docker engine as typed calls over its own HTTP interface.
+"""A Docker engine as typed calls: the one module that knows the `docker` package.
 
-Calls block, hold nothing between each other and are safe to make from several threads. Every failure leaves as one of
-our own errors: the engine does not answer (any more), or it answers and refuses, with its own words and HTTP status.
+Calls block, are safe to make from several threads, and hold nothing between each other: each has a connection of its
+own, which ends with it. Every failure leaves as one of our own errors: the engine does not answer (any more), or it
+answers and refuses, with its own words and HTTP status.
 
-Requests name no version of the interface, so an engine answers in its own; only what has been there for years is used.
+The package takes longer to load than a container to be created, so this module is imported where an engine is spoken
+to, and not before.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
+import socket
 import time
-from collections.abc import Mapping
+from urllib.parse import quote
 
-from tui_workbench.errors import TargetUnreachable, WorkbenchError
+import docker
+import docker.constants
+import docker.errors
+import docker.utils.config
+import requests
+import requests.exceptions
+import urllib3.exceptions
+from docker.transport import UnixHTTPAdapter
+
+from tui_workbench.errors import ConfigurationError, TargetUnreachable, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets.host import ConnectionLost
-from tui_workbench.targets.unix_http import quote, request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import IO, Any, TypeVar
-
-    from tui_workbench.targets.unix_http import Answer, Query
-
-    _Part = TypeVar("_Part")
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import IO, Any
 
 TIMEOUT = 60.0
 """Seconds of silence in a call that does not wait for a container; creating one on a busy disk can take twenty."""
@@ -32,6 +38,11 @@ TIMEOUT = 60.0
 CREATION_POLL_SECONDS = 0.02
 
 NOT_FOUND, CONFLICT = 404, 409
+
+_CHUNK = 1 << 18
+
+_NONSENSE = (ValueError, KeyError, TypeError, AttributeError)
+"""What the package falls over when an answer is JSON of another form than an engine's, or none."""
 
 
 class EngineRefused(WorkbenchError):
@@ -90,94 +101,98 @@ class Container(NamedTuple):
 
 
 class Engine:
-    """The engine behind a unix socket on this machine; `label` names its host in errors.
+    """The engine behind the unix socket `path` on this machine; `label` names its host in errors.
 
-    Raises TargetUnreachable when it does not answer.
+    Raises TargetUnreachable when it does not answer, ConfigurationError when Docker's own file here is damaged.
     """
 
-    def __init__(self, socket: str, label: str) -> None:
-        self._socket = socket
+    def __init__(self, path: str, label: str) -> None:
         self._label = label
-        self._ask("connect", "GET", "/_ping")
+        with self._translated("connect"):
+            version = _version(path)
+            self._api = _client(path, version, TIMEOUT)
+            # Copying, installing and waiting take as long as they take.
+            self._patient = _client(path, version, None)
 
     def facts(self) -> EngineFacts:
         """What the engine says about itself."""
-        info = self._ask("describe the engine", "GET", "/info")
-        return EngineFacts(
-            version=str(info.get("ServerVersion", "")),
-            os_type=str(info.get("OSType", "linux")),
-            architecture=str(info.get("Architecture", "")),
-            rootless=any("name=rootless" in option for option in info.get("SecurityOptions") or ()),
-            runtimes=tuple(info.get("Runtimes") or ()),
-            root=str(info.get("DockerRootDir", "")),
-        )
+        with self._translated("describe the engine"):
+            info = self._api.info()
+            return EngineFacts(
+                version=str(info.get("ServerVersion", "")),
+                os_type=str(info.get("OSType", "linux")),
+                architecture=str(info.get("Architecture", "")),
+                rootless=any("name=rootless" in option for option in info.get("SecurityOptions") or ()),
+                runtimes=tuple(info.get("Runtimes") or ()),
+                root=str(info.get("DockerRootDir", "")),
+            )
 
     def started_at(self) -> str:
         """When the engine was started, as a time like those of containers; "" when it cannot be told.
 
         The engine keeps no such record, but makes its default network anew at each start.
         """
-        network = self._find("inspect the network", "/networks/bridge")
-        return str(network.get("Created", "")) if network is not None else ""
+        with self._translated("inspect the network"):
+            try:
+                return str(self._api.inspect_network("bridge").get("Created", ""))
+            except docker.errors.NotFound:
+                return ""
 
     def image(self, name: str) -> Image | None:
         """The image of this name or id; None when the engine does not hold it."""
-        found = self._find(f"inspect the image {name}", f"/images/{quote(name)}/json")
-        if found is None:
-            return None
-        config = found.get("Config") or {}
-        return Image(
-            id=found["Id"],
-            labels=config.get("Labels") or {},
-            environment=tuple(config.get("Env") or ()),
-            command=tuple(config.get("Cmd") or ()),
-            entrypoint=tuple(config.get("Entrypoint") or ()),
-            user=config.get("User") or "",
-            size=int(found.get("Size") or 0),
-            architecture=str(found.get("Architecture", "")),
-            tags=tuple(found.get("RepoTags") or ()),
-        )
+        if {"", ".", ".."} & set(name.split("/")):
+            return None  # as part of an address it would lead elsewhere
+        with self._translated(f"inspect the image {name}"):
+            try:
+                return _image(self._api.inspect_image(name))
+            except docker.errors.NotFound:
+                return None
 
     def images(self, label: str) -> list[Image]:
         """The images that carry a label, `name` or `name=value`, the newest first."""
-        found = self._ask("list images", "GET", "/images/json", [("filters", _label_filter(label))])
-        names = [image["Id"] for image in sorted(found, key=lambda image: -int(image.get("Created") or 0))]
+        with self._translated("list images"):
+            found = self._api.images(filters={"label": label})
+            names = [image["Id"] for image in sorted(found, key=lambda image: -int(image.get("Created") or 0))]
         images = [image for image in map(self.image, names) if image is not None]
         return [image._replace(own_size=self._own_size(image.id)) for image in images]
 
     def _own_size(self, image: str) -> int:
-        layers = self._ask("describe the image", "GET", f"/images/{quote(image)}/history")
-        return int(layers[0].get("Size", -1)) if layers else -1
+        with self._translated("describe the image"):
+            layers = self._api.history(image)
+            return int(layers[0].get("Size", -1)) if layers else -1
 
     def pull(self, name: str) -> Iterator[Mapping[str, Any]]:
-        """Fetch an image from its registry: the engine's messages as they come (`status`, `id`, `progressDetail`).
+        """Fetch an image from its registry, as `docker login` on this machine has us known there.
 
-        Raises EngineRefused when it cannot be had.
+        Gives the engine's messages as they come (`status`, `id`, `progressDetail`). Raises EngineRefused when it cannot
+        be had.
         """
-        from tui_workbench.targets.registry_login import login_header
-
         # Without a tag the engine would fetch every tag there is.
         reference = name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"
-        with self._open(
-            f"pull {name}", "POST", "/images/create", [("fromImage", reference)], headers=login_header(name)
-        ) as answer:
-            for line in self._translated(answer.lines()):
-                message = json.loads(line)
+        with self._translated(f"pull {name}"):
+            for message in self._api.pull(reference, stream=True, decode=True):
                 if "error" in message:
                     raise EngineRefused(str(message["error"]))
                 yield message
 
     def has_volume(self, name: str) -> bool:
         """Whether the engine keeps a volume of this name."""
-        return self._find(f"inspect the volume {name}", f"/volumes/{quote(name)}") is not None
+        with self._translated(f"inspect the volume {name}"):
+            try:
+                self._api.inspect_volume(name)
+            except docker.errors.NotFound:
+                return False
+            return True
 
     def remove_volume(self, name: str) -> None:
         """Remove a volume; one that is not there is fine."""
-        self._ask(f"remove the volume {name}", "DELETE", f"/volumes/{quote(name)}", fine=(NOT_FOUND,))
+        with self._translated(f"remove the volume {name}"), contextlib.suppress(docker.errors.NotFound):
+            self._api.remove_volume(name)
 
     def remove_image(self, image: str) -> None:
         """Remove an image; one that is not there is fine."""
-        self._ask(f"remove the image {image}", "DELETE", f"/images/{quote(image)}", fine=(NOT_FOUND,))
+        with self._translated(f"remove the image {image}"), contextlib.suppress(docker.errors.NotFound):
+            self._api.remove_image(image)
 
     def create(self, name: str, config: Mapping[str, Any]) -> None:
         """Create a container from a configuration in the Engine API's own form.
@@ -185,7 +200,8 @@ class Engine:
         The name is what makes it one: when a container of this name exists already, nothing happens.
         """
         try:
-            self._ask("create the container", "POST", "/containers/create", [("name", name)], config)
+            with self._translated("create the container"):
+                self._api.create_container_from_config(dict(config), name)
         except EngineRefused as refusal:
             if refusal.status != CONFLICT or "is already in use" not in refusal.said:
                 raise
@@ -201,45 +217,53 @@ class Engine:
 
     def start(self, container: str) -> None:
         """Start a created container; one that runs already goes on. One that has ended would run again: look first."""
-        self._ask("start the container", "POST", f"/containers/{quote(container)}/start")
+        with self._translated("start the container"):
+            self._api.start(container)
 
     def container(self, name: str) -> Container | None:
         """The container of this name or id; None when there is none."""
-        found = self._find(f"inspect the container {name}", f"/containers/{quote(name)}/json")
-        return _container(found) if found is not None else None
+        with self._translated(f"inspect the container {name}"):
+            try:
+                return _container(self._api.inspect_container(name))
+            except docker.errors.NotFound:
+                return None
 
     def containers(self, label: str) -> list[Container]:
         """Every container, running or not, that carries a label, `name` or `name=value`."""
-        query = [("all", "1"), ("filters", _label_filter(label))]
-        found = self._ask("list containers", "GET", "/containers/json", query)
-        return [each for each in (self.container(entry["Id"]) for entry in found) if each is not None]
+        with self._translated("list containers"):
+            found = [entry["Id"] for entry in self._api.containers(all=True, filters={"label": label})]
+        return [each for each in map(self.container, found) if each is not None]
 
     def wait(self, container: str) -> None:
         """Block until the container has ended, or is gone."""
-        path = f"/containers/{quote(container)}/wait"
-        self._ask("wait for the container", "POST", path, timeout=None, fine=(NOT_FOUND,))
+        with self._translated("wait for the container"), contextlib.suppress(docker.errors.NotFound):
+            self._patient.wait(container)
 
     def kill(self, container: str, signal: str = "SIGKILL") -> None:
         """Send a signal to the container's first process; one that has ended or is gone is fine."""
-        try:
-            path = f"/containers/{quote(container)}/kill"
-            self._ask("signal the container", "POST", path, [("signal", signal)], fine=(NOT_FOUND, CONFLICT))
-        except EngineRefused as refusal:
-            if "is not running" not in refusal.said:
-                raise
+        with self._translated("signal the container"):
+            try:
+                self._api.kill(container, signal)
+            except docker.errors.APIError as error:
+                if error.status_code not in (NOT_FOUND, CONFLICT) and "is not running" not in str(error.explanation):
+                    raise
 
     def unpause(self, container: str) -> None:
         """Let a paused container go on; one that is not paused is fine."""
-        with contextlib.suppress(EngineRefused):
-            self._ask("unpause the container", "POST", f"/containers/{quote(container)}/unpause")
+        with self._translated("unpause the container"), contextlib.suppress(docker.errors.APIError):
+            self._api.unpause(container)
 
     def remove(self, container: str) -> None:
         """Remove a container, running or not, and its anonymous volumes; returns when it is gone."""
-        path = f"/containers/{quote(container)}"
-        # A conflict: somebody else is removing it.
-        self._ask("remove the container", "DELETE", path, [("v", "1"), ("force", "1")], fine=(NOT_FOUND, CONFLICT))
-        with contextlib.suppress(EngineRefused):
-            self._ask("wait for the removal", "POST", f"{path}/wait", [("condition", "removed")])
+        with self._translated("remove the container"):
+            try:
+                self._api.remove_container(container, force=True, v=True)
+            except docker.errors.APIError as error:
+                # A conflict: somebody else is removing it.
+                if error.status_code not in (NOT_FOUND, CONFLICT):
+                    raise
+        with self._translated("wait for the removal"), contextlib.suppress(docker.errors.APIError):
+            self._api.wait(container, timeout=TIMEOUT, condition="removed")
 
     def execute(self, container: str, argv: Sequence[str], *, user: str = "") -> tuple[int, bytes]:
         """Run a program in a running container to its end: its exit code and all that it wrote.
@@ -256,19 +280,11 @@ class Engine:
 
         `environment` is the program's alone: neither the container nor an image made of it keeps it.
         """
-        action = f"execute {argv[0]} in the container"
-        config = {
-            "Cmd": list(argv),
-            "User": user,
-            "Env": [f"{name}={value}" for name, value in (environment or {}).items()],
-            "AttachStdout": True,
-            "AttachStderr": True,
-        }
-        made = self._ask(action, "POST", f"/containers/{quote(container)}/exec", body=config)["Id"]
-        with self._open(action, "POST", f"/exec/{made}/start", body={"Detach": False}, timeout=None) as answer:
-            for _, chunk in self._translated(_frames(answer)):
-                yield chunk
-        found = self._ask(action, "GET", f"/exec/{made}/json")
+        with self._translated(f"execute {argv[0]} in the container"):
+            made = self._api.exec_create(container, list(argv), user=user, environment=dict(environment or {}))["Id"]
+            with self._opened("POST", f"/exec/{made}/start", json={"Detach": False}) as answer:
+                yield from _frames(answer)
+            found = self._api.exec_inspect(made)
         if found.get("Running") or found.get("ExitCode") is None:
             raise unreachable(self._label)
         yield int(found["ExitCode"])
@@ -276,121 +292,107 @@ class Engine:
     def commit(self, container: str, tag: str, changes: Sequence[str]) -> str:
         """Make an image of a container, with Dockerfile instructions (`LABEL`, `CMD`) applied; returns its id."""
         repository, _, version = tag.rpartition(":")
-        query = [("container", container), ("repo", repository), ("tag", version)]
-        query += [("changes", change) for change in changes]
-        return str(self._ask("make an image of the container", "POST", "/commit", query, {}, timeout=None)["Id"])
+        with self._translated("make an image of the container"):
+            return str(self._patient.commit(container, repository, version, changes=list(changes))["Id"])
 
     def put(self, container: str, folder: str, archive: IO[bytes]) -> None:
         """Unpack a tar archive, a file on the disk, into a folder of a container, running or not."""
-        path, action = f"/containers/{quote(container)}/archive", f"copy into {folder} of the container"
-        with self._open(action, "PUT", path, [("path", folder)], body=archive, timeout=None) as answer:
-            answer.body()
+        with self._translated(f"copy into {folder} of the container"):
+            self._patient.put_archive(container, folder, archive)
 
     def get(self, container: str, path: str) -> Iterator[bytes] | None:
         """A file or folder of a container, running or not, as a tar archive; None when there is none."""
-        target, action = f"/containers/{quote(container)}/archive", f"copy {path} out of the container"
-        try:
-            answer = self._open(action, "GET", target, [("path", path)])
-        except EngineRefused as refusal:
-            if refusal.status == NOT_FOUND:
+        with self._translated(f"copy {path} out of the container"):
+            try:
+                chunks: Iterator[bytes] = self._patient.get_archive(container, path, _CHUNK)[0]
+            except docker.errors.NotFound:
                 return None
-            raise
-        return self._chunks(answer)
+        return self._translated_chunks(chunks)
 
-    def records(self, container: str, *, since: str = "", follow: bool = True) -> Iterator[tuple[bool, bytes]]:
-        """The engine's own log of a container: (is stderr, `TIMESTAMP text`), one log record each.
+    def records(self, container: str, *, since: str = "", follow: bool = True) -> Iterator[bytes]:
+        """The engine's own log of a container, `TIMESTAMP text` for each record of stdout and of stderr.
 
         `since` is inclusive, seconds with nine digits behind the point. Ends when the container has ended or is gone.
         """
-        query = [("stdout", "1"), ("stderr", "1"), ("timestamps", "1"), ("follow", str(int(follow)))]
-        query.append(("since", since or "0"))
+        wanted = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": since or "0"}
+        with self._translated("read the container's log"):
+            try:
+                # Not the package's own call, which takes a broken connection for the end of the log.
+                with self._opened("GET", f"/containers/{quote(container)}/logs", params=wanted) as answer:
+                    yield from _frames(answer)
+            except docker.errors.APIError as error:
+                if error.status_code not in (NOT_FOUND, CONFLICT):  # it is being removed
+                    raise
+
+    @contextlib.contextmanager
+    def _opened(self, method: str, path: str, **request: Any) -> Iterator[Any]:
+        """The body of the engine's answer as a file, to be read while it comes. Raises APIError."""
+        url = f"{self._patient.base_url}/v{self._patient.api_version}{path}"
+        with self._patient.request(method, url, stream=True, **request) as response:
+            _raise_for_status(response)
+            yield response.raw
+
+    def _translated_chunks(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        with self._translated("read from the container"):
+            yield from chunks
+
+    @contextlib.contextmanager
+    def _translated(self, action: str) -> Iterator[None]:
+        """Turn what the docker package, requests and urllib3 raise into errors of ours."""
         try:
-            path = f"/containers/{quote(container)}/logs"
-            answer = self._open("read the container's log", "GET", path, query, timeout=None)
-        except EngineRefused as refusal:
-            if refusal.status in (NOT_FOUND, CONFLICT):
-                return  # it is being removed
-            raise
-        with answer:
-            yield from self._translated(_frames(answer))
-
-    def _chunks(self, answer: Answer) -> Iterator[bytes]:
-        with answer:
-            yield from self._translated(answer.chunks())
-
-    def _find(self, action: str, path: str) -> Mapping[str, Any] | None:
-        """What the engine says of a thing; None when there is none."""
-        found: Mapping[str, Any] | None = self._ask(action, "GET", path, fine=(NOT_FOUND,))
-        return found
-
-    def _ask(
-        self,
-        action: str,
-        method: str,
-        path: str,
-        query: Query = (),
-        body: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | None = TIMEOUT,
-        fine: Sequence[int] = (),
-    ) -> Any:
-        """The value that the engine answers with; None for the refusals in `fine`."""
-        try:
-            with self._open(action, method, path, query, body=body, timeout=timeout) as answer:
-                data = b"".join(self._translated(answer.chunks()))
-        except EngineRefused as refusal:
-            if refusal.status in fine:
-                return None
-            raise
-        return json.loads(data) if data[:1] in (b"{", b"[") else None
-
-    def _open(
-        self,
-        action: str,
-        method: str,
-        path: str,
-        query: Query = (),
-        *,
-        body: Mapping[str, Any] | IO[bytes] | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float | None = TIMEOUT,
-    ) -> Answer:
-        """The engine's answer, as soon as it begins. Raises EngineRefused with the engine's words when it says no."""
-        headers = dict(headers or {})
-        if isinstance(body, Mapping):
-            headers["Content-Type"] = "application/json"
-            data: IO[bytes] | bytes = json.dumps(body).encode()
-        else:
-            headers["Content-Type"] = "application/x-tar" if body is not None else "application/json"
-            data = body or b""
-        try:
-            answer = request(self._socket, method, path, query, body=data, headers=headers, timeout=timeout)
-            if answer.status < 400:
-                return answer
-            with answer:
-                said = answer.body()
-        except OSError as error:
-            raise unreachable(self._label, error) from error
-        raise refused(self._label, action, _message(said), answer.status)
-
-    def _translated(self, parts: Iterator[_Part]) -> Iterator[_Part]:
-        """The same parts; a connection that breaks meanwhile is an engine that does not answer."""
-        try:
-            yield from parts
-        except (OSError, ValueError) as error:
+            yield
+        except docker.errors.APIError as error:
+            said = " ".join(str(error.explanation or error).split())
+            raise refused(self._label, action, said, error.status_code or 0) from error
+        except (docker.errors.InvalidRepository, docker.errors.NullResource, UnicodeError) as error:
+            raise refused(self._label, action, str(error)) from error
+        except (
+            docker.errors.DockerException,
+            requests.exceptions.RequestException,
+            urllib3.exceptions.HTTPError,
+            OSError,
+            *_NONSENSE,
+        ) as error:
             raise unreachable(self._label, error) from error
 
 
-def _message(data: bytes) -> str:
+def _version(path: str) -> str:
+    """The interface that the engine speaks: an old one refuses newer requests, a new one those of an old one.
+
+    Asked of a call that answers at once; the one that the package would make starts programs to fill its answer.
+    """
+    # A plain attempt first: the package leaves a socket open that could not be connected.
+    with socket.socket(socket.AF_UNIX) as attempt:
+        attempt.connect(path)
+    api = _client(path, docker.constants.DEFAULT_DOCKER_API_VERSION, TIMEOUT)
+    answer = api.get(f"{api.base_url}/_ping", timeout=TIMEOUT)
+    _raise_for_status(answer)
+    return str(answer.headers["Api-Version"])
+
+
+def _client(path: str, version: str, timeout: float | None) -> docker.APIClient:
     try:
-        said = str(json.loads(data)["message"])
-    except (ValueError, KeyError, TypeError):
-        said = data.decode("utf-8", "replace")
-    return " ".join(said.split())
+        api = docker.APIClient(base_url="unix:///var/run/docker.sock", version=version, timeout=timeout)
+    except (docker.errors.InvalidConfigFile, *_NONSENSE) as error:
+        raise ConfigurationError(
+            f"Docker's own configuration cannot be read: {error}",
+            remedy="Correct the file, or move it away: `docker login` makes a new one.",
+            file=docker.utils.config.find_config_file() or "",
+        ) from error
+    # Not as the address: that is read as a URL, in which `#` and `?` end a path.
+    api.mount("http+docker://", UnixHTTPAdapter(f"http+unix://{path}", timeout))
+    api.headers["Connection"] = "close"
+    # Neither ~/.netrc nor a proxy has a say in what goes through a socket of this machine.
+    api.trust_env = False
+    return api
 
 
-def _label_filter(label: str) -> str:
-    return json.dumps({"label": [label]})
+def _raise_for_status(response: requests.Response) -> None:
+    """Raise APIError, with the engine's words, when it refused."""
+    try:
+        response.raise_for_status()
+    except requests.exceptions.HTTPError as error:
+        raise docker.errors.create_api_error_from_http_exception(error) from error
 
 
 def refused(label: str, action: str, said: str, status: int = 0) -> WorkbenchError:
@@ -418,6 +420,21 @@ def unreachable(label: str, error: BaseException | None = None) -> TargetUnreach
     )
 
 
+def _image(found: Mapping[str, Any]) -> Image:
+    config = found.get("Config") or {}
+    return Image(
+        id=found["Id"],
+        labels=config.get("Labels") or {},
+        environment=tuple(config.get("Env") or ()),
+        command=tuple(config.get("Cmd") or ()),
+        entrypoint=tuple(config.get("Entrypoint") or ()),
+        user=config.get("User") or "",
+        size=int(found.get("Size") or 0),
+        architecture=str(found.get("Architecture", "")),
+        tags=tuple(found.get("RepoTags") or ()),
+    )
+
+
 def _container(found: Mapping[str, Any]) -> Container:
     state = found["State"]
     ended = state.get("Status") in ("exited", "dead")
@@ -439,11 +456,11 @@ def _moment(text: object) -> str:
     return "" if not text or str(text).startswith("0001-") else str(text)
 
 
-def _frames(answer: Answer) -> Iterator[tuple[bool, bytes]]:
+def _frames(answer: Any) -> Iterator[bytes]:
     """The engine's two streams in one: a header of eight bytes (stream, 0, 0, 0, length), then so many bytes."""
-    while len(header := answer.exactly(8)) == 8:
+    while len(header := answer.read(8)) == 8:
         size = int.from_bytes(header[4:8], "big")
-        data = answer.exactly(size)
+        data = answer.read(size) if size else b""
         if len(data) < size:
             return  # half a record is asked for again
-        yield header[0] == 2, data
+        yield data

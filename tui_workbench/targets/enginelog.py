@@ -79,7 +79,7 @@ class EngineLog:
         """Records behind the place: the engine gives those of its time again, which are counted off."""
         known = self._place
         skipped = 0
-        for _, record in self._engine.records(self._container, since=known.since, follow=follow):
+        for record in self._engine.records(self._container, since=known.since, follow=follow):
             stamp, _, text = record.partition(b" ")
             since = seconds_of(stamp.decode("ascii"))
             if since == known.since and skipped < known.taken:

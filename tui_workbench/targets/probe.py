@@ -134,7 +134,7 @@ def _run(engine: Engine, image: Image, command: list[str]) -> dict[str, Any] | N
     try:
         engine.start(name)
         engine.wait(name)
-        text = b"".join(record.partition(b" ")[2] for _, record in engine.records(name, follow=False))
+        text = b"".join(record.partition(b" ")[2] for record in engine.records(name, follow=False))
     except EngineRefused:
         return None  # it holds no such program
     finally:
