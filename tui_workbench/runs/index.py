@@ -16,7 +16,7 @@ from tui_workbench.errors import RunNotFound
 from tui_workbench.model import Run, RunState
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs import indexfile
-from tui_workbench.runs.rundir import RunDirectory
+from tui_workbench.runs.rundir import RECORD, RunDirectory
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,6 +32,10 @@ else:
     sqlite3 = indexfile.sqlite3
 
 SETTLED_NS = 1_000_000_000
+_LARGEST = 1 << 63
+_END_OF_TIME = 1e12
+"""Seconds since the epoch that no clock shows."""
+
 ENDED, ACTIVE, UNREADABLE = 0, 1, 2
 """Of a row: it never changes again; the run goes on; the directory holds no run that this version reads."""
 
@@ -296,6 +300,9 @@ def _read(folder: str, run_id: str) -> tuple[Run, int] | None:
     path = os.path.join(folder, run_id)
     try:
         run = RunDirectory(path).run()
+        if fault := _fault(run, run_id):
+            remedy = "The other files of the run are untouched; move the folder away."
+            raise RunNotFound(fault, remedy=remedy, file=os.path.join(path, RECORD))
     except RunNotFound as error:
         try:
             moment = os.stat(path).st_mtime
@@ -317,6 +324,23 @@ def _read(folder: str, run_id: str) -> tuple[Run, int] | None:
         )
         return run, UNREADABLE
     return run, ACTIVE if run.is_active else ENDED
+
+
+def _fault(run: Run, run_id: str) -> str:
+    """What is wrong with a run of the directory `run_id`, "" when nothing is; files of others may hold anything."""
+    texts = (run.script_name, run.run_configuration, run.target, run.target_type, run.interpreter, run.commit_id,
+             run.user_id, run.group, *run.arguments)  # fmt: skip
+    times = (run.created, run.start, run.end)
+    if run.run_id != run_id:
+        return f"this is the record of another run, {run.run_id!r}"
+    sound = (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(moment, int | float) and abs(moment) < _END_OF_TIME for moment in times)
+        and isinstance(run.run_number, int)
+        and abs(run.run_number) < _LARGEST
+        and abs(run.exit_code or 0) < _LARGEST
+    )
+    return "" if sound else "this is no record of a run: a value in it is of another kind"
 
 
 def run_from_text(text: str) -> Run:
