@@ -122,6 +122,14 @@ TARGETS = (
     Command("targets.use", "u", "use", "Run here", "Chooses a run configuration of this target in the run bar."),
     Command("targets.attach", "a", "attach", "Attach", "Makes a machine over SSH, or Docker here, a compute target."),
     Command(
+        "targets.detach",
+        "x",
+        "detach",
+        "Detach",
+        "Takes the target, its run configuration and its secrets away; undo brings them back.",
+        footer=False,
+    ),
+    Command(
         "targets.check", "t", "check", "Check", "Looks whether the target can be used, and what mends it if it cannot."
     ),
 )
@@ -340,7 +348,12 @@ RUN_EDIT = (
     Command("run_edit.previous", "shift+tab", "app.focus_previous", "Previous", "Goes back a field.", footer=False),
 )
 
+METRICS = (
+    Command("metrics.choose", "space", "choose", "Overlay", "Shows the metric in one chart with others, or not."),
+)
+
 RUN_DETAILS = (
+    Command("details.fetch", "f", "fetch", "Fetch", "Copies the output under the cursor to a folder."),
     Command("details.next", "right_square_bracket", "tab(1)", "Next tab", "Goes to the next tab.", footer=False),
     Command(
         "details.previous", "left_square_bracket", "tab(-1)", "Tab before", "Goes to the tab before.", footer=False
@@ -393,6 +406,7 @@ SCOPES = {
     "file panel": FILE_PANEL,
     "column choice": COLUMN_CHOICE,
     "run edit": RUN_EDIT,
+    "metrics": METRICS,
     "run details": RUN_DETAILS,
     "compare": COMPARE,
 }

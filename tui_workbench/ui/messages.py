@@ -28,7 +28,7 @@ class FileChosen(Message):
 class ChangeWanted(Message):
     """Configuration files should be changed as a whole, after a look at the change.
 
-    `kind` is `gpu-ready`, `duplicate`, `rename`, `delete`, `new-target` or `new-configuration`; `path` is the
+    `kind` is `gpu-ready`, `duplicate`, `rename`, `delete`, `detach`, `new-target` or `new-configuration`; `path` is the
     `.compute` or `.runconfig` file that is meant, "" for none.
     """
 
@@ -208,6 +208,14 @@ class BackendFailed(Message):
     def __init__(self, error: WorkbenchError) -> None:
         super().__init__()
         self.error = error
+
+
+class ChangesCounted(Message):
+    """Another number of files than before differs from the last commit."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
 
 
 class BranchRead(Message):

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.model import RunState
+from tui_workbench.ui.changed_files import ChangedFiles
 from tui_workbench.ui.messages import (
     BackendFailed,
     BranchRead,
+    ChangesCounted,
     ConfigurationRead,
     FoldersChanged,
     InterpretersFound,
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 1.0
 ACTIVE_SECONDS = 0.2
 """How often is looked while nothing runs, and while something does."""
+
+CONFIGURATION = (".compute", ".runconfig", ".yml", ".yaml")
+"""What the names of files end with on which targets, run configurations and their problems depend."""
 
 Signature = tuple[tuple[str, int, int], ...]
 """Path, time of change in ns and size of each file looked at; a missing one has zeros."""
@@ -56,6 +61,7 @@ class ProjectWatcher:
         self._seen_folders: dict[str, int] = {}
         self._seen: dict[str, Signature] = {}
         self._active: tuple[str, ...] = ()
+        self._changes = ChangedFiles(project.root)
         self.looks = 0
         """How often was looked so far."""
 
@@ -78,6 +84,7 @@ class ProjectWatcher:
 
     def look_now(self) -> None:
         """Do not wait for the next second."""
+        self._changes.expect()
         self._wake.set()
 
     def _watch(self) -> None:
@@ -104,6 +111,8 @@ class ProjectWatcher:
             self._guarded(lambda: self._read_runs(runs))
         if self._changed("branch", _signature([self._head])):
             self._post(BranchRead(_branch(self._head)))
+        if self.looks and self._changes.look():
+            self._post(ChangesCounted(self._changes.number))
         self.looks += 1
 
     def _guarded(self, call: Callable[[], object]) -> None:
@@ -130,12 +139,13 @@ class ProjectWatcher:
                 changed.append(folder)
         self._seen_folders = now
         if changed:
+            self._changes.expect()
             self._post(FoldersChanged(changed))
 
     def _configuration_signature(self) -> Signature:
         directory = self._project.config_directory
         try:
-            names = sorted(name for name in os.listdir(directory) if name.endswith((".compute", ".runconfig")))
+            names = sorted(name for name in os.listdir(directory) if name.endswith(CONFIGURATION))
         except OSError:
             names = []
         return _signature([directory, *(os.path.join(directory, name) for name in names)])

@@ -32,7 +32,9 @@ def is_configuration(path: str) -> bool:
 class Checker:
     """Finds what is wrong or unwise in the configuration files of any project."""
 
-    def __init__(self) -> None:
+    def __init__(self, images_used: tuple[str, ...] = ()) -> None:
+        self.images_used = images_used
+        """Images of earlier runs, which are suggested."""
         self._lock = Lock()
         self._surroundings: dict[str, Surroundings | None] = {}
 
@@ -54,7 +56,7 @@ class Checker:
     def suggestions(self, path: str, field: Field, folder: str) -> Sequence[Suggestion]:
         """Values that a field of the file at `path` could have; of files, those in `folder` ("" or ending in `/`)."""
         with self._lock:
-            return suggestions(field, folder, self._around(path))
+            return suggestions(field, folder, self._around(path), self.images_used)
 
     def _around(self, path: str) -> Surroundings | None:
         directory = os.path.dirname(path)

@@ -79,6 +79,10 @@ class ConfigView(FileView):
         """Look again: other files of the project may have changed meanwhile."""
         self.check()
 
+    def others_changed(self) -> None:
+        """What is wrong here may depend on them."""
+        self.check()
+
     # --- Two views
 
     def show_body(self, *, shown: bool) -> None:

@@ -110,6 +110,7 @@ class EditorPane(Pane):
         self._title: TabTitle | None = None
         self._watch: Timer | None = None
         self._checker: Checker | None = None
+        self._images_used: tuple[str, ...] = ()
         super().__init__(id=id)
         self.can_focus = True
 
@@ -184,6 +185,17 @@ class EditorPane(Pane):
         if view := self._view_of(state.active):
             self._activate(view, focus=False)
 
+    def others_changed(self) -> None:
+        """Other files say something else than before: look again for problems in the one that is shown."""
+        if self._active is not None:
+            self._active.others_changed()
+
+    def show_images_used(self, images: tuple[str, ...]) -> None:
+        """Images of earlier runs, newest first: they are suggested where an image is asked for."""
+        self._images_used = images
+        if self._checker is not None:
+            self._checker.images_used = images
+
     def take_focus(self) -> None:
         """Put the focus into the text, or on the pane when no file is open."""
         if self._active is None:
@@ -205,7 +217,7 @@ class EditorPane(Pane):
         if not file.read_only and has_stand_ins(file.text):
             file = file._replace(read_only="it holds characters of a private range that the editor needs itself")
         if is_configuration(file.path) and not file.read_only:
-            self._checker = self._checker or Checker()
+            self._checker = self._checker or Checker(self._images_used)
             view: FileView = ConfigView(file, self._checker)
         else:
             view = FileView(file)

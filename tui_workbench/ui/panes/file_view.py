@@ -134,6 +134,9 @@ class FileView(Widget):
         self.trouble = trouble
         self._draw()
 
+    def others_changed(self) -> None:
+        """Other files of the project changed, which means nothing to a text."""
+
     # --- Saving
 
     async def settle(self) -> None:

@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from tui_workbench.ui.commands import CHANGES, TARGETS, bindings
-from tui_workbench.ui.messages import AttachWanted, CheckWanted, FileChosen, TargetChosen
+from tui_workbench.ui.messages import AttachWanted, ChangeWanted, CheckWanted, FileChosen, TargetChosen
 from tui_workbench.ui.panes.config_changes import OffersChanges
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
@@ -183,6 +183,11 @@ class TargetsPane(OffersChanges, Pane):
         """Look whether the target can be used."""
         if self._list.current:
             self.post_message(CheckWanted(self._list.current))
+
+    def action_detach(self) -> None:
+        """Take the target and its secrets out of the project."""
+        if self._list.current:
+            self.post_message(ChangeWanted("detach", self.changeable_file()))
 
     def action_use(self) -> None:
         """The run bar chooses a run configuration of this target."""

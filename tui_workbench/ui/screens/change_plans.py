@@ -13,9 +13,13 @@ from tui_workbench.config.changes import ChangeSet
 from tui_workbench.config.gpu_ready import plan_gpu_ready
 from tui_workbench.config.schema import TARGET_TYPES
 from tui_workbench.config.surroundings import Surroundings
+from tui_workbench.targets.detach import plan_detaching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from tui_workbench.project import Project
+    from tui_workbench.targets.detach import Detachment
 
 
 class Asked(NamedTuple):
@@ -143,6 +147,29 @@ class Delete:
         hunks = tuple(hunk for hunk in _hunks(change_set, self._root) if hunk.path == wanted)
         notes = (*change_set.notes, "It is kept in .workbench/trash, and undo brings it back.")
         return Plan(hunks, notes, lambda _: change_set)
+
+
+class Detach:
+    """A target goes, with the run configuration of its name, and its secrets leave the keyring."""
+
+    def __init__(self, project: Project, name: str) -> None:
+        self._project = project
+        self._name = name
+        self.title = f"Detach {name}"
+        self.asked: tuple[Asked, ...] = ()
+        self.detachment: Detachment | None = None  # as it was planned last
+
+    def plan(self, values: Mapping[str, str]) -> Plan:
+        """The files go; the copies in the trash are not worth showing."""
+        detachment = plan_detaching(self._project, self._name)
+        self.detachment = detachment
+        root = self._project.root
+        gone = {os.path.relpath(change.path, root) for change in detachment.change_set.changes if change.after is None}
+        hunks = tuple(hunk for hunk in _hunks(detachment.change_set, root) if hunk.path in gone)
+        notes = [*detachment.change_set.notes, "Nothing on the machine is touched."]
+        if detachment.references:
+            notes.append("Its secret leaves the keyring; undo brings it back as long as the workbench is open.")
+        return Plan(hunks, tuple(notes), lambda _: detachment.change_set)
 
 
 class MakeGpuReady:

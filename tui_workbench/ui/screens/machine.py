@@ -29,7 +29,7 @@ from tui_workbench.ui.screens.target_checks import Checked
 from tui_workbench.ui.widgets.footer import KeyFooter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
@@ -138,9 +138,11 @@ class AttachScreen(MachineScreen, inherit_bindings=False):
 
     heading = "Attach a machine"
 
-    def __init__(self, project: Project, history: ChangeHistory) -> None:
+    def __init__(self, project: Project, history: ChangeHistory, written: Callable[[], None]) -> None:
+        """`written` is called as soon as the files stand there, before the machine is checked."""
         super().__init__(project)
         self._history = history
+        self._written = written
         self._abandoning: asyncio.Task[None] | None = None
 
     def on_mount(self) -> None:
@@ -169,6 +171,7 @@ class AttachScreen(MachineScreen, inherit_bindings=False):
             label = attachment.host.label if attachment is not None else ""
             self.view.ask(_complaint(error, label), at=SECRET if isinstance(error, SecretNeeded) else "")
             return
+        self._written()
         await self._follow(attachment, attached)
 
     async def _connect(self, attachment: Attachment) -> bool:

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tui_workbench.config.changes import ChangeHistory
 from tui_workbench.errors import UsageError, WorkbenchError
 from tui_workbench.targets.detach import forget_orphans
+from tui_workbench.targets.secrets import SecretStore
+from tui_workbench.targets.ssh import SshHost
+from tui_workbench.targets.ssh_wire import login_of
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens import change_plans
 from tui_workbench.ui.screens.change import ChangeScreen
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tui_workbench.config.changes import ChangeSet
+    from tui_workbench.targets.detach import Detachment
     from tui_workbench.ui.messages import ChangeWanted
     from tui_workbench.ui.screens.change_plans import Change
     from tui_workbench.ui.screens.project_screen import ProjectScreen
@@ -37,6 +44,7 @@ class ProjectChanges:
     def __init__(self, screen: ProjectScreen) -> None:
         self._screen = screen
         self._history = ChangeHistory()
+        self._withdrawn: dict[ChangeSet, dict[str, str]] = {}  # secrets by reference, for undo
 
     @property
     def history(self) -> ChangeHistory:
@@ -61,6 +69,9 @@ class ProjectChanges:
         if change_set is not None:
             await self._follow(change_set, opened=wanted.kind in OPENED)
             self._say(f"Done: {change_set.title}. ctrl+z takes it back.")
+            if isinstance(change, change_plans.Detach) and change.detachment is not None:
+                # The keyring may wait for a person.
+                self._withdrawn[change_set] = await in_thread(partial(_withdraw, change.detachment))
 
     async def undo(self) -> None:
         """Take the last change back."""
@@ -78,6 +89,7 @@ class ProjectChanges:
             self._say(f"Taken back: {undone.title}.")
             # The keyring may wait for a person.
             await in_thread(lambda: forget_orphans(undone.inverse))
+            await in_thread(partial(_put_back, self._withdrawn.pop(undone, {})))
 
     def _say(self, text: str) -> None:
         # The line under the run bar is written anew as soon as the changed files were read.
@@ -94,6 +106,8 @@ class ProjectChanges:
             return change_plans.Duplicate(root, path)
         if kind == "rename":
             return change_plans.Rename(root, path)
+        if kind == "detach":
+            return change_plans.Detach(self._screen.project, name)
         if kind == "delete":
             return change_plans.Delete(root, path)
         return change_plans.MakeGpuReady(root, name)
@@ -118,3 +132,19 @@ class ProjectChanges:
         if opened and made:
             await editor.open_file(made[0])
         self._screen.look_now()
+
+
+def _withdraw(detachment: Detachment) -> dict[str, str]:
+    """Take the secrets of a detached target out of the keyring; gives those that were there."""
+    store = SecretStore()
+    found = {reference: store.get(reference) for reference in detachment.references}
+    for reference in detachment.references:
+        store.forget(reference)
+    if detachment.references and detachment.target is not None:
+        SshHost(login_of(detachment.target)).disconnect()
+    return {reference: secret for reference, secret in found.items() if secret is not None}
+
+
+def _put_back(secrets: Mapping[str, str]) -> None:
+    for reference, secret in secrets.items():
+        SecretStore().put(reference, secret)

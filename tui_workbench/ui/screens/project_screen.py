@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from tui_workbench.ui.watcher import ProjectWatcher
     from tui_workbench.ui.widgets.header import Header
 
+RUNS_WITH_IMAGES = 200
+"""The newest runs, whose images are suggested."""
+
 
 class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
     """A screen with a project behind it. Subclasses mount `header`, `files` and, later, `parts`, and ask questions."""
@@ -129,6 +132,10 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         """Another branch is checked out."""
         self.header.show_branch(event.branch)
 
+    def on_changes_counted(self, event: messages.ChangesCounted) -> None:
+        """Other files differ from the last commit."""
+        self.header.show_changes(event.number)
+
     def on_script_chosen(self, event: messages.ScriptChosen) -> None:
         """A file is to be run."""
         if self.is_complete:
@@ -142,6 +149,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self._show_targets()
         self.parts.run_bar.show_configurations(event.configurations, event.targets)
         self._choose_attached()
+        self.parts.editor.others_changed()
         self._was_read("configuration")
 
     def _was_read(self, what: str) -> None:
@@ -181,6 +189,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self._runs = runs
         self.header.show_active([run.state for run in runs if run.is_active])
         self.parts.run_bar.show_runs(runs)
+        self.parts.editor.show_images_used(_images_of(runs))
         empty = ("No run yet.", self._how_to_run())
         self.parts.jobs.show_runs(runs, steps=self._steps, empty=empty, current=select)
         if select is not None or not self._selected:
@@ -391,7 +400,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
     async def _attach_machine(self) -> None:
         from tui_workbench.ui.screens.machine import AttachScreen
 
-        checked = await self.app.push_screen_wait(AttachScreen(self.project, self.changes.history))
+        checked = await self.app.push_screen_wait(AttachScreen(self.project, self.changes.history, self.look_now))
         if checked is not None:
             self._attached = checked.target.name
             self._choose_attached()
@@ -435,9 +444,16 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
 
     def on_editor_pane_file_saved(self) -> None:
         """A configuration may be another now."""
+        self.parts.editor.others_changed()
         self.look_now()
 
 
 def _is_here(target: ComputeTarget | None) -> bool:
     """Whether runs there start at once: on this machine, in the Python that there is, or with an error."""
     return target is None or target.problem is not None or (target.type == "local" and target.user_managed_environment)
+
+
+def _images_of(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The images that the last runs in containers were asked for, newest first."""
+    used = (run.interpreter for run in runs[:RUNS_WITH_IMAGES] if run.target_type in ("localdocker", "remotedocker"))
+    return tuple(dict.fromkeys(image for image in used if image))

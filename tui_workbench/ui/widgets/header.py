@@ -25,6 +25,7 @@ class Header(Line):
         super().__init__(id=id)
         self._project = safe_text(project)
         self._branch = ""
+        self._changes = 0
         self._active: dict[str, int] = {}
         self._targets: tuple[tuple[str, StateLook], ...] = ()
 
@@ -32,6 +33,12 @@ class Header(Line):
         """The git branch, or an empty string."""
         if branch != self._branch:
             self._branch = branch
+            self.refresh()
+
+    def show_changes(self, number: int) -> None:
+        """How many files differ from the last commit."""
+        if number != self._changes:
+            self._changes = number
             self.refresh()
 
     def show_active(self, states: Sequence[str]) -> None:
@@ -52,6 +59,8 @@ class Header(Line):
         left = [Piece(f" {truncate_middle(self._project, max(10, width // 3))}", "text", bold=True)]
         if self._branch:
             left.append(Piece(f"  {truncate_middle(self._branch, 20)}", "muted"))
+            if self._changes:
+                left.append(Piece(f" ±{self._changes:,}", "warning"))
         for state, number in self._active.items():
             look = RUN_STATES[state]
             left.append(Piece(f"   {look.glyph} {number} {look.word}", look.role))
