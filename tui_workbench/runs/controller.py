@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from tui_workbench.model import RunSpec
+    from tui_workbench.runs.metrics.keeping import Keeper
     from tui_workbench.runs.rundir import Record
     from tui_workbench.runs.stages import Stages
 
@@ -57,6 +58,7 @@ class Controller:
         self._interrupted = interrupted
         self._record: Record = record or directory.read_record()
         self._target: Target = target_for(self._record.spec.target)
+        self._keeper: Keeper | None = None
         at_once = self._target.starts_at_once
         self._stages = None if at_once else stages_of(self._target, directory, self._record, interrupted)
 
@@ -98,6 +100,8 @@ class Controller:
                 return
             if self._on_running is not None:
                 self._on_running(self._record)
+            # Loaded while the script runs, and not when somebody waits for the run's end.
+            self._have_keeper()
             ending = self._wait()
         except Interrupted:
             self._cancel()
@@ -156,13 +160,25 @@ class Controller:
 
     def _wrap_up(self, ending: Ending) -> None:
         """Keep what the run made, then record its end; on a target that lets go of it the ending is noted before."""
+        metrics = self._have_keeper()
         if self._stages is None:
+            metrics.look()
             self._settle()
         else:
             self._stages.note(ending)
+            metrics.look()
             self._settle()
             ending = self._stages.bring_back(ending)
+        metrics.keep()
         self._end(ending.state, ending.reason, end=ending.end, exit_code=ending.exit_code)
+
+    def _have_keeper(self) -> Keeper:
+        """Who keeps the run's metrics."""
+        if self._keeper is None:
+            from tui_workbench.runs.metrics.keeping import Keeper
+
+            self._keeper = Keeper(self._directory)
+        return self._keeper
 
     def _settle(self) -> None:
         """Keep what the run made. What cannot be settled stays in the working copy, and the event says why."""

@@ -8,13 +8,20 @@ better one counts (`values.SOURCES`).
 from __future__ import annotations
 
 from tui_workbench.runs.metrics.reading import RunMetrics
+from tui_workbench.runs.metrics.stored import last_values, read_summary
 from tui_workbench.runs.metrics.values import LoggedItem, MetricSummary, Series
 
 __all__ = ["LoggedItem", "MetricSummary", "RunMetrics", "Series", "downsample", "summary_of"]
 
 
 def summary_of(directory: str) -> dict[str, float | str]:
-    """The last value of every metric of the run at `directory` that is a number or a text."""
+    """The last value of every metric of the run at `directory` that is a number or a text.
+
+    Of a run that has ended it is what was stored at its end, as long as its files have not grown since.
+    """
+    stored = read_summary(directory)
+    if stored is not None:
+        return last_values(stored)
     metrics = RunMetrics(directory)
     metrics.refresh()
     return {name: found.last for name, found in metrics.summary().items() if found.last is not None}

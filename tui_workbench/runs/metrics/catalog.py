@@ -47,7 +47,9 @@ class Entry(NamedTuple):
 
 
 def catalog(sources: Iterable[Source], ignores: Callable[[str], bool]) -> dict[str, Entry]:
-    """Every metric by the name that it is shown under, but those that nobody wants and the script has not logged itself.
+    """Every metric by the name that it is shown under.
+
+    What nobody wants is left out, unless the script has logged it itself.
 
     A name that several folders (or tables) of one kind of source tell gets the folder's name before it in each of
     them, and so do the usual pairs of training and validation.

@@ -89,6 +89,7 @@ class Columns:
         self.texts: dict[str, tuple[str, int]] = {}  # the last text and how many there were
         self.items: list[LoggedItem] = []
         self.points = 0
+        self.damaged_at = -1  # the byte behind which nothing of the file can be read
         self.unreadable = 0  # lines or records that could not be understood
         self.beyond = 0  # points whose name was one too many
         self.items_beyond = 0

@@ -80,6 +80,18 @@ class Discovery:
         self._not_before = done + (done - begun) / SHARE_OF_TIME
         return news
 
+    def add(self, path: str) -> bool:
+        """Note a file that somebody else has found; False when it is known or not there."""
+        try:
+            status = os.stat(path)
+        except OSError:
+            return False
+        identity = (status.st_dev, status.st_ino)
+        if not stat.S_ISREG(status.st_mode) or identity in self._found:
+            return False
+        self._found[identity] = path
+        return True
+
     def _walk(self, window: Window, news: list[tuple[str, str]]) -> None:
         entries = 0
         seen: set[tuple[int, int]] = set()

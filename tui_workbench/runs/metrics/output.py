@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.metrics.columns import Columns
-from tui_workbench.runs.metrics.progress import Progress
 from tui_workbench.runs.metrics.tail import Tail
 from tui_workbench.runs.metrics.values import OUTPUT
 
 if TYPE_CHECKING:
+    from tui_workbench.runs.metrics.progress import Progress
     from tui_workbench.runs.metrics.rules import Rules
+
+_PROGRESS = re.compile(
+    rb"[:=]\s*[\"']?[-+.]?(?:\d|nan|inf)|[A-Za-z@\d]{2} +[-+.]?\d*\.\d|epoch|step|iter", re.IGNORECASE
+)
+"""What output without a single metric seldom holds: most programs print no such thing."""
 
 LIMIT = 64 << 20
 """Bytes of the log that are looked at. Who prints more than that does not print progress."""
@@ -31,14 +37,14 @@ class Output:
         """Whether there is more of it than is looked at."""
         self._rules = rules
         self._tail = Tail(path)
-        self._progress = Progress()
+        self._progress: Progress | None = None
 
     def refresh(self, *, ended: bool = False) -> bool:
         """Read what is new; True when there was something. Of an ended run the last line counts without its end."""
         something = False
         for chunk in self._tail.chunks():
             if self._tail.began_anew and not something:
-                self.columns, self._progress = Columns(), Progress()
+                self.columns, self._progress = Columns(), None
             if self._tail.offset - len(chunk) >= LIMIT:
                 self.is_cut = True
                 return something
@@ -52,6 +58,8 @@ class Output:
         return something
 
     def _take(self, block: bytes) -> None:
+        if self._rules.is_usual and not _PROGRESS.search(block):
+            return
         for line in block.split(b"\n"):
             if b"\r" not in line:
                 self._line(line, refreshed=False)
@@ -62,7 +70,15 @@ class Output:
 
     def _line(self, line: bytes, *, refreshed: bool) -> None:
         taught = list(self._rules.metrics(line))
-        usual = self._progress.metrics(line, refreshed=refreshed) if self._rules.output else ()
+        usual = self._usual().metrics(line, refreshed=refreshed) if self._rules.output else ()
         names = {found.name for found in taught}
         for found in (*taught, *(found for found in usual if found.name not in names)):
             self.columns.add(found.name, found.step, found.value, math.nan, again=found.refreshed)
+
+    def _usual(self) -> Progress:
+        """What knows the usual lines; to load it takes longer than to read most logs."""
+        if self._progress is None:
+            from tui_workbench.runs.metrics.progress import Progress
+
+            self._progress = Progress()
+        return self._progress

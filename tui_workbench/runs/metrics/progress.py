@@ -10,13 +10,11 @@ from __future__ import annotations
 import math
 import re
 
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.runs.metrics.values import LONGEST_LINE, Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-LONGEST_LINE = 2000
-"""Characters: a line beyond this is data, and a regular expression could take long over it."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
 # What may stand behind a number. A unit, a colon (a time) and a slash (a place) may not.
@@ -73,15 +71,6 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x08]+")
 
 _CANDIDATE = re.compile(rb"[\w\"'] ?[:=] *[-+.]?(?:\d|nan|inf|NaN|Inf)|[A-Za-z@\d] +[-+.]?\d|(?i:epoch)")
 """What a line must hold to be looked at; most lines of most programs do not."""
-
-
-class Found(NamedTuple):
-    """A metric in a line."""
-
-    name: str
-    value: float
-    step: float | None
-    refreshed: bool  # it is from a bar, which writes the same line again and again
 
 
 class Progress:

@@ -14,22 +14,27 @@ from tui_workbench.runs.metrics.discovery import Discovery, Window
 from tui_workbench.runs.metrics.logged import Logged
 from tui_workbench.runs.metrics.output import LIMIT, Output
 from tui_workbench.runs.metrics.rules import NAME, Rules, read_rules
-from tui_workbench.runs.metrics.tables import Table
-from tui_workbench.runs.metrics.tensorboard import MARK, EventFile
+from tui_workbench.runs.metrics.stored import Contents, open_cache, read_summary
 from tui_workbench.runs.metrics.values import LIST, SDK, Series
 from tui_workbench.runs.rundir import METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
 
 if TYPE_CHECKING:
     from tui_workbench.runs.metrics.catalog import Entry
+    from tui_workbench.runs.metrics.stored import Stored
+    from tui_workbench.runs.metrics.tables import Table
+    from tui_workbench.runs.metrics.tensorboard import EventFile
     from tui_workbench.runs.metrics.values import LoggedItem, MetricSummary
 
 
+EVENT_FILE = "tfevents"
+"""What TensorBoard itself knows event files by: it stands in their names."""
+
+
 class Place(NamedTuple):
-    """Where a run's script writes, and since when."""
+    """Where a run's script writes."""
 
     project_root: str
     shared: tuple[str, ...]  # folders that other runs write into as well
-    begun_ns: int
 
 
 class RunMetrics:
@@ -39,8 +44,10 @@ class RunMetrics:
     for several threads at once.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, use_stored: bool = True) -> None:
         self._directory = directory
+        self._use_stored = use_stored
+        self._stored: Stored | None = None
         self._place = place_of(directory)
         self._rules = read_rules(self._place.project_root) if self._place.project_root else Rules()
         self._end_ns = 0
@@ -52,20 +59,26 @@ class RunMetrics:
         )
         self._catalog: dict[str, Entry] = {}
         self._known = (-1, -1)
+        self._has_read = self._has_noted = False
 
     def refresh(self, *, ended: bool = False) -> bool:
         """Read what is new; True when something came. `ended` says that nothing will follow, to who has not read it."""
         if not self._end_ns:
             # Before anything is read: what was written before the end is read then.
             self._end_ns = self._end()
+            if self._end_ns and self._use_stored and not self._has_read:
+                self._stored = open_cache(self._directory, self._rules.text)
+                if self._stored is not None:
+                    return True
+        if self._stored is not None:
+            return False
+        self._has_read = True
         ended = ended or self._end_ns > 0
         something = self._logged.refresh()
         something = self._output.refresh(ended=ended) or something
-        for before, path in self._discovery.look(Window(self._place.begun_ns, self._end_ns)):
+        for before, path in (*self._noted(), *self._discovery.look(Window(self._begun(), self._end_ns))):
             file = self._files.pop(before, None)
-            if file is None:
-                is_event_file = MARK in os.path.basename(path)
-                file = EventFile(path) if is_event_file else Table(path)
+            file = _reader(path) if file is None else file
             file.move(path)
             self._files[path] = file
         for file in self._files.values():
@@ -74,6 +87,8 @@ class RunMetrics:
 
     def summary(self) -> dict[str, MetricSummary]:
         """Every metric by its name, those that the script logged itself first."""
+        if self._stored is not None:
+            return dict(self._stored.summary)
         found = summaries(self._entries())
         for name, summary in item_summaries(self._logged.columns, SDK).items():
             found.setdefault(name, summary)
@@ -81,18 +96,27 @@ class RunMetrics:
 
     def series(self, name: str) -> Series:
         """The curve of a metric; of a list its last one over its places. Empty when there is none of this name."""
+        if self._stored is not None and name in self._stored:
+            stored = self._stored.series(name)
+            if stored is not None:
+                return stored
+            # The cache was deleted while it was open.
+            self._stored, self._use_stored = None, False
+            self.refresh()
         entry = self._entries().get(name)
         if entry is not None:
             return series_of(entry)
-        lists = [item for item in self._logged.columns.items if item.kind == LIST and item.name == name]
+        lists = [item for item in self._items() if item.kind == LIST and item.name == name]
         return list_series(lists[-1].value) if lists else Series(array("d"), array("d"), array("d"))
 
     def items(self, kind: str) -> list[LoggedItem]:
         """What was logged of a kind: lists, rows, tables, confusion matrices, images, tags or uploads, in order."""
-        return [self._placed(item) for item in self._logged.columns.items if item.kind == kind]
+        return [self._placed(item) for item in self._items() if item.kind == kind]
 
     def notes(self) -> list[str]:
         """What a person should know of what could not be read or is not kept, a sentence each."""
+        if self._stored is not None:
+            return list(self._stored.notes)
         found = [f"{NAME}: {mistake}" for mistake in self._rules.mistakes]
         for source in (self._logged, self._output, *self._files.values()):
             name, columns = os.path.relpath(source.path, self._directory), source.columns
@@ -104,23 +128,29 @@ class RunMetrics:
                 )
             if columns.items_beyond:
                 found.append(f"{name}: {columns.items_beyond:,} lists and tables beyond {MAX_ITEMS:,} are not shown")
-            if isinstance(source, EventFile) and source.damaged_at >= 0:
-                found.append(f"{name}: damaged from byte {source.damaged_at:,} on")
+            if columns.damaged_at >= 0:
+                found.append(f"{name}: damaged from byte {columns.damaged_at:,} on")
         if self._output.is_cut:
             found.append(f"{OUTPUT}: only its first {LIMIT >> 20} MB are looked at for metrics")
         if self._discovery.is_cut:
             found.append("the run has so many files that not all were looked at for metrics")
         return found
 
-    @property
-    def points(self) -> int:
-        """How many points there are in all."""
-        return sum(source.columns.points for source in (self._logged, self._output, *self._files.values()))
+    def contents(self) -> Contents:
+        """All of it, to be stored."""
+        entries = self._entries()
+        return Contents(
+            summary=self.summary(),
+            series={name: series_of(entry) for name, entry in entries.items() if entry.curves()},
+            items=self._logged.columns.items,
+            notes=self.notes(),
+            files=[os.path.relpath(path, self._directory) for path in sorted(self._files)],
+            rules=self._rules.text,
+            points=sum(source.columns.points for source in (self._logged, self._output, *self._files.values())),
+        )
 
-    @property
-    def rules_text(self) -> bytes:
-        """The project's file of rules as it was read."""
-        return self._rules.text
+    def _items(self) -> list[LoggedItem]:
+        return self._logged.columns.items if self._stored is None else self._stored.items()
 
     def _entries(self) -> dict[str, Entry]:
         sources = [self._logged, *sorted(self._files.values(), key=_order)]
@@ -133,7 +163,28 @@ class RunMetrics:
 
     def _is_wanted(self, path: str) -> bool:
         name = os.path.basename(path)
-        return (self._rules.tensorboard and MARK in name) or self._rules.is_table(path)
+        return (self._rules.tensorboard and EVENT_FILE in name) or self._rules.is_table(path)
+
+    def _noted(self) -> list[tuple[str, str]]:
+        """Files that were found while the run was going on, in folders that only links of its copy led to."""
+        if not self._end_ns or self._has_noted:
+            return []
+        self._has_noted = True
+        stored = read_summary(self._directory) or {}
+        root = os.path.realpath(self._place.project_root or self._directory)
+        found = []
+        for name in stored.get("files", ()):
+            path = os.path.realpath(os.path.join(self._directory, str(name)))
+            if path.startswith(f"{root}/") and self._discovery.add(path):
+                found.append(("", path))
+        return found
+
+    def _begun(self) -> int:
+        """Since when what is younger is the run's, in nanoseconds since the epoch."""
+        try:
+            return RunDirectory(self._directory).copied_at
+        except OSError:
+            return 0
 
     def _end(self) -> int:
         """When the run ended, in nanoseconds since the epoch; 0 while it goes on."""
@@ -151,16 +202,27 @@ def place_of(directory: str) -> Place:
     """Where the script of the run at `directory` writes, as far as its record can be read."""
     path = f"{directory}/{RECORD}"
     try:
-        begun = os.stat(path).st_mtime_ns
         with open(path, encoding="utf-8") as file:
             record = json.load(file)
         root, working_directory = record["project_root"], record["working_directory"]
         tracked = record["run_configuration"]["tracked_run"] or record["snapshot"] != "none"
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return Place("", (), 0)
+        return Place("", ())
     if not isinstance(root, str) or not isinstance(working_directory, str):
-        return Place("", (), 0)
-    return Place(root, () if tracked else (working_directory,), begun)
+        return Place("", ())
+    return Place(root, () if tracked else (working_directory,))
+
+
+def _reader(path: str) -> EventFile | Table:
+    """The reader of a file that was found."""
+    # Most runs have neither, and to load what reads them takes as long as to read most others.
+    if EVENT_FILE in os.path.basename(path):
+        from tui_workbench.runs.metrics.tensorboard import EventFile
+
+        return EventFile(path)
+    from tui_workbench.runs.metrics.tables import Table
+
+    return Table(path)
 
 
 def _order(file: EventFile | Table) -> tuple[float, str]:

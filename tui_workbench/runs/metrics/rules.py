@@ -23,7 +23,7 @@ import os
 import re
 
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.runs.metrics.progress import LONGEST_LINE, Found
+from tui_workbench.runs.metrics.values import LONGEST_LINE, Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +77,11 @@ class Rules:
         """The file as it was read: what tells whether anything has changed."""
         self._patterns: list[Pattern] = []
         self._ignored: list[str] = []
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether there are no patterns of the user's own."""
+        return not self._patterns
 
     def metrics(self, line: bytes) -> Iterator[Found]:
         """What the user's own patterns find in a line of the output."""

@@ -31,9 +31,6 @@ from tui_workbench.runs.metrics.values import TENSORBOARD
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MARK = "tfevents"
-"""What TensorBoard itself knows event files by: it stands in their names."""
-
 _HEADER = struct.Struct("<QI")
 _FRAME = _HEADER.size + 4
 LARGEST_RECORD = 1 << 30
@@ -55,8 +52,6 @@ class EventFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self.columns = Columns()
-        self.damaged_at = -1
-        """The byte behind which nothing can be read; -1 when all can."""
         self._tail = Tail(path)
 
     @property
@@ -75,15 +70,15 @@ class EventFile:
 
     def refresh(self) -> bool:
         """Read what is new; True when there was something."""
-        if self.damaged_at >= 0 and not self._tail.was_replaced():
+        if self.columns.damaged_at >= 0 and not self._tail.was_replaced():
             return False
         something = False
         for chunk in self._tail.chunks():
             if self._tail.began_anew and not something:
-                self.columns, self.damaged_at = Columns(), -1
+                self.columns = Columns()
             taken = self._take(chunk)
             something = something or taken > 0
-            if self.damaged_at >= 0:
+            if self.columns.damaged_at >= 0:
                 return True
             self._tail.offset -= len(chunk) - taken
         return something
@@ -95,7 +90,7 @@ class EventFile:
         while position + _HEADER.size <= size:
             length, checksum = _HEADER.unpack_from(chunk, position)
             if length > LARGEST_RECORD or checksum != masked_crc32c(chunk[position : position + 8]):
-                self.damaged_at = base + position
+                self.columns.damaged_at = base + position
                 return position
             end = position + _FRAME + length
             if end > size:

@@ -46,3 +46,16 @@ class LoggedItem(NamedTuple):
     step: float | None = None
     time: float = 0.0  # seconds since the epoch; 0.0 where it is not known
     path: str = ""  # IMAGE, UPLOAD: relative to the run directory; "" when it leads out of it
+
+
+LONGEST_LINE = 2000
+"""Bytes of a line of output: one beyond this is data, and a regular expression could take long over it."""
+
+
+class Found(NamedTuple):
+    """A metric in a line of output."""
+
+    name: str
+    value: float
+    step: float | None
+    refreshed: bool  # it is from a bar, which writes the same line again and again
