@@ -40,16 +40,20 @@ class Facts(NamedTuple):
 NO_FACTS = Facts()
 
 
-def facts_of(directory: str) -> Facts:
-    """What the run's directory tells of them now; no metrics of a run that cannot be read."""
+def facts_of(directory: str, known: Facts | None = None) -> Facts:
+    """What the run's directory tells of them now; with `known` its metrics are taken from there."""
     from itertools import islice
 
     from tui_workbench.runs.annotations import read_annotations
+
+    said = read_annotations(directory)
+    if known is not None:
+        return known._replace(annotations=said)
     from tui_workbench.runs.metrics import summary_of
 
     found = summary_of(directory)
     metrics = dict(islice(found.items(), MOST_METRICS))
-    return Facts(metrics, len(found) - len(metrics), read_annotations(directory))
+    return Facts(metrics, len(found) - len(metrics), said)
 
 
 def facts_text(facts: Facts) -> str:

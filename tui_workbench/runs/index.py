@@ -32,6 +32,10 @@ else:
     sqlite3 = indexfile.sqlite3
 
 SETTLED_NS = 1_000_000_000
+_DEAR, _PAUSES, _LONGEST_PAUSE = 0.05, 20, 60.0
+"""Reading the metrics of a run that goes on, and writes a long log, takes seconds. When it took more than the first, it
+is done again only after so many times that time, at the latest after the last."""
+
 _LARGEST = 1 << 63
 _END_OF_TIME = 1e12
 """Seconds since the epoch that no clock shows."""
@@ -54,6 +58,7 @@ class _Row(NamedTuple):
     run: str
     facts: str
     known: Facts
+    due: float  # when the metrics of a run that goes on are worth reading again, in seconds since the epoch
 
 
 class RunIndex:
@@ -167,8 +172,10 @@ class RunIndex:
         raise AssertionError("SQLite has no memory")
 
     def _refresh(self) -> None:
-        opened = self._execute("SELECT run_id, run, facts FROM runs WHERE open")
-        known_open = {run_id: (run, facts) for run_id, run, facts in opened}
+        opened = self._execute("SELECT run_id, run, facts, due FROM runs WHERE open")
+        known_open: dict[str, tuple[str, str, float]] = {
+            run_id: (run, facts, due) for run_id, run, facts, due in opened
+        }
         ((seen_mtime, seen_journal),) = self._execute("SELECT folder_mtime, journal FROM seen")
         try:
             mtime = os.stat(self._folder).st_mtime_ns
@@ -185,8 +192,8 @@ class RunIndex:
         settled = mtime if time.time_ns() - mtime > SETTLED_NS else 0
         rows = []
         for run_id in new | told | (known_open.keys() - gone):
-            row = self._row(run_id)
-            if row is not None and (row.run, row.facts) != known_open.get(run_id):
+            row = self._row(run_id, known_open.get(run_id))
+            if row is not None and (row.run, row.facts, row.due) != known_open.get(run_id):
                 rows.append(row)
             if row is not None and row.openness != ACTIVE and _is_being_changed(row.read.directory):
                 journal = seen_journal
@@ -210,15 +217,23 @@ class RunIndex:
         names = {os.fsdecode(line) for line in lines[:-1]}
         return size - len(lines[-1]), {name for name in names if name and "/" not in name and name[0] != "."}
 
-    def _row(self, run_id: str) -> _Row | None:
-        from tui_workbench.runs.history import facts_of, facts_text
+    def _row(self, run_id: str, stored: tuple[str, str, float] | None) -> _Row | None:
+        """The run as it is now; `stored` is what the index has of it as one that has not ended."""
+        from tui_workbench.runs.history import facts_from_text, facts_of, facts_text
 
         read = _read(self._folder, run_id)
         if read is None:
             return None
         run, openness = read
-        known = facts_of(run.directory)
-        return _Row(run, openness, json.dumps(run), facts_text(known), known)
+        begun, due = time.time(), 0.0
+        if stored is not None and openness == ACTIVE and begun < stored[2] < begun + _LONGEST_PAUSE:
+            known, due = facts_of(run.directory, facts_from_text(stored[1])), stored[2]
+        else:
+            known = facts_of(run.directory)
+            spent = time.time() - begun
+            if openness == ACTIVE and spent > _DEAR:
+                due = round(begun + min(_PAUSES * spent, _LONGEST_PAUSE), 1)
+        return _Row(run, openness, json.dumps(run), facts_text(known), known, due)
 
     def _store(self, rows: Sequence[_Row], gone: Iterable[str], mtime: int, journal: int) -> None:
         from tui_workbench.runs.indexrows import delete_rows, insert_rows
@@ -242,10 +257,15 @@ class RunIndex:
             self._store(rows, gone, mtime, journal)
 
     def _history_json(self, *, hidden: bool) -> bytes:
-        active = self._execute("SELECT created, run, facts FROM runs WHERE open AND open = ?", ACTIVE).fetchall()
+        columns = "created, run, facts, hidden"
+        active = self._execute(f"SELECT {columns} FROM runs WHERE open AND open = ?", ACTIVE).fetchall()
         ((newest,),) = self._execute("SELECT max(created) FROM runs WHERE open != ?", ACTIVE)
         if not hidden and (newest is None or all(created > newest for created, *_ in active)):
-            shown = (_active_text(run, facts).encode() for _, run, facts in sorted(active, reverse=True))
+            shown = (
+                _active_text(run, facts).encode()
+                for _, run, facts, archived in sorted(active, reverse=True)
+                if not archived
+            )
             return _SEPARATOR.encode().join(filter(None, (*shown, self._ended_json() if newest is not None else b"")))
         rows = self._execute(f"SELECT open, run, facts, record, hidden FROM runs {_NEWEST_FIRST}")
         return _SEPARATOR.join(

@@ -26,14 +26,14 @@ FILE = "index.db"
 JOURNAL = "annotated"
 """Stands beside the index: for each change of what people say of a run its id, a line each."""
 
-FORM = f"4 {__version__} {SCHEMA} {' '.join(Run._fields)}"
+FORM = f"5 {__version__} {SCHEMA} {' '.join(Run._fields)}"
 """What the rows are made by. An index of any other form is built anew."""
 
 BUSY_SECONDS = 5.0
 
 _TABLES = """
 CREATE TABLE runs (id INTEGER PRIMARY KEY, run_id TEXT UNIQUE, created REAL, open INTEGER, hidden INTEGER, run TEXT,
-    facts TEXT, record TEXT);
+    facts TEXT, record TEXT, due REAL);
 CREATE INDEX runs_by_time ON runs (created, run_id);
 CREATE INDEX runs_open ON runs (open) WHERE open;
 CREATE TABLE listed (id INTEGER PRIMARY KEY, run_id TEXT, number INTEGER, script TEXT, target TEXT, configuration TEXT,

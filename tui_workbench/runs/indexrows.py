@@ -34,15 +34,19 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
             number = last = last + 1
         hidden = row.known.annotations.archived
         text = record_text(row.read, row.known)
-        stored.append((number, row.read.run_id, row.read.created, row.openness, hidden, row.run, row.facts, text))
+        stored.append(
+            (number, row.read.run_id, row.read.created, row.openness, hidden, row.run, row.facts, text, row.due)
+        )
         listed.append((number, *map(_storable, _columns(row))))
         for name, value in row.known.metrics.items():
             key = names.setdefault(_storable(name), len(names) + 1)
             values[key, number] = _storable(value)
-    connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", stored)
+    connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", stored)
     connection.executemany(f"INSERT INTO listed VALUES ({', '.join('?' * 18)})", listed)
     _count(connection, names, values)
-    connection.executemany("INSERT INTO metrics VALUES (?, ?, ?)", [(*place, value) for place, value in values.items()])
+    connection.executemany(
+        "INSERT OR REPLACE INTO metrics VALUES (?, ?, ?)", [(*place, value) for place, value in values.items()]
+    )
 
 
 def delete_rows(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
