@@ -1,4 +1,4 @@
-"""`experiment submit|status|cancel`."""
+"""`experiment submit|rerun|status|cancel`."""
 
 from __future__ import annotations
 
@@ -62,14 +62,18 @@ def run_submit(arguments: argparse.Namespace) -> int:
     """Submit, and follow to the end unless told otherwise."""
     if arguments.wait and arguments.detach:
         raise UsageError("--wait and --detach cannot both be", remedy="Leave one out.")
+    runs = Runs(Project.find(arguments.project))
+    request = RunRequest(arguments.run_configuration, arguments.script, tuple(arguments.arguments), arguments.target)
+    return _submit(runs, request, arguments)
+
+
+def _submit(runs: Runs, request: RunRequest, arguments: argparse.Namespace) -> int:
     wants_record = bool(arguments.output or arguments.query)
     if wants_record and not (arguments.detach or arguments.dry_run):
         raise UsageError(
             "-o and --query are for --detach and --dry-run", remedy="Otherwise stdout is the script's; leave them out."
         )
-    project = Project.find(arguments.project)
-    runs = Runs(project)
-    request = RunRequest(arguments.run_configuration, arguments.script, tuple(arguments.arguments), arguments.target)
+    project = runs.project
     if arguments.dry_run:
         plan, unknown = runs.survey(request)
         if wants_record:
@@ -81,11 +85,7 @@ def run_submit(arguments: argparse.Namespace) -> int:
         return 0
     if project.notice:
         sys.stderr.write(f"workbench-tui: {visible(project.notice)}\n")
-    target = project.target_of(project.run_configuration(request.run_configuration), request.target)
-    if target.type in REMOTE_TYPES:
-        from tui_workbench.cli.asking import settle_login
-
-        settle_login(target)
+    settle_target(project, request)
     run = runs.submit(request, single_threaded=True)
     if arguments.detach and wants_record:
         from tui_workbench.runs.history import history_record
@@ -95,6 +95,74 @@ def run_submit(arguments: argparse.Namespace) -> int:
     sys.stdout.write(f"RunId: {run.run_id}\n")
     sys.stdout.flush()
     return 0 if arguments.detach else _follow(runs, run)
+
+
+def settle_target(project: Project, request: RunRequest) -> None:
+    """Ask for what a login on the request's target needs and is not kept anywhere. Raises WorkbenchError."""
+    if request.origin:
+        from tui_workbench.runs.rerun import basis_of
+
+        target = basis_of(project, request).target
+    else:
+        target = project.target_of(project.run_configuration(request.run_configuration), request.target)
+    if target.type in REMOTE_TYPES:
+        from tui_workbench.cli.asking import settle_login
+
+        settle_login(target)
+
+
+def configure_rerun(parser: Parser) -> None:
+    """Options of `experiment rerun`."""
+    parser.usage = (
+        "%(prog)s -r ID [-c NAME] [-t TARGET] [--env NAME=VALUE] [--detach | --dry-run]\n"
+        "                                      [--script SCRIPT] [-- ARGS...]"
+    )
+    parser.epilog = """\
+Runs the snapshot of a run again: its code, arguments, run configuration and target as they were then. Secrets are
+taken from the configuration as it is now. What an option names is taken instead; the project's files never are.
+
+examples:
+  workbench-tui experiment rerun -r 7
+  workbench-tui experiment rerun -r 7 -- --epochs 30
+  workbench-tui experiment rerun -r 7 -t gpu-box --env SEED=2"""
+    parser.names_script = True
+    parser.add_argument("-r", "--run", metavar="ID", required=True, help="the run id, or the run's number")
+    parser.add_argument("-c", "--run-configuration", metavar="NAME", default="", help="a .runconfig as it is now")
+    parser.add_argument("-t", "--target", metavar="TARGET", default="", help="a .compute as it is now")
+    parser.add_argument(
+        "--script", dest="other_script", metavar="SCRIPT", default="", help="another one of the snapshot"
+    )
+    parser.add_argument(
+        "--env", metavar="NAME=VALUE", action="append", default=[], help="on top of EnvironmentVariables; no secrets"
+    )
+    parser.add_argument("--detach", action="store_true", help="print the run's id and return")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and do nothing")
+    add_output_options(parser, default="", note="with --detach or --dry-run; default: text")
+    parser.add_argument("script", metavar="--", nargs="?", default="", help="what follows are the script's arguments")
+    parser.add_argument("arguments", metavar="ARGS", nargs="...", help="instead of those that the run had")
+
+
+def run_rerun(arguments: argparse.Namespace) -> int:
+    """Submit the run again, and follow it unless told otherwise."""
+    runs = Runs(Project.find(arguments.project))
+    request = runs.request_of(arguments.run)
+    request = request._replace(
+        run_configuration=arguments.run_configuration,
+        target=arguments.target,
+        script=arguments.other_script or request.script,
+        environment=tuple(_variable(text) for text in arguments.env),
+    )
+    # Behind `--` the parser has found what would be a script of its own.
+    if given := [*([arguments.script] if arguments.script else []), *arguments.arguments]:
+        request = request._replace(arguments=tuple(given))
+    return _submit(runs, request, arguments)
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UsageError(f"--env {text!r} is no NAME=VALUE", remedy="Write it as in `--env SEED=2`.")
+    return name, value
 
 
 def _follow(runs: Runs, run: Run) -> int:
@@ -169,11 +237,12 @@ def run_status(arguments: argparse.Namespace) -> int:
 
 def configure_cancel(parser: argparse.ArgumentParser) -> None:
     """Options of `experiment cancel`."""
-    from tui_workbench.cli.history import add_run_option
-
     parser.epilog = """\
-Asks every process of the run to end, and makes those end that have not after the grace. Returns when none is left."""
-    add_run_option(parser)
+Asks every process of the run to end, and makes those end that have not after the grace. Returns when none is left.
+Of a sweep, only the runs that have not begun are canceled; with --all those that go on as well."""
+    parser.add_argument("-r", "--run", metavar="ID", default="", help="the run id, or the run's number")
+    parser.add_argument("-g", "--group", metavar="SWEEP", default="", help="a sweep, as in `sweep-1`")
+    parser.add_argument("--all", action="store_true", help="with --group: also the runs that go on")
     parser.add_argument("--grace", metavar="SECONDS", type=_seconds, default=DEFAULT_GRACE, help="default: %(default)g")
     # The original asked for the target as well; the run knows it.
     parser.add_argument("-t", "--target", help="not needed: the run knows its target")
@@ -185,6 +254,12 @@ def run_cancel(arguments: argparse.Namespace) -> int:
     from tui_workbench.runs.history import history_record
 
     runs = Runs(Project.find(arguments.project))
+    if bool(arguments.run) == bool(arguments.group):
+        raise UsageError("one of --run and --group says what to cancel", remedy="Name a run or a sweep.")
+    if arguments.group:
+        canceled = runs.stop_group(arguments.group, all_of_it=arguments.all, grace=arguments.grace)
+        emit([history_record(run) for run in canceled], arguments, HISTORY_COLUMNS)
+        return 0
     before = runs.get(arguments.run)
     if not before.is_active:
         raise UsageError(f"run {before.run_id} has ended already ({before.state})", remedy="Nothing is left to cancel.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from tui_workbench.model import Plan, Run, RunRequest
+    from tui_workbench.model import Plan, Run, RunRequest, RunSpec
     from tui_workbench.project import Project
     from tui_workbench.runs.annotations import Annotations
     from tui_workbench.runs.comparing import Comparison
@@ -47,6 +47,12 @@ class Runs:
         from tui_workbench.runs.launch import prepare
 
         return prepare(self.project, request).plan
+
+    def specification(self, request: RunRequest) -> RunSpec:
+        """The request made concrete: script, arguments, target. Raises ConfigurationError or UsageError."""
+        from tui_workbench.runs.launch import prepare
+
+        return prepare(self.project, request).spec
 
     def survey(self, request: RunRequest) -> tuple[Plan, str]:
         """The plan with what the target says of it now, and why it could not be asked, "" when it could.
@@ -113,6 +119,43 @@ class Runs:
         `options` are those of `submit`, and so are the errors; UsageError as well when its snapshot is not there.
         """
         return self.submit(request or self.request_of(run_id), **options)
+
+    def sweep(
+        self,
+        request: RunRequest,
+        members: Sequence[Member],
+        max_parallel: int = 1,
+        on_made: Callable[[Run], object] | None = None,
+    ) -> str:
+        """Run a request once for each member (see `sweep.members_of`), so many at a time; returns the sweep's name.
+
+        The name is `group` of its runs; those wait in state `queued` for their turn. `on_made` is called with each run
+        as soon as there is one. Raises what `submit` does; what was made until then goes on.
+        """
+        from tui_workbench.runs import sweep
+
+        group = sweep.create(self.project, request, tuple(members), max_parallel).group
+        sweep.make_members(self.project, group, on_made)
+        return group
+
+    def group(self, group: str) -> builtins.list[Run]:
+        """The runs of a sweep, the newest first."""
+        return [run for run in self.list() if run.group == group]
+
+    def stop_group(self, group: str, *, all_of_it: bool = False, grace: float = DEFAULT_GRACE) -> builtins.list[Run]:
+        """Let no further run of a sweep begin, and with `all_of_it` end those that go on too.
+
+        Returns the runs that were canceled. Raises RunNotFound, StorageError.
+        """
+        from tui_workbench.runs import queueing, sweep
+
+        left = [self.directory(run_id) for run_id in sweep.stop(self.project, group)]
+        waiting = [directory for directory in left if directory.is_waiting]
+        for directory in waiting:
+            directory.request_cancel(grace)
+        queueing.resume(waiting)
+        ended = [self.cancel(directory.run_id, grace=grace) for directory in left if all_of_it or directory in waiting]
+        return [run for run in ended if run.state == RunState.CANCELED]
 
     def directory(self, run_id: str) -> RunDirectory:
         """The directory of a run, by id or by run number. Raises RunNotFound."""
@@ -267,8 +310,10 @@ class Runs:
         """
         from tui_workbench.runs.index import RunIndex
         from tui_workbench.runs.launch import remove_unfinished
+        from tui_workbench.runs.sweep import resume_unfinished
 
         remove_unfinished(self.project)
+        resume_unfinished(self.project)
         with RunIndex(self.project) as index:
             return self._resume(index.active())
 
@@ -317,7 +362,9 @@ class Runs:
         if not waiting:
             return []
         from tui_workbench.runs.queueing import resume
+        from tui_workbench.runs.sweep import resume_unfinished
 
+        resume_unfinished(self.project)
         try:
             return resume(waiting)
         except WorkbenchError:

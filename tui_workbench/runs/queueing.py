@@ -75,7 +75,9 @@ def register(directory: RunDirectory, spec: RunSpec, request: RunRequest, number
     Whoever gives it its turn may have quite another environment than this process, so that is noted as well, but for
     what must not be written down. Raises StorageError.
     """
-    _write_facts(directory, _facts(spec, number, request.group if request.group_limit else "", request.group_limit))
+    # Names of sweeps are the project's own.
+    group = f"{request.group} {spec.project_root}" if request.group_limit else ""
+    _write_facts(directory, _facts(spec, number, group, request.group_limit))
     directory.keep_environment(os.environ)
     try:
         os.close(os.open(directory.file(WAITING), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
@@ -150,6 +152,8 @@ class _Line:
         """Put runs in line that are not; True when there was one."""
         added = False
         for directory in directories:
+            if not directory.is_waiting:
+                continue  # its turn came meanwhile
             link = os.path.join(self._folder, IN_LINE, _ticket_name(directory))
             try:
                 os.symlink(directory.path, link)
