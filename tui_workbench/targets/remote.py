@@ -91,7 +91,7 @@ class RemoteTarget(StagedTarget):
         """The plan with the interpreter that is there, and what would be sent."""
         from tui_workbench.targets.sending import difference
 
-        interpreter, version = self._interpreter()
+        interpreter, version = self.interpreter()
         destination = HostRun(self.host, spec).layout.project_tree(spec.project_root, spec.project_name)
         sync = difference(self.host, tree(), destination).text
         steps = []
@@ -107,7 +107,7 @@ class RemoteTarget(StagedTarget):
     def check(self) -> list[Problem]:
         """The interpreter is all that such a run needs there."""
         try:
-            self._interpreter()
+            self.interpreter()
         except WorkbenchError as error:
             path = error.file or self.target.path
             return [Problem(path, error.line, error.column, "error", "target", error.message, error.remedy)]
@@ -118,7 +118,7 @@ class RemoteTarget(StagedTarget):
         run = HostRun(self.host, spec)
         if run.ending().started:
             return
-        self._interpreter()
+        self.interpreter()
         run.make_folders()
         run.send(tree(), self.report)
         run.keep_record()
@@ -127,7 +127,7 @@ class RemoteTarget(StagedTarget):
         """Start the script under the supervising shell; one that was started is left alone."""
         run = HostRun(self.host, spec)
         variables = self._variables(spec, run.directory, posixpath.dirname(self.host.home()))
-        command = [self._interpreter()[0], _script(spec), *spec.arguments]
+        command = [self.interpreter()[0], _script(spec), *spec.arguments]
         # A shell keeps only variables whose names it could have set itself, and the supervising one uses a few;
         # `env` carries the others past it.
         odd = [f"{name}={value}" for name, value in variables.items() if not _passes_the_shells(name)]
@@ -236,7 +236,7 @@ class RemoteTarget(StagedTarget):
             RUN_ID_VARIABLE: spec.run_id,
         }
 
-    def _interpreter(self) -> tuple[str, str]:
+    def interpreter(self) -> tuple[str, str]:
         """Absolute path and version of the interpreter there, asked once.
 
         Raises ConfigurationError or TargetUnreachable.
