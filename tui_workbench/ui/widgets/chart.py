@@ -85,6 +85,12 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self._cursor = None
         self.view = self.view._replace(window=None)
 
+    def point_at(self, x: float | None) -> None:
+        """Read out what is at x; None for nothing."""
+        if x != self._cursor:
+            self._cursor = x
+            self._redraw()
+
     # --- From curves to lines
 
     def _prepare(self) -> None:

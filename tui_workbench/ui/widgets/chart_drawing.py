@@ -37,6 +37,9 @@ RAW = -2
 MARK_EVERY = 24
 """Dots between the marks on a curve."""
 
+MOST_MARKS = 2
+"""Points for each cell of width up to which each of those that are not joined is marked."""
+
 LEGEND_LINES = 2
 LEAST_AXIS_HEIGHT = 5
 """Lines from which on the x axis gets a line of its own."""
@@ -154,7 +157,8 @@ def _entry(
     value = None
     if cursor is not None:
         point = value_at(curve, cursor)
-        value = point[1] if point is not None else None
+        # Of runs beside each other only the one that is meant has the value.
+        value = point[1] if point is not None and (not look.x_name or point[0] == cursor) else None
     elif curve.ys:
         value = curve.ys[-1]
     shown = "" if value is None else span_label(value) if look.durations else number(value)
@@ -185,7 +189,7 @@ def _body(picture: Picture, area: Area, look: Look, palette: Palette, cursor: in
         for stroke in curve.strokes:
             _stroke(canvas, stroke, picture, index, look)
     for index, curve in enumerate(picture.curves):
-        _set_marks(canvas, curve, index, picture)
+        _set_marks(canvas, curve, index, picture, look)
     at_row = dict(_y_ticks(picture, area.rows, look))
     owners = [getattr(palette, look_of(_look(curve, index))[0]) for index, curve in enumerate(picture.curves)]
     lines = []
@@ -241,9 +245,16 @@ def _stroke(canvas: Canvas, stroke: Sequence[Bucket], picture: Picture, owner: i
         before = x, _dot_y(bucket.last, picture, canvas)
 
 
-def _set_marks(canvas: Canvas, curve: Prepared, index: int, picture: Picture) -> None:
-    """The curve's mark now and then on it, not at the places of its neighbours' marks, and once at least."""
+def _set_marks(canvas: Canvas, curve: Prepared, index: int, picture: Picture, look: Look) -> None:
+    """The curve's mark now and then on it, not at the places of its neighbours' marks, and once at least.
+
+    Points that are not joined are all marked, unless they are too many.
+    """
     mark = look_of(_look(curve, index))[1]
+    if not look.joined and sum(map(len, curve.strokes)) <= MOST_MARKS * canvas.columns:
+        for bucket in (bucket for stroke in curve.strokes for bucket in stroke):
+            canvas.mark(_dot_x(bucket.column, picture, canvas), _dot_y(bucket.last, picture, canvas), mark, index)
+        return
     several = len(picture.curves) > 1
     offset = (index * 10) % MARK_EVERY
     next_at = -1

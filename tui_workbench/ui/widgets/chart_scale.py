@@ -63,22 +63,21 @@ def ticks(scale: Scale, most: int) -> list[float]:
     span = scale.high - scale.low
     if most < 1 or not math.isfinite(span) or span <= 0:
         return [scale.low, scale.high][: max(0, most)]
-    step = nice_step(span, most)
-    first = math.ceil(scale.low / step - 1e-9)
-    last = math.floor(scale.high / step + 1e-9)
+    step = nice_step(scale.low, scale.high, most)
     # The product is rounded where the step ends, so that 3 x 0.1 is 0.3.
     digits = max(0, min(300, 1 - math.floor(math.log10(step))))
-    return [round(number * step, digits) + 0.0 for number in range(first, last + 1)]
+    return [round(number * step, digits) + 0.0 for number in _multiples(scale.low, scale.high, step)]
 
 
-def nice_step(span: float, most: int) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that divides the span into at most `most` values."""
-    rough = span / max(1, most)
-    power = 10.0 ** math.floor(math.log10(rough))
-    for factor in (1, 2, 5, 10, 20):
-        if span / (power * factor) + 1 <= most + 1e-9:
-            return power * factor
-    return power * 50
+def nice_step(low: float, high: float, most: int) -> float:
+    """The smallest of 1, 2, 5 times a power of ten with at most `most` multiples from `low` to `high`."""
+    power = 10.0 ** math.floor(math.log10((high - low) / max(1, most)))
+    steps = [power * factor for factor in (0.5, 1, 2, 5, 10, 20, 50)]
+    return next((step for step in steps if len(_multiples(low, high, step)) <= most), steps[-1])
+
+
+def _multiples(low: float, high: float, step: float) -> range:
+    return range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
 
 
 def time_ticks(scale: Scale, most: int) -> list[float]:
@@ -86,11 +85,11 @@ def time_ticks(scale: Scale, most: int) -> list[float]:
     span = scale.high - scale.low
     if span < _TIME_STEPS[0] * most:
         return ticks(scale, most)
-    step: float = next((step for step in _TIME_STEPS if span / step + 1 <= most), 0)
+    fitting = (step for step in _TIME_STEPS if len(_multiples(scale.low, scale.high, step)) <= most)
+    step: float = next(fitting, 0)
     if not step:
-        step = nice_step(span / 86400, most) * 86400
-    first, last = math.ceil(scale.low / step - 1e-9), math.floor(scale.high / step + 1e-9)
-    return [number * step for number in range(first, last + 1)]
+        step = nice_step(scale.low / 86400, scale.high / 86400, most) * 86400
+    return [number * step for number in _multiples(scale.low, scale.high, step)]
 
 
 def _log_ticks(scale: Scale, most: int) -> list[float]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from textual.screen import Screen
 
-_KEPT = ("run.start", "help.show", "palette.open")
+_KEPT = ("run.start", "help.show", "palette.open", "history.help", "history.palette")
 """Ids of the commands at the right."""
 
 
