@@ -12,8 +12,6 @@ from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.metrics.values import TEXT, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tui_workbench.runs.metrics.values import LoggedItem
 
 MAX_NAMES = 10_000
@@ -59,7 +57,7 @@ class Column:
         self.values[-1] = value
         self._seen, self.minimum, self.maximum = 0, math.nan, math.nan
 
-    def extend(self, steps: Sequence[float], values: Sequence[float], times: Sequence[float]) -> None:
+    def extend(self, steps: array[float], values: array[float], times: array[float]) -> None:
         """Add points whose steps are known."""
         self.steps.extend(steps)
         self.values.extend(values)
@@ -116,6 +114,21 @@ class Columns:
             return
         curve.append(step, value, time)
         self.points += 1
+
+    def next_steps(self, name: str, count: int) -> array[float]:
+        """The steps of points that name none."""
+        curve = self.curves.get(name)
+        first = 0.0 if curve is None else curve.next_step
+        return array("d", [first + number for number in range(count)])
+
+    def add_many(self, name: str, steps: array[float], values: array[float], times: array[float]) -> None:
+        """Add points of a curve whose steps are known."""
+        curve = self.curve(name)
+        if curve is None:
+            self.beyond += len(values)
+            return
+        curve.extend(steps, values, times)
+        self.points += len(values)
 
     def add_text(self, name: str, text: str) -> None:
         """Note a value that is no number."""

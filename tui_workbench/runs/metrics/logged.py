@@ -14,6 +14,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+from array import array
 
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.metrics.columns import Columns
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
-_POINT = ["name", "step", "value", "time"]
+_POINT = re.compile(rb'^\{"name":("[^"\\\n]*"),"step":([^,\n]+),"value":([^,\n]+),"time":([^}\n]+)\}$', re.MULTILINE)
+"""A line as the SDK writes it for a point whose name needs no escapes."""
 
 
 class Logged:
@@ -51,18 +54,33 @@ class Logged:
         return something
 
     def _take(self, block: bytes) -> None:
-        try:
-            # One call for the whole block: half the time of a call a line.
-            records = json.loads(b"[" + block[:-1].replace(b"\n", b",") + b"]")
-        except (ValueError, RecursionError):
-            records = None
-        if records is not None and len(records) == block.count(b"\n"):
-            for record in records:
-                self._add(record, 0)
+        points = _POINT.findall(block)
+        if len(points) == block.count(b"\n"):
+            self._take_points(points)
             return
         for line in block.split(b"\n"):
             if line.strip():
                 self._take_line(line)
+
+    def _take_points(self, points: list[tuple[bytes, bytes, bytes, bytes]]) -> None:
+        """Take a block of nothing but points, which is a fourth of the work of taking them one by one."""
+        groups: dict[bytes, tuple[list[bytes], list[bytes], list[bytes]]] = {}
+        for name, step, value, time in points:
+            group = groups.get(name)
+            if group is None:
+                group = groups[name] = ([], [], [])
+            group[0].append(step)
+            group[1].append(value)
+            group[2].append(time)
+        for name, (steps, values, times) in groups.items():
+            try:
+                text = json.loads(name)
+                unnamed = steps.count(b"null") == len(steps)
+                places = self.columns.next_steps(text, len(steps)) if unnamed else array("d", map(float, steps))
+                self.columns.add_many(text, places, array("d", map(float, values)), array("d", map(float, times)))
+            except ValueError:  # some steps that were not named, a value that is no plain number, a strange name
+                for step, value, time in zip(steps, values, times, strict=True):
+                    self._take_line(b'{"name":%s,"step":%s,"value":%s,"time":%s}' % (name, step, value, time))
 
     def _take_line(self, line: bytes) -> None:
         try:

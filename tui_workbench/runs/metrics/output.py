@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tui_workbench.runs.metrics.rules import Rules
 
 _PROGRESS = re.compile(
-    rb"[:=]\s*[\"']?[-+.]?(?:\d|nan|inf)|[A-Za-z@\d]{2} +[-+.]?\d*\.\d|epoch|step|iter", re.IGNORECASE
+    rb"[:=]\s*[\"']?[-+.]?(?:\d|nan|inf)|[A-Za-z@\d]{2} +[-+.]?\d*\.\d|epoch|step|iter|loss|acc|score", re.IGNORECASE
 )
 """What output without a single metric seldom holds: most programs print no such thing."""
 
