@@ -95,7 +95,7 @@ def groups(execute: _Execute, query: RunQuery) -> list[Group]:
     active = "sum(state NOT IN ('completed', 'failed', 'canceled') AND ended = 0)"
     found = execute(
         f"SELECT {by}, count(*), {active}, max(created) FROM {_SCANNED} WHERE {condition.sql} GROUP BY {by}"
-        " ORDER BY max(created) DESC",
+        f" ORDER BY max(created) DESC, {by}",
         *condition.values,
     )
     return [Group(str(value), *rest) for value, *rest in found]
