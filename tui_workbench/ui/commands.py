@@ -353,6 +353,7 @@ METRICS = (
 )
 
 RUN_DETAILS = (
+    Command("details.promote", "y", "promote", "Promote", "Keeps the output as a version of an asset of the project."),
     Command("details.fetch", "f", "fetch", "Fetch", "Copies the output under the cursor to a folder."),
     Command("details.next", "right_square_bracket", "tab(1)", "Next tab", "Goes to the next tab.", footer=False),
     Command(

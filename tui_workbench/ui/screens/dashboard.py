@@ -407,7 +407,7 @@ class DashboardScreen(RunActions, inherit_bindings=False):
 
     def action_columns(self) -> None:
         """Choose the columns."""
-        self.run_worker(self._choose_columns(), group="columns", exclusive=True)
+        self.run_worker(self._choose_columns, group="columns", exclusive=True)
 
     async def _choose_columns(self) -> None:
         from tui_workbench.ui.screens.dashboard_choice import ColumnsScreen

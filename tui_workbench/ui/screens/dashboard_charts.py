@@ -112,7 +112,9 @@ class DashboardCharts(Horizontal):
         if self._wanted.mode == NONE or self._wanted.query is None or not self.size.width:
             return
         self._number += 1
-        self.run_worker(self._read_and_show(self._wanted, self.fitting, self._number), group="charts", exclusive=True)
+        self.run_worker(
+            partial(self._read_and_show, self._wanted, self.fitting, self._number), group="charts", exclusive=True
+        )
 
     async def _read_and_show(self, wanted: Wanted, fitting: int, number: int) -> None:
         drawn = await in_thread(partial(read_charts, self._project, wanted, fitting))

@@ -6,6 +6,7 @@ or after something newer was asked for, is dropped.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from tui_workbench.errors import WorkbenchError
@@ -81,7 +82,7 @@ class HistoryScreen(ThriftyScreen[str], inherit_bindings=False):
         A WorkbenchError is shown.
         """
         number = self._asked[what] = self._asked.get(what, 0) + 1
-        self.run_worker(self._asking(what, number, call, then), group=f"ask {what}", exclusive=True)
+        self.run_worker(partial(self._asking, what, number, call, then), group=f"ask {what}", exclusive=True)
 
     async def _asking(
         self,

@@ -72,7 +72,7 @@ class RunActions(HistoryScreen, inherit_bindings=False):
         """Change what is run first."""
         row = self.current_run()
         if row is not None:
-            self.run_worker(self._edit_and_run(row), group="edit", exclusive=True)
+            self.run_worker(partial(self._edit_and_run, row), group="edit", exclusive=True)
 
     async def _edit_and_run(self, row: RunRow) -> None:
         from tui_workbench.ui.screens.run_edit import RunEditScreen

@@ -103,7 +103,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         if sum(len(curve.values) for curve in self._curves) <= AT_ONCE:
             self._accept(call(), self._number)
         else:
-            self.run_worker(self._prepare_in_thread(call, self._number), group="chart", exclusive=True)
+            self.run_worker(partial(self._prepare_in_thread, call, self._number), group="chart", exclusive=True)
 
     async def _prepare_in_thread(self, call: partial[Picture], number: int) -> None:
         self._accept(await in_thread(call), number)
