@@ -77,6 +77,7 @@ COMMANDS = (
     Command(("config", "gpu-ready"), "config", "make a compute target use its GPU, in one step"),
     Command(("config", "schema"), "config", "the JSON Schema of the configuration files"),
     Command(("project", "create"), "project", "make a project from a template"),
+    Command(("project", "restore"), "project", "make the project what it was when a run was submitted"),
     Command(("project", "sample", "list"), "project", "the templates"),
 )
 NOUNS = frozenset(command.words[0] for command in COMMANDS)
