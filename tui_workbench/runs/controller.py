@@ -75,8 +75,7 @@ class Controller:
             self._end(RunState.FAILED, str(error))
             return
         directory.append_event("step", step="start", status="done", seconds=round(time.time() - begun, 6))
-        if directory.is_limited:
-            directory.forget_environment()
+        self._forget_environment()
         if self._stages is None:
             directory.append_event("state", state=RunState.RUNNING)
         else:
@@ -96,7 +95,7 @@ class Controller:
         if self._directory.is_waiting:
             return
         try:
-            if "start" not in status.done and not self._begin(self._directory.environment(environment)):
+            if "start" not in status.done and not self._begin(environment):
                 return
             if self._on_running is not None:
                 self._on_running(self._record)
@@ -110,6 +109,10 @@ class Controller:
 
     def _begin(self, environment: Mapping[str, str]) -> bool:
         """Take the steps up to and with `start`; False when that ended the run."""
+        if self._directory.is_limited:
+            from tui_workbench.runs.pending import environment_of
+
+            environment = environment_of(self._directory, environment)
         if self._stages is not None:
             try:
                 self._have_copy()
@@ -122,10 +125,16 @@ class Controller:
 
     def _have_copy(self) -> None:
         """Make the working copy if that was left for later. Raises StorageError."""
-        if self._directory.copy_is_due:
+        if self._directory.is_limited:
             from tui_workbench.runs.launch import make_copy
 
             make_copy(self._directory, self._record)
+
+    def _forget_environment(self) -> None:
+        if self._directory.is_limited:
+            from tui_workbench.runs.pending import forget_environment
+
+            forget_environment(self._directory)
 
     def abandon(self) -> None:
         """Let nothing of the run go on; what becomes of its directory is the caller's affair."""
@@ -204,8 +213,7 @@ class Controller:
         self._directory.append_event("step", step="collect", seconds=round(time.time() - begun, 6), **fields)
 
     def _end(self, state: str, reason: str, *, end: float = 0.0, exit_code: int | None = None) -> None:
-        if self._directory.is_limited:
-            self._directory.forget_environment()
+        self._forget_environment()
         fields: dict[str, object] = {"end": round(end or time.time(), 6)}
         if exit_code is not None:
             fields["exit_code"] = exit_code
