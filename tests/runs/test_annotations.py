@@ -131,6 +131,24 @@ def test_a_file_that_cannot_be_understood_is_told_of_and_never_overwritten(
     assert file(project).read_bytes() == content
 
 
+def test_what_its_script_said_is_said_too_and_people_have_the_last_word(runs: Runs, project: Project) -> None:
+    lines = (
+        r'{"name":"{\"kind\":\"tag\",","step":null,"value":1,"time":1.0}',
+        '{"kind":"tag","name":"best","value":null,"time":1.0}',
+        '{"kind":"tag","name":"model","value":"a","time":1.0}',
+        '{"kind":"tag","name":"model","value":"b","time":1.0}',
+        '{"kind":"tag","name":"n","value":3,"time":1.0}',
+        '{"kind":"tag","name":7}',
+        '{"kind":"tag",',
+        '{"kind":"tag","name":"torn',
+    )
+    Path(project.runs_directory, RUN, "metrics.jsonl").write_text("\n".join(lines))
+    runs.annotate(RUN, lambda found: with_tags(found, {"model": "c", "mine": ""}))
+    assert runs.facts(RUN).annotations.tags == {"best": "", "model": "c", "n": "3", "mine": ""}
+    assert runs.page(RunQuery("tag=best tag=model=c")).total == 1
+    assert read_annotations(os.path.join(project.runs_directory, RUN)).tags == {"model": "c", "mine": ""}
+
+
 def test_keys_of_a_later_version_are_kept(runs: Runs, project: Project) -> None:
     file(project).write_text(json.dumps({"schema": 1, "note": "n", "stars": 5}))
     runs.annotate(RUN, pinned)
