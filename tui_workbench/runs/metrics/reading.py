@@ -19,7 +19,7 @@ from tui_workbench.runs.metrics.values import LIST, SDK, Series
 from tui_workbench.runs.rundir import METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
 
 if TYPE_CHECKING:
-    from tui_workbench.runs.metrics.catalog import Entry
+    from tui_workbench.runs.metrics.catalog import Entry, Source
     from tui_workbench.runs.metrics.stored import Stored
     from tui_workbench.runs.metrics.tables import Table
     from tui_workbench.runs.metrics.tensorboard import EventFile
@@ -58,7 +58,7 @@ class RunMetrics:
             [f"{directory}/{OUTPUTS}", f"{directory}/{WORKING_COPY}"], list(self._place.shared), self._is_wanted
         )
         self._catalog: dict[str, Entry] = {}
-        self._known = (-1, -1)
+        self._known: list[tuple[int, int, int]] | None = None
         self._has_read = self._has_noted = False
 
     def refresh(self, *, ended: bool = False) -> bool:
@@ -153,12 +153,12 @@ class RunMetrics:
         return self._logged.columns.items if self._stored is None else self._stored.items()
 
     def _entries(self) -> dict[str, Entry]:
-        sources = [self._logged, *sorted(self._files.values(), key=_order)]
-        known = (len(sources), sum(len(source.columns.curves) + len(source.columns.texts) for source in sources))
-        output = self._output.columns
-        known = (known[0], known[1] + len(output.curves))
+        sources: list[Source] = [self._logged, *sorted(self._files.values(), key=_order)]
+        sources.append(self._output)
+        # By identity: a file that is read anew has other columns, which may have as many names.
+        known = [(id(source.columns), len(source.columns.curves), len(source.columns.texts)) for source in sources]
         if known != self._known:
-            self._catalog, self._known = catalog([*sources, self._output], self._rules.ignores), known
+            self._catalog, self._known = catalog(sources, self._rules.ignores), known
         return self._catalog
 
     def _is_wanted(self, path: str) -> bool:
