@@ -388,7 +388,9 @@ def _explained(login: Login, hop: Hop, client: _Client, secrets: Secrets, error:
         )
     if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
         return LoginRefused(f"{place}a key of ~/.ssh/config cannot be used: {error}", remedy="Correct IdentityFile.")
-    rung = "login" if client.presented or client.known else "port"
+    # Who speaks to us at all listens on the port.
+    is_open = isinstance(error, asyncssh.Error | ConnectionResetError | BrokenPipeError)
+    rung = "login" if client.has_shown_key else "host key" if is_open else "port"
     said = getattr(error, "reason", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
     return ConnectionLost(f"{place}{said}", remedy="Try again; `ssh -v` to the same address shows more.", rung=rung)
 

@@ -21,9 +21,10 @@ import asyncssh
 
 from tui_workbench.errors import TargetUnreachable
 from tui_workbench.targets import ssh_wire as wire
-from tui_workbench.targets.host import ConnectionLost
+from tui_workbench.targets.host import ConnectionLost, LoginRefused
 from tui_workbench.targets.ssh import AGENT_VARIABLE
-from tui_workbench.targets.ssh_channel import Shell
+from tui_workbench.targets.ssh_bridge import Bridge
+from tui_workbench.targets.ssh_channel import NoShell, Shell
 from tui_workbench.targets.ssh_connection import Secrets, connect, server_facts
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ class Connections:
         self._paths = paths
         self._lines: list[Line] = []
         self._attempt: asyncio.Task[Line] | None = None
-        self._forwards: dict[str, asyncssh.SSHListener] = {}
+        self._forwards: dict[str, asyncssh.SSHListener | Bridge] = {}
+        self._forwarding = asyncio.Lock()
 
     @property
     def state(self) -> str:
@@ -122,25 +124,38 @@ class Connections:
                 if shell is not None:
                     return shell
             shell = await (await self._another()).shell()
+        except NoShell as error:
+            raise _no_programs(self._login, str(error)) from error
         except (asyncssh.Error, OSError) as error:
             raise _lost(self._login, error) from error
         if shell is None:
-            raise ConnectionLost(
-                f"{self._login.label}: the SSH server starts no programs",
-                remedy="Is MaxSessions 0 in its configuration, or the login limited to file transfer?",
-            )
+            raise _no_programs(self._login, "MaxSessions of its SSH server is 0")
         return shell
 
     async def forward(self, path: str) -> str:
         """Let the host's unix socket `path` appear here; returns where. Raises TargetUnreachable."""
-        line = await self.line()
         here = self._paths.forwarded(path)
-        if path not in self._forwards:
-            try:
-                self._forwards[path] = await line.connection.forward_local_path(here, path)
-            except (asyncssh.Error, OSError) as error:
-                raise _lost(self._login, error) from error
+        async with self._forwarding:
+            line = await self.line()
+            if path not in self._forwards:
+                try:
+                    self._forwards[path] = await self._listen(line.connection, here, path)
+                except (asyncssh.Error, OSError) as error:
+                    raise _lost(self._login, error) from error
         return here
+
+    async def _listen(
+        self, connection: asyncssh.SSHClientConnection, here: str, path: str
+    ) -> asyncssh.SSHListener | Bridge:
+        try:
+            _, writer = await connection.open_unix_connection(path)
+        except asyncssh.ChannelOpenError:
+            # The server does not say why; nothing but a forbidden one keeps us from a socket that is there.
+            bridge = Bridge(path, self.shell)
+            await bridge.open(here)
+            return bridge
+        writer.close()
+        return await connection.forward_local_path(here, path)
 
     async def wait(self) -> None:
         """Return once the machine answers. Raises TargetUnreachable when waiting is of no use."""
@@ -288,8 +303,10 @@ class Link:
             await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
             for task in (answering, gone):
                 task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+            # Both, whatever one of them raises: nobody may go on to watch a descriptor that is somebody else's by then.
+            await asyncio.wait({answering, gone})
+            if not answering.cancelled():
+                answering.result()
         finally:
             client.close()
 
@@ -432,6 +449,14 @@ def _use_agent(path: str) -> None:
 def _wake(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)
+
+
+def _no_programs(login: wire.Login, said: str) -> LoginRefused:
+    return LoginRefused(
+        f"{login.label}: the login works, and no program can be started{f': {said}' if said else ''}",
+        remedy="Does the account have a shell that runs commands, and do its start-up files neither end it nor wait? "
+        f"`ssh {login.host_and_port[0]} true` shows it.",
+    )
 
 
 def _lost(login: wire.Login, error: Exception) -> ConnectionLost:
