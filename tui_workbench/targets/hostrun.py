@@ -127,12 +127,15 @@ class HostRun:
         """
         if self._host.is_local:
             return
+        from tui_workbench.targets.sending import telling
+
         spec = self._spec
         destination = self.layout.project_tree(spec.project_root, spec.project_name)
         self.make_folders(posixpath.dirname(destination))
         with turn(self._lock, report.interrupted):
             report.begin("sync", f"send what changed to {self._host.label}")
-            sent = self._host.sync(tree, spec.working_directory, destination, None)
+            sent = self._host.sync(tree, spec.working_directory, destination, telling(report.line))
+            report.line(f"  {sent.text}")
             report.done("sync", files=len(tree), **sent._asdict())
             report.begin("copy", "make the run's own copy there")
             place = ["sh", "-c", _PLACE, "sh", destination, self.directory, self.sdk_folder]
