@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tui_workbench.runs.history import Facts
     from tui_workbench.runs.index import RunIndex
     from tui_workbench.runs.restore import Restoration
+    from tui_workbench.runs.shell import Shell
     from tui_workbench.runs.sweep import Member
     from tui_workbench.runs.table import Group, Page, RunQuery
 
@@ -193,6 +194,18 @@ class Runs:
         from tui_workbench.runs.restore import undoable
 
         return undoable(self.project)
+
+    def shell(self, run_configuration: str = "", run_id: str = "", *, is_interactive: bool = True) -> Shell:
+        """What to start in a terminal for a shell in the project, or in the copy of a run.
+
+        The interpreter of the run configuration's target is first on its PATH. Raises RunNotFound, ConfigurationError,
+        UsageError or StorageError.
+        """
+        from tui_workbench.runs.shell import project_shell, run_shell
+
+        if run_id:
+            return run_shell(self.project, self.directory(run_id), is_interactive=is_interactive)
+        return project_shell(self.project, run_configuration, is_interactive=is_interactive)
 
     def directory(self, run_id: str) -> RunDirectory:
         """The directory of a run, by id or by run number. Raises RunNotFound."""
