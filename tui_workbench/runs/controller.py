@@ -16,7 +16,7 @@ from tui_workbench.errors import ConfigurationError, WorkbenchError
 from tui_workbench.model import MASK, RunState, is_secret_name
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import OUTPUTS, WORKING_COPY, ControllerLock, Ending, RunDirectory
-from tui_workbench.targets.children import adopt
+from tui_workbench.targets.children import adopt, number_for, start_detached
 from tui_workbench.targets.protocol import Interrupted, Outcome, Target, target_for
 
 if TYPE_CHECKING:
@@ -333,24 +333,14 @@ def _fork(directory: RunDirectory, lock: ControllerLock) -> int:
 
 
 def _spawn(directory: RunDirectory, lock: ControllerLock) -> int:
-    # Duplicated for the child alone: a lock that all children inherit would go to those of other threads as well.
-    inherited = 3 if lock.descriptor != 3 else 4
     # -P: a json.py in the folder we stand in must not stand in for the library's.
     module = ("-P", "-m", "tui_workbench.runs.controller")
-    null = os.open(os.devnull, os.O_RDWR)
-    try:
-        return os.posix_spawn(
-            sys.executable,
-            [sys.executable, *module, LOCK_ARGUMENT, str(inherited), directory.path],
-            os.environ,
-            file_actions=[
-                *((os.POSIX_SPAWN_DUP2, null, number) for number in (0, 1, 2)),
-                (os.POSIX_SPAWN_DUP2, lock.descriptor, inherited),
-            ],
-            setsid=True,
-        )
-    finally:
-        os.close(null)
+    inherited = number_for(lock.descriptor)
+    return start_detached(
+        [sys.executable, *module, LOCK_ARGUMENT, str(inherited), directory.path],
+        os.environ,
+        passed=((lock.descriptor, inherited),),
+    )
 
 
 def _leave_descriptors(kept: int) -> None:
