@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 REFERENCE = "AzureMlSecret=gpubox#research#0123456789abcdef0123456789abcdef"
+RELAY = (
+    "import os, socket, sys, threading; line = socket.create_connection((sys.argv[1], int(sys.argv[2]))); "
+    "back = lambda: [os.write(1, data) for data in iter(lambda: line.recv(65536), bytes())]; "
+    "threading.Thread(target=back, daemon=True).start(); "
+    "[line.sendall(data) for data in iter(lambda: os.read(0, 65536), bytes())]"
+)
+"""What `nc HOST PORT` does."""
 
 
 # Host keys.
@@ -345,6 +353,40 @@ def test_commands_and_terminals_of_the_configuration_are_not_ours(host: SshHost,
         "Host *\n  RemoteCommand tmux attach\n  RequestTTY yes\n  ForwardAgent yes\n  SetEnv A=b\n  Compression yes\n"
     )
     assert host.run(["sh", "-c", "tty; echo $SSH_TTY$SSH_AUTH_SOCK"]).text == "not a tty\n"
+
+
+def test_files_that_the_configuration_names_and_that_are_not_there_are_left_out(
+    host: SshHost, ssh_folder: Path
+) -> None:
+    (ssh_folder / "id_ed25519").rename(ssh_folder / "work")
+    (ssh_folder / "config").write_text(
+        "Host *\n  IdentityFile ~/.ssh/nothing\n  IdentityFile ~/.ssh/work\n  CertificateFile ~/.ssh/no-cert\n"
+    )
+    assert host.run(["id", "-un"]).text == "research"
+
+
+def test_a_key_that_is_not_tried_because_it_is_locked_is_named(login: wire.Login, ssh_folder: Path) -> None:
+    for path in ssh_folder.glob("id_*"):
+        path.unlink()
+    make_key(ssh_folder / "id_ed25519", passphrase=PASSWORD)
+    with pytest.raises(LoginRefused, match=r"~/\.ssh/id_ed25519 needs a passphrase") as caught:
+        SshHost(login).run(["true"])
+    assert "ssh-add ~/.ssh/id_ed25519" in caught.value.remedy
+
+
+@pytest.mark.parametrize("line", ["ProxyCommand {python} -c '{relay}' %h %p", "Include more", 'Match exec "true"'])
+def test_other_ways_of_the_configuration_lead_there(gpubox: Machine, ssh_folder: Path, line: str) -> None:
+    place = f"  HostName {gpubox.address}\n  User research\n"
+    (ssh_folder / "more").write_text(f"Host box\n{place}")
+    line = line.format(python=sys.executable, relay=RELAY)
+    (ssh_folder / "config").write_text(f"Host box\n{place}  {line}\n" if "Proxy" in line else f"{line}\n{place}")
+    assert SshHost(wire.Login("t", "box")).run(["id", "-un"]).text == "research"
+
+
+def test_a_configuration_that_is_no_text_says_so(host: SshHost, ssh_folder: Path) -> None:
+    (ssh_folder / "config").write_bytes(b"# \xff\n")
+    with pytest.raises(LoginRefused, match="the SSH configuration cannot be understood: 'utf-8' codec"):
+        host.run(["true"])
 
 
 def test_a_configuration_that_cannot_be_read_names_its_line(host: SshHost, ssh_folder: Path) -> None:
