@@ -10,7 +10,7 @@ from array import array
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs.metrics.catalog import catalog, item_summaries, list_series, series_of, summaries
 from tui_workbench.runs.metrics.columns import MAX_ITEMS, MAX_NAMES
-from tui_workbench.runs.metrics.discovery import Discovery, Window
+from tui_workbench.runs.metrics.discovery import Discovery, Root, Window
 from tui_workbench.runs.metrics.logged import Logged
 from tui_workbench.runs.metrics.output import LIMIT, Output
 from tui_workbench.runs.metrics.rules import NAME, Rules, read_rules
@@ -54,9 +54,12 @@ class RunMetrics:
         self._logged = Logged(f"{directory}/{METRICS}")
         self._output = Output(f"{directory}/{OUTPUT}", self._rules)
         self._files: dict[str, EventFile | Table] = {}
-        self._discovery = Discovery(
-            [f"{directory}/{OUTPUTS}", f"{directory}/{WORKING_COPY}"], list(self._place.shared), self._is_wanted
-        )
+        roots = [
+            Root(f"{directory}/{OUTPUTS}", directory),
+            Root(f"{directory}/{WORKING_COPY}", f"{directory}/{WORKING_COPY}"),
+            *(Root(path, path, is_shared=True) for path in self._place.shared),
+        ]
+        self._discovery = Discovery(roots, self._is_wanted)
         self._catalog: dict[str, Entry] = {}
         self._known: list[tuple[int, int, int]] | None = None
         self._has_read = self._has_noted = False
@@ -144,7 +147,7 @@ class RunMetrics:
             series={name: series_of(entry) for name, entry in entries.items() if entry.curves()},
             items=self._logged.columns.items,
             notes=self.notes(),
-            files=[os.path.relpath(path, self._directory) for path in sorted(self._files)],
+            files=[self._real(path) for path in sorted(self._files)],
             rules=self._rules.text,
             points=sum(source.columns.points for source in (self._logged, self._output, *self._files.values())),
         )
@@ -161,9 +164,12 @@ class RunMetrics:
             self._catalog, self._known = catalog(sources, self._rules.ignores), known
         return self._catalog
 
-    def _is_wanted(self, path: str) -> bool:
-        name = os.path.basename(path)
-        return (self._rules.tensorboard and EVENT_FILE in name) or self._rules.is_table(path)
+    def _is_wanted(self, name: str, path: str) -> bool:
+        return (self._rules.tensorboard and EVENT_FILE in name) or self._rules.is_table(name, path)
+
+    def _real(self, path: str) -> str:
+        """Where a file really is, from the run's folder: links of the working copy go when the run ends."""
+        return os.path.relpath(os.path.realpath(path), os.path.realpath(self._directory))
 
     def _noted(self) -> list[tuple[str, str]]:
         """Files that were found while the run was going on, in folders that only links of its copy led to."""
@@ -174,7 +180,7 @@ class RunMetrics:
         root = os.path.realpath(self._place.project_root or self._directory)
         found = []
         for name in stored.get("files", ()):
-            path = os.path.realpath(os.path.join(self._directory, str(name)))
+            path = os.path.realpath(os.path.join(os.path.realpath(self._directory), str(name)))
             if path.startswith(f"{root}/") and self._discovery.add(path):
                 found.append(("", path))
         return found
