@@ -346,6 +346,12 @@ def test_an_environment_is_made_over_there_although_it_has_no_way_to_the_index(
     assert "step 1/1" not in Path(again.directory, "preparation.log").read_text()
 
 
+def test_a_run_needs_no_forwarding_of_the_server(project: DockerProject, gpubox: Machine) -> None:
+    with gpubox.configured("DisableForwarding yes"):
+        run = project.run("print('ran'); raise SystemExit(3)")
+        assert (run.state, run.exit_code, log(run)) == ("failed", 3, "ran\n")
+
+
 def test_the_plan_says_what_would_be_sent(project: DockerProject) -> None:
     (project.root / "large.bin").write_bytes(bytes(3_000_000))
     project.script("print(1)")
