@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.engines import BARE_IMAGE, DockerEngine
 from tui_workbench.targets import enginelog
+from tui_workbench.targets.container import LOG
 from tui_workbench.targets.engine import Engine
 from tui_workbench.targets.enginelog import PLACE_FILE, EngineLog, second_of
 
@@ -175,7 +176,7 @@ def test_a_real_log_is_whole_however_often_it_is_left_while_it_grows(
 ) -> None:
     monkeypatch.setattr(enginelog, "LARGE", large)
     real = Breaking(engine.socket, "here")
-    real.create("talks", {"Image": BARE_IMAGE, "Cmd": ["python3", "-c", SCRIPT]})
+    real.create("talks", {"Image": BARE_IMAGE, "Cmd": ["python3", "-c", SCRIPT], "HostConfig": {"LogConfig": LOG}})
     real.start("talks")
     for records in (0, 37, 160, 450, 10_000):
         real.left = records
