@@ -106,6 +106,11 @@ class DashboardScreen(RunActions, inherit_bindings=False):
 
     # --- Rows
 
+    @property
+    def rows_are_shown(self) -> bool:
+        """True from the first answer of the index on."""
+        return self._runs >= 0
+
     def _ask_rows(self, *, anew: bool = False, to_top: bool = False) -> None:
         if to_top:
             self.table.reset()
