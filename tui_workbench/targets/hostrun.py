@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.model import RunSpec
     from tui_workbench.targets.host import Completed, Entry, Host
+    from tui_workbench.targets.live import LiveFiles
     from tui_workbench.targets.mirror import Mirror
     from tui_workbench.targets.protocol import Outcome
     from tui_workbench.targets.report import Report
@@ -234,6 +235,13 @@ class HostRun:
                     # The machine that the run belongs to clears away the copy when it has what it wants of it.
                     if name in self._names():
                         raise
+        self.finish_live()
+
+    def finish_live(self) -> None:
+        """Bring here the rest of what the run told of its metrics. Idempotent."""
+        live = self.live()
+        if live is not None:
+            live.finish()
 
     def _names(self) -> list[str]:
         """What lies in the directory."""
@@ -245,6 +253,12 @@ class HostRun:
         from tui_workbench.targets.mirror import Mirror
 
         return Mirror(self._host, self.file(OUTPUT), os.path.join(self._spec.run_directory, OUTPUT))
+
+    def live(self) -> LiveFiles | None:
+        """What the run tells of its metrics, to be brought here while it goes on; nothing where it is here anyway."""
+        from tui_workbench.targets.live import LiveFiles
+
+        return None if self._host.is_local else LiveFiles(self._host, self.directory, self._spec.run_directory)
 
     def remove_copy(self) -> None:
         """Remove the run's copy of the project there. Its log and its outputs stay, for other machines to find."""

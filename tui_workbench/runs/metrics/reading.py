@@ -16,7 +16,7 @@ from tui_workbench.runs.metrics.output import LIMIT, Output
 from tui_workbench.runs.metrics.rules import NAME, Rules, read_rules
 from tui_workbench.runs.metrics.stored import Contents, open_cache, read_summary
 from tui_workbench.runs.metrics.values import LIST, SDK, Series
-from tui_workbench.runs.rundir import METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
+from tui_workbench.runs.rundir import LIVE, METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
 
 if TYPE_CHECKING:
     from tui_workbench.runs.metrics.catalog import Entry, Source
@@ -57,6 +57,7 @@ class RunMetrics:
         roots = [
             Root(f"{directory}/{OUTPUTS}", directory),
             Root(f"{directory}/{WORKING_COPY}", f"{directory}/{WORKING_COPY}"),
+            Root(f"{directory}/{LIVE}", f"{directory}/{LIVE}/{WORKING_COPY}"),
             *(Root(path, path, is_shared=True) for path in self._place.shared),
         ]
         self._discovery = Discovery(roots, self._is_wanted)
@@ -84,6 +85,8 @@ class RunMetrics:
             file = _reader(path) if file is None else file
             file.move(path)
             self._files[path] = file
+        for path in [path for path in self._files if self._was_only_live(path)]:
+            del self._files[path]
         for file in self._files.values():
             something = file.refresh() or something
         return something
@@ -166,6 +169,10 @@ class RunMetrics:
 
     def _is_wanted(self, name: str, path: str) -> bool:
         return (self._rules.tensorboard and EVENT_FILE in name) or self._rules.is_table(name, path)
+
+    def _was_only_live(self, path: str) -> bool:
+        """Whether a file of a run elsewhere has come home since: it is found in its own place now."""
+        return path.startswith(f"{self._directory}/{LIVE}/") and not os.path.exists(path)
 
     def _real(self, path: str) -> str:
         """Where a file really is, from the run's folder: links of the working copy go when the run ends."""
