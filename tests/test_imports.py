@@ -24,9 +24,11 @@ PROBE = """\
 import json, os, sys
 sys.argv = ["workbench-tui", *sys.argv[2:]]
 at_start = set(sys.modules)
+command = os.getpid()
 def leave(code):
-    with open(os.environ["PROBE_RESULT"], "w") as file:
-        json.dump([code, sorted(set(sys.modules) - at_start)], file)
+    if os.getpid() == command:  # and not the controller, which is a fork of it
+        with open(os.environ["PROBE_RESULT"], "w") as file:
+            json.dump([code, sorted(set(sys.modules) - at_start)], file)
     sys.stdout.flush()
     real(code)
 real, os._exit = os._exit, leave
