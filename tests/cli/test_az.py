@@ -77,6 +77,9 @@ PAGES = {
     "project create --name iris --workspace=ws --account acc --resource-group rg -r https://x.visualstudio.com/r": (
         "project create --name iris"
     ),
+    "project create --name iris --workspace ws --template-url https://example.org/t.git": (
+        "project create --name iris --template-url https://example.org/t.git"
+    ),
     "project restore --run-id demo_1": "project restore --run-id demo_1",
     "project sample list": "project sample list",
 }

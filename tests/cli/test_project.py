@@ -41,3 +41,15 @@ def test_mistakes_are_told(workbench: Installed) -> None:
     workbench.run(*RESTORE).error(2, "one of --run-id and --undo")
     workbench.run(*RESTORE, "--undo").error(2, "nothing was restored")
     workbench.run(*RESTORE, "--run-id", "1").error(2, "there is no run '1'")
+
+
+def test_a_project_from_a_folder_or_of_a_folder(tmp_path: Path) -> None:
+    workbench = Installed(tmp_path)
+    write_files(tmp_path, {"old/train.py": "x"})
+    made = json.loads(workbench.bytes_of("project", "create", "new", "--from", "old"))
+    assert made == {"name": "new", "path": str(tmp_path / "new"), "template": "old"}
+    assert (tmp_path / "new" / "train.py").read_text() == "x"
+    added = json.loads(workbench.bytes_of("project", "add", "old"))
+    assert (added["name"], added["run_configurations"]) == ("old", ["docker", "docker-gpu", "local"])
+    assert json.loads(workbench.bytes_of("project", "add", "old"))["added"] == []
+    workbench.run("project", "create", "x1", "--template-url", "file:///nowhere").error(2, "cannot be had")

@@ -80,6 +80,7 @@ COMMANDS = (
     Command(("config", "gpu-ready"), "config", "make a compute target use its GPU, in one step"),
     Command(("config", "schema"), "config", "the JSON Schema of the configuration files"),
     Command(("project", "create"), "project", "make a project from a template"),
+    Command(("project", "add"), "project", "make a project of a folder that is there"),
     Command(("project", "restore"), "project", "make the project what it was when a run was submitted"),
     Command(("project", "sample", "list"), "project", "the templates"),
 )

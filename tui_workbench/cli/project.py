@@ -1,4 +1,4 @@
-"""`project create`, `project restore` and `project sample list`."""
+"""`project create`, `project add`, `project restore` and `project sample list`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tui_workbench.cli.output import add_output_options, emit
 from tui_workbench.cli.terminal import visible
 from tui_workbench.errors import UsageError
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.templates import DEFAULT_TEMPLATE, create_project, list_templates
+from tui_workbench.templates import DEFAULT_TEMPLATE, add_folder, create_project, list_templates
 
 if TYPE_CHECKING:
     import argparse
@@ -23,16 +23,55 @@ def configure_create(parser: argparse.ArgumentParser) -> None:
         "-n", "--name", dest="name_option", metavar="NAME", default="", help="the same, as the original had it"
     )
     parser.add_argument("--path", metavar="DIR", default=".", help="where the project folder is made (default: here)")
+    parser.epilog = """\
+A folder or repository without aml_config/ gets a configuration for this machine and for Docker. What the ignore files
+of a folder exclude is not taken, nor its runs and outputs.
+
+examples:
+  workbench-tui project create my-digits --template digits
+  workbench-tui project create mine --template ../other-project
+  workbench-tui project create mine --template-url https://example.org/project.git"""
     parser.add_argument(
-        "--template", default=DEFAULT_TEMPLATE, help="default: %(default)s; `project sample list` shows all"
-    )
+        "--template", "--from", metavar="NAME|DIR|URL", default=DEFAULT_TEMPLATE,
+        help="default: %(default)s; `project sample list` shows all",
+    )  # fmt: skip
+    parser.add_argument("-u", "--template-url", metavar="URL", default="", help="a git repository to start from")
     add_output_options(parser)
 
 
 def run_create(arguments: argparse.Namespace) -> int:
     """Make a project folder."""
-    folder = create_project(arguments.name or arguments.name_option, arguments.path, arguments.template)
-    emit({"name": arguments.name or arguments.name_option, "path": folder, "template": arguments.template}, arguments)
+    from tui_workbench.urls import without_secrets
+
+    name, template = arguments.name or arguments.name_option, arguments.template_url or arguments.template
+    folder = create_project(name, arguments.path, template)
+    emit({"name": name, "path": folder, "template": without_secrets(template)}, arguments)
+    return 0
+
+
+def configure_add(parser: argparse.ArgumentParser) -> None:
+    """Options of `project add`."""
+    parser.epilog = """\
+A project of the original opens as it is and stays as it is. A folder without aml_config/ gets one, for this machine and
+for Docker; nothing else in it is touched."""
+    parser.add_argument("folder", metavar="DIR", help="the folder")
+    add_output_options(parser)
+
+
+def run_add(arguments: argparse.Namespace) -> int:
+    """Make a project of a folder where it is."""
+    from tui_workbench.project import Project
+
+    added = add_folder(arguments.folder)
+    project = Project(arguments.folder)
+    record = {
+        "name": project.name,
+        "path": project.root,
+        "added": list(added),
+        "targets": [target.name for target in project.targets()],
+        "run_configurations": [configuration.name for configuration in project.run_configurations()],
+    }
+    emit(record, arguments)
     return 0
 
 

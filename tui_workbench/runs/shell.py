@@ -108,8 +108,8 @@ def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
     if target.type != "local":
         name = spec.run_configuration.name
         return "", (
-            f"Scripts for {target.name} do not run with this shell's Python: `az ml experiment submit -c {name} SCRIPT` "
-            "runs them there."
+            f"Scripts for {target.name} do not run with this shell's Python: "
+            f"`az ml experiment submit -c {name} SCRIPT` runs them there."
         )
     interpreter = find_interpreter(target)
     if target.user_managed_environment:
