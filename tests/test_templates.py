@@ -276,8 +276,9 @@ class TestAddFolder:
             kinds = {name.rpartition(".")[2] for name in files}
             assert bool(project.targets()) == ("compute" in kinds)
             assert bool(project.run_configurations()) == ("runconfig" in kinds)
-            usable = [entry for entry in (*project.targets(), *project.run_configurations()) if entry.problem is None]
-            assert usable, family.name
+            problems = [target.problem for target in project.targets()]
+            problems += [configuration.problem for configuration in project.run_configurations()]
+            assert None in problems, family.name
 
     def test_what_cannot_be_written_stays_as_it_was(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write = templates._write
