@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -260,6 +261,21 @@ def test_waiting_is_of_no_use_without_a_login(login: wire.Login) -> None:
         SshHost(login._replace(username="nobody-here")).wait_until_reachable()
 
 
+def test_a_mistake_in_the_link_is_told_and_ends_nothing(host: SshHost, login: wire.Login) -> None:
+    with pytest.raises(ConnectionLost, match="met an error of its own: KeyError: 'no such request'") as told:
+        host._request({"op": "no such request"}, 20.0)
+    assert wire.LinkPaths(login).errors in told.value.remedy
+    assert host.run(["echo", "fine"]).text == "fine"
+    host.disconnect()
+
+
+def test_a_link_leaves_no_memory_behind_in_a_file(host: SshHost, connections: Path) -> None:
+    host.run(["true"])
+    (link,) = link_processes(connections)
+    limits = Path(f"/proc/{link}/limits").read_text()
+    assert re.search(r"^Max core file size +0 +0 ", limits, re.MULTILINE)
+
+
 def test_a_killed_link_is_replaced(host: SshHost, connections: Path) -> None:
     process = host.open(["cat"])
     for pid in link_processes(connections):
@@ -303,9 +319,10 @@ def test_a_machine_that_was_restarted_is_found_again(host: SshHost, gpubox: Mach
 # Not reaching it.
 
 
-def test_a_name_that_does_not_resolve(login: wire.Login) -> None:
-    with pytest.raises(ConnectionLost, match=r"the name no-such-host\.invalid is not known") as caught:
-        SshHost(login._replace(address="no-such-host.invalid")).run(["true"])
+@pytest.mark.parametrize("name", ["no-such-host.invalid", "gpu..example.org", "a" * 64 + ".example.org"])
+def test_a_name_that_does_not_resolve(login: wire.Login, name: str) -> None:
+    with pytest.raises(ConnectionLost, match=f"the name {re.escape(name)} is not known") as caught:
+        SshHost(login._replace(address=name)).run(["true"])
     assert caught.value.rung == "name"
     assert caught.value.exit_code == 4
 

@@ -175,7 +175,7 @@ async def _connect_hop(
     }
     try:
         connection = await asyncssh.connect(hop.alias, hop.port or (), **options)
-    except (OSError, asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+    except (OSError, UnicodeError, asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
         await _look_at_host_key(hop, client, tunnel)
         if tunnel is not None:
             tunnel.close()
@@ -340,7 +340,7 @@ def _explained(login: Login, hop: Hop, client: _Client, secrets: Secrets, error:
             f"{place}the machine gave up before the right key was tried: {error.reason}",
             remedy="Name the key (privateKey, or IdentityFile with IdentitiesOnly yes in ~/.ssh/config).",
         )
-    if isinstance(error, socket.gaierror):
+    if isinstance(error, socket.gaierror | UnicodeError):  # the latter for what can be no name, as `a..b`
         return ConnectionLost(
             f"{place}the name {client.name} is not known",
             remedy="Check the address, and that this machine has a network.",

@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import json
 import os
+import resource
 import socket
 import sys
 import time
@@ -316,7 +317,18 @@ class Link:
             reply = await self._answers[request["op"]](client, request)
         except TargetUnreachable as error:
             reply = wire.error_to_message(error)
+        except Exception as error:
+            client.reply(wire.error_to_message(self._failed(error)))
+            raise
         client.reply(reply)
+
+    def _failed(self, error: Exception) -> ConnectionLost:
+        """What to tell a caller of a mistake of ours, whose traceback goes to our own stderr."""
+        return ConnectionLost(
+            f"{self._login.label}: the process that holds the SSH connection met an error of its own: "
+            f"{type(error).__name__}: {error}",
+            remedy=f"{self._paths.errors} says more.",
+        )
 
     async def _exec(self, client: _Client, request: dict[str, Any]) -> dict[str, Any]:
         # A caller who hangs up cancels this. What is half made then must not stay: an open channel counts against those
@@ -477,6 +489,7 @@ def main(arguments: list[str]) -> int:
     login = wire.Login(*json.loads(login_text))
     listener = socket.socket(fileno=int(descriptor))
     os.chdir("/")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no file may hold what we remember
     asyncio.run(Link(login, listener, wire.LinkPaths(login)).run())
     return 0
 
