@@ -98,7 +98,7 @@ async def test_twenty_runs_are_compared_and_the_columns_move_with_the_cursor(pro
         past_run(project, number, arguments=("--seed", str(number)), curves={"loss": falling(float(number))})
     async with comparing(project, *range(1, 21), size=(100, 30)) as pilot:
         await until(lambda: len(screen(pilot).chart.curves) == 20)
-        assert "[1]" in line_of_titles(pilot)
+        assert "[2]" in line_of_titles(pilot)
         assert "[20]" not in line_of_titles(pilot)
         await pilot.press(*["right"] * 20)
         await until(lambda: "[20]" in line_of_titles(pilot))

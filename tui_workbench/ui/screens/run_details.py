@@ -18,7 +18,8 @@ from textual.widgets import Input
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.runs.history import NO_FACTS
 from tui_workbench.runs.table import RunRow
-from tui_workbench.ui.commands import HISTORY, ONE_RUN, RUN_DETAILS, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.history_commands import HISTORY, ONE_RUN, RUN_DETAILS
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens import run_details_read as reading
 from tui_workbench.ui.screens.run_actions import RunActions

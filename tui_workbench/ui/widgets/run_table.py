@@ -15,7 +15,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui_workbench.ui.commands import LIST, TABLE, bindings
+from tui_workbench.ui.commands import LIST, bindings
+from tui_workbench.ui.history_commands import TABLE
 from tui_workbench.ui.safetext import truncate_middle
 from tui_workbench.ui.themes import palette_of, style
 from tui_workbench.ui.widgets.pieces import Piece
