@@ -61,7 +61,8 @@ def main() -> int:
         # A rate that may not fall below a limit: its inverse may not exceed the inverse.
         check("workbench.log: 100,000 calls", total, CALLS / CALLS_A_SECOND, Unit("s", 1.0, 2))
         note(
-            f"p99 {MICROSECONDS.show(slow)}; json.dump and flush {MICROSECONDS.show(baseline)}, {baseline / median:.1f} x"
+            f"p99 {MICROSECONDS.show(slow)}; json.dump and flush {MICROSECONDS.show(baseline)}, "
+            f"{baseline / median:.1f} x ours"
         )
     with tempfile.TemporaryDirectory() as folder:
         ranks = [start(folder, CALLS // 4, f"rank{number}") for number in range(4)]

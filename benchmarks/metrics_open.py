@@ -50,7 +50,8 @@ def main() -> int:
             check(f"{name}: opened for a chart", percentile(times, 50), LIMIT, SECONDS)
             anew = measure(partial(opened, "anew", runs, points))
             note(
-                f"p95 {SECONDS.show(percentile(times, 95))}; from the run's own files, as while it goes on: {SECONDS.show(anew)}"
+                f"p95 {SECONDS.show(percentile(times, 95))}; from the run's own files, as while it goes on: "
+                f"{SECONDS.show(anew)}"
             )
         check("the same with the start of Python: 1,000,000 points", whole(one, 1_000_000), LIMIT, SECONDS)
     return finish()
