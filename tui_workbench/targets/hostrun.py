@@ -66,6 +66,14 @@ fi
 exit 0
 """
 
+# $1 the run's directory. For others who copy it just then, the copy is there as a whole or not at all.
+_REMOVE_COPY = """\
+cd -- "$1" 2>/dev/null || exit 0
+rm -rf removed || exit
+[ ! -e work ] || mv work removed || exit
+rm -rf removed
+"""
+
 # $1 the run's directory; four parts with a line between them that none of them can hold.
 _END = """\
 cat -- "$1/pid" 2>/dev/null
@@ -226,6 +234,8 @@ class HostRun:
         """Bring here what the run made: `outputs/`, and in `work/` every other file it left. Idempotent."""
         if self._host.is_local:
             return
+        from tui_workbench.targets.fetching import forget_partial
+
         self.must(self._host.run(["sh", "-c", _SETTLE, "sh", self.directory], timeout=COPY_SECONDS), "settle the run")
         for name in (OUTPUTS, WORKING_COPY):
             if name in self._names():
@@ -235,6 +245,7 @@ class HostRun:
                     # The machine that the run belongs to clears away the copy when it has what it wants of it.
                     if name in self._names():
                         raise
+                    forget_partial(os.path.join(self._spec.run_directory, name))
         self.finish_live()
 
     def finish_live(self) -> None:
@@ -263,9 +274,8 @@ class HostRun:
     def remove_copy(self) -> None:
         """Remove the run's copy of the project there. Its log and its outputs stay, for other machines to find."""
         if not self._host.is_local:
-            self.must(
-                self._host.run(["rm", "-rf", "--", self.file(WORKING_COPY)], timeout=COPY_SECONDS), "remove the copy"
-            )
+            done = self._host.run(["sh", "-c", _REMOVE_COPY, "sh", self.directory], timeout=COPY_SECONDS)
+            self.must(done, "remove the copy")
 
     def must(self, done: Completed, action: str) -> Completed:
         """The program's result. Raises StorageError when it failed, WorkbenchError when the reason is another."""
