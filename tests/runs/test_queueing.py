@@ -17,6 +17,7 @@ import pytest
 from tests.conftest import write_project
 from tests.faults.support import until
 from tests.runs.support import REQUEST, write_configuration, write_files
+from tui_workbench.errors import StorageError
 from tui_workbench.model import ComputeTarget, Run, RunRequest
 from tui_workbench.project import Project
 from tui_workbench.resources import user_state_directory
@@ -272,6 +273,30 @@ def test_a_copy_that_cannot_be_made_fails_the_run_and_the_next_begins(tmp_path: 
     until(lambda: place.state(second)[0] == "failed", "its end")
     assert "the snapshot failed" in place.state(second)[1]
     place.end(third)
+
+
+def test_a_target_that_needs_preparation_waits_like_any_other(tmp_path: Path) -> None:
+    place = Place(tmp_path / "project", tracked=True)
+    write_configuration(
+        place.root,
+        suffix="compute",
+        type="local",
+        pythonLocation=sys.executable,
+        userManagedEnvironment=False,
+        maxConcurrentRuns=1,
+    )
+    first, second = place.submit(), place.submit()
+    assert place.state(second) == ("queued", "waits for gated.py [1] on local")
+    place.end(first)
+    place.end(second)
+    assert [run.state for run in place.runs.list()] == ["completed", "completed"]
+
+
+def test_where_the_line_cannot_be_kept_there_is_no_run(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(place.root / "hello.py"))
+    with pytest.raises(StorageError, match="queue/lock: cannot use it: Not a directory"):
+        place.submit()
+    assert os.listdir(place.project.runs_directory) == []
 
 
 def test_many_submit_at_once(place: Place) -> None:
