@@ -19,7 +19,7 @@ _PROGRESS = re.compile(
 )
 """What output without a single metric seldom holds: most programs print no such thing."""
 
-LIMIT = 64 << 20
+LIMIT = 32 << 20
 """Bytes of the log that are looked at. Who prints more than that does not print progress."""
 
 
@@ -69,6 +69,10 @@ class Output:
                 self._line(state, refreshed=len(states) > 1)
 
     def _line(self, line: bytes, *, refreshed: bool) -> None:
+        if self._rules.is_usual:
+            for found in self._usual().metrics(line, refreshed=refreshed):
+                self.columns.add(found.name, found.step, found.value, math.nan, again=found.refreshed)
+            return
         taught = list(self._rules.metrics(line))
         usual = self._usual().metrics(line, refreshed=refreshed) if self._rules.output else ()
         names = {found.name for found in taught}

@@ -80,8 +80,8 @@ class Rules:
 
     @property
     def is_usual(self) -> bool:
-        """Whether there are no patterns of the user's own."""
-        return not self._patterns
+        """Whether the usual lines are read, and no others."""
+        return self.output and not self._patterns
 
     def metrics(self, line: bytes) -> Iterator[Found]:
         """What the user's own patterns find in a line of the output."""
