@@ -117,6 +117,16 @@ def test_runs_begin_in_order_and_say_what_they_wait_for(place: Place) -> None:
     assert [run.state for run in place.runs.list()] == ["completed"] * 3
 
 
+def test_the_plan_tells_of_the_wait_and_the_events_how_long_it_was(place: Place) -> None:
+    first, second = place.submit(), place.submit()
+    step = RunDirectory(second.directory).read_record().plan.step("queue")
+    assert step is not None
+    assert step.title == "wait for its turn: 1 at a time on local"
+    place.end(first)
+    place.begins(second)
+    assert "queue" in RunDirectory(second.directory).status().done
+
+
 def test_as_many_as_the_target_takes_go_on_at_a_time(place: Place) -> None:
     place.limit(2)
     runs = [place.submit() for _ in range(4)]
@@ -242,6 +252,7 @@ def test_it_sees_the_environment_of_its_submitter_and_no_secret_is_written_down(
     first = place.submit()
     monkeypatch.setenv("WHOSE", "second")
     monkeypatch.setenv("API_KEY", "s3cret")
+    monkeypatch.setenv("DATABASE", "postgres://me:s3cret@host/db")
     second = place.submit()
     kept = Path(second.directory, "environment.json")
     assert kept.stat().st_mode & 0o077 == 0

@@ -76,9 +76,9 @@ class Runs:
         """Snapshot the project, write the run's directory and start it. Returns while it runs.
 
         A process that has one thread only says so with `single_threaded`: its controller then is a fork and starts at
-        once. `on_started` is called with the run as soon as its script was started; the controller comes a moment
-        later, so that its start does not take the processor from the script's. Raises ConfigurationError, UsageError
-        or StorageError; then there is no run, though `on_started` may have told of one.
+        once. `on_started` is called with the run as soon as its script was started, or it is in line for its turn; the
+        controller comes a moment later, so that its start does not take the processor from the script's. Raises
+        ConfigurationError, UsageError or StorageError; then there is no run, though `on_started` may have told of one.
         """
         from tui_workbench.runs.controller import Controller, detach
         from tui_workbench.runs.launch import create_run, discard, waits_for_its_turn

@@ -12,9 +12,10 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 
 from tui_workbench.errors import RunNotFound, StorageError, WorkbenchError
-from tui_workbench.model import REMOTE_TYPES, RunState
+from tui_workbench.model import REMOTE_TYPES, RunState, Step
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs.pending import keep_environment
 from tui_workbench.runs.rundir import RECORD, TURN, WAITING, ControllerLock, RunDirectory, storage_error
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.model import ComputeTarget, RunRequest, RunSpec
 
+STEP = "queue"
 FOLDER = "queue"
 IN_LINE, GOING = "waiting", "going"
 _NAMED_HOLDERS = 3
@@ -68,6 +70,13 @@ def limit_of(target: ComputeTarget) -> int:
 def is_limited(target: ComputeTarget, request: RunRequest) -> bool:
     """True for a request whose run may have to wait for a turn."""
     return bool(request.group_limit or limit_of(target))
+
+
+def step_of(target: ComputeTarget, request: RunRequest) -> Step:
+    """What the plan says of the wait."""
+    limits = [f"{limit} at a time on {target.name}" for limit in (limit_of(target),) if limit]
+    limits += [f"{request.group_limit} at a time of its sweep"] if request.group_limit else []
+    return Step(STEP, f"wait for its turn: {', '.join(limits)}")
 
 
 def register(directory: RunDirectory, spec: RunSpec, request: RunRequest, number: int) -> None:
@@ -222,11 +231,15 @@ class _Line:
         return True
 
     def _give_turn(self, ticket: _Ticket) -> None:
+        path = ticket.directory.file(WAITING)
         try:
-            os.unlink(ticket.directory.file(WAITING))
+            since = os.stat(path).st_mtime
+            os.unlink(path)
         except OSError as error:
-            raise storage_error("write", ticket.directory.file(WAITING), error) from error
+            raise storage_error("write", path, error) from error
         self._move(ticket)
+        seconds = round(max(0.0, time.time() - since), 6)
+        ticket.directory.append_event("step", step=STEP, status="done", seconds=seconds)
 
     def _still_goes(self, ticket: _Ticket, own: str) -> bool:
         """True for a run that has not ended; it is given a controller when it has none."""
