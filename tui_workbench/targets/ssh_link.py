@@ -467,7 +467,7 @@ def _no_programs(login: wire.Login, said: str) -> LoginRefused:
     return LoginRefused(
         f"{login.label}: the login works, and no program can be started{f': {said}' if said else ''}",
         remedy="Does the account have a shell that runs commands, and do its start-up files neither end it nor wait? "
-        f"`ssh {login.host_and_port[0]} true` shows it.",
+        f"`ssh {login.ssh_words} true` shows it.",
     )
 
 
