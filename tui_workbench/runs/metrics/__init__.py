@@ -34,6 +34,10 @@ def summary_of(directory: str) -> dict[str, float | str]:
     stored = read_summary(directory)
     if stored is not None:
         return last_values(stored)
+    from tui_workbench.runs.metrics.glance import tells_nothing
+
+    if tells_nothing(directory):
+        return {}
     from tui_workbench.runs.metrics.reading import RunMetrics
 
     metrics = RunMetrics(directory)

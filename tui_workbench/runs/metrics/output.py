@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tui_workbench.runs.metrics.progress import Progress
     from tui_workbench.runs.metrics.rules import Rules
 
-_PROGRESS = re.compile(
+PROGRESS = re.compile(
     rb"[:=]\s*[\"']?[-+.]?(?:\d|nan|inf)|[A-Za-z@\d]{2} +[-+.]?\d*\.\d|epoch|step|iter|loss|acc|score", re.IGNORECASE
 )
 """What output without a single metric seldom holds: most programs print no such thing."""
@@ -58,7 +58,7 @@ class Output:
         return something
 
     def _take(self, block: bytes) -> None:
-        if self._rules.is_usual and not _PROGRESS.search(block):
+        if self._rules.is_usual and not PROGRESS.search(block):
             return
         for line in block.split(b"\n"):
             if b"\r" not in line:
