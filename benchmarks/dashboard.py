@@ -58,7 +58,7 @@ def measured(project: str, folder: str, total: int) -> tuple[list[float], list[f
         opened = []
         keys: dict[str, list[float]] = {}
         for _ in range(ROUNDS):
-            opened.append(seen.after("6", b"--seed"))
+            opened.append(seen.after("6", b"exit 1"))
             terminal.settle(1.0)
             seen.after("/", b"/")
             terminal.settle(0.3)
