@@ -37,6 +37,9 @@ HEAD_START_SECONDS = 0.05
 
 CANCEL_POLL_SECONDS = 0.02
 
+LONGEST_NUMBER = 18
+"""Digits of a run's number; with more it is none."""
+
 
 class Runs:
     """The runs of one project."""
@@ -213,10 +216,11 @@ class Runs:
             path = os.path.join(self.project.runs_directory, run_id)
             if os.path.isdir(path):
                 return RunDirectory(path)
-            if run_id.isdecimal():
-                for run in self.list():
-                    if run.run_number == int(run_id):
-                        return RunDirectory(run.directory)
+            if run_id.isdecimal() and len(run_id) <= LONGEST_NUMBER:
+                with self._index() as index:
+                    found = index.id_of(int(run_id))
+                if found:
+                    return RunDirectory(os.path.join(self.project.runs_directory, found))
         raise RunNotFound(
             f"there is no run {run_id!r} in {self.project.root}", remedy="`workbench-tui history list` shows the runs."
         )
