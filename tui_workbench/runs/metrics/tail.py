@@ -33,13 +33,14 @@ class Tail:
         self.began_anew = False
         self._identity: tuple[int, int] | None = None
         self._in_long_line = False
-        self._size = 0
+        self.size = 0
+        """Of the file when it was opened last."""
         self._mark = b""
 
     @property
     def at_end(self) -> bool:
         """Whether everything that the file held when it was opened has been taken."""
-        return self.offset >= self._size
+        return self.offset >= self.size
 
     def blocks(self) -> Iterator[bytes]:
         """What was not taken yet, in blocks of whole lines; a last line without its end waits for the next call."""
@@ -69,7 +70,7 @@ class Tail:
             if not stat.S_ISREG(status.st_mode):
                 return
             self._recognize(status, descriptor)
-            self._size = status.st_size
+            self.size = status.st_size
             size = CHUNK
             while self.offset < status.st_size:
                 before = self.offset
@@ -81,8 +82,10 @@ class Tail:
                     yield data
                 finally:
                     taken = self.offset - before
-                    if taken > 0:
+                    if 0 < taken <= len(data):
                         self._mark = data[max(0, taken - MARK) : taken]
+                    elif taken:
+                        self._mark = b""  # the caller has passed over something
                 if self.offset == before:
                     if before + len(data) >= status.st_size:
                         return
