@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -211,6 +213,28 @@ def test_an_image_without_python_is_told(project: DockerProject) -> None:
     run = project.run("print(1)")
     assert run.state == "failed"
     assert f"there is no Python in the image {EMPTY_IMAGE}" in run.reason
+
+
+def test_an_image_for_another_kind_of_machine_is_told(
+    project: DockerProject, engine: DockerEngine, tmp_path: Path
+) -> None:
+    with tarfile.open(tmp_path / "layer.tar", "w") as layer:
+        layer.addfile(tarfile.TarInfo("empty"))
+    digest = hashlib.sha256((tmp_path / "layer.tar").read_bytes()).hexdigest()
+    layers = {"type": "layers", "diff_ids": [f"sha256:{digest}"]}
+    image = {"architecture": "s390x", "os": "linux", "config": {"Cmd": ["sh"]}, "rootfs": layers}
+    (tmp_path / "image.json").write_text(json.dumps(image))
+    manifest = [{"Config": "image.json", "RepoTags": ["tests/mainframe:1"], "Layers": ["layer.tar"]}]
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with tarfile.open(tmp_path / "image.tar", "w") as archive:
+        for name in ("layer.tar", "image.json", "manifest.json"):
+            archive.add(tmp_path / name, name)
+    engine.docker("load", "--input", str(tmp_path / "image.tar"))
+    project.compute(baseDockerImage="tests/mainframe:1")
+    run = project.run("print(1)")
+    engine.docker("rmi", "tests/mainframe:1")
+    assert run.state == "failed"
+    assert "the image tests/mainframe:1 is made for s390x, and the machine is " in run.reason
 
 
 def test_a_missing_nvidia_runtime_is_told(project: DockerProject, engine: DockerEngine) -> None:
