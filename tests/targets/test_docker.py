@@ -113,6 +113,26 @@ def test_without_shared_volumes_the_project_is_copied_and_only_outputs_come_back
     assert not (project.root / "lost").exists()
 
 
+def test_a_container_whose_result_could_not_be_brought_home_stays(project: DockerProject, engine: DockerEngine) -> None:
+    project.compute(sharedVolumes=False)
+    run = project.submit("""
+        import os, time
+        print("began", flush=True)
+        while not os.path.exists("/workbench/run/go"):
+            time.sleep(0.01)
+        os.makedirs("outputs", exist_ok=True)
+        open("outputs/model", "w").write("weights")
+    """)
+    project.until(run, "began")
+    Path(run.directory, "outputs.new").touch()  # where it would be unpacked
+    Path(run.directory, "go").touch()
+    ended = project.ended(run)
+    assert ended.state == "completed"
+    assert "not all was brought back" in ended.reason
+    assert engine.containers() == [container_name(run.run_id)]
+    assert engine.docker("cp", f"{container_name(run.run_id)}:/workbench/project/outputs/model", "-")
+
+
 def test_a_container_says_whose_it_is_and_its_shared_memory_is_ample(
     project: DockerProject, engine: DockerEngine
 ) -> None:
