@@ -113,6 +113,12 @@ class TestWords:
             app.pane.show_run(run._replace(state=RunState.FAILED, reason="no such file: x.py"))
             await app.shows("✗ No such file: x.py.")
 
+    async def test_a_run_that_waits_says_for_what(self, directory: Path) -> None:
+        run = make_run(RunState.QUEUED)._replace(directory=str(directory), reason="waits for a.py [6] on local")
+        app = LogApp(run)
+        async with app.run_test(size=(80, 20)):
+            await app.shows("It waits for a.py [6] on local.")
+
     async def test_a_log_that_cannot_be_read_says_so(self, directory: Path) -> None:
         (directory / "output.log").mkdir()
         run = make_run(RunState.COMPLETED)._replace(directory=str(directory))
