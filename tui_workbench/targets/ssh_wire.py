@@ -64,6 +64,7 @@ class Login(NamedTuple):
 
         host, port = self.host_and_port
         place = shlex.quote(f"{self.username}@{host}" if self.username else host)
+        place = f"-- {place}" if place.lstrip("'").startswith("-") else place  # else it would be an option
         return f"-p {port} {place}" if port else place
 
     @property
