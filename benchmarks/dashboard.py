@@ -40,7 +40,8 @@ def main() -> int:
         if total not in LIMITS:
             note(f"{total} runs: first rows {median(opened) * 1e3:.0f} ms, a filter key {median(keys) * 1e3:.0f} ms")
             continue
-        check(f"dashboard of {total:,} runs, key to first rows", median(opened), LIMITS[total])
+        check(f"dashboard of {total:,} runs, key to first rows, the first time", opened[0], LIMITS[total])
+        check(f"dashboard of {total:,} runs, key to first rows, median", median(opened), LIMITS[total])
         check(f"dashboard of {total:,} runs, filter key to its rows, slowest of the word", max(keys), KEY_LIMIT)
         note(f"{total:,} runs: a filter key, median {median(keys) * 1e3:.0f} ms")
     return finish()

@@ -64,6 +64,7 @@ class DashboardScreen(RunActions, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = bindings(DASHBOARD, ONE_RUN, HISTORY)
     OFFERED = (*DASHBOARD, *ONE_RUN, *HISTORY)
     AUTO_FOCUS = "RunTable"
+    heading = "Runs"
     about = (
         "Every run of this project, from every target. Marks, tags, notes and pins are for you; what a run was and "
         "logged never changes."
@@ -443,9 +444,6 @@ class DashboardScreen(RunActions, inherit_bindings=False):
         """What the charts show."""
         self._mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
         self._show_charts()
-        self.say(
-            {BY_RUN: "Charts: values run by run.", CURVES: "Charts: curves of the marked runs.", NONE: ""}[self._mode]
-        )
 
     def action_readme(self) -> None:
         """Show the readme."""

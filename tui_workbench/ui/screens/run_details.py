@@ -63,6 +63,7 @@ class RunDetailsScreen(RunActions, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = bindings(RUN_DETAILS, ONE_RUN, HISTORY)
     OFFERED = (*RUN_DETAILS, *ONE_RUN, *HISTORY)
     AUTO_FOCUS = "MetricsPanel RowList"
+    heading = "Run"
     about = "One run as its directory tells it. The digits choose a tab."
     DEFAULT_CSS = """
     RunDetailsScreen > Vertical { height: 1fr; }

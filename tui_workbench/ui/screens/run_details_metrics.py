@@ -173,7 +173,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             title = curves[0].label if len(curves) == 1 else ""
             self.chart.show(curves, Look(title))
         else:
-            self.chart.show_message("Nothing logged yet." if not logged.summary else "")
+            self.chart.show_message("")
 
     @staticmethod
     def _series(series: Series) -> tuple[Sequence[float], Sequence[float], Sequence[float]]:
