@@ -238,6 +238,18 @@ def test_a_submitter_killed_between_turn_and_start_is_made_up_for(place: Place) 
     until(lambda: Runs(place.project).get(directory.run_id).state == "completed", "its end")
 
 
+def test_runs_of_a_machine_that_is_no_more_are_taken_in(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container was made anew and has another name; while its runs went on there, they were left alone."""
+    first, second = place.submit(), place.submit()
+    place.begins(first)
+    real = os.uname()
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result((real[0], "renamed", *real[2:])))
+    assert Runs(place.project).get(second.run_id).state == "queued"
+    place.kill_controller(first)
+    place.gates[first.run_id].write_text("go")
+    until(lambda: Runs(place.project).get(second.run_id).state == "running", "its turn")
+
+
 def test_a_wish_to_cancel_that_nobody_carried_out_is_carried_out(place: Place) -> None:
     place.submit()
     second = place.submit()

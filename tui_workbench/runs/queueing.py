@@ -120,7 +120,7 @@ def resume(waiting: Iterable[RunDirectory]) -> list[str]:
     directories = list(waiting)
     with _Line() as line:
         unheard = any(directory.cancel_requested for directory in directories)
-        if line.add(*directories) or unheard or line.is_stalled():
+        if line.add(*directories) or line.take_in(directories) or unheard or line.is_stalled():
             line.advance()
     return [directory.run_id for directory in directories if not directory.is_waiting]
 
@@ -173,6 +173,23 @@ class _Line:
             except OSError as error:
                 raise storage_error("write", link, error) from error
         return added
+
+    def take_in(self, directories: Iterable[RunDirectory]) -> bool:
+        """Take in runs that wait on another machine on which nothing of this user goes on any more.
+
+        It has another name now, or is a container that was made anew. True when there was one.
+        """
+        here = os.uname().nodename
+        taken = False
+        for directory in directories:
+            try:
+                facts = _read_facts(directory)
+            except (OSError, ValueError, TypeError):
+                continue
+            if facts.machine != here and not any(map(_is_looked_after, self._tickets(GOING, facts.machine))):
+                _write_facts(directory, facts._replace(machine=here))
+                taken = True
+        return taken
 
     def count_others(self, directory: RunDirectory, active: Iterable[str]) -> None:
         """Let other runs of the project count that began on the same target before anything limited it."""
@@ -267,9 +284,9 @@ class _Line:
         self._drop(IN_LINE, ticket.name)
         return True
 
-    def _tickets(self, folder: str) -> Iterator[_Ticket]:
-        """The runs of this machine in a folder, in order; links to what is no run any more are removed."""
-        machine = os.uname().nodename
+    def _tickets(self, folder: str, machine: str = "") -> Iterator[_Ticket]:
+        """The runs of a machine, by default this one, in order; links to what is no run any more are removed."""
+        machine = machine or os.uname().nodename
         for name in sorted(os.listdir(os.path.join(self._folder, folder))):
             try:
                 directory = RunDirectory(os.readlink(os.path.join(self._folder, folder, name)))
@@ -314,9 +331,11 @@ def _target_key(target: ComputeTarget) -> str:
 
 def _write_facts(directory: RunDirectory, facts: Facts) -> None:
     path = directory.file(TURN)
+    temporary = f"{path}.{os.getpid()}"
     try:
-        with open(path, "x", encoding="utf-8") as file:
+        with open(temporary, "w", encoding="utf-8") as file:
             file.write(json.dumps(facts) + "\n")
+        os.replace(temporary, path)
     except OSError as error:
         raise storage_error("write", path, error) from error
 
