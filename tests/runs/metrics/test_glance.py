@@ -37,3 +37,12 @@ def test_everything_else_that_could_tell_something_is_seen(tmp_path: Path) -> No
     for name in ("logged", "events", "table", "long"):
         assert not tells_nothing(str(tmp_path / name))
         assert summary_of(str(tmp_path / name)) == {"loss": 1}
+
+
+def test_a_run_that_goes_on_is_listed_from_the_ends_of_its_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui_workbench.runs.metrics.AT_MOST", 1000)
+    points(tmp_path, point("first", 7), *(point("loss", number) for number in range(5000)))
+    write(tmp_path / "output.log", "rate: 0.1 accuracy 0.5\n" + "epoch 1 val_loss 3\n" * 500 + "epoch 2 val_loss 2\n")
+    assert summary_of(str(tmp_path)) == {"first": 7, "loss": 4999, "accuracy": 0.5, "val_loss": 2}

@@ -66,3 +66,25 @@ def test_a_file_that_went_for_a_moment_goes_on_where_it_was(tmp_path: Path) -> N
     write(tmp_path / "file", b"two\n", append=True)
     assert list(following.blocks()) == [b"two\n"]
     assert not following.began_anew
+
+
+def test_of_a_large_file_only_its_beginning_and_its_end_are_read(tmp_path: Path) -> None:
+    lines = [b"%06d\n" % number for number in range(1000)]
+    write(tmp_path / "file", b"".join(lines))
+    following = Tail(str(tmp_path / "file"), at_most=100)
+    found = b"".join(following.blocks()).splitlines(keepends=True)
+    assert found[:5] == lines[:5]
+    assert found[-5:] == lines[-5:]
+    assert len(found) < 2 * 100 // 7
+    assert set(found) <= set(lines)
+    write(tmp_path / "file", b"new\n", append=True)
+    assert list(following.blocks()) == [b"new\n"]
+
+
+def test_a_line_longer_than_what_is_read_at_most_is_read_all_the_same(tmp_path: Path) -> None:
+    write(tmp_path / "file", b"x" * 1000 + b"\n" + b"short\n" * 100)
+    found = b"".join(Tail(str(tmp_path / "file"), at_most=100).blocks())
+    assert found.startswith(b"x" * 1000 + b"\n")
+    assert found.endswith(b"short\n")
+    write(tmp_path / "other", b"short\n" * 100 + b"x" * 1000 + b"\n")
+    assert set(b"".join(Tail(str(tmp_path / "other"), at_most=100).blocks()).split()) == {b"short"}

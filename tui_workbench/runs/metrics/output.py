@@ -30,13 +30,14 @@ class Output:
     unit = ""
     always_labeled = False
 
-    def __init__(self, path: str, rules: Rules) -> None:
+    def __init__(self, path: str, rules: Rules, *, at_most: int = 0) -> None:
         self.path = path
         self.columns = Columns()
         self.is_cut = False
         """Whether there is more of it than is looked at."""
         self._rules = rules
-        self._tail = Tail(path)
+        self._tail = Tail(path, at_most=at_most)
+        self._is_short = at_most > 0
         self._progress: Progress | None = None
 
     def refresh(self, *, ended: bool = False) -> bool:
@@ -45,7 +46,7 @@ class Output:
         for chunk in self._tail.chunks():
             if self._tail.began_anew and not something:
                 self.columns, self._progress = Columns(), None
-            if self._tail.offset - len(chunk) >= LIMIT:
+            if self._tail.offset - len(chunk) >= LIMIT and not self._is_short:
                 self.is_cut = True
                 return something
             # A bar ends its lines with a carriage return for hours.
@@ -54,7 +55,11 @@ class Output:
                 end = len(chunk)
             self._tail.offset -= len(chunk) - end
             something = something or end > 0
-            self._take(chunk[:end])
+            start = 0
+            if self._tail.in_part_of_line:
+                start = chunk.find(b"\n") + 1
+                self._tail.in_part_of_line = not start
+            self._take(chunk[start if start or not self._tail.in_part_of_line else end : end])
         return something
 
     def _take(self, block: bytes) -> None:
