@@ -217,7 +217,9 @@ class Runs:
             if os.path.isdir(path):
                 return RunDirectory(path)
             if run_id.isdecimal() and len(run_id) <= LONGEST_NUMBER:
-                with self._index() as index:
+                from tui_workbench.runs.index import RunIndex
+
+                with RunIndex(self.project) as index:
                     found = index.id_of(int(run_id))
                 if found:
                     return RunDirectory(os.path.join(self.project.runs_directory, found))
