@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from tui_workbench.runs.metrics.output import PROGRESS
+from tui_workbench.runs.regular import open_regular
 from tui_workbench.runs.rundir import LIVE, METRICS, OUTPUT, OUTPUTS, WORKING_COPY
 
 SMALL = 64 << 10
@@ -21,7 +22,7 @@ def tells_nothing(directory: str) -> bool:
     if not size:
         return True
     try:
-        with open(f"{directory}/{OUTPUT}", "rb") as file:
+        with open_regular(f"{directory}/{OUTPUT}") as file:
             return not PROGRESS.search(file.read(SMALL))
     except OSError:
         return True
