@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.faults.support import is_running, until
 from tui_workbench.targets import children
 from tui_workbench.targets.children import adopt, reap
 from tui_workbench.targets.processes import (
+    RUN_DIRECTORY_VARIABLE,
     RUN_ID_VARIABLE,
     created_since,
     end_processes,
@@ -34,11 +36,13 @@ class Family:
     def __init__(self) -> None:
         self.started: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *command: str, run_id: str = RUN, session: bool = False) -> int:
+    def start(self, *command: str, run_id: str = RUN, session: bool = False, directory: str = "") -> int:
         """Start a process that carries a run's id ("" for none) and return its process id."""
         environment = {name: value for name, value in os.environ.items() if name != RUN_ID_VARIABLE}
         if run_id:
             environment[RUN_ID_VARIABLE] = run_id
+        if directory:
+            environment[RUN_DIRECTORY_VARIABLE] = directory
         process = subprocess.Popen(
             command or ("sleep", "600"), env=environment, start_new_session=session, stdout=subprocess.PIPE
         )
@@ -77,6 +81,20 @@ def test_a_process_is_known_by_the_run_s_id(family: Family) -> None:
 def test_another_run_s_process_is_not_taken_for_it(family: Family, other: str) -> None:
     family.start(run_id=other)
     assert processes_of_run(RUN) == set()
+
+
+def test_a_run_of_the_same_id_in_another_project_is_not_taken_for_it(family: Family, tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    for folder in (ours, other):
+        folder.mkdir()
+    first = family.start(directory=str(ours))
+    second = family.start(directory=str(other))
+    assert processes_of_run(RUN) == {first, second}
+    assert processes_of_run(RUN, directory=str(ours)) == {first}
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert processes_of_run(RUN, directory=str(tmp_path / "link" / "ours")) == {first}
+    ours.rename(tmp_path / "moved")
+    assert processes_of_run(RUN, directory=str(tmp_path / "moved")) == {first}
 
 
 def test_the_asking_process_is_never_among_them() -> None:

@@ -16,12 +16,11 @@ from tui_workbench.targets import supervisor
 from tui_workbench.targets.local import (
     OUTPUTS_VARIABLE,
     PYTHON_PATH_VARIABLE,
-    RUN_DIRECTORY_VARIABLE,
     SHARE_VARIABLE,
     SHELL_VARIABLES,
     python_path,
 )
-from tui_workbench.targets.processes import RUN_ID_VARIABLE
+from tui_workbench.targets.processes import RUN_DIRECTORY_VARIABLE, RUN_ID_VARIABLE
 from tui_workbench.targets.protocol import Outcome
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from tui_workbench.targets import supervisor
 from tui_workbench.targets.children import start_detached
 from tui_workbench.targets.framework import refuse_impossible, require_python
 from tui_workbench.targets.processes import (
+    RUN_DIRECTORY_VARIABLE,
     RUN_ID_VARIABLE,
     created_since,
     end_processes,
@@ -27,12 +28,11 @@ from tui_workbench.targets.processes import (
 from tui_workbench.targets.protocol import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from tui_workbench.model import ComputeTarget, RunSpec
 
 SHARE_VARIABLE = "AZUREML_NATIVE_SHARE_DIRECTORY"
-RUN_DIRECTORY_VARIABLE = "WORKBENCH_RUN_DIRECTORY"
 OUTPUTS_VARIABLE = "WORKBENCH_OUTPUTS_DIRECTORY"
 """Where files go that are kept with the run, wherever the script's working directory is by then."""
 
@@ -127,7 +127,7 @@ class LocalTarget:
         if not self.started(spec):
             return False
         shell = supervisor.read_supervisor(spec.run_directory)
-        return not (shell is not None and shell.is_alive) and not processes_of_run(spec.run_id)
+        return not (shell is not None and shell.is_alive) and not _processes(spec)
 
     def started(self, spec: RunSpec) -> bool:
         """True once the shell has put its name down."""
@@ -143,11 +143,11 @@ class LocalTarget:
             return Outcome(None, "the machine was restarted while it ran")
         since = shell.started_at
         among = created_since(shell.pid, since) if since else None
-        while (left := processes_of_run(spec.run_id, since=since, among=among)) and code is None:
+        while (left := _processes(spec, since=since, among=among)) and code is None:
             among = None
             wait_for_one(left, interrupted=interrupted)
         if left:
-            end_processes(lambda: processes_of_run(spec.run_id, since=since), LEFT_BEHIND_GRACE)
+            end_processes(lambda: _processes(spec, since=since), LEFT_BEHIND_GRACE)
         if code is None:
             return Outcome(None, "it ended, but its exit code is not known: the supervising shell was killed")
         return Outcome(code, supervisor.describe_exit(code))
@@ -162,7 +162,7 @@ class LocalTarget:
 
         def left() -> set[int]:
             session = leader()
-            return processes_of_run(spec.run_id, max(session, default=0)) - session
+            return _processes(spec, max(session, default=0)) - session
 
         forced = end_processes(left, grace)
         end_processes(leader, grace=1.0)
@@ -204,6 +204,11 @@ def _past_the_shell(
         if not (name.isascii() and name.isidentifier()) or (name in SHELL_VARIABLES and name in variables)
     ]
     return ("/usr/bin/env", "--", *odd, *command) if odd else command
+
+
+def _processes(spec: RunSpec, session: int = 0, since: int = 0, among: Iterable[str] | None = None) -> set[int]:
+    own_words = RUN_DIRECTORY_VARIABLE in spec.run_configuration.environment_variables
+    return processes_of_run(spec.run_id, session, since, among, "" if own_words else spec.run_directory)
 
 
 def find_interpreter(target: ComputeTarget) -> str:
@@ -249,7 +254,7 @@ def _wait_for_supervisor(spec: RunSpec, interrupted: int) -> supervisor.Supervis
     pause = 0.0005
     while shell is None:
         # In this order: a shell that writes the record and ends in between is not missed.
-        nobody = not processes_of_run(spec.run_id)
+        nobody = not _processes(spec)
         shell = supervisor.read_supervisor(spec.run_directory)
         if shell is None and nobody:
             raise WorkbenchError(

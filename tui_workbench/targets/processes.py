@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 RUN_ID_VARIABLE = "WORKBENCH_RUN_ID"
+RUN_DIRECTORY_VARIABLE = "WORKBENCH_RUN_DIRECTORY"
 
 POLL_SECONDS = 0.02
 """How often the end of processes that are not our children is looked for while they are being ended."""
@@ -50,12 +51,15 @@ ENVIRONMENT_END = 48
 ENVIRONMENT_CHUNK = 1 << 16
 
 
-def processes_of_run(run_id: str, session: int = 0, since: int = 0, among: Iterable[str] | None = None) -> set[int]:
+def processes_of_run(
+    run_id: str, session: int = 0, since: int = 0, among: Iterable[str] | None = None, directory: str = ""
+) -> set[int]:
     """Ids of the living processes of the run, this process never among them, nor those of other users.
 
     `session` is the process id of the supervisor while that one lives; later its number may be another's. `since` is
     the start time of the supervisor (clock ticks since boot), if known: nothing of the run is older. `among` are the
-    names in /proc that come into question.
+    names in /proc that come into question. `directory` is the run's: two projects of one name may have begun a run in
+    the same millisecond, which then have one id.
     """
     mark = b"\0%s=%s\0" % (RUN_ID_VARIABLE.encode(), run_id.encode("utf-8", "surrogateescape"))
     own = os.getpid()
@@ -73,7 +77,7 @@ def processes_of_run(run_id: str, session: int = 0, since: int = 0, among: Itera
             if int(fields[19]) < since or fields[0] in (b"Z", b"X") or int(fields[6]) & KERNEL_THREAD:
                 continue
             in_session = session and int(fields[3]) == session and _is_ours(int(name))
-            if in_session or mark in b"\0" + _environment(name):
+            if in_session or _carries(b"\0" + _environment(name), mark, directory):
                 found.add(int(name))
         except (OSError, IndexError, ValueError):
             continue  # it ended meanwhile, or is somebody else's
@@ -139,6 +143,18 @@ def wait_for_one(pids: Iterable[int], seconds: float | None = None, interrupted:
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _carries(environment: bytes, mark: bytes, directory: str) -> bool:
+    """Whether the process is the run's by what it began with."""
+    if mark not in environment:
+        return False
+    _, named, rest = environment.partition(b"\0%s=" % RUN_DIRECTORY_VARIABLE.encode())
+    try:
+        # Not by its name: a project may be reached by several, and have another by now.
+        return not (named and directory) or os.path.samefile(os.fsdecode(rest.partition(b"\0")[0]), directory)
+    except OSError:
+        return True
 
 
 def _environment(name: str) -> bytes:

@@ -26,12 +26,11 @@ from tui_workbench.targets.local import (
     LEFT_BEHIND_GRACE,
     OUTPUTS_VARIABLE,
     PYTHON_PATH_VARIABLE,
-    RUN_DIRECTORY_VARIABLE,
     SHARE_VARIABLE,
     SHELL_VARIABLES,
     python_path,
 )
-from tui_workbench.targets.processes import RUN_ID_VARIABLE
+from tui_workbench.targets.processes import RUN_DIRECTORY_VARIABLE, RUN_ID_VARIABLE
 from tui_workbench.targets.protocol import Interrupted, Outcome
 from tui_workbench.targets.remote_scripts import FIND_PYTHON, LEFT, START, STOP, WAIT
 from tui_workbench.targets.staged import StagedTarget

@@ -216,8 +216,7 @@ async def test_what_is_not_prepared_is_said_before_the_run_with_the_key_that_pre
         assert Runs(managed).list() == []
         await pilot.press("p")
         await until(lambda: log_of(pilot)[:1] == ["hello"])
-        (run,) = Runs(managed).list()
-        assert run.state == RunState.COMPLETED
+        await until(lambda: [run.state for run in Runs(managed).list()] == [RunState.COMPLETED])
 
 
 async def test_preparing_is_followed_and_says_how_it_ended(managed: Project, project_root: Path) -> None:

@@ -225,6 +225,8 @@ class DashboardScreen(RunActions, inherit_bindings=False):
     # --- News
 
     def _look(self) -> None:
+        if not self.is_current:
+            return  # whoever comes back here sees everything anew
         active = [line.run for line in self._known.values() if isinstance(line, RunRow) and line.run.is_active]
         self.ask("look", partial(look, self.project, tuple(run.directory for run in active)), self._looked)
 

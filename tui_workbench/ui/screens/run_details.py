@@ -123,7 +123,7 @@ class RunDetailsScreen(RunActions, inherit_bindings=False):
         self._look()
 
     def _tick(self) -> None:
-        if self.run_shown.is_active:
+        if self.is_current and self.run_shown.is_active:
             self._look()
 
     def _look(self) -> None:

@@ -25,6 +25,18 @@ class ThriftyScreen(Screen[Result], inherit_bindings=False):
 
     _shown_once = False
 
+    @property
+    def is_current(self) -> bool:
+        """Whether anything of it can be seen.
+
+        Textual takes the screen below the top one for visible, whatever the top one looks like, and paints all of both
+        whenever anything moves down there.
+        """
+        if not super().is_current:
+            return False
+        stack = self.app.screen_stack
+        return all(screen.styles.background.a < 1 for screen in stack[stack.index(self) + 1 :])
+
     focused: Reactive[Widget | None] = Reactive(None, repaint=False)
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
