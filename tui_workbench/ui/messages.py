@@ -120,6 +120,10 @@ class RunRequested(Message):
     """The Run button was pressed, or the key for it."""
 
 
+class RunBarWanted(Message):
+    """Somebody wants to change what the next run is asked for."""
+
+
 class RequestChanged(Message):
     """The run bar holds another request than before; None while it is not one."""
 

@@ -76,6 +76,25 @@ async def test_courses_of_metrics_are_drawn_where_there_is_room(past: Project) -
         assert "█" in rows(pilot)[1]
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_what_the_run_bar_holds_is_shown_and_run_from_here(project: Project, size: tuple[int, int]) -> None:
+    async with dashboard(project, size) as pilot:
+        line = content_of(dashboard_of(pilot).request_line)[0]
+        assert line.split() == ["Run", "on", "local", "hello.py", "▶", "Run", "ctrl+r"]
+        await pilot.press("ctrl+r")
+        await until(lambda: isinstance(pilot.app.screen, MainScreen) and "hello" in seen(pilot))
+        await until(lambda: [run.state for run in Runs(project).list()] == ["completed"])
+
+
+async def test_from_here_to_the_run_bar(project: Project) -> None:
+    async with dashboard(project) as pilot:
+        await pilot.press("0", *"--x")
+        await until(lambda: "--x" in seen(pilot))
+        assert isinstance(pilot.app.screen, MainScreen)
+        await pilot.press("escape", "6")
+        await until(lambda: content_of(dashboard_of(pilot).request_line)[0].split()[3:5] == ["hello.py", "--x"])
+
+
 async def test_a_project_without_runs_says_how_to_make_one(project: Project) -> None:
     async with dashboard(project) as pilot:
         assert "No run yet." in seen(pilot)
@@ -253,7 +272,7 @@ async def test_charts_go_by_run_or_show_curves_or_go_away(past: Project) -> None
         await until(lambda: "▲" in content_of(screen.charts)[0])
         await pilot.press("m")
         assert not screen.charts.display
-        assert screen.table.region.y == 1
+        assert screen.table.region.y == 2
 
 
 async def test_a_small_screen_is_left_to_the_table_until_charts_are_asked_for(past: Project) -> None:

@@ -18,6 +18,7 @@ from tui_workbench.runs.table import RunQuery, RunRow
 from tui_workbench.ui.blocking import Unbegun
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.history_commands import DASHBOARD, HISTORY, ONE_RUN
+from tui_workbench.ui.messages import RunBarWanted, RunRequested
 from tui_workbench.ui.screens.dashboard_charts import BY_RUN, CURVES, LEAST_SCREEN, MODES, NONE, DashboardCharts, Wanted
 from tui_workbench.ui.screens.dashboard_columns import (
     METRIC,
@@ -35,6 +36,7 @@ from tui_workbench.ui.screens.run_actions import RunActions
 from tui_workbench.ui.widgets.chart_drawing import look_of
 from tui_workbench.ui.widgets.dashboard_head import DashboardHead, Shown
 from tui_workbench.ui.widgets.field_row import FieldRow
+from tui_workbench.ui.widgets.request_line import RequestLine
 from tui_workbench.ui.widgets.run_table import RunTable, TableRow
 from tui_workbench.ui.widgets.text_field import SearchField
 
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from tui_workbench.model import Run
+    from tui_workbench.model import Run, RunRequest
     from tui_workbench.project import Project
 
 GROUPS = ("", "script", "target", "state", "sweep")
@@ -52,7 +54,7 @@ LOOK_SECONDS = 1.0
 MOST_CURVES = 8
 """Curves that are shown when nothing is marked: the run under the cursor and those that go on."""
 
-EMPTY = ("No run yet.", "", "ctrl+r on the main screen runs the script of the run bar; every run stays here.")
+EMPTY = ("No run yet.", "", "ctrl+r runs the script of the run bar; every run stays here.")
 NOTHING_FOUND = (
     "No run matches the filter.",
     "",
@@ -72,9 +74,11 @@ class DashboardScreen(RunActions, inherit_bindings=False):
         "logged never changes."
     )
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, request: RunRequest | None = None) -> None:
+        """`request` is what the run bar holds."""
         super().__init__(project)
         self.head = DashboardHead(project.name)
+        self.request_line = RequestLine(request)
         self.filter_row = FieldRow("/", "words, loss<0.1, state:failed, script=train.py, is:pinned, has:accuracy")
         self.charts = DashboardCharts(project)
         self.table = RunTable()
@@ -90,8 +94,9 @@ class DashboardScreen(RunActions, inherit_bindings=False):
         self._seen: Look | None = None
 
     def compose_content(self) -> ComposeResult:
-        """What there is, the filter, charts, the table, and the line for tags and notes."""
+        """What there is, what would run, the filter, charts, the table, and the line for tags and notes."""
         yield self.head
+        yield self.request_line
         yield self.filter_row
         yield self.charts
         yield self.table
@@ -108,6 +113,26 @@ class DashboardScreen(RunActions, inherit_bindings=False):
         """Somebody comes back: runs may be others by now."""
         if self._seen is not None:
             self._reload()
+
+    # --- Another run
+
+    def action_run(self) -> None:
+        """Run what the run bar holds."""
+        self.leave_it_to_main(RunRequested())
+
+    def action_run_bar(self) -> None:
+        """Change what the run bar holds."""
+        self.leave_it_to_main(RunBarWanted())
+
+    @on(RunRequested)
+    def _run_requested(self, event: RunRequested) -> None:
+        event.stop()
+        self.action_run()
+
+    @on(RunBarWanted)
+    def _run_bar_wanted(self, event: RunBarWanted) -> None:
+        event.stop()
+        self.action_run_bar()
 
     # --- Rows
 

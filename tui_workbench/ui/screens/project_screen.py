@@ -7,6 +7,7 @@ starts when all parts are there, so every fact finds them.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from textual import work
@@ -257,7 +258,16 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         """Show every run of the project."""
         from tui_workbench.ui.screens.dashboard import DashboardScreen
 
-        self.app.push_screen(DashboardScreen(self.project))
+        request = None
+        if self.is_complete:
+            with contextlib.suppress(UsageError):
+                request = self.parts.run_bar.request()
+        self.app.push_screen(DashboardScreen(self.project, request))
+
+    def on_run_bar_wanted(self) -> None:
+        """What is run is to be changed."""
+        if self.is_complete:
+            self.parts.run_bar.focus_arguments()
 
     def on_request_changed(self, event: messages.RequestChanged) -> None:
         """The run bar asks for something else: look whether it would work."""

@@ -22,6 +22,8 @@ from tui_workbench.ui.words import run_title
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from textual.message import Message
+
     from tui_workbench.model import RunRequest
     from tui_workbench.project import Project
     from tui_workbench.runs.annotations import Annotations
@@ -84,10 +86,14 @@ class RunActions(HistoryScreen, inherit_bindings=False):
             self._run_again(row, request)
 
     def _run_again(self, row: RunRow, request: RunRequest | None) -> None:
+        self.leave_it_to_main(RunAgainWanted(row.run, request))
+
+    def leave_it_to_main(self, message: Message) -> None:
+        """Go to the main screen, which is told this."""
         main = self.app.screen_stack[0]
         while self.app.screen is not main:
             self.app.pop_screen()
-        main.post_message(RunAgainWanted(row.run, request))
+        main.post_message(message)
 
     # --- Its files
 
