@@ -51,9 +51,7 @@ DASHBOARD = (
     Command("dashboard.readme", "i", "readme", "Readme", "Shows the project's readme, or the table again."),
     Command("dashboard.archived", "v", "archived", "Archived", "Shows archived runs, too, or not.", footer=False),
     Command("dashboard.run", "ctrl+r", "run", "Run", "Runs what the run bar holds, and shows its log.", footer=False),
-    Command(
-        "dashboard.run_bar", "0", "run_bar", "Run bar", "Goes to the run bar, to change it.", footer=False
-    ),
+    Command("dashboard.run_bar", "0", "run_bar", "Run bar", "Goes to the run bar, to change it.", footer=False),
     Command("dashboard.unmark", "U", "unmark", "Unmark all", "Takes all marks away.", footer=False),
 )
 
