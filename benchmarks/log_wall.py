@@ -62,7 +62,11 @@ class Workbench:
         self._drawn.until(b"following, 1,000,000 lines", b"completed", seconds=120)
         self._terminal.settle(0.5)
         run = self._runs.last()
+        while run is not None and run.is_active:  # its metrics are still read
+            self._terminal.settle(0.1)
+            run = self._runs.last()
         assert run is not None
+        assert run.duration
         os.unlink(run.log_path)
         return run.duration
 

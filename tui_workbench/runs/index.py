@@ -32,7 +32,7 @@ else:
     sqlite3 = indexfile.sqlite3
 
 SETTLED_NS = 1_000_000_000
-_DEAR, _PAUSES, _LONGEST_PAUSE = 0.05, 20, 60.0
+_DEAR, _PAUSES, _LONGEST_PAUSE = 0.005, 100, 60.0
 """Reading the metrics of a run that goes on, and writes a long log, takes seconds. When it took more than the first, it
 is done again only after so many times that time, at the latest after the last."""
 

@@ -19,8 +19,8 @@ PROGRESS = re.compile(
 )
 """What output without a single metric seldom holds: most programs print no such thing."""
 
-LIMIT = 32 << 20
-"""Bytes of the log that are looked at. Who prints more than that does not print progress."""
+LIMIT = 8 << 20
+"""Bytes of the log that are looked at, which delays the recorded end of a run by seconds at most."""
 
 
 class Output:
