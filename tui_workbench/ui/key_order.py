@@ -20,11 +20,24 @@ from textual.app import App
 
 if TYPE_CHECKING:
     from textual.message_pump import MessagePump
+    from textual.widget import Widget
 
 Result = TypeVar("Result")
 
 PATIENCE = 1.0
 """Seconds after which a key that is still at work holds back no further one."""
+
+
+async def obey(widget: Widget, key: str) -> bool:
+    """Do at once what the key is bound to on the widget itself; False when that is nothing, or not available.
+
+    Textual runs a binding only after its key has bubbled up to the app. For a widget that also takes text, that is too
+    late: in a burst of keys the letters behind it would be inserted first, where the cursor was before.
+    """
+    for binding in widget._bindings.key_to_bindings.get(key, ()):
+        if await widget.app.run_action(binding.action, widget):
+            return True
+    return False
 
 
 class KeysInOrder(App[Result], Generic[Result]):

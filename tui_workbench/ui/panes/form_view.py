@@ -18,6 +18,7 @@ from tui_workbench.config import schema
 from tui_workbench.config.suggestions import Suggestion
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.key_order import obey
 from tui_workbench.ui.panes import form_edits
 from tui_workbench.ui.panes.file_notes import sentence
 from tui_workbench.ui.panes.form_drawing import (
@@ -158,20 +159,14 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         if self._editing is not None:
             handled = await self._type(self._editing, event)
         else:
-            handled = await self._obey(event.key)
+            handled = await obey(self, event.key)
         if handled:
             event.stop()
             event.prevent_default()
 
-    async def _obey(self, key: str) -> bool:
-        for binding in self._bindings.key_to_bindings.get(key, ()):
-            if await self.app.run_action(binding.action, self):
-                return True
-        return False
-
     async def _type(self, editing: Editing, event: events.Key) -> bool:
         if event.key in ("enter", "escape", "tab"):
-            return await self._obey(event.key)
+            return await obey(self, event.key)
         if event.key in ("up", "down"):
             self._step_in_options(editing, 1 if event.key == "down" else -1)
         elif editing.buffer.press(event.key, event.character):

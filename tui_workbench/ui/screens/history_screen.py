@@ -116,17 +116,9 @@ class HistoryScreen(ThriftyScreen[str], inherit_bindings=False):
         self.run_worker(self._choose_command(), group="palette")
 
     async def _choose_command(self) -> None:
-        from tui_workbench.ui.screens.palette import PaletteScreen, command_rows
+        from tui_workbench.ui.screens.palette import choose_command
 
-        offered = self._all_offers()
-        rows, found_by = command_rows(offered)
-        chosen = await self.app.push_screen_wait(PaletteScreen("Commands", rows, found_by=found_by))
-        if chosen:
-            offer = offered[int(chosen)]
-            if offer.reason:
-                self.say(f"{offer.command.name}: {offer.reason}")
-            else:
-                await self.app.run_action(offer.command.action, offer.node)
+        await choose_command(self.app, self._all_offers(), self.say)
 
     def _all_offers(self) -> list[Offer]:
         nodes: list[Widget] = [node for node in self.walk_children() if is_ours(node) and node.display]  # type: ignore[misc]

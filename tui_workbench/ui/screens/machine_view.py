@@ -18,6 +18,7 @@ from textual.strip import Strip
 
 from tui_workbench.targets.check import BROKEN, OK, UNNEEDED, WARNING
 from tui_workbench.ui.commands import Command, bindings
+from tui_workbench.ui.key_order import obey
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens.machine_fields import Field
 from tui_workbench.ui.themes import palette_of, style
@@ -158,16 +159,10 @@ class MachineView(ScrollView, can_focus=True, inherit_bindings=False):
             self._rebuild()
             handled = True
         else:
-            handled = await self._obey(event.key)
+            handled = await obey(self, event.key)
         if handled:
             event.stop()
             event.prevent_default()
-
-    async def _obey(self, key: str) -> bool:
-        for binding in self._bindings.key_to_bindings.get(key, ()):
-            if await self.app.run_action(binding.action, self):
-                return True
-        return False
 
     def _on_paste(self, event: events.Paste) -> None:
         if self._typed_into is not None:

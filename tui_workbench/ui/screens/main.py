@@ -196,17 +196,9 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
 
     @work
     async def _choose_command(self) -> None:
-        from tui_workbench.ui.screens.palette import PaletteScreen, command_rows
+        from tui_workbench.ui.screens.palette import choose_command
 
-        offered = self._all_offers()
-        rows, found_by = command_rows(offered)
-        chosen = await self.app.push_screen_wait(PaletteScreen("Commands", rows, found_by=found_by))
-        if chosen:
-            offer = offered[int(chosen)]
-            if offer.reason:
-                self.say(f"{offer.command.name}: {offer.reason}")
-            else:
-                await self.app.run_action(offer.command.action, offer.node)
+        await choose_command(self.app, self._all_offers(), self.say)
 
     def _all_offers(self) -> list[Offer]:
         """What can be done anywhere on the screen: everywhere, then in the active pane, then in the others."""

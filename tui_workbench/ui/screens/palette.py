@@ -22,7 +22,7 @@ from tui_workbench.ui.widgets.text_field import SearchField, matches
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from textual.app import ComposeResult
+    from textual.app import App, ComposeResult
     from textual.binding import BindingType
 
     from tui_workbench.ui.commands import Offer
@@ -121,6 +121,19 @@ class PaletteScreen(ModalScreen[str], inherit_bindings=False):
     def action_close(self) -> None:
         """Choose nothing."""
         self.dismiss("")
+
+
+async def choose_command(app: App[object], offered: Sequence[Offer], say: Callable[[str], None]) -> None:
+    """Have a command chosen and do it, or say why it is not available. To be awaited in a worker."""
+    rows, found_by = command_rows(offered)
+    chosen = await app.push_screen_wait(PaletteScreen("Commands", rows, found_by=found_by))
+    if not chosen:
+        return
+    offer = offered[int(chosen)]
+    if offer.reason:
+        say(f"{offer.command.name}: {offer.reason}")
+    else:
+        await app.run_action(offer.command.action, offer.node)
 
 
 def command_rows(offers: Sequence[Offer]) -> tuple[list[Row], dict[str, str]]:

@@ -18,6 +18,7 @@ from textual.strip import Strip
 from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, Selection
 
+from tui_workbench.ui.key_order import obey
 from tui_workbench.ui.themes import palette_of
 from tui_workbench.ui.widgets.editor_colors import editor_theme
 from tui_workbench.ui.widgets.source_document import (
@@ -298,12 +299,7 @@ class TextEditor(TextArea):
         if not self.read_only and event.key == "tab" and self.selection.start[0] != self.selection.end[0]:
             self._change_lines(lambda line: self._one_indent + line if line else line)
             return True
-        # Textual runs a binding only after its key has bubbled up to the app. In a burst of keys, as a slow line brings
-        # them, the letters behind it would be inserted first, where the cursor was before.
-        for binding in self._bindings.key_to_bindings.get(event.key, ()):
-            if await self.app.run_action(binding.action, self):
-                return True
-        return False
+        return await obey(self, event.key)
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
