@@ -29,7 +29,7 @@ THROTTLE_REASONS = (
 class Device(NamedTuple):
     """One GPU as it always is. `memory` in MiB, `power_limit` in W; None where the driver does not tell."""
 
-    index: int  # as nvidia-smi counts: by PCI bus
+    number: int  # as nvidia-smi counts: by PCI bus
     uuid: str
     name: str
     memory: float | None = None
@@ -51,7 +51,7 @@ class Machine(NamedTuple):
 class Reading(NamedTuple):
     """What one GPU does. None where the driver does not tell."""
 
-    index: int
+    device: int
     utilization: float | None = None  # %, of the time in which a kernel ran
     memory: float | None = None  # MiB in use
     power: float | None = None  # W
@@ -71,7 +71,7 @@ class Process(NamedTuple):
     """A process that holds memory of a GPU, with what its machine tells of it."""
 
     pid: int
-    index: int  # of the device
+    device: int
     memory: float | None = None  # MiB
     utilization: float | None = None  # % of the device, its own share; seldom told
     user: str = ""
@@ -95,7 +95,7 @@ class Note(NamedTuple):
 
     time: float
     text: str
-    index: int = -1  # the device that it is about; -1 for all
+    device: int = -1  # the one that it is about; -1 for all
 
 
 def encode(thing: Machine | Sample | Note) -> bytes:
@@ -105,7 +105,7 @@ def encode(thing: Machine | Sample | Note) -> bytes:
         if thing.processes:
             value["p"] = [_short(process) for process in thing.processes]
     elif isinstance(thing, Note):
-        value = {"t": round(thing.time, 2), "note": thing.text, "index": thing.index}
+        value = {"t": round(thing.time, 2), "note": thing.text, "device": thing.device}
     else:
         value = {"machine": {**thing._asdict(), "devices": [device._asdict() for device in thing.devices]}}
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
@@ -119,7 +119,7 @@ def decode(line: bytes) -> Machine | Sample | Note | None:
             readings = tuple(Reading(*reading) for reading in value["d"])
             return Sample(float(value["t"]), readings, tuple(Process(*each) for each in value.get("p", ())))
         if "note" in value:
-            return Note(float(value["t"]), str(value["note"]), int(value.get("index", -1)))
+            return Note(float(value["t"]), str(value["note"]), int(value.get("device", -1)))
         return machine_from(value["machine"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
