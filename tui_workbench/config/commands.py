@@ -224,7 +224,7 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
 
     Raises UsageError when it is of the wrong type.
     """
-    if field is None or field.type == schema.ANY:
+    if field is None or field.type == schema.ANY or (field.type == schema.GPUS and text.lstrip().startswith("[")):
         return plain_value(parse(text).root)
     inside = len(path) - len(field.path)
     if field.type in (schema.STRINGS, schema.MAPPING, schema.ROWS, schema.DEPENDENCIES):

@@ -109,6 +109,11 @@ class DockerTarget(StagedTarget):
         run.keep_record()
         self._image(engine, spec)
 
+    def container_id(self, spec: RunSpec) -> str:
+        """The id of the run's container, "" when there is none. Raises TargetUnreachable."""
+        found = self._container(self._connect(), spec)
+        return found.id if found is not None else ""
+
     def prepare_environment(self, spec: RunSpec) -> str:
         """The image that a run of this specification takes, fetched or built as needed."""
         from tui_workbench.targets.images import Images

@@ -7,6 +7,7 @@ when nobody listens any more. Who listens holds a lock for as long, so one that 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -18,6 +19,7 @@ from tui_workbench.errors import StorageError
 from tui_workbench.model import REMOTE_TYPES
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets.children import adopt
+from tui_workbench.targets.gpu.presence import may_have_gpu_here
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, decode
 
 if TYPE_CHECKING:
@@ -36,18 +38,10 @@ NO_SAMPLER = 4
 def may_have_gpu(host: Host) -> bool:
     """Whether it is worth looking: there is a driver, or its tool. Costs one question. Raises TargetUnreachable."""
     if host.is_local:
-        return _may_have_gpu_here()
+        return may_have_gpu_here()
     from tui_workbench.targets.gpu.smi import PRESENT
 
     return host.run(["sh", "-c", PRESENT]).code == 0
-
-
-def _may_have_gpu_here() -> bool:
-    places = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
-    if any(map(os.path.exists, places)):
-        return True
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return any(os.access(os.path.join(folder, "nvidia-smi"), os.X_OK) for folder in folders)
 
 
 def machine_key(target: ComputeTarget) -> str:
@@ -147,10 +141,14 @@ class Feed:
         except BlockingIOError:
             return
         else:
-            # What lies there was written by one that is no more.
+            # Written by one that is no more.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path(SAMPLES))
             with open(self._path(TARGET), "w", encoding="utf-8") as file:
                 file.write(json.dumps(self._target._replace(values={}, problem=None)._asdict()))
             self._spawn(lock)
+            # All that it writes is new.
+            self._history = sys.maxsize
         finally:
             os.close(lock)
 
