@@ -20,9 +20,11 @@ from unittest import mock
 from benchmarks.harness import compare, environment, finish, note, python
 from benchmarks.ssh_machine import Remote, is_possible, remote
 from tests.engines import PYTHON_IMAGE, DockerEngine, docker_engine, load_test_images
+from tui_workbench.targets.ssh import SshHost
 
 ROUNDS = 12
 LOCAL_PLUS, OPEN_PLUS, COLD_PLUS = 0.250, 0.300, 0.700
+TARGET = "box"
 TOKEN = b"first-output"
 
 SCRIPT = f"print({TOKEN.decode()!r}, flush=True)\n"
@@ -81,8 +83,11 @@ def _measure_remote(box: Remote, engine: DockerEngine) -> None:
         plus=OPEN_PLUS,
     )
 
+    # Connections are known by the name of their target.
+    connection = SshHost(name._replace(target=TARGET))
+
     def cold() -> float:
-        box.host.disconnect()
+        connection.disconnect()
         return first_output(submit)
 
     compare(
@@ -123,7 +128,7 @@ def _submit(project: Path) -> list[str]:
         "experiment",
         "submit",
         "-c",
-        "box",
+        TARGET,
         "--project",
         str(project),
         "hello.py",
@@ -131,10 +136,10 @@ def _submit(project: Path) -> list[str]:
 
 
 def _project(root: Path, compute: str) -> Path:
-    """A project with the target and run configuration `box`."""
+    """A project with the target and run configuration TARGET."""
     (root / "aml_config").mkdir(parents=True)
-    (root / "aml_config" / "box.compute").write_text(compute)
-    (root / "aml_config" / "box.runconfig").write_text(RUNCONFIG.format(name="box"))
+    (root / "aml_config" / f"{TARGET}.compute").write_text(compute)
+    (root / "aml_config" / f"{TARGET}.runconfig").write_text(RUNCONFIG.format(name=TARGET))
     (root / "hello.py").write_text(SCRIPT)
     return root
 

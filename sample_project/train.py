@@ -24,6 +24,12 @@ import torch  # noqa: E402  after the filter above
 from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+try:
+    import workbench
+except ImportError:
+    # A plain `python train.py`: what it prints is all that it tells.
+    workbench = None
+
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "data" / "digits.csv.gz"
 OUTPUTS = HERE / "outputs"
@@ -103,8 +109,16 @@ def train(network: nn.Module, digits: Digits, test: Digits, *, epochs: int, batc
             total += loss.item() * len(batch)
         epoch = Epoch(total / len(digits.labels), accuracy(network, test))
         history.append(epoch)
-        print(f"epoch {number}/{epochs}  loss {epoch.loss:.4f}  accuracy {epoch.accuracy:.3f}", flush=True)
+        report(epoch, number, epochs)
     return history
+
+
+def report(epoch: Epoch, number: int, epochs: int) -> None:
+    """Tell what an epoch came to: a line for people, and exact values for the charts of the workbench."""
+    print(f"epoch {number}/{epochs}  loss {epoch.loss:.4f}  accuracy {epoch.accuracy:.3f}", flush=True)
+    if workbench is not None:
+        workbench.log("loss", epoch.loss, number)
+        workbench.log("accuracy", epoch.accuracy, number)
 
 
 @torch.no_grad()

@@ -128,7 +128,8 @@ class DockerEngine:
         # A killed dockerd leaves its pid file, and the containerd that it started.
         if number == signal.SIGKILL:
             self._end_containerd()
-            (self.folder / "pid").unlink(missing_ok=True)
+            for name in ("pid", "exec/containerd/containerd.pid"):
+                (self.folder / name).unlink(missing_ok=True)
 
     def pause(self) -> None:
         """Stop answering without ending (SIGSTOP)."""

@@ -226,6 +226,21 @@ class Machine:
                     os.kill(pid, signal.SIGKILL)
 
     @contextlib.contextmanager
+    def configured(self, *lines: str) -> Iterator[None]:
+        """While in it, its SSH server runs with these lines of configuration before all others."""
+        path = self.folder / "sshd_config"
+        before = path.read_text()
+        self.stop_sshd()
+        path.write_text("\n".join([*lines, before]))
+        try:
+            self.start_sshd()
+            yield
+        finally:
+            self.stop_sshd()
+            path.write_text(before)
+            self.start_sshd()
+
+    @contextlib.contextmanager
     def frozen_sshd(self) -> Iterator[None]:
         """While in it, the SSH server and its connections are silent (SIGSTOP)."""
         pids = self.processes("sshd")

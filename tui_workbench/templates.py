@@ -1,7 +1,7 @@
-"""New projects from the templates that came with the program.
+"""New projects: from the templates that came with the program, from any folder, from a git repository.
 
 A project appears whole or not at all: it is put together in a hidden folder beside its place and then renamed. Nothing
-that exists is ever written over.
+that exists is ever written over; a folder that becomes a project where it is only gets what it lacks.
 """
 
 from __future__ import annotations
@@ -62,7 +62,16 @@ class Template(NamedTuple):
 _TEMPLATES = (
     Template("blank", "Configuration for this machine and for Docker, and nothing else."),
     Template("digits", "A small PyTorch network that reads handwritten digits; runs in seconds on a CPU."),
+    Template("mnist-tensorflow", "A small TensorFlow network on MNIST, for a CPU and for a GPU."),
+    Template(
+        "mnist-cntk", "For old projects: the same with CNTK, whose development ended in 2019 (Python 3.6, CUDA 10)."
+    ),
 )
+
+CONFIGURATION = "aml_config"
+"""What makes a folder a project."""
+
+_DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates_data")
 
 
 def list_templates() -> list[Template]:
@@ -73,12 +82,12 @@ def list_templates() -> list[Template]:
 def create_project(name: str, path: str = ".", template: str = DEFAULT_TEMPLATE) -> str:
     """Make the project `name` in the folder `path`, and return its absolute path.
 
-    Raises UsageError when the name breaks the rule, the template is unknown, `path` is no folder, or something
-    stands in the project's place; StorageError when the disk fails or may not be written. Nothing is left behind then.
+    `template` is a name from `list_templates`, a folder, or the address of a git repository. Raises UsageError when the
+    name breaks the rule, there is no such template, `path` is no folder, or something stands in the project's place;
+    StorageError when the disk fails or may not be written. Nothing is left behind then.
     """
     _check_name(name)
-    if template not in (known := [entry.name for entry in _TEMPLATES]):
-        raise UsageError(f"there is no template {template!r}", remedy=f"Take one of: {', '.join(known)}.")
+    source = _source_of(template)
     parent = os.path.abspath(os.path.expanduser(path))
     if not os.path.isdir(parent):
         raise UsageError(f"{parent} is not a folder", remedy="Make it first, or name another one with --path.")
@@ -87,8 +96,14 @@ def create_project(name: str, path: str = ".", template: str = DEFAULT_TEMPLATE)
     building = os.path.join(parent, f".{name}-{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:
         os.mkdir(building)
-        for relative, content in _files_of(template, name):
-            _write(os.path.join(building, relative), content)
+        if source:
+            from tui_workbench.templatesource import fill
+
+            fill(building, source, _LEFT_OUT)
+            _add_missing(building, name)
+        else:
+            for relative, content in _files_of(template, name):
+                _write(os.path.join(building, relative), content)
         os.rename(building, place)
     except OSError as error:
         _remove(building)
@@ -103,6 +118,59 @@ def create_project(name: str, path: str = ".", template: str = DEFAULT_TEMPLATE)
         _remove(building)
         raise
     return place
+
+
+def add_folder(folder: str) -> tuple[str, ...]:
+    """Make a project of a folder where it is, and return the files that were added to it.
+
+    A project of the original, which has its `aml_config/`, opens as it is: nothing is added to it. Raises UsageError
+    when there is no such folder, StorageError when it cannot be written.
+    """
+    root = os.path.abspath(os.path.expanduser(folder))
+    if not os.path.isdir(root):
+        raise UsageError(f"{root} is not a folder", remedy="Name a folder that is there.")
+    added: list[str] = []
+    try:
+        _add_missing(root, os.path.basename(root), added)
+    except OSError as error:
+        for relative in added:
+            try:
+                os.unlink(os.path.join(root, relative))
+            except OSError:
+                continue
+        raise StorageError(
+            f"the folder cannot be made a project: {(error.strerror or str(error)).lower()}",
+            remedy="Make it writable, or free some space; it is as it was.",
+            file=root,
+        ) from error
+    return tuple(added)
+
+
+def _source_of(template: str) -> str:
+    """The folder or the address that a template is taken from; "" for one that came with the program."""
+    known = [entry.name for entry in _TEMPLATES]
+    if template in known:
+        return ""
+    if "://" in template or template.startswith("git@"):
+        return template
+    folder = os.path.abspath(os.path.expanduser(template))
+    if os.path.isdir(folder):
+        return folder
+    raise UsageError(
+        f"there is no template {template!r}",
+        remedy=f"Take one of: {', '.join(known)}; or name a folder, or the address of a git repository.",
+    )
+
+
+def _add_missing(root: str, name: str, added: list[str] | None = None) -> None:
+    """Give a folder that has no configuration that of `blank`; nothing else is touched."""
+    if os.path.isdir(os.path.join(root, CONFIGURATION)):
+        return
+    for relative, content in _files_of(DEFAULT_TEMPLATE, name):
+        if relative.startswith(f"{CONFIGURATION}/"):
+            _write(os.path.join(root, relative), content)
+            if added is not None:
+                added.append(relative)
 
 
 def _check_name(name: str) -> None:
@@ -142,14 +210,19 @@ def _files_of(template: str, name: str) -> Iterator[tuple[str, bytes]]:
     if template == "blank":
         for relative in _BLANK_COPIES:
             yield relative, _read(os.path.join(sample, relative))
+        yield from _tree(os.path.join(_DATA, "blank-gpu"))
         yield "aml_config/conda_dependencies.yml", _BLANK_DEPENDENCIES.encode()
         yield "readme.md", _BLANK_README.format(name=name).encode()
-        return
-    for folder, folders, files in os.walk(sample):
+    else:
+        yield from _tree(sample if template == "digits" else os.path.join(_DATA, template))
+
+
+def _tree(root: str) -> Iterator[tuple[str, bytes]]:
+    for folder, folders, files in os.walk(root):
         folders[:] = sorted(set(folders) - _LEFT_OUT)
         for file in sorted(files):
             source = os.path.join(folder, file)
-            yield os.path.relpath(source, sample), _read(source)
+            yield os.path.relpath(source, root), _read(source)
 
 
 def _read(path: str) -> bytes:

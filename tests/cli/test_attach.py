@@ -252,6 +252,38 @@ def test_an_unknown_host_key_is_refused_until_it_is_named(
     assert known_hosts.read_text().split() == gpubox.known_hosts_line.split()
 
 
+def test_a_machine_behind_a_jump_host_has_two_keys_to_name(
+    project_root: Path, bastion: Machine, gpubox: Machine
+) -> None:
+    words = ["attach", "remote", "--name", "box", "--address", "inner"]
+    for machine in (bastion, gpubox):
+        shown = fingerprint(machine.folder / "host_key.pub")
+        done = workbench(*words, cwd=project_root)
+        assert done.returncode == 4
+        assert f"--accept-host-key {shown}" in done.stderr
+        words += ["--accept-host-key", shown]
+    done = workbench(*words, cwd=project_root)
+    assert done.returncode == 0, done.stderr
+    assert "inner is reached through a jump host" in done.stdout
+    done = workbench("experiment", "submit", "-c", "box", "hello.py", cwd=project_root)
+    assert done.stdout.endswith("\nhello\n")
+
+
+@pytest.mark.usefixtures("known")
+def test_the_workbenchs_key_is_installed_by_a_password(project_root: Path, box: Sequence[str], gpubox: Machine) -> None:
+    accounts = gpubox.home() / ".ssh" / "authorized_keys"
+    before = accounts.read_text()
+    try:
+        words = ["attach", "remote", *box, "--use-azureml-ssh-key", "--password-stdin"]
+        done = workbench(*words, cwd=project_root, stdin=f"{PASSWORD}\n")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "secret" not in done.stdout  # the key needs none, and the password has served
+        workbench("disconnect", "box", cwd=project_root)
+        assert workbench("check", "box", cwd=project_root).returncode == 0
+    finally:
+        accounts.write_text(before)
+
+
 @pytest.mark.usefixtures("ssh_folder")
 @pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 4), ("", 4), ("y", 4)])
 def test_on_a_terminal_an_unknown_host_key_is_asked_about(

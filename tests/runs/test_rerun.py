@@ -136,6 +136,16 @@ def test_another_script_is_looked_for_in_the_snapshot(bench: Bench) -> None:
             bench.runs.rerun(run.run_id, request._replace(script=script))
 
 
+def test_a_script_that_the_ignore_files_exclude_is_linked_again(bench: Bench) -> None:
+    write_files(bench.root, {".gitignore": "say.py\n"})
+    run = bench.run()
+    write_files(bench.root, {"say.py": SAY.replace("first", "second")})
+    assert bench.again(run)[0].startswith("second")
+    (bench.root / "say.py").unlink()
+    with pytest.raises(UsageError, match="holds no script"):
+        bench.runs.rerun(run.run_id)
+
+
 def test_secrets_are_not_taken_from_a_request(bench: Bench) -> None:
     with pytest.raises(UsageError, match=r"API_KEY speaks of a secret.*local\.runconfig"):
         bench.runs.submit(REQUEST._replace(environment=(("API_KEY", "x"),)))

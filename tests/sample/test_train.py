@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from tests.conftest import REPOSITORY
+from tests.sdk.support import load, logged
 
 SAMPLE = REPOSITORY / "sample_project"
 EPOCH = re.compile(r"^epoch (\d+)/(\d+)  loss (\d+\.\d{4})  accuracy ([01]\.\d{3})$")
@@ -76,6 +77,22 @@ def test_the_saved_model_reads_as_well_as_the_log_says(sample: Path, train: Modu
     _, test = train.load_digits()
     said = json.loads((sample / "outputs" / "metrics.json").read_text())["accuracy"]
     assert train.accuracy(network, test) == pytest.approx(said, abs=1.5 / len(test.labels))
+
+
+def test_in_a_run_the_charts_get_exact_values_and_elsewhere_it_is_a_plain_script(
+    train: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train.workbench is None
+    epoch = train.Epoch(loss=0.123456789, accuracy=0.9)
+    train.report(epoch, 1, 2)
+    monkeypatch.setenv("WORKBENCH_RUN_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr(train, "workbench", load())
+    train.report(epoch, 2, 2)
+    assert [EPOCH.match(line) is not None for line in capsys.readouterr().out.splitlines()] == [True, True]
+    assert [(record["name"], record["step"], record["value"]) for record in logged(tmp_path)] == [
+        ("loss", 2, 0.123456789),
+        ("accuracy", 2, 0.9),
+    ]
 
 
 def test_a_seed_repeats_a_training_and_another_changes_it(sample: Path) -> None:

@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def session_engine() -> Iterator[DockerEngine]:
-    """One engine for all tests of a session; a test that restarts or fills an engine makes its own."""
-    with docker_engine() as engine:
+    """One engine for all tests of a session; a test that restarts or fills an engine makes its own.
+
+    As many administrators have it, it keeps little of what containers write.
+    """
+    with docker_engine(options=["--log-opt", "max-size=20k", "--log-opt", "max-file=2"]) as engine:
         yield engine
 
 

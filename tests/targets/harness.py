@@ -35,6 +35,7 @@ class Script(NamedTuple):
     waits: bool = False  # then goes on until it is asked to end
     stubborn: bool = False  # and does not listen
     exit_code: int = 0
+    logs: bool = False  # logs a value to the workbench, after its output
 
 
 class Harness:
@@ -151,7 +152,7 @@ class FakeHarness(Harness):
 
 PYTHON = """\
 import json, os, signal, subprocess, sys, time
-output, report, leaves_child, waits, stubborn, exit_code = {script!r}
+output, report, leaves_child, waits, stubborn, exit_code, logs = {script!r}
 if stubborn:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -161,6 +162,10 @@ if leaves_child:
 os.write(1, output.encode("utf-8", "surrogateescape"))
 if report:
     print(json.dumps({{"arguments": sys.argv[1:], "environment": dict(os.environ)}}))
+if logs:
+    import workbench
+    workbench.log("loss", 0.5, 3)
+    workbench.upload_content("made.txt", "made")
 while waits or stubborn:
     time.sleep(60)
 sys.exit(exit_code)

@@ -16,9 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.faults.support import is_running, until
+from tests.runs.metrics.support import curve, read
 from tests.targets.harness import HARNESSES, FakeHarness, Harness, LocalHarness, Script
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.targets.protocol import Interrupted
+from tui_workbench.targets.staged import StagedTarget
 
 NEVER = -1
 
@@ -273,3 +275,19 @@ def test_11_several_may_wait_at_once(harness: Harness) -> None:
 
 def test_a_target_says_what_stands_in_its_way_and_here_nothing_does(harness: Harness) -> None:
     assert harness.target().check() == []
+
+
+def test_16_what_the_script_logs_is_in_the_runs_directory(harness: Harness) -> None:
+    if isinstance(harness, FakeHarness):
+        pytest.skip("its scripts are no programs")
+    spec = harness.spec(Script(report=True, logs=True), (), {"PYTHONPATH": "/of/the/user"})
+    harness.start(spec)
+    target = harness.target()
+    assert target.wait(spec, NEVER).exit_code == 0
+    ours, users = harness.report(spec)["environment"]["PYTHONPATH"].split(":")
+    assert "sdk" in ours.split("/")
+    assert users == "/of/the/user"
+    if isinstance(target, StagedTarget):
+        target.collect(spec)
+    assert curve(read(Path(spec.run_directory)), "loss") == [(3, 0.5)]
+    assert Path(spec.run_directory, "outputs", "made.txt").read_text() == "made"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engines import BARE_IMAGE, EMPTY_IMAGE, NvidiaStandIn, docker_engine, wait_until
+from tests.engines import BARE_IMAGE, EMPTY_IMAGE, PYTHON_IMAGE, NvidiaStandIn, docker_engine, wait_until
 from tests.targets.docker_project import DockerProject, events, log
 from tui_workbench.model import RunRequest
 from tui_workbench.targets.container import container_name
@@ -259,20 +260,48 @@ def test_gpus_are_asked_for_and_the_drivers_failure_is_told(tmp_path: Path, monk
         assert log(run) == "False\n"
 
 
-def test_a_restarted_engine_ends_the_run_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with docker_engine() as engine:
+def test_an_engine_that_is_restarted_or_killed_ends_the_run_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with docker_engine(options=["--shutdown-timeout", "1"]) as engine:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")
         project = DockerProject(tmp_path / "project", nativeSharedDirectory=str(tmp_path / "share"))
-        run = project.submit('print("began", flush=True); import time; time.sleep(600)')
-        project.until(run, "began")
-        engine.stop()
-        wait_until(lambda: project.get(run).state == "unknown")
-        assert "out of reach since" in project.get(run).reason
-        engine.start()
-        ended = project.ended(run)
-        assert "the Docker engine on this machine was restarted while it ran" in ended.reason
-        assert engine.containers() == []
-        assert log(run) == "began\n"
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            run = project.submit('print("began", flush=True); import time; time.sleep(600)')
+            project.until(run, "began")
+            engine.stop(number)
+            wait_until(lambda run=run: project.get(run).state == "unknown")  # type: ignore[misc]
+            assert "out of reach since" in project.get(run).reason
+            engine.start()
+            ended = project.ended(run)
+            assert "the Docker engine on this machine was restarted while it ran" in ended.reason
+            assert engine.containers() == []
+            assert log(run) == "began\n"
+
+
+def test_a_run_outlives_an_engine_that_keeps_containers_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with docker_engine(options=["--live-restore"]) as engine:
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")
+        for image in (PYTHON_IMAGE, BARE_IMAGE):
+            share = tmp_path / image[-6:-2]
+            project = DockerProject(share / "project", nativeSharedDirectory=str(share), baseDockerImage=image)
+            run = project.submit("""
+                import os, time
+                print("began", flush=True)
+                while not os.path.exists("/workbench/run/go"):
+                    time.sleep(0.01)
+                print("ended")
+                raise SystemExit(4)
+            """)
+            project.until(run, "began")
+            engine.stop()
+            wait_until(lambda project=project, run=run: project.get(run).state == "unknown")  # type: ignore[misc]
+            if image == PYTHON_IMAGE:  # else the engine itself loses what is written before it is back
+                Path(run.directory, "go").touch()
+            engine.start()
+            Path(run.directory, "go").touch()
+            ended = project.ended(run)
+            assert (ended.state, ended.exit_code, log(run)) == ("failed", 4, "began\nended\n"), ended
 
 
 def test_a_run_outlives_an_engine_that_only_stops_to_answer(project: DockerProject, engine: DockerEngine) -> None:
@@ -299,8 +328,6 @@ def test_a_run_outlives_an_engine_that_only_stops_to_answer(project: DockerProje
 def test_a_shellless_image_loses_no_byte_although_its_controller_is_killed(
     tmp_path: Path, engine: DockerEngine
 ) -> None:
-    import signal
-
     from tests.targets.docker_project import controller_of
 
     project = DockerProject(tmp_path / "p", baseDockerImage=BARE_IMAGE, nativeSharedDirectory=str(tmp_path / "share"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,6 @@ from tests.targets.conftest import link_processes
 from tests.targets.remote_fixtures import PYTHON_THERE
 from tui_workbench.project import Project
 from tui_workbench.runs import Runs
-from tui_workbench.targets.protocol import target_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -222,21 +222,23 @@ def test_cancel_works_without_the_options_of_gnu(box: Remote) -> None:
 def test_a_plan_says_what_would_be_sent_and_which_python_runs(box: Remote) -> None:
     box.write("print(1)")
     box.write("x" * 123_456, "big.txt")
-    target = target_for(Project.find(str(box.folder)).target("box"))
-    plan = Runs(Project.find(str(box.folder))).plan(_request())
-    assert plan.interpreter == PYTHON_THERE
-    assert [step.name for step in plan.steps][-6:] == ["sync", "copy", "start", "follow", "collect", "remove"]
-    assert target.check() == []
+    box.configure({"pythonLocation": "python3"})
+    result = box.run("experiment", "submit", "-c", "box", "--dry-run", "-o", "json", "train.py")
+    plan = json.loads(result.out)
+    steps = {step["name"]: step for step in plan["steps"]}
+    assert [step["name"] for step in plan["steps"]][-6:] == ["sync", "copy", "start", "follow", "collect", "remove"]
+    assert re.search(r"^send to .*: 4 files, 124 kB \(largest: big.txt 123 kB,", steps["sync"]["title"])
+    assert plan["interpreter"] == PYTHON_THERE
+    assert re.search(r"with /usr/bin/python3 \(Python 3\.\d+\.\d+\)$", steps["start"]["title"])
+    assert not box.there().exists()
+    assert box.submit("train.py", configuration="box").code == 0
+    result = box.run("experiment", "submit", "-c", "box", "--dry-run", "-o", "json", "train.py")
+    (sync,) = (step for step in json.loads(result.out)["steps"] if step["name"] == "sync")
+    assert sync["title"].endswith(": nothing, it holds it all")
 
 
 def _has_lines(log: Path, lines: int) -> bool:
     return log.exists() and log.read_bytes().count(b"\n") >= lines
-
-
-def _request() -> Any:
-    from tui_workbench.model import RunRequest
-
-    return RunRequest("box", "train.py")
 
 
 # Wrong from the start.
@@ -318,6 +320,22 @@ def test_a_full_disk_there(box: Remote) -> None:
         assert "is full" in result.err
     finally:
         box.machine.run(["umount", "/home/research/.workbench-tui"])
+
+
+def test_a_script_that_fills_the_disk_there_is_told(box: Remote) -> None:
+    box.write("with open('outputs/model', 'wb', buffering=0) as file:\n    while True: file.write(bytes(10_000))\n")
+    there = box.machine.home() / ".workbench-tui"
+    there.mkdir()
+    box.machine.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m,uid=2001,gid=2001", "tmpfs", f"/home/research/{there.name}"]
+    )
+    try:
+        result = box.submit("train.py", configuration="box")
+        assert result.code == 1
+        assert "exit code 1; the disk of box" in result.err
+        assert "`workbench-tui experiment clean -t box`" in result.err
+    finally:
+        box.machine.run(["umount", "--lazy", f"/home/research/{there.name}"])
 
 
 # Wrong on the way.

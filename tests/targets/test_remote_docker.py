@@ -61,7 +61,7 @@ def kill_controller(project: DockerProject, run: Run) -> None:
         wait_until(lambda: controller_of(run) != pid)
 
 
-@pytest.mark.parametrize("moment", range(1, 14))
+@pytest.mark.parametrize("moment", range(1, 14, 3))
 def test_a_controller_killed_at_any_step_here_costs_nothing(
     local: DockerProject, engine: DockerEngine, tmp_path: Path, moment: int
 ) -> None:
@@ -344,6 +344,12 @@ def test_an_environment_is_made_over_there_although_it_has_no_way_to_the_index(
     assert "has no way to the package index" in said
     assert log(again) == "2.0 1.0\n"
     assert "step 1/1" not in Path(again.directory, "preparation.log").read_text()
+
+
+def test_a_run_needs_no_forwarding_of_the_server(project: DockerProject, gpubox: Machine) -> None:
+    with gpubox.configured("DisableForwarding yes"):
+        run = project.run("print('ran'); raise SystemExit(3)")
+        assert (run.state, run.exit_code, log(run)) == ("failed", 3, "ran\n")
 
 
 def test_the_plan_says_what_would_be_sent(project: DockerProject) -> None:

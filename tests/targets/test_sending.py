@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tui_workbench.errors import StorageError
 from tui_workbench.targets import sending
-from tui_workbench.targets.host import ConnectionLost, Entry, Host, LocalHost
+from tui_workbench.targets.host import ConnectionLost, Entry, Host, HostProcess, LocalHost
 from tui_workbench.targets.sending import SyncReport, sync
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.machines import Machine
@@ -102,6 +103,23 @@ def test_an_unchanged_tree_sends_nothing(folder: Folder, source: Path) -> None:
     send(folder, source)
     (source / "train.py").touch()  # a new time and the same content
     assert send(folder, source) == SyncReport()
+
+
+def test_an_unchanged_tree_is_one_question_and_its_answer(
+    folder: Folder, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(folder, source)
+    asked = []
+    start = type(folder.host).open
+
+    def watched(host: Host, argv: Sequence[str], **options: Any) -> HostProcess:
+        asked.append(process := start(host, argv, **options))
+        monkeypatch.setattr(os, "write", lambda descriptor, _data: pytest.fail(f"{descriptor} is written to"))
+        return process
+
+    monkeypatch.setattr(type(folder.host), "open", watched)
+    assert sync(folder.host, listing(source), str(source), folder.path) == SyncReport()
+    assert len(asked) == 1
 
 
 def test_only_what_changed_is_sent(folder: Folder, source: Path) -> None:

@@ -47,6 +47,7 @@ COMMANDS = (
     Command(("experiment", "prepare"), "maintenance", "make the environment of a run configuration beforehand"),
     Command(("experiment", "clean"), "maintenance", "remove what runs have left on their targets"),
     Command(("logs",), "logs", "print or follow what a run wrote"),
+    Command(("shell",), "shell", "a shell in the project, with the target's Python and the `az ml` commands"),
     Command(("history", "list"), "history", "every run of the project, newest first"),
     Command(("history", "last"), "history", "the newest run"),
     Command(("history", "info"), "history", "one run, or one of its attachments"),
@@ -69,6 +70,8 @@ COMMANDS = (
     Command(("computetarget", "disconnect"), "attach", "end the SSH connection; runs go on"),
     Command(("computetarget", "detach"), "attach", "take a compute target and its secrets away"),
     Command(("runconfiguration", "list"), "runconfiguration", "the run configurations of the project"),
+    Command(("runconfiguration", "create"), "runconfiguration", "make a run configuration for a compute target"),
+    Command(("runconfiguration", "delete"), "runconfiguration", "put a run configuration into the trash"),
     Command(("config", "check"), "config", "what is wrong or unwise in configuration files"),
     Command(("config", "get"), "config", "one value of a configuration file"),
     Command(("config", "set"), "config", "change one value and nothing else"),
@@ -77,8 +80,13 @@ COMMANDS = (
     Command(("config", "gpu-ready"), "config", "make a compute target use its GPU, in one step"),
     Command(("config", "schema"), "config", "the JSON Schema of the configuration files"),
     Command(("project", "create"), "project", "make a project from a template"),
+    Command(("project", "add"), "project", "make a project of a folder that is there"),
+    Command(("project", "restore"), "project", "make the project what it was when a run was submitted"),
     Command(("project", "sample", "list"), "project", "the templates"),
 )
+AZ = "az"
+"""Before a line of the original's pages: what the `az` in our shells calls."""
+
 NOUNS = frozenset(command.words[0] for command in COMMANDS)
 
 
@@ -88,6 +96,8 @@ def run(arguments: Sequence[str]) -> int:
         command, rest = find_command(arguments)
         if command is not None:
             code = _run_command(command, rest)
+        elif arguments and arguments[0] == AZ:
+            code = _az(arguments[1:])
         elif arguments and arguments[0] in NOUNS:
             code = _unknown_verb(arguments)
         else:
@@ -103,6 +113,12 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
+
+
+def _az(arguments: Sequence[str]) -> int:
+    from tui_workbench.cli.az import main
+
+    return main(arguments)
 
 
 def report(error: WorkbenchError) -> None:

@@ -36,7 +36,9 @@ def run_tag(arguments: argparse.Namespace) -> int:
     def change(found: Annotations) -> Annotations:
         for name in removed:
             if name not in found.tags:
-                raise UsageError(f"the run has no tag {name!r}", remedy="`history info` shows its tags.")
+                raise UsageError(
+                    f"nobody gave the run a tag {name!r}", remedy="`history info` shows its tags, its script's own too."
+                )
         return with_tags(found, tags, removed)
 
     return _annotate(arguments, change)

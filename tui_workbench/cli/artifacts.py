@@ -83,7 +83,7 @@ def run_export(arguments: argparse.Namespace) -> int:
         emit({"runs": len(chosen), "path": destination}, arguments)
         return 0
     report = export_mlflow(runs.project.name, chosen, destination)
-    emit({"runs": len(chosen), "path": destination, "renamed": report.renamed}, arguments)
+    emit({"runs": len(chosen), "path": destination, "renamed": report.renamed, "cut": report.cut}, arguments)
     return 0
 
 

@@ -236,16 +236,18 @@ def _print_plan(plan: Plan) -> None:
 
 def configure_status(parser: argparse.ArgumentParser) -> None:
     """Options of `experiment status`."""
-    from tui_workbench.cli.history import configure_info
+    from tui_workbench.cli.history import add_run_option
 
-    configure_info(parser)
+    add_run_option(parser)
+    add_output_options(parser)
 
 
 def run_status(arguments: argparse.Namespace) -> int:
-    """Print what the run is doing."""
-    from tui_workbench.cli.history import run_info
+    """Print what the run is doing; its metrics and artifacts, which take reading, are in `history info`."""
+    from tui_workbench.runs.history import history_record
 
-    return run_info(arguments)
+    emit(history_record(Runs(Project.find(arguments.project)).get(arguments.run)), arguments, HISTORY_COLUMNS)
+    return 0
 
 
 def configure_cancel(parser: argparse.ArgumentParser) -> None:

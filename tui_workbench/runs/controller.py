@@ -16,7 +16,7 @@ from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchErro
 from tui_workbench.model import MASK, RunState, is_secret_name
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import GPU_SAMPLES, OUTPUTS, WORKING_COPY, ControllerLock, Ending, RunDirectory
-from tui_workbench.targets.children import adopt
+from tui_workbench.targets.children import adopt, number_for, start_detached
 from tui_workbench.targets.protocol import Interrupted, Outcome, Target, target_for
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ class Controller:
             self._end(RunState.FAILED, str(error))
             return
         directory.append_event("step", step="start", status="done", seconds=round(time.time() - begun, 6))
-        if directory.is_limited:
-            directory.forget_environment()
+        self._forget_environment()
         if self._stages is None:
             directory.append_event("state", state=RunState.RUNNING)
         else:
@@ -101,7 +100,7 @@ class Controller:
         if self._directory.is_waiting:
             return
         try:
-            if "start" not in status.done and not self._begin(self._directory.environment(environment)):
+            if "start" not in status.done and not self._begin(environment):
                 return
             if self._on_running is not None:
                 self._recorder = self._on_running(self._record)
@@ -115,6 +114,10 @@ class Controller:
 
     def _begin(self, environment: Mapping[str, str]) -> bool:
         """Take the steps up to and with `start`; False when that ended the run."""
+        if self._directory.is_limited:
+            from tui_workbench.runs.pending import environment_of
+
+            environment = environment_of(self._directory, environment)
         if self._stages is not None:
             try:
                 self._have_copy()
@@ -127,10 +130,16 @@ class Controller:
 
     def _have_copy(self) -> None:
         """Make the working copy if that was left for later. Raises StorageError."""
-        if self._directory.copy_is_due:
+        if self._directory.is_limited:
             from tui_workbench.runs.launch import make_copy
 
             make_copy(self._directory, self._record)
+
+    def _forget_environment(self) -> None:
+        if self._directory.is_limited:
+            from tui_workbench.runs.pending import forget_environment
+
+            forget_environment(self._directory)
 
     def abandon(self) -> None:
         """Let nothing of the run go on; what becomes of its directory is the caller's affair."""
@@ -227,8 +236,7 @@ class Controller:
         self._directory.append_event("step", step="collect", seconds=round(time.time() - begun, 6), **fields)
 
     def _end(self, state: str, reason: str, *, end: float = 0.0, exit_code: int | None = None) -> None:
-        if self._directory.is_limited:
-            self._directory.forget_environment()
+        self._forget_environment()
         fields: dict[str, object] = {"end": round(end or time.time(), 6)}
         if exit_code is not None:
             fields["exit_code"] = exit_code
@@ -370,24 +378,14 @@ def _fork(directory: RunDirectory, lock: ControllerLock) -> int:
 
 
 def _spawn(directory: RunDirectory, lock: ControllerLock) -> int:
-    # Duplicated for the child alone: a lock that all children inherit would go to those of other threads as well.
-    inherited = 3 if lock.descriptor != 3 else 4
     # -P: a json.py in the folder we stand in must not stand in for the library's.
     module = ("-P", "-m", "tui_workbench.runs.controller")
-    null = os.open(os.devnull, os.O_RDWR)
-    try:
-        return os.posix_spawn(
-            sys.executable,
-            [sys.executable, *module, LOCK_ARGUMENT, str(inherited), directory.path],
-            os.environ,
-            file_actions=[
-                *((os.POSIX_SPAWN_DUP2, null, number) for number in (0, 1, 2)),
-                (os.POSIX_SPAWN_DUP2, lock.descriptor, inherited),
-            ],
-            setsid=True,
-        )
-    finally:
-        os.close(null)
+    inherited = number_for(lock.descriptor)
+    return start_detached(
+        [sys.executable, *module, LOCK_ARGUMENT, str(inherited), directory.path],
+        os.environ,
+        passed=((lock.descriptor, inherited),),
+    )
 
 
 def _leave_descriptors(kept: int) -> None:

@@ -133,19 +133,21 @@ def _export_run(each: Exported, folder: str, experiment: str, report: ExportRepo
 
 def _tags(each: Exported) -> dict[str, str]:
     run, said = each.run, each.facts.annotations
+    theirs = {
+        "mlflow.runName": run.run_id, "mlflow.user": run.user_id, "mlflow.source.name": run.script_name,
+        "mlflow.source.type": "LOCAL",
+    }  # fmt: skip
+    if said.note:
+        theirs["mlflow.note.content"] = said.note
     tags = {
         RUN_ID_TAG: run.run_id, "workbench.run_number": str(run.run_number), "workbench.state": run.state,
         "workbench.target": run.target, "workbench.run_configuration": run.run_configuration,
-        "mlflow.runName": run.run_id, "mlflow.user": run.user_id, "mlflow.source.name": run.script_name,
-        "mlflow.source.type": "LOCAL",
     }  # fmt: skip
     if run.reason:
         tags["workbench.reason"] = run.reason
     if run.commit_id:
         tags["workbench.commit"] = run.commit_id
-    if said.note:
-        tags["mlflow.note.content"] = said.note
-    return {**said.tags, **tags}
+    return {**theirs, **said.tags, **tags}
 
 
 def _export_metrics(run: Run, folder: str, names: _Names) -> None:

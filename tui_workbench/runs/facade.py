@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tui_workbench.runs.gpu.verdict import Verdict
     from tui_workbench.runs.history import Facts
     from tui_workbench.runs.index import RunIndex
+    from tui_workbench.runs.restore import Restoration
+    from tui_workbench.runs.shell import Shell
     from tui_workbench.runs.sweep import Member
     from tui_workbench.runs.table import Group, Page, RunQuery
 
@@ -157,6 +159,54 @@ class Runs:
         queueing.resume(waiting)
         ended = [self.cancel(directory.run_id, grace=grace) for directory in left if all_of_it or directory in waiting]
         return [run for run in ended if run.state == RunState.CANCELED]
+
+    def restoration(self, run_id: str) -> Restoration:
+        """What `restore` would change. Raises RunNotFound, UsageError when there is no snapshot, StorageError."""
+        from tui_workbench.runs.restore import preview
+
+        return preview(self.project, self.directory(run_id).read_record())
+
+    def restore(self, run_id: str) -> Restoration:
+        """Make the project what it was when the run was submitted; what is there is saved first.
+
+        What the ignore files exclude stays as it is. Raises as `restoration` does.
+        """
+        from tui_workbench.runs.restore import restore
+
+        return restore(self.project, self.directory(run_id).read_record())
+
+    def undo_restore(self) -> Restoration:
+        """Bring back what was there before the last `restore`; again, what was there before this.
+
+        Raises UsageError when there is nothing to bring back, StorageError.
+        """
+        from tui_workbench.runs.restore import undo
+
+        return undo(self.project)
+
+    def undo_restoration(self) -> Restoration:
+        """What `undo_restore` would change. Raises as that does."""
+        from tui_workbench.runs.restore import preview_undo
+
+        return preview_undo(self.project)
+
+    def undoable_restore(self) -> str:
+        """What `undo_restore` would bring back, in words; "" when nothing."""
+        from tui_workbench.runs.restore import undoable
+
+        return undoable(self.project)
+
+    def shell(self, run_configuration: str = "", run_id: str = "", *, is_interactive: bool = True) -> Shell:
+        """What to start in a terminal for a shell in the project, or in the copy of a run.
+
+        The interpreter of the run configuration's target is first on its PATH. Raises RunNotFound, ConfigurationError,
+        UsageError or StorageError.
+        """
+        from tui_workbench.runs.shell import project_shell, run_shell
+
+        if run_id:
+            return run_shell(self.project, self.directory(run_id), is_interactive=is_interactive)
+        return project_shell(self.project, run_configuration, is_interactive=is_interactive)
 
     def directory(self, run_id: str) -> RunDirectory:
         """The directory of a run, by id or by run number. Raises RunNotFound."""

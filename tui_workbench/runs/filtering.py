@@ -102,6 +102,8 @@ def _on_text(column: str, operator: str, value: str) -> Condition | None:
         sql = f"(instr({lines}, ?) OR instr({lines}, ?))"
         folded = value.casefold()
         return Condition(sql if operator == "=" else f"NOT {sql}", (f"\n{folded}\n", f"\n{folded}="))
+    if operator == ":" and column in ("tags", "note"):
+        return _occurs(column, value)
     if operator == ":":
         return Condition(f"instr(lower({column}), lower(?))", (value,))
     if operator in ("=", "!="):

@@ -44,12 +44,18 @@ NO_FACTS = Facts()
 
 
 def facts_of(directory: str, known: Facts | None = None) -> Facts:
-    """What the run's directory tells of them now; with `known` its metrics are taken from there."""
+    """What the run's directory tells of them now; with `known` its metrics are taken from there.
+
+    Tags are those that people gave it, and those of its script.
+    """
     from itertools import islice
 
     from tui_workbench.runs.annotations import read_annotations
+    from tui_workbench.runs.scripttags import script_tags
 
     said = read_annotations(directory)
+    if tags := script_tags(directory):
+        said = said._replace(tags={**tags, **said.tags})
     if known is not None:
         return known._replace(annotations=said)
     from tui_workbench.runs.metrics import summary_of

@@ -37,7 +37,7 @@ _WORDS = {"FINISHED": 3, "FAILED": 4, "KILLED": 5}
 _PLACE = re.compile(r"argument \d+")
 """An argument that has no name but its place, as an export calls it."""
 
-_KEPT_TAGS = ("mlflow.parentRunId",)
+_KEPT_TAGS = ("mlflow.parentRunId", "mlflow.runName")
 
 
 class ImportReport(NamedTuple):

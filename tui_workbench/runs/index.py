@@ -176,13 +176,13 @@ class RunIndex:
         known_open: dict[str, tuple[str, str, float]] = {
             run_id: (run, facts, due) for run_id, run, facts, due in opened
         }
-        ((seen_mtime, seen_journal),) = self._execute("SELECT folder_mtime, journal FROM seen")
+        ((seen_mtime, *seen_journal),) = self._execute("SELECT folder_mtime, journal, journal_mtime FROM seen")
         try:
             mtime = os.stat(self._folder).st_mtime_ns
         except OSError:
             mtime = 0
         # Before anything is read that it tells of: what comes meanwhile is looked at next time.
-        journal, told = self._journal(seen_journal)
+        journal, told = self._journal(*seen_journal)
         new: set[str] = set()
         gone: set[str] = set()
         if mtime != seen_mtime:
@@ -196,26 +196,27 @@ class RunIndex:
             if row is not None and (row.run, row.facts, row.due) != known_open.get(run_id):
                 rows.append(row)
             if row is not None and row.openness != ACTIVE and _is_being_changed(row.read.directory):
-                journal = seen_journal
-        if rows or gone or (settled and settled != seen_mtime) or journal != seen_journal:
+                journal = tuple(seen_journal)
+        if rows or gone or (settled and settled != seen_mtime) or journal != tuple(seen_journal):
             self._store(rows, gone, settled, journal)
 
-    def _journal(self, seen: int) -> tuple[int, set[str]]:
-        """How long the journal of annotations is, and the runs that it tells of since it was `seen` bytes long."""
+    def _journal(self, seen: int, seen_mtime: int) -> tuple[tuple[int, int], set[str]]:
+        """Size and time of the journal of annotations, and the runs that it tells of since it was `seen` bytes long."""
         path = os.path.join(self._state_directory, indexfile.JOURNAL)
         try:
-            size = os.stat(path).st_size
+            status = os.stat(path)
+            size, mtime = status.st_size, status.st_mtime_ns if status.st_size else 0
         except OSError:
-            size = 0
-        if size == seen:
-            return seen, set()
-        if size < seen:
+            size = mtime = 0
+        if (size, mtime) == (seen, seen_mtime):
+            return (size, mtime), set()
+        if size <= seen:
             raise ValueError("the journal of annotations is another one")
         with open(path, "rb") as file:
             file.seek(seen)
             lines = file.read(size - seen).split(b"\n")
         names = {os.fsdecode(line) for line in lines[:-1]}
-        return size - len(lines[-1]), {name for name in names if name and "/" not in name and name[0] != "."}
+        return (size - len(lines[-1]), mtime), {name for name in names if name and "/" not in name and name[0] != "."}
 
     def _row(self, run_id: str, stored: tuple[str, str, float] | None) -> _Row | None:
         """The run as it is now; `stored` is what the index has of it as one that has not ended."""
@@ -235,14 +236,14 @@ class RunIndex:
                 due = round(begun + min(_PAUSES * spent, _LONGEST_PAUSE), 1)
         return _Row(run, openness, json.dumps(run), facts_text(known), known, due)
 
-    def _store(self, rows: Sequence[_Row], gone: Iterable[str], mtime: int, journal: int) -> None:
+    def _store(self, rows: Sequence[_Row], gone: Iterable[str], mtime: int, journal: tuple[int, int]) -> None:
         from tui_workbench.runs.indexrows import delete_rows, insert_rows
 
         try:
             self._execute("BEGIN IMMEDIATE")
             insert_rows(self._connection, rows)
             delete_rows(self._connection, gone)
-            self._execute("UPDATE seen SET folder_mtime = ?, journal = ?", mtime, journal)
+            self._execute("UPDATE seen SET folder_mtime = ?, journal = ?, journal_mtime = ?", mtime, *journal)
             if gone or any(row.openness != ACTIVE for row in rows):
                 self._execute("UPDATE seen SET ended_version = ended_version + 1")
             self._execute("COMMIT")

@@ -43,7 +43,7 @@ CREATE INDEX listed_by_time ON listed (hidden, pinned, created, run_id);
 CREATE TABLE names (name INTEGER PRIMARY KEY, text TEXT UNIQUE, runs INTEGER);
 CREATE TABLE metrics (name INTEGER, id INTEGER, value, PRIMARY KEY (name, id)) WITHOUT ROWID;
 CREATE INDEX metrics_by_run ON metrics (id);
-CREATE TABLE seen (folder_mtime INTEGER, journal INTEGER, form TEXT, ended_version INTEGER);
+CREATE TABLE seen (folder_mtime INTEGER, journal INTEGER, journal_mtime INTEGER, form TEXT, ended_version INTEGER);
 CREATE TABLE joined (ended_version INTEGER, records BLOB);
 """
 
@@ -62,7 +62,7 @@ def connect(place: str) -> sqlite3.Connection:
         if not connection.execute("PRAGMA user_version").fetchone()[0]:
             for statement in _TABLES.split(";\n"):
                 connection.execute(statement)
-            connection.execute("INSERT INTO seen VALUES (0, 0, ?, 0)", (FORM,))
+            connection.execute("INSERT INTO seen VALUES (0, 0, 0, ?, 0)", (FORM,))
             connection.execute("PRAGMA user_version = 1")
         connection.execute("COMMIT")
     except BaseException:

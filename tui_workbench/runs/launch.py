@@ -231,7 +231,9 @@ def _take_snapshot(
     elif copy_later and store.available:
         commit = store.record(reference, spec.run_id)
     if commit and copy_later:
-        directory.leave_copy_for_later()
+        from tui_workbench.runs.pending import leave_copy_for_later
+
+        leave_copy_for_later(directory)
     elif commit:
         store.check_out(commit, directory.file(WORKING_COPY))
     if commit:
@@ -257,14 +259,16 @@ def waits_for_its_turn(project: Project, directory: RunDirectory, lock: Controll
 
 def make_copy(directory: RunDirectory, record: Record) -> None:
     """Make the working copy of a run that was left for later; does nothing when there is one. Raises StorageError."""
-    if not directory.copy_is_due:
+    from tui_workbench.runs.pending import copy_is_due, note_copy
+
+    if not copy_is_due(directory):
         return
     from tui_workbench.runs.snapshot import SnapshotStore
 
     store = SnapshotStore(record.spec.project_root, os.path.dirname(os.path.dirname(directory.path)))
     discard(directory.file(WORKING_COPY))
     store.check_out(record.commit_id, directory.file(WORKING_COPY))
-    directory.note_copy()
+    note_copy(directory)
 
 
 def _let_the_clock_move_on(directory: RunDirectory, lock: ControllerLock) -> None:

@@ -16,6 +16,7 @@ import os
 from tui_workbench.errors import RunNotFound, StorageError, WorkbenchError
 from tui_workbench.model import REMOTE_TYPES, RunState
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.runs.pending import keep_environment
 from tui_workbench.runs.rundir import RECORD, TURN, WAITING, ControllerLock, RunDirectory, storage_error
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def register(directory: RunDirectory, spec: RunSpec, request: RunRequest, number
     # Names of sweeps are the project's own.
     group = f"{request.group} {spec.project_root}" if request.group_limit else ""
     _write_facts(directory, _facts(spec, number, group, request.group_limit))
-    directory.keep_environment(os.environ)
+    keep_environment(directory, os.environ)
     try:
         os.close(os.open(directory.file(WAITING), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
     except OSError as error:

@@ -59,7 +59,7 @@ def basis_of(project: Project, request: RunRequest) -> Basis:
         path = os.path.join(project.config_directory, spec.run_configuration.name + RUN_CONFIGURATION_SUFFIX)
         configuration = spec.run_configuration._replace(path=path)
         target = project.target(request.target) if request.target else _target_of(project, spec.target)
-    commit = _commit_of(project, record)
+    commit = _commit_of(record)
     # A snapshot can be run nowhere else than in a copy of its own.
     return Basis(configuration._replace(tracked_run=True) if commit else configuration, target, commit)
 
@@ -68,35 +68,41 @@ def script_of(project: Project, request: RunRequest, commit: str) -> str:
     """The script of a request that runs a commit. Raises UsageError when the commit does not hold it."""
     from tui_workbench.runs.snapshot import SnapshotStore
 
+    store = SnapshotStore(project.root, project.state_directory)
     script = os.path.normpath(request.script)
     if os.path.isabs(script):
         script = os.path.relpath(script, project.root)
-    if not SnapshotStore(project.root, project.state_directory).holds(commit, script):
-        raise UsageError(
-            f"the snapshot of {request.origin} holds no script {request.script}",
-            remedy="Name one that it holds, or submit it to run the project as it is now.",
-        )
-    return script
+    if store.holds(commit, script):
+        return script
+    record = _record_of(project, request.origin)
+    if not store.holds(commit):
+        raise _no_snapshot(record, "its commit is not in the project's snapshots any more")
+    # A script that the ignore files exclude was linked into the run's copy, and is again.
+    if script == record.spec.script and os.path.isfile(os.path.join(project.root, script)):
+        return script
+    raise UsageError(
+        f"the snapshot of {request.origin} holds no script {request.script}",
+        remedy="Name one that it holds, or submit it to run the project as it is now.",
+    )
 
 
 def _record_of(project: Project, run_id: str) -> Record:
     return RunDirectory(os.path.join(project.runs_directory, run_id)).read_record()
 
 
-def _commit_of(project: Project, record: Record) -> str:
-    from tui_workbench.runs.snapshot import SnapshotStore
-
+def _commit_of(record: Record) -> str:
+    """The commit to run, "" for an untracked run; whether it is there is seen when the script is looked for."""
     if record.snapshot == "git":
-        if SnapshotStore(project.root, project.state_directory).holds(record.commit_id):
-            return record.commit_id
-        why = "its commit is not in the project's snapshots any more"
-    elif record.snapshot == "copy":
-        why = COPIED
-    elif record.commit_id:
-        why = "another machine submitted it, and its snapshot is there"
-    else:
-        return ""
-    raise UsageError(
+        return record.commit_id
+    if record.snapshot == "copy":
+        raise _no_snapshot(record, COPIED)
+    if record.commit_id:
+        raise _no_snapshot(record, "another machine submitted it, and its snapshot is there")
+    return ""
+
+
+def _no_snapshot(record: Record, why: str) -> UsageError:
+    return UsageError(
         f"{record.run_id} cannot be run again as it was: {why}",
         remedy="`workbench-tui experiment submit` runs the project as it is now.",
     )

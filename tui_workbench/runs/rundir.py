@@ -22,13 +22,12 @@ from tui_workbench.model import (
     RunSpec,
     RunState,
     Step,
-    is_secret_name,
     masked,
 )
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from typing import Any
 
 SCHEMA = 1
@@ -42,6 +41,9 @@ METRICS_SUMMARY = "metrics.json"
 METRICS_CACHE = "metrics.cache"
 GPU_SAMPLES = "gpu.jsonl"
 GPU_VERDICT = "gpu.json"
+LIVE = "live"
+"""What a run elsewhere has written so far; its files come home in their own places when it has ended."""
+
 OUTPUTS = "outputs"
 WORKING_COPY = "work"
 CONTROLLER_LOCK = "controller.lock"
@@ -51,9 +53,6 @@ WAITING = "waiting"
 
 TURN = "queue.json"
 """Stands in a run that may have to wait for its turn: what that depends on."""
-
-ENVIRONMENT = "environment.json"
-"""Stands in a run that has not begun: the environment of whoever submitted it, without its secrets."""
 
 COPY = "copy"
 """Stands in a run whose working copy is made when it begins: empty before that, and last changed when it was whole."""
@@ -116,11 +115,11 @@ class RunDirectory:
 
     def write_record(self, record: Record) -> None:
         """Write run.json, which must not be there yet. Raises StorageError."""
-        data = _json_bytes(_record_to_json(record), indent=1)
+        data = json_bytes(_record_to_json(record), indent=1)
         try:
             descriptor = os.open(self.file(RECORD), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             try:
-                _write_all(descriptor, data)
+                write_all(descriptor, data)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -160,13 +159,13 @@ class RunDirectory:
 
     def append_event(self, event: str, **fields: Any) -> None:
         """Append one line to events.jsonl; states are made durable. Raises StorageError."""
-        data = _json_bytes({"time": round(time.time(), 6), "event": event, **fields})
+        data = json_bytes({"time": round(time.time(), 6), "event": event, **fields})
         try:
             descriptor = os.open(self.file(EVENTS), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             try:
                 if _ends_torn(descriptor):
                     data = b"\n" + data
-                _write_all(descriptor, data)
+                write_all(descriptor, data)
                 if event == "state" and fields.get("state") in RunState.TERMINAL:
                     os.fsync(descriptor)
             finally:
@@ -242,7 +241,7 @@ class RunDirectory:
             descriptor = os.open(self.file(CANCEL_REQUEST), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             try:
                 text = " ".join(reason.encode("utf-8", "replace").decode().split())
-                _write_all(descriptor, f"{grace:.3f} {text}".rstrip().encode() + b"\n")
+                write_all(descriptor, f"{grace:.3f} {text}".rstrip().encode() + b"\n")
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -257,69 +256,6 @@ class RunDirectory:
     def is_waiting(self) -> bool:
         """True while the run's turn has not come."""
         return os.path.exists(self.file(WAITING))
-
-    def keep_environment(self, variables: Mapping[str, str]) -> None:
-        """Keep the environment for the process that will start the run; only this user may read it.
-
-        Raises StorageError.
-        """
-        known = {name: value for name, value in variables.items() if not is_secret_name(name)}
-        try:
-            descriptor = os.open(self.file(ENVIRONMENT), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            try:
-                _write_all(descriptor, _json_bytes(known))
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise storage_error("write", self.file(ENVIRONMENT), error) from error
-
-    def environment(self, own: Mapping[str, str]) -> Mapping[str, str]:
-        """The environment to start the run in: the kept one, with the secrets of this process's `own`; else `own`."""
-        try:
-            with open(self.file(ENVIRONMENT), encoding="utf-8") as file:
-                kept = json.load(file)
-        except (OSError, ValueError):
-            return own
-        secrets = {name: value for name, value in own.items() if is_secret_name(name)}
-        return {**secrets, **kept} if isinstance(kept, dict) else own
-
-    def forget_environment(self) -> None:
-        """The run has begun, or never will."""
-        try:
-            os.unlink(self.file(ENVIRONMENT))
-        except OSError:
-            return
-
-    def leave_copy_for_later(self) -> None:
-        """Note that the working copy is to be made when the run begins. Raises StorageError."""
-        self._write_copy_note(b"")
-
-    def note_copy(self) -> None:
-        """Note that the working copy is whole, and return when what is written next is later. Raises StorageError."""
-        self._write_copy_note(b"made\n")
-        while True:
-            os.utime(self.file(CONTROLLER_LOCK))
-            if os.stat(self.file(CONTROLLER_LOCK)).st_mtime_ns > self.copied_at:
-                return
-            time.sleep(0.0005)
-
-    def _write_copy_note(self, data: bytes) -> None:
-        try:
-            descriptor = os.open(self.file(COPY), os.O_WRONLY | os.O_CREAT, 0o644)
-            try:
-                _write_all(descriptor, data)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise storage_error("write", self.file(COPY), error) from error
-
-    @property
-    def copy_is_due(self) -> bool:
-        """True while the working copy is to be made when the run begins."""
-        try:
-            return os.stat(self.file(COPY)).st_size == 0
-        except OSError:
-            return False
 
     @property
     def copied_at(self) -> int:
@@ -465,7 +401,7 @@ def _ends_torn(descriptor: int) -> bool:
     return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
 
 
-def _json_bytes(value: Any, *, indent: int | None = None) -> bytes:
+def json_bytes(value: Any, *, indent: int | None = None) -> bytes:
     """The value as JSON in UTF-8 with a line end; names that are no UTF-8 stand in it as escapes."""
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent).encode() + b"\n"
@@ -473,7 +409,8 @@ def _json_bytes(value: Any, *, indent: int | None = None) -> bytes:
         return json.dumps(value, indent=indent).encode() + b"\n"
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it. Raises OSError."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -161,8 +161,19 @@ class SnapshotStore:
         os.makedirs(os.path.join(working_copy, OUTPUTS), exist_ok=True)
         return Snapshot("git", commit)
 
+    def tree(self) -> str:
+        """Git's name for the project as it is. Raises StorageError."""
+        with self.exclusive():
+            return self._tree()[0]
+
     def _record(self, reference: str, message: str) -> tuple[str, list[str]]:
         """The commit of the project as it is, and the symbolic links in it."""
+        tree, links = self._tree()
+        commit = self.git("commit-tree", tree, "-m", message).strip()
+        self.git("update-ref", reference, commit)
+        return commit, links
+
+    def _tree(self) -> tuple[str, list[str]]:
         try:
             links = self._update_index()
         except StorageError:
@@ -170,14 +181,14 @@ class SnapshotStore:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._index)
             links = self._update_index()
-        tree = self.git("write-tree").strip()
-        commit = self.git("commit-tree", tree, "-m", message).strip()
-        self.git("update-ref", reference, commit)
-        return commit, links
+        return self.git("write-tree").strip(), links
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
         """Have the repository to oneself: two submits at once take turns. Raises StorageError."""
+        if self._lock >= 0:
+            yield
+            return
         try:
             os.makedirs(self.repository, mode=0o700, exist_ok=True)
             self._lock = os.open(os.path.join(self.repository, "workbench.lock"), os.O_RDWR | os.O_CREAT, 0o644)

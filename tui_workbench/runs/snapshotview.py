@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """Git's name for a folder with nothing in it, which every repository knows."""
 
+SHORTEST = 4
+"""Characters that git takes for a commit id."""
+
 LARGEST_DIFF = 4 << 20
 """Bytes of a difference that are given; more is no reading matter."""
 
@@ -34,7 +37,7 @@ class SnapshotFile(NamedTuple):
 def snapshot_files(state_directory: str, commit: str) -> list[SnapshotFile]:
     """Every file of a snapshot, by path. Raises StorageError when it cannot be read."""
     found = []
-    for line in _git(state_directory, "ls-tree", "-r", "-z", "--long", commit).split(b"\0")[:-1]:
+    for line in _git(state_directory, "ls-tree", "-r", "-z", "--long", _checked(commit)).split(b"\0")[:-1]:
         facts, _, path = line.partition(b"\t")
         mode, _, name, size = facts.decode("ascii").split()
         length = int(size) if size.isdigit() else 0
@@ -44,7 +47,7 @@ def snapshot_files(state_directory: str, commit: str) -> list[SnapshotFile]:
 
 def snapshot_content(state_directory: str, commit: str, path: str) -> bytes:
     """The bytes of a file of a snapshot. Raises StorageError when there is no such file."""
-    return _git(state_directory, "cat-file", "blob", f"{commit}:{path}")
+    return _git(state_directory, "cat-file", "blob", f"{_checked(commit)}:{path}")
 
 
 def snapshot_diff(state_directory: str, before: str, after: str, paths: Sequence[str] = ()) -> str:
@@ -54,10 +57,18 @@ def snapshot_diff(state_directory: str, before: str, after: str, paths: Sequence
     """
     options = ("-r", "-p", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
     chosen = [f":(literal){path}" for path in paths]
-    text = _git(state_directory, "diff-tree", *options, before or EMPTY_TREE, after or EMPTY_TREE, "--", *chosen)
+    trees = (_checked(before or EMPTY_TREE), _checked(after or EMPTY_TREE))
+    text = _git(state_directory, "diff-tree", *options, *trees, "--", *chosen)
     cut = text if len(text) <= LARGEST_DIFF else text[: text.rfind(b"\n", 0, LARGEST_DIFF) + 1]
     said = "" if cut is text else f"(the difference goes on for {len(text) - len(cut):,} bytes)\n"
     return cut.decode("utf-8", "replace") + said
+
+
+def _checked(commit: str) -> str:
+    """The commit id, which comes out of a file. Raises StorageError when it is none."""
+    if len(commit) < SHORTEST or not set(commit) <= set("0123456789abcdef"):
+        raise StorageError(f"{commit!r} is no commit", remedy="The record of the run has been changed.")
+    return commit
 
 
 def _git(state_directory: str, *arguments: str) -> bytes:

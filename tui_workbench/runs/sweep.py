@@ -189,24 +189,12 @@ def _is_being_made(project: Project, group: str) -> bool:
 
 
 def _spawn(project: Project, group: str) -> None:
-    from tui_workbench.targets.children import adopt
+    from tui_workbench.targets.children import start_detached
 
-    null = os.open(os.devnull, os.O_RDWR)
-    command = [sys.executable, "-P", "-m", "tui_workbench.runs.sweep", project.root, group]
     try:
-        adopt(
-            os.posix_spawn(
-                sys.executable,
-                command,
-                os.environ,
-                file_actions=[(os.POSIX_SPAWN_DUP2, null, number) for number in (0, 1, 2)],
-                setsid=True,
-            )
-        )
+        start_detached([sys.executable, "-P", "-m", "tui_workbench.runs.sweep", project.root, group], os.environ)
     except OSError:
         return  # no further process can be: whoever looks next tries again
-    finally:
-        os.close(null)
 
 
 def stop(project: Project, group: str) -> list[str]:

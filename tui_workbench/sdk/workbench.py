@@ -209,15 +209,17 @@ class _Journal:
 
     def _open(self) -> "None":
         # In a process that was forked the number may mean another file by now: what forks may close and open others.
-        self._process, self._descriptor, self._torn = os.getpid(), -1, False
+        # The process is noted last: until then every thread of it comes here.
+        process, descriptor = os.getpid(), -1
         run = os.environ.get("WORKBENCH_RUN_DIRECTORY")
-        if not run:
-            return
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-        try:
-            self._descriptor = os.open(os.path.join(run, _METRICS), flags, 0o644)
-        except OSError as error:
-            self._complain(error)
+        if run:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+            try:
+                descriptor = os.open(os.path.join(run, _METRICS), flags, 0o644)
+            except OSError as error:
+                self._complain(error)
+        self._descriptor, self._torn = descriptor, False
+        self._process = process
 
     def _complain(self, error: "OSError") -> "None":
         if not self._complained:

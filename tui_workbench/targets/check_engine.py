@@ -163,7 +163,7 @@ def judged(facts: EngineFacts, *, there: bool) -> Rung:
 
 
 def _gpu_container(image: str) -> dict[str, object]:
-    from tui_workbench.targets.container import KIND_LABEL
+    from tui_workbench.targets.container import KIND_LABEL, LOG
     from tui_workbench.targets.probe import PROBE_KIND
 
     return {
@@ -174,6 +174,7 @@ def _gpu_container(image: str) -> dict[str, object]:
         "NetworkDisabled": True,
         "HostConfig": {
             "NetworkMode": "none",
+            "LogConfig": LOG,
             "DeviceRequests": [{"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}],
         },
     }

@@ -64,6 +64,9 @@ os.execv(parts[count], parts[count:])
 SHM_BYTES = 8 << 30
 """The limit of /dev/shm. Docker's 64 MiB end data loaders with a bus error; it is a limit, not an allocation."""
 
+LOG = {"Type": "json-file", "Config": {"max-size": "1000t"}}
+"""The log of a container whose output is read from there: the engine's default may not be readable, or drop lines."""
+
 _OUT_OF_MEMORY = "killed for want of memory (out of memory)"
 
 
@@ -199,8 +202,7 @@ def _host_configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
             {"Type": "bind", "Source": mount.source, "Target": mount.target, "ReadOnly": mount.read_only}
             for mount in mounts(place)
         ],
-        # Named, because the engine's default may be one that loses lines or cannot be read back.
-        "LogConfig": {"Type": "json-file", "Config": {}},
+        "LogConfig": LOG,
     }
     if spec.target.nvidia_docker:
         result["DeviceRequests"] = [{"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}]

@@ -242,8 +242,10 @@ class DockerTarget(StagedTarget):
         self._take_log(engine, spec, found)
         if not placing.is_copied(self.target):
             HostRun(self.host, spec).fetch()
-        elif found is not None:
-            self._take_outputs(engine, spec, found)
+        else:
+            HostRun(self.host, spec).finish_live()
+            if found is not None:
+                self._take_outputs(engine, spec, found)
 
     def release(self, spec: RunSpec) -> None:
         """Remove the container and the run's copy of the project."""
@@ -357,8 +359,9 @@ class DockerTarget(StagedTarget):
             if self.host.is_local:
                 ended.wait(interrupted)
                 return
-            with HostRun(self.host, spec).mirror() as mirror:
-                follow(ended, mirror, interrupted)
+            run = HostRun(self.host, spec)
+            with run.mirror() as mirror:
+                follow(ended, mirror, interrupted, run.live())
 
     def _take_log(self, engine: Engine, spec: RunSpec, found: Container | None) -> None:
         """Take what is still missing of an ended run's output."""

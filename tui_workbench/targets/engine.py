@@ -309,12 +309,13 @@ class Engine:
                 return None
         return self._translated_chunks(chunks)
 
-    def records(self, container: str, *, since: str = "", follow: bool = True) -> Iterator[bytes]:
+    def records(self, container: str, *, since: int = 0, follow: bool = True) -> Iterator[bytes]:
         """The engine's own log of a container, `TIMESTAMP text` for each record of stdout and of stderr.
 
-        `since` is inclusive, seconds with nine digits behind the point. Ends when the container has ended or is gone.
+        They come in the order of its file, without those of an earlier second than `since`. Ends when the container
+        has ended or is gone.
         """
-        wanted = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": since or "0"}
+        wanted = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": str(since)}
         with self._translated("read the container's log"):
             try:
                 # Not the package's own call, which takes a broken connection for the end of the log.

@@ -77,6 +77,11 @@ def fetch(host: Host, source: str, destination: str) -> FetchReport:
     )
 
 
+def forget_partial(destination: str) -> None:
+    """Remove what has arrived of a folder that will not come any more."""
+    shutil.rmtree(destination.rstrip("/") + PARTIAL, ignore_errors=True)
+
+
 def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
     """Bring what is missing; None when a file is not what its checksum says."""
     begun = time.monotonic()

@@ -17,6 +17,7 @@ from tui_workbench.targets.protocol import Interrupted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tui_workbench.targets.live import LiveFiles
     from tui_workbench.targets.mirror import Mirror
 
 
@@ -67,8 +68,10 @@ class Background:
                 os.close(self._writing)
 
 
-def follow(ended: Background, mirror: Mirror | None, interrupted: int) -> None:
+def follow(ended: Background, mirror: Mirror | None, interrupted: int, live: LiveFiles | None = None) -> None:
     """Wait until `ended` has returned, with the log's bytes taken as they come; all of them are here then.
+
+    What `live` brings comes every few seconds.
 
     Raises Interrupted, or TargetUnreachable when the link breaks; then follow again, the mirror knows where it was.
     """
@@ -78,7 +81,9 @@ def follow(ended: Background, mirror: Mirror | None, interrupted: int) -> None:
     log = mirror.open()
     watched = [descriptor for descriptor in (ended.descriptor, log, interrupted) if descriptor >= 0]
     while True:
-        ready = wait_ready(watched)
+        ready = wait_ready(watched, timeout=None if live is None else live.timeout)
+        if live is not None:
+            live.look()
         if log in ready and not mirror.pump():
             mirror.end()
         if ended.descriptor in ready:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.model import RunSpec
     from tui_workbench.targets.host import Completed, Entry, Host
+    from tui_workbench.targets.live import LiveFiles
     from tui_workbench.targets.mirror import Mirror
     from tui_workbench.targets.protocol import Outcome
     from tui_workbench.targets.report import Report
@@ -63,6 +64,14 @@ fi
     find work -depth -type d -exec rmdir {} +
 } 2>/dev/null
 exit 0
+"""
+
+# $1 the run's directory. For others who copy it just then, the copy is there as a whole or not at all.
+_REMOVE_COPY = """\
+cd -- "$1" 2>/dev/null || exit 0
+rm -rf removed || exit
+[ ! -e work ] || mv work removed || exit
+rm -rf removed
 """
 
 # $1 the run's directory; four parts with a line between them that none of them can hold.
@@ -127,12 +136,15 @@ class HostRun:
         """
         if self._host.is_local:
             return
+        from tui_workbench.targets.sending import telling
+
         spec = self._spec
         destination = self.layout.project_tree(spec.project_root, spec.project_name)
         self.make_folders(posixpath.dirname(destination))
         with turn(self._lock, report.interrupted):
             report.begin("sync", f"send what changed to {self._host.label}")
-            sent = self._host.sync(tree, spec.working_directory, destination, None)
+            sent = self._host.sync(tree, spec.working_directory, destination, telling(report.line))
+            report.line(f"  {sent.text}")
             report.done("sync", files=len(tree), **sent._asdict())
             report.begin("copy", "make the run's own copy there")
             place = ["sh", "-c", _PLACE, "sh", destination, self.directory, self.sdk_folder]
@@ -222,6 +234,8 @@ class HostRun:
         """Bring here what the run made: `outputs/`, and in `work/` every other file it left. Idempotent."""
         if self._host.is_local:
             return
+        from tui_workbench.targets.fetching import forget_partial
+
         self.must(self._host.run(["sh", "-c", _SETTLE, "sh", self.directory], timeout=COPY_SECONDS), "settle the run")
         for name in (OUTPUTS, WORKING_COPY):
             if name in self._names():
@@ -231,6 +245,14 @@ class HostRun:
                     # The machine that the run belongs to clears away the copy when it has what it wants of it.
                     if name in self._names():
                         raise
+                    forget_partial(os.path.join(self._spec.run_directory, name))
+        self.finish_live()
+
+    def finish_live(self) -> None:
+        """Bring here the rest of what the run told of its metrics. Idempotent."""
+        live = self.live()
+        if live is not None:
+            live.finish()
 
     def _names(self) -> list[str]:
         """What lies in the directory."""
@@ -243,12 +265,17 @@ class HostRun:
 
         return Mirror(self._host, self.file(OUTPUT), os.path.join(self._spec.run_directory, OUTPUT))
 
+    def live(self) -> LiveFiles | None:
+        """What the run tells of its metrics, to be brought here while it goes on; nothing where it is here anyway."""
+        from tui_workbench.targets.live import LiveFiles
+
+        return None if self._host.is_local else LiveFiles(self._host, self.directory, self._spec.run_directory)
+
     def remove_copy(self) -> None:
         """Remove the run's copy of the project there. Its log and its outputs stay, for other machines to find."""
         if not self._host.is_local:
-            self.must(
-                self._host.run(["rm", "-rf", "--", self.file(WORKING_COPY)], timeout=COPY_SECONDS), "remove the copy"
-            )
+            done = self._host.run(["sh", "-c", _REMOVE_COPY, "sh", self.directory], timeout=COPY_SECONDS)
+            self.must(done, "remove the copy")
 
     def must(self, done: Completed, action: str) -> Completed:
         """The program's result. Raises StorageError when it failed, WorkbenchError when the reason is another."""

@@ -9,14 +9,13 @@ is then ended, unless it has made itself independent (see `processes`).
 from __future__ import annotations
 
 import os
-import signal
 
 from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchError
 from tui_workbench.model import Plan, Problem, Step, masked
 from tui_workbench.project import line_of_key
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import supervisor
-from tui_workbench.targets.children import adopt
+from tui_workbench.targets.children import start_detached
 from tui_workbench.targets.framework import refuse_impossible, require_python
 from tui_workbench.targets.processes import (
     RUN_ID_VARIABLE,
@@ -52,9 +51,6 @@ SHELL_VARIABLES = frozenset(
     ("ENV", "IFS", "LINENO", "MAIL", "OLDPWD", "OPTARG", "OPTIND", "PPID", "PS1", "PS2", "PS4", "PWD", "SHLVL", "_")
 ).union(supervisor.VARIABLES)
 """Names that a shell may give values of its own, and that the supervising one does."""
-
-_DEFAULT_SIGNALS = tuple(signal.valid_signals())
-"""What a script finds as it would under a shell: Python ignores SIGPIPE, a controller SIGHUP."""
 
 
 class LocalTarget:
@@ -118,25 +114,13 @@ class LocalTarget:
             ) from error
         command = _past_the_shell(step.command, merged, variables)
         arguments = [SHELL, "-c", supervisor.TEXT, "sh", spec.run_directory, spec.working_directory, *command]
-        null = os.open(os.devnull, os.O_RDWR)
         try:
-            pid = os.posix_spawn(
-                SHELL,
-                arguments,
-                merged,
-                file_actions=[(os.POSIX_SPAWN_DUP2, null, number) for number in (0, 1, 2)],
-                setsid=True,
-                setsigmask=(),
-                setsigdef=_DEFAULT_SIGNALS,
-            )
-            adopt(pid)
+            start_detached(arguments, merged)
         except OSError as error:
             raise StorageError(
                 f"cannot start a process: {error.strerror}",
                 remedy="Close programs or raise the process limit; very long arguments also end here.",
             ) from error
-        finally:
-            os.close(null)
 
     def has_ended(self, spec: RunSpec) -> bool:
         """True when the script is over: it was started, or tried to, and no process of it is left."""

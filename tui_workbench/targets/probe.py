@@ -11,7 +11,7 @@ import os
 
 from tui_workbench.errors import ConfigurationError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
-from tui_workbench.targets.container import KIND_LABEL
+from tui_workbench.targets.container import KIND_LABEL, LOG
 from tui_workbench.targets.engine import EngineRefused
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _run(engine: Engine, image: Image, command: list[str]) -> dict[str, Any] | N
             "Env": [f"PROGRAM={_PROGRAM}"],
             "Labels": {KIND_LABEL: PROBE_KIND},
             "NetworkDisabled": True,
-            "HostConfig": {"NetworkMode": "none", "LogConfig": {"Type": "json-file", "Config": {}}},
+            "HostConfig": {"NetworkMode": "none", "LogConfig": LOG},
         },
     )
     try:

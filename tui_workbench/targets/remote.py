@@ -280,9 +280,12 @@ class RemoteTarget(StagedTarget):
             contextlib.closing(self.host.open(["sh", "-c", script, "sh", run.directory, spec.run_id])) as waiting,
             run.mirror() as mirror,
         ):
-            ended, log = waiting.exit_descriptor(), mirror.open()
+            ended, log, live = waiting.exit_descriptor(), mirror.open(), run.live()
             while True:
-                ready = wait_ready([descriptor for descriptor in (ended, log, interrupted) if descriptor >= 0])
+                watched = [descriptor for descriptor in (ended, log, interrupted) if descriptor >= 0]
+                ready = wait_ready(watched, timeout=None if live is None else live.timeout)
+                if live is not None:
+                    live.look()
                 if log in ready and not mirror.pump():
                     mirror.end()
                 if ended in ready:

@@ -32,6 +32,9 @@ NEAR_SECONDS = 0.015
 BATCH_SECONDS = 20.0
 """What one stream may take before what has arrived is made sure of: a broken link costs no more than this."""
 
+TELLING_SECONDS = 1.0
+"""Between two lines that say how far a sync is."""
+
 SHOWN_FILES = 3
 """How many of the largest files a plan names."""
 
@@ -67,6 +70,27 @@ class SyncReport(NamedTuple):
     deleted: int = 0
     size: int = 0
     sent: int = 0
+
+    @property
+    def text(self) -> str:
+        """What was done, for a log."""
+        removed = f", {_number(self.deleted)} removed" if self.deleted else ""
+        if not self.changed:
+            return f"nothing to send{removed}"
+        return f"sent {_number(self.changed)}, {_bytes(self.size)}{removed}"
+
+
+def telling(line: Callable[[str], None]) -> Progress:
+    """A progress that tells in a line, now and then, how far it is; small sends are over before the first."""
+    last = time.monotonic()
+
+    def tell(read: int, size: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= TELLING_SECONDS:
+            last = time.monotonic()
+            line(f"  sent {_bytes(read)} of {_bytes(size)}, {100 * read // max(size, 1)} %")
+
+    return tell
 
 
 class _Held(NamedTuple):
@@ -123,12 +147,13 @@ class Difference(NamedTuple):
     def text(self) -> str:
         """Count, bytes and the largest files, for a plan."""
         if not self.missing:
-            return f"nothing, {_count(self.superfluous)} removed" if self.superfluous else "nothing, it holds it all"
+            removed = f"nothing, {_number(len(self.superfluous))} removed"
+            return removed if self.superfluous else "nothing, it holds it all"
         largest = sorted(self.missing, key=lambda entry: -entry.size)[:SHOWN_FILES]
         named = ", ".join(f"{entry.path} {_bytes(entry.size)}" for entry in largest if entry.size)
-        text = f"{_count(self.missing)}, {_bytes(sum(entry.size for entry in self.missing))}"
+        text = f"{_number(len(self.missing))}, {_bytes(sum(entry.size for entry in self.missing))}"
         text += f" (largest: {named})" if named else ""
-        return f"{text}, {_count(self.superfluous)} removed" if self.superfluous else text
+        return f"{text}, {_number(len(self.superfluous))} removed" if self.superfluous else text
 
 
 def difference(host: Host, listing: Sequence[Entry], destination: str) -> Difference:
@@ -142,8 +167,8 @@ def difference(host: Host, listing: Sequence[Entry], destination: str) -> Differ
         return Difference(tuple(batch.missing), tuple(batch.superfluous))
 
 
-def _count(files: Sequence[object]) -> str:
-    return f"{len(files):,} file{'s' if len(files) != 1 else ''}"
+def _number(files: int) -> str:
+    return f"{files:,} file{'s' if files != 1 else ''}"
 
 
 def _bytes(size: int) -> str:

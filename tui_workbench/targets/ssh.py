@@ -18,7 +18,7 @@ import time
 from tui_workbench.errors import ConfigurationError
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import ssh_wire as wire
-from tui_workbench.targets.children import adopt
+from tui_workbench.targets.children import number_for, start_detached
 from tui_workbench.targets.host import DEFAULT_TIMEOUT, ConnectionLost, Host, SecretNeeded, wait_ready
 
 if TYPE_CHECKING:
@@ -286,27 +286,13 @@ def _start_link(login: wire.Login, paths: wire.LinkPaths) -> None:
 
 
 def _spawn_link(login: wire.Login, paths: wire.LinkPaths, listener: int) -> None:
-    os.set_inheritable(listener, True)
-    null = os.open(os.devnull, os.O_RDWR)
     errors = os.open(paths.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    number = number_for(listener)
     # -P: a json.py in the folder where the workbench was started must not become part of it.
-    command = [sys.executable, "-P", "-m", "tui_workbench.targets.ssh_link", str(listener), json.dumps(login)]
+    command = [sys.executable, "-P", "-m", "tui_workbench.targets.ssh_link", str(number), json.dumps(login)]
     try:
-        adopt(
-            os.posix_spawn(
-                sys.executable,
-                command,
-                os.environ,
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, null, 0),
-                    (os.POSIX_SPAWN_DUP2, null, 1),
-                    (os.POSIX_SPAWN_DUP2, errors, 2),
-                ],
-                setsid=True,
-            )
-        )
+        start_detached(command, os.environ, errors=errors, passed=((listener, number),))
     finally:
-        os.close(null)
         os.close(errors)
 
 

@@ -11,12 +11,9 @@ import asyncio
 import contextlib
 import functools
 import os
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 import asyncssh
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 READY = b"workbench-tui ready\n"
 SHELL_COMMAND = (
@@ -28,8 +25,21 @@ SHELL_COMMAND = (
 `read` takes single bytes from a pipe, so the program finds its input exactly behind the line. `$n` is a line feed.
 """
 
-NOT_STARTED = 127
 _CLOSED_EARLY = "the channel was closed"
+
+
+class NoShell(Exception):
+    """The account starts no shell for us; the text is the last line of what it said instead, "" when nothing."""
+
+
+class Sink(Protocol):
+    """Where one of a program's output streams goes. One that takes no more for now tells `Shell.hold` and `let_go`."""
+
+    def write(self, data: bytes) -> None:
+        """Take what the program wrote."""
+
+    def close(self) -> None:
+        """There is no more."""
 
 
 class Shell(asyncssh.SSHClientSession[bytes]):
@@ -42,15 +52,15 @@ class Shell(asyncssh.SSHClientSession[bytes]):
         self.ended.add_done_callback(_consume)
         self.ready.add_done_callback(_consume)
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
-        self._noise: dict[bool, bytearray | None] = {False: bytearray(), True: bytearray()}
-        self._outputs: dict[bool, _Output] = {}
+        self._noise = {False: bytearray(), True: bytearray()}
+        self._outputs: dict[bool, Sink] = {}
         self._input: asyncio.ReadTransport | None = None
-        self._held: set[_Output] = set()
+        self._held: set[Sink] = set()
         self._code: int | None = None
 
     @classmethod
     async def open(cls, connection: asyncssh.SSHClientConnection) -> Shell:
-        """A shell that waits for its line. Raises asyncssh.Error or OSError."""
+        """A shell that waits for its line. Raises NoShell, asyncssh.Error or OSError."""
         channel, session = await connection.create_session(cls, SHELL_COMMAND, encoding=None)
         shell = cast(Shell, session)
         shell._channel = channel
@@ -64,16 +74,39 @@ class Shell(asyncssh.SSHClientSession[bytes]):
 
     async def run(self, line: str, stdin: int, stdout: int, stderr: int) -> None:
         """Start the program of `line` with these descriptors, which from now on belong to this object."""
-        assert self._channel is not None
         loop = asyncio.get_running_loop()
-        for is_error, descriptor in ((False, stdout), (True, stderr)):
+        outputs = []
+        for descriptor in (stdout, stderr):
             output = _Output(self)
             output.transport, _ = await loop.connect_write_pipe(
                 functools.partial(_itself, output), os.fdopen(descriptor, "wb", 0)
             )
-            self._outputs[is_error] = output
+            outputs.append(output)
+        self.join(line, outputs[0], outputs[1])
+        self._input, _ = await loop.connect_read_pipe(lambda: _Input(self), os.fdopen(stdin, "rb", 0))
+
+    def join(self, line: str, stdout: Sink, stderr: Sink, stdin: asyncio.ReadTransport | None = None) -> None:
+        """Start the program of `line`, whose output goes there; `stdin` is paused while it reads slower than we `send`.
+
+        All three are closed at its end.
+        """
+        assert self._channel is not None
+        self._noise = {False: bytearray(), True: bytearray()}
+        self._outputs = {False: stdout, True: stderr}
+        self._input = stdin
         self._channel.write(os.fsencode(line) + b"\n")
-        self._input, _ = await loop.connect_read_pipe(lambda: _Input(self._channel), os.fdopen(stdin, "rb", 0))
+
+    def send(self, data: bytes) -> None:
+        """Write to the program's input; nothing happens when it has ended."""
+        with contextlib.suppress(OSError):
+            if self._channel is not None:
+                self._channel.write(data)
+
+    def send_eof(self) -> None:
+        """Let the program see the end of its input."""
+        with contextlib.suppress(OSError):
+            if self._channel is not None:
+                self._channel.write_eof()
 
     def close(self) -> None:
         """End the program, when it still runs, and the channel. Output that has arrived is still delivered."""
@@ -88,15 +121,12 @@ class Shell(asyncssh.SSHClientSession[bytes]):
     def data_received(self, data: bytes, datatype: int | None) -> None:
         """Bytes of the program, or what the start-up files print before it."""
         is_error = datatype is not None
-        noise = self._noise[is_error]
-        if noise is None:
+        if self._outputs:
             self._outputs[is_error].write(data)
             return
-        noise += data
-        if noise.endswith(READY):
-            self._noise[is_error] = None
-            if not any(waiting is not None for waiting in self._noise.values()) and not self.ready.done():
-                self.ready.set_result(None)
+        self._noise[is_error] += data
+        if all(noise.endswith(READY) for noise in self._noise.values()) and not self.ready.done():
+            self.ready.set_result(None)
 
     def exit_status_received(self, status: int) -> None:
         """The program's exit code; its last output may still follow."""
@@ -116,7 +146,7 @@ class Shell(asyncssh.SSHClientSession[bytes]):
         """The channel is over, by the program's end or with the connection."""
         error = exc or asyncssh.ConnectionLost(_CLOSED_EARLY)
         if not self.ready.done():
-            self.ready.set_exception(error)
+            self.ready.set_exception(exc or NoShell(self._last_words()))
         if self._input is not None:
             self._input.close()
         for output in self._outputs.values():
@@ -126,6 +156,11 @@ class Shell(asyncssh.SSHClientSession[bytes]):
                 self.ended.set_exception(error)
             else:
                 self.ended.set_result(self._code)
+
+    def _last_words(self) -> str:
+        """The last line that came instead of a shell, of stderr if there is one."""
+        out, err = (noise.decode("utf-8", "replace").strip() for noise in self._noise.values())
+        return (err or out).rpartition("\n")[2].strip()
 
     def pause_writing(self) -> None:
         """The other side reads slower than we send."""
@@ -139,13 +174,13 @@ class Shell(asyncssh.SSHClientSession[bytes]):
 
     # What the pipes call.
 
-    def hold(self, output: _Output) -> None:
+    def hold(self, output: Sink) -> None:
         """Who reads this output is slower than the program; SSH's window makes it wait."""
         if not self._held and self._channel is not None and self.is_usable:
             self._channel.pause_reading()
         self._held.add(output)
 
-    def let_go(self, output: _Output) -> None:
+    def let_go(self, output: Sink) -> None:
         """It has caught up."""
         self._held.discard(output)
         if not self._held and self._channel is not None and self.is_usable:
@@ -176,20 +211,14 @@ class _Output(asyncio.BaseProtocol):
 class _Input(asyncio.Protocol):
     """A pipe on its way to the program's input."""
 
-    def __init__(self, channel: Any) -> None:
-        self._channel = channel
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
 
     def data_received(self, data: bytes) -> None:
-        self._send(lambda: self._channel.write(data))
+        self._shell.send(data)
 
     def eof_received(self) -> None:
-        self._send(self._channel.write_eof)
-
-    def _send(self, action: Callable[[], object]) -> None:
-        try:
-            action()
-        except OSError:
-            pass  # the program has ended and wants no more input
+        self._shell.send_eof()
 
 
 def _itself(output: _Output) -> _Output:

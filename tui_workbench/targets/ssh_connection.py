@@ -16,21 +16,18 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import asyncssh
-from asyncssh.config import SSHClientConfig
 
 from tui_workbench.errors import TargetUnreachable
 from tui_workbench.targets.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
 from tui_workbench.targets.host_keys import (
     CERTIFICATE_AUTHORITY,
     DEFAULT_PORT,
-    GLOBAL_FILES,
     REVOKED,
-    USER_FILES,
     HostKey,
-    KnownHosts,
     fingerprint,
     shown_name,
 )
+from tui_workbench.targets.ssh_config import Hop, asks_for_passphrase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,13 +36,6 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 30.0
 """From the first packet to the end of the login. A busy machine's name look-ups alone can take ten."""
-
-KEEPALIVE_SECONDS = 5
-KEEPALIVE_COUNT = 3
-"""A peer that says nothing for 5 s is asked; when three questions stay unanswered, the connection is lost.
-
-The user's ServerAliveInterval and ServerAliveCountMax come first; an interval of 0 would never notice anything.
-"""
 
 CIPHERS = (
     "aes256-gcm@openssh.com",
@@ -57,7 +47,6 @@ CIPHERS = (
 )
 """By measured speed: AES-GCM moves 1.6 times as much as ChaCha20, which would be negotiated otherwise."""
 
-CONFIGURATION_FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
 LONGEST_JUMP_CHAIN = 8
 """Jump hosts may have jump hosts; a configuration in a circle ends here."""
 
@@ -90,25 +79,6 @@ class Secrets:
         return reference in self.values and self._refused.get(reference) == self.values[reference]
 
 
-class Hop:
-    """One host on the way, the last being the target itself."""
-
-    def __init__(self, host: str, port: int, username: str) -> None:
-        self.alias, self.port, self.username = host, port, username
-        self.files = [path for path in map(os.path.expanduser, CONFIGURATION_FILES) if os.access(path, os.R_OK)]
-        configuration = SSHClientConfig.load(
-            None, list(self.files), False, False, False, getpass.getuser(), username or (), host, port or ()
-        )
-        self.jump = str(configuration.get("ProxyJump") or "")
-        self.keepalive = int(str(configuration.get("ServerAliveInterval") or KEEPALIVE_SECONDS))
-        self.keepalive_count = int(str(configuration.get("ServerAliveCountMax") or KEEPALIVE_COUNT))
-        self.has_ciphers = configuration.get("Ciphers") is not None
-        # `none`, or no list at all, never means that any key will do.
-        user_files: Any = configuration.get("UserKnownHostsFile") or USER_FILES
-        global_files: Any = configuration.get("GlobalKnownHostsFile") or GLOBAL_FILES
-        self.known = KnownHosts([*user_files, *global_files])
-
-
 async def connect(
     login: Login, secrets: Secrets, on_lost: Callable[[Exception | None], None]
 ) -> asyncssh.SSHClientConnection:
@@ -130,9 +100,10 @@ async def connect(
             return await _find_out(login, hop, secrets, error, on_lost)
         tunnel = await _open_jumps(login, hop, secrets, LONGEST_JUMP_CHAIN)
         return await _connect_hop(login, hop, secrets, tunnel, authentication, on_lost)
-    except asyncssh.ConfigParseError as error:
+    except (asyncssh.ConfigParseError, UnicodeDecodeError) as error:
+        remedy = "Correct that line." if isinstance(error, asyncssh.ConfigParseError) else "Save it as UTF-8."
         raise LoginRefused(
-            f"{login.label}: the SSH configuration cannot be understood: {error}", remedy="Correct that line."
+            f"{login.label}: the SSH configuration cannot be understood: {error}", remedy=remedy
         ) from error
 
 
@@ -199,11 +170,12 @@ async def _connect_hop(
         "agent_forwarding": False,
         "x11_forwarding": False,
         "encoding": None,
+        **hop.authentication,
         **authentication,
     }
     try:
         connection = await asyncssh.connect(hop.alias, hop.port or (), **options)
-    except (OSError, asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+    except (OSError, UnicodeError, asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
         await _look_at_host_key(hop, client, tunnel)
         if tunnel is not None:
             tunnel.close()
@@ -263,7 +235,7 @@ def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
 def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> dict[str, Any]:
     """A key that could not be opened may be held by the agent, which its public half asks for."""
     said = str(error)
-    encrypted = isinstance(error, asyncssh.KeyEncryptionError) or "assphrase" in said
+    encrypted = asks_for_passphrase(error)
     public = f"{path}.pub"
     if encrypted and not tried and os.access(public, os.R_OK) and os.environ.get("SSH_AUTH_SOCK"):
         return {"agent_identities": [public]}
@@ -368,7 +340,7 @@ def _explained(login: Login, hop: Hop, client: _Client, secrets: Secrets, error:
             f"{place}the machine gave up before the right key was tried: {error.reason}",
             remedy="Name the key (privateKey, or IdentityFile with IdentitiesOnly yes in ~/.ssh/config).",
         )
-    if isinstance(error, socket.gaierror):
+    if isinstance(error, socket.gaierror | UnicodeError):  # the latter for what can be no name, as `a..b`
         return ConnectionLost(
             f"{place}the name {client.name} is not known",
             remedy="Check the address, and that this machine has a network.",
@@ -388,7 +360,9 @@ def _explained(login: Login, hop: Hop, client: _Client, secrets: Secrets, error:
         )
     if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
         return LoginRefused(f"{place}a key of ~/.ssh/config cannot be used: {error}", remedy="Correct IdentityFile.")
-    rung = "login" if client.presented or client.known else "port"
+    # Who speaks to us at all listens on the port.
+    is_open = isinstance(error, asyncssh.Error | ConnectionResetError | BrokenPipeError)
+    rung = "login" if client.has_shown_key else "host key" if is_open else "port"
     said = getattr(error, "reason", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
     return ConnectionLost(f"{place}{said}", remedy="Try again; `ssh -v` to the same address shows more.", rung=rung)
 
@@ -432,6 +406,13 @@ def _login_error(login: Login, hop: Hop, place: str, secrets: Secrets, *, must_c
             f"{place}the key {login.private_key} was refused",
             remedy=f"Append {login.private_key}.pub to ~/.ssh/authorized_keys there: "
             f"ssh-copy-id -i {login.private_key} {_ssh_words(login)}",
+        )
+    locked = hop.locked_keys
+    if locked:
+        return LoginRefused(
+            f"{place}none of your SSH keys was accepted; {', '.join(locked)} needs a passphrase and was not tried",
+            remedy=f"Load it into your SSH agent (ssh-add {locked[0]}), or name it as the target's key: then its "
+            "passphrase is asked for.",
         )
     return LoginRefused(
         f"{place}none of your SSH keys was accepted",

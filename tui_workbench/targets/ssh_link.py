@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import json
 import os
+import resource
 import socket
 import sys
 import time
@@ -21,9 +22,10 @@ import asyncssh
 
 from tui_workbench.errors import TargetUnreachable
 from tui_workbench.targets import ssh_wire as wire
-from tui_workbench.targets.host import ConnectionLost
+from tui_workbench.targets.host import ConnectionLost, LoginRefused
 from tui_workbench.targets.ssh import AGENT_VARIABLE
-from tui_workbench.targets.ssh_channel import Shell
+from tui_workbench.targets.ssh_bridge import Bridge
+from tui_workbench.targets.ssh_channel import NoShell, Shell
 from tui_workbench.targets.ssh_connection import Secrets, connect, server_facts
 
 if TYPE_CHECKING:
@@ -98,7 +100,8 @@ class Connections:
         self._paths = paths
         self._lines: list[Line] = []
         self._attempt: asyncio.Task[Line] | None = None
-        self._forwards: dict[str, asyncssh.SSHListener] = {}
+        self._forwards: dict[str, asyncssh.SSHListener | Bridge] = {}
+        self._forwarding = asyncio.Lock()
 
     @property
     def state(self) -> str:
@@ -122,25 +125,38 @@ class Connections:
                 if shell is not None:
                     return shell
             shell = await (await self._another()).shell()
+        except NoShell as error:
+            raise _no_programs(self._login, str(error)) from error
         except (asyncssh.Error, OSError) as error:
             raise _lost(self._login, error) from error
         if shell is None:
-            raise ConnectionLost(
-                f"{self._login.label}: the SSH server starts no programs",
-                remedy="Is MaxSessions 0 in its configuration, or the login limited to file transfer?",
-            )
+            raise _no_programs(self._login, "MaxSessions of its SSH server is 0")
         return shell
 
     async def forward(self, path: str) -> str:
         """Let the host's unix socket `path` appear here; returns where. Raises TargetUnreachable."""
-        line = await self.line()
         here = self._paths.forwarded(path)
-        if path not in self._forwards:
-            try:
-                self._forwards[path] = await line.connection.forward_local_path(here, path)
-            except (asyncssh.Error, OSError) as error:
-                raise _lost(self._login, error) from error
+        async with self._forwarding:
+            line = await self.line()
+            if path not in self._forwards:
+                try:
+                    self._forwards[path] = await self._listen(line.connection, here, path)
+                except (asyncssh.Error, OSError) as error:
+                    raise _lost(self._login, error) from error
         return here
+
+    async def _listen(
+        self, connection: asyncssh.SSHClientConnection, here: str, path: str
+    ) -> asyncssh.SSHListener | Bridge:
+        try:
+            _, writer = await connection.open_unix_connection(path)
+        except asyncssh.ChannelOpenError:
+            # The server does not say why; nothing but a forbidden one keeps us from a socket that is there.
+            bridge = Bridge(path, self.shell)
+            await bridge.open(here)
+            return bridge
+        writer.close()
+        return await connection.forward_local_path(here, path)
 
     async def wait(self) -> None:
         """Return once the machine answers. Raises TargetUnreachable when waiting is of no use."""
@@ -288,8 +304,10 @@ class Link:
             await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
             for task in (answering, gone):
                 task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+            # Both, whatever one of them raises: nobody may go on to watch a descriptor that is somebody else's by then.
+            await asyncio.wait({answering, gone})
+            if not answering.cancelled():
+                answering.result()
         finally:
             client.close()
 
@@ -299,7 +317,18 @@ class Link:
             reply = await self._answers[request["op"]](client, request)
         except TargetUnreachable as error:
             reply = wire.error_to_message(error)
+        except Exception as error:
+            client.reply(wire.error_to_message(self._failed(error)))
+            raise
         client.reply(reply)
+
+    def _failed(self, error: Exception) -> ConnectionLost:
+        """What to tell a caller of a mistake of ours, whose traceback goes to our own stderr."""
+        return ConnectionLost(
+            f"{self._login.label}: the process that holds the SSH connection met an error of its own: "
+            f"{type(error).__name__}: {error}",
+            remedy=f"{self._paths.errors} says more.",
+        )
 
     async def _exec(self, client: _Client, request: dict[str, Any]) -> dict[str, Any]:
         # A caller who hangs up cancels this. What is half made then must not stay: an open channel counts against those
@@ -434,6 +463,14 @@ def _wake(ready: asyncio.Future[None]) -> None:
         ready.set_result(None)
 
 
+def _no_programs(login: wire.Login, said: str) -> LoginRefused:
+    return LoginRefused(
+        f"{login.label}: the login works, and no program can be started{f': {said}' if said else ''}",
+        remedy="Does the account have a shell that runs commands, and do its start-up files neither end it nor wait? "
+        f"`ssh {login.host_and_port[0]} true` shows it.",
+    )
+
+
 def _lost(login: wire.Login, error: Exception) -> ConnectionLost:
     said = getattr(error, "reason", "") or str(error) or type(error).__name__
     return ConnectionLost(f"{login.label}: the connection was lost: {said}", remedy="What runs there goes on.")
@@ -452,6 +489,7 @@ def main(arguments: list[str]) -> int:
     login = wire.Login(*json.loads(login_text))
     listener = socket.socket(fileno=int(descriptor))
     os.chdir("/")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no file may hold what we remember
     asyncio.run(Link(login, listener, wire.LinkPaths(login)).run())
     return 0
 

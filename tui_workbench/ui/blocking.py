@@ -8,12 +8,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine, Generator
 
 Result = TypeVar("Result")
+
+
+class Unbegun(Awaitable[None]):
+    """A call that begins when it is awaited.
+
+    A worker that is canceled before it begins would leave a coroutine that was never awaited.
+    """
+
+    def __init__(self, call: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
+        self._call = call
+        self._arguments = arguments
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._call(*self._arguments).__await__()
 
 
 async def in_thread(call: Callable[[], Result]) -> Result:

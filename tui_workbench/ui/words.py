@@ -63,6 +63,11 @@ def run_state(run: Run) -> StateLook:
     return look
 
 
+def is_before_script(run: Run) -> bool:
+    """Whether the script has not started, and what is done for it has a log of its own."""
+    return not run.start and (run.target_type != "local" or run.state == RunState.PREPARING)
+
+
 def reason_of(run: Run) -> str:
     """Why a run is in its state, where that is not clear from the state: a sentence of any origin, or ""."""
     if run.state in (RunState.FAILED, RunState.UNKNOWN) and run.reason not in ("", f"exit code {run.exit_code}"):

@@ -39,7 +39,8 @@ def past_run(
     path = os.path.join(project.runs_directory, run_id)
     os.makedirs(path)
     created = EPOCH + number * 100
-    configuration = RunConfiguration(target, f"{target}.runconfig", target, framework="Python", tracked_run=bool(commit))
+    configuration = RunConfiguration(target, f"{target}.runconfig", target, framework="Python")
+    configuration = configuration._replace(tracked_run=bool(commit))
     compute = ComputeTarget(target, f"{target}.compute", "local")
     spec = RunSpec(run_id, path, project.root, project.name, path, script, tuple(arguments), configuration, compute)
     steps = (Step("snapshot", "Snapshot of the project"), Step("start", "Start", ("python", script, *arguments)))

@@ -146,6 +146,28 @@ class TestEditing:
             await it.press("tab", "enter")
             assert it.text.source == RUNCONFIG.replace("Target: gpu-box", "Target: local")
 
+    async def test_images_of_earlier_runs_are_suggested_after_those_of_the_targets(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open_form("local.compute")
+            it.pane.show_images_used(("ours/used:7",))
+            form = await it.open_form("gpu-box.compute")
+            while form.current is None or form.current.field.key != "baseDockerImage":
+                await it.press("down")
+            await it.press("enter")
+            own, used = (line.split() for line in drawn(form) if " in gpu-box" in line or "used before" in line)
+            assert (own[-2:], used[:1]) == (["in", "gpu-box"], ["ours/used:7"])
+
+    async def test_a_problem_goes_when_the_other_file_that_brought_it_changes(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            (folder / "gpu.runconfig").write_text("Target: elsewhere\nFramework: Python\n")
+            await it.open_form("gpu.runconfig")
+            assert isinstance(it.view, ConfigView)
+            assert any("elsewhere" in finding.message for finding in it.view.findings)
+            (folder / "elsewhere.compute").write_text("type: local\n")
+            it.pane.others_changed()
+            await it.settled()
+            assert not any("elsewhere" in finding.message for finding in it.view.findings)
+
     async def test_paths_are_suggested_folder_by_folder(self, folder: Path) -> None:
         keys = folder.parent / "keys"
         keys.mkdir()

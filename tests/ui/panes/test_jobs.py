@@ -12,7 +12,7 @@ from tests.ui.seen import content_of
 from tests.ui.test_words import make_run
 from tests.ui.waiting import until
 from tui_workbench.model import Run, RunState
-from tui_workbench.ui.messages import CancelConfirmed, RunRepeated, RunSelected
+from tui_workbench.ui.messages import CancelConfirmed, ReconnectWanted, RunRepeated, RunSelected
 from tui_workbench.ui.panes.jobs import JobsPane
 from tui_workbench.ui.widgets.question_row import QuestionRow
 
@@ -51,6 +51,9 @@ class JobsApp(App[None]):
 
     def on_cancel_confirmed(self, event: CancelConfirmed) -> None:
         self.told.append(("cancel", event.run_id))
+
+    def on_reconnect_wanted(self, event: ReconnectWanted) -> None:
+        self.told.append(("reconnect", event.run_id))
 
     def on_run_repeated(self, event: RunRepeated) -> None:
         self.told.append(("again", event.run_id))
@@ -188,3 +191,31 @@ async def test_names_of_scripts_are_shown_and_not_obeyed() -> None:
     async with JobsApp().run_test(size=(70, 20)) as pilot:
         (line,) = await show(pilot, DONE._replace(script_name="a\x1b[2Jb\n[red].py"))
         assert "a␛[2Jb␊[red].py" in line
+
+
+async def test_a_run_that_is_prepared_says_what_is_done_for_it_and_for_how_long() -> None:
+    preparing = make_run(RunState.PREPARING)._replace(
+        run_id="p_4", target_type="remotedocker", created=time.time() - 65
+    )
+    async with JobsApp().run_test(size=(70, 20)) as pilot:
+        assert isinstance(pilot.app, JobsApp)
+        pilot.app.pane.show_runs([preparing, RUNNING], steps={"p_4": "build", "p_3": "start"})
+        await pilot.pause()
+        first, second = content_of(pilot.app.pane)
+        assert "building" in first
+        assert first.split()[-1] in ("1:05", "1:06")
+        assert "running" in second
+
+
+async def test_a_run_whose_target_is_out_of_reach_says_since_when_and_can_be_tried_now() -> None:
+    reason = "out of reach since 14:03:12: box: nothing answers"
+    lost = make_run(RunState.UNKNOWN, start=NOW)._replace(run_id="p_5", reason=reason)
+    async with JobsApp().run_test(size=(70, 20)) as pilot:
+        (line,) = await show(pilot, lost)
+        assert "? train.py [7]" in line
+        assert "unknown since 14:03" in line
+        assert isinstance(pilot.app, JobsApp)
+        await pilot.press("r")
+        await until(lambda: ("reconnect", "p_5") in pilot.app.told)  # type: ignore[attr-defined]
+        await show(pilot, RUNNING)
+        assert pilot.app.pane.why_not("reconnect")

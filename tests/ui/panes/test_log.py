@@ -267,3 +267,41 @@ async def search(pilot: Pilot[None], text: str) -> None:
     await until(lambda: pilot.app.focused is not None and pilot.app.focused is not pilot.app.query_one("LogView"))
     names = {" ": "space", "[": "left_square_bracket", "]": "right_square_bracket"}
     await pilot.press(*[names.get(letter, letter) for letter in text])
+
+
+class TestPreparation:
+    """What comes before the script has a log of its own."""
+
+    async def test_it_is_shown_until_the_script_has_started_and_again_at_a_key(self, directory: Path) -> None:
+        (directory / "preparation.log").write_bytes(b"fetching the image\n")
+        started = a_run(directory, b"epoch 1\n", RunState.RUNNING)._replace(target_type="remotedocker", start=1.0)
+        app = LogApp(started._replace(state=RunState.PREPARING, start=0.0))
+        async with app.run_test(size=(80, 20)) as pilot:
+            await app.shows("fetching the image")
+            assert app.border_title() == "4 Log  train.py [7] on local, its preparation"
+            app.pane.show_run(started)
+            await app.shows("epoch 1")
+            assert app.border_title() == "4 Log  train.py [7] on local"
+            await pilot.press("o")
+            await app.shows("fetching the image")
+            app.pane.show_run(started)
+            await pilot.pause()
+            assert "fetching the image" in content_of(app.pane)
+            await pilot.press("o")
+            await app.shows("epoch 1")
+
+    async def test_a_run_that_failed_in_it_says_why_above_it(self, directory: Path) -> None:
+        (directory / "preparation.log").write_bytes(b"step 1/1: install\n")
+        reason = "the package nosuch\x1b[31m cannot be had. Correct line 7 of conda_dependencies.yml"
+        failed = a_run(directory, b"", RunState.FAILED)._replace(target_type="remotedocker", reason=reason)
+        app = LogApp(failed)
+        async with app.run_test(size=(80, 20)):
+            await app.shows("step 1/1: install")
+            await app.shows("✗ The package nosuch␛[31m cannot be had.")
+            await app.shows("conda_dependencies.yml.")
+
+    async def test_a_local_run_has_none(self, directory: Path) -> None:
+        app = LogApp(a_run(directory, b"out\n"))
+        async with app.run_test(size=(80, 20)):
+            await app.shows("out")
+            assert app.pane.why_not("change_log")

@@ -46,11 +46,13 @@ async def test_the_header_says_project_branch_runs_and_targets() -> None:
     header = Header("digits", id="header")
     async with OneApp(header).run_test(size=(80, 5)) as pilot:
         header.show_branch("main")
+        header.show_changes(2)
         header.show_active([RunState.RUNNING, RunState.RUNNING, RunState.QUEUED])
         header.show_targets((("local", READY), ("old-vm", BROKEN)))
         await pilot.pause()
         (line,) = lines_of(header)
-        assert line.split() == ["digits", "main", "●", "2", "running", "○", "1", "queued", "local", "✓", "old-vm", "✗"]
+        runs = ["●", "2", "running", "○", "1", "queued"]
+        assert line.split() == ["digits", "main", "±2", *runs, "local", "✓", "old-vm", "✗"]
 
 
 async def test_where_there_is_little_room_the_header_leaves_targets_out() -> None:

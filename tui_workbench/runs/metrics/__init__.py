@@ -7,11 +7,23 @@ better one counts (`values.SOURCES`).
 
 from __future__ import annotations
 
-from tui_workbench.runs.metrics.reading import RunMetrics
+from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.metrics.stored import last_values, read_summary
 from tui_workbench.runs.metrics.values import LoggedItem, MetricSummary, Series
 
+if TYPE_CHECKING:
+    from tui_workbench.runs.metrics.reading import RunMetrics
+
 __all__ = ["LoggedItem", "MetricSummary", "RunMetrics", "Series", "downsample", "summary_of"]
+
+
+def __getattr__(name: str) -> object:
+    # Its rules take longer to load than a list of runs, which finds most summaries stored.
+    if name == "RunMetrics":
+        from tui_workbench.runs.metrics.reading import RunMetrics
+
+        return RunMetrics
+    raise AttributeError(name)
 
 
 def summary_of(directory: str) -> dict[str, float | str]:
@@ -22,6 +34,8 @@ def summary_of(directory: str) -> dict[str, float | str]:
     stored = read_summary(directory)
     if stored is not None:
         return last_values(stored)
+    from tui_workbench.runs.metrics.reading import RunMetrics
+
     metrics = RunMetrics(directory)
     metrics.refresh()
     return {name: found.last for name, found in metrics.summary().items() if found.last is not None}

@@ -33,6 +33,14 @@ _SETTLED_NS = 50_000_000
 """A folder that changed this shortly before it was read may change again without another time of change."""
 
 
+class Root(NamedTuple):
+    """A folder to look below."""
+
+    path: str
+    base: str  # that paths for patterns are named from
+    is_shared: bool = False  # other runs write into it as well
+
+
 class Window(NamedTuple):
     """When the run was going on, in nanoseconds since the epoch; `end` is 0 while it is."""
 
@@ -54,11 +62,11 @@ class _Folder(NamedTuple):
 class Discovery:
     """Looks for files below folders of the run's own and below others.
 
-    `wanted` says of a file's path, relative to its root, whether it is of interest.
+    `wanted` says of a file's name and path whether it is of interest; without a path whether one of the name can be.
     """
 
-    def __init__(self, own: list[str], shared: list[str], wanted: Callable[[str], bool]) -> None:
-        self._roots = [*((path, False) for path in own), *((path, True) for path in shared)]
+    def __init__(self, roots: list[Root], wanted: Callable[[str, str], bool]) -> None:
+        self._roots = roots
         self._wanted = wanted
         self._known: dict[str, _Folder] = {}
         self._found: dict[tuple[int, int], str] = {}
@@ -95,10 +103,10 @@ class Discovery:
     def _walk(self, window: Window, news: list[tuple[str, str]]) -> None:
         entries = 0
         seen: set[tuple[int, int]] = set()
-        pending = [(root, root, shared, 0) for root, shared in self._roots]
+        pending = [(root.path, root, 0) for root in self._roots]
         self.is_cut = False
         while pending:
-            path, root, shared, depth = pending.pop(0)
+            path, root, depth = pending.pop(0)
             try:
                 status = os.stat(path)
             except OSError:
@@ -112,9 +120,10 @@ class Discovery:
                 self.is_cut = True
                 return
             for name in folder.files:
-                self._take(f"{path}/{name}", root, window, shared, news)
+                self._take(path, name, root, window, news)
             if depth < MAX_DEPTH:
-                pending += [(child, root, shared or is_link, depth + 1) for child, is_link in folder.folders]
+                for child, is_link in folder.folders:
+                    pending.append((child, root._replace(is_shared=root.is_shared or is_link), depth + 1))
 
     def _read(self, path: str, changed: int) -> _Folder:
         """What a folder holds that matters."""
@@ -129,15 +138,16 @@ class Discovery:
                     if entry.is_dir():
                         if entry.name not in SKIPPED:
                             folders.append((f"{path}/{entry.name}", entry.is_symlink()))
-                    elif self._wanted(entry.name):
+                    elif self._wanted(entry.name, ""):
                         files.append(entry.name)
         except OSError:
             pass
         found = self._known[path] = _Folder(changed, now, tuple(sorted(folders)), tuple(sorted(files)))
         return found
 
-    def _take(self, file: str, root: str, window: Window, shared: bool, news: list[tuple[str, str]]) -> None:
+    def _take(self, folder: str, name: str, root: Root, window: Window, news: list[tuple[str, str]]) -> None:
         """Note a file when it is the run's."""
+        file = f"{folder}/{name}"
         try:
             status = os.stat(file)
         except OSError:
@@ -146,8 +156,8 @@ class Discovery:
         if self._found.get(identity) == file or not stat.S_ISREG(status.st_mode):
             return
         # In the copy the time of change and not that of modification, which a checkout or `cp -p` sets to anything.
-        is_of_run = window.holds(status.st_mtime_ns) if shared else status.st_ctime_ns >= window.start
-        if is_of_run and self._wanted(os.path.relpath(file, root)):
+        is_of_run = window.holds(status.st_mtime_ns) if root.is_shared else status.st_ctime_ns >= window.start
+        if is_of_run and self._wanted(name, os.path.relpath(file, root.base)):
             before = self._found.get(identity, "")
             # One that was not moved has a second name, and is not to be read twice.
             if not before or not os.path.exists(before):

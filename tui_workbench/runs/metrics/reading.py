@@ -10,16 +10,16 @@ from array import array
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs.metrics.catalog import catalog, item_summaries, list_series, series_of, summaries
 from tui_workbench.runs.metrics.columns import MAX_ITEMS, MAX_NAMES
-from tui_workbench.runs.metrics.discovery import Discovery, Window
+from tui_workbench.runs.metrics.discovery import Discovery, Root, Window
 from tui_workbench.runs.metrics.logged import Logged
 from tui_workbench.runs.metrics.output import LIMIT, Output
 from tui_workbench.runs.metrics.rules import NAME, Rules, read_rules
 from tui_workbench.runs.metrics.stored import Contents, open_cache, read_summary
 from tui_workbench.runs.metrics.values import LIST, SDK, Series
-from tui_workbench.runs.rundir import METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
+from tui_workbench.runs.rundir import LIVE, METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
 
 if TYPE_CHECKING:
-    from tui_workbench.runs.metrics.catalog import Entry
+    from tui_workbench.runs.metrics.catalog import Entry, Source
     from tui_workbench.runs.metrics.stored import Stored
     from tui_workbench.runs.metrics.tables import Table
     from tui_workbench.runs.metrics.tensorboard import EventFile
@@ -54,11 +54,15 @@ class RunMetrics:
         self._logged = Logged(f"{directory}/{METRICS}")
         self._output = Output(f"{directory}/{OUTPUT}", self._rules)
         self._files: dict[str, EventFile | Table] = {}
-        self._discovery = Discovery(
-            [f"{directory}/{OUTPUTS}", f"{directory}/{WORKING_COPY}"], list(self._place.shared), self._is_wanted
-        )
+        roots = [
+            Root(f"{directory}/{OUTPUTS}", directory),
+            Root(f"{directory}/{WORKING_COPY}", f"{directory}/{WORKING_COPY}"),
+            Root(f"{directory}/{LIVE}", f"{directory}/{LIVE}/{WORKING_COPY}"),
+            *(Root(path, path, is_shared=True) for path in self._place.shared),
+        ]
+        self._discovery = Discovery(roots, self._is_wanted)
         self._catalog: dict[str, Entry] = {}
-        self._known = (-1, -1)
+        self._known: list[tuple[int, int, int]] | None = None
         self._has_read = self._has_noted = False
 
     def refresh(self, *, ended: bool = False) -> bool:
@@ -81,6 +85,8 @@ class RunMetrics:
             file = _reader(path) if file is None else file
             file.move(path)
             self._files[path] = file
+        for path in [path for path in self._files if self._was_only_live(path)]:
+            del self._files[path]
         for file in self._files.values():
             something = file.refresh() or something
         return something
@@ -144,7 +150,7 @@ class RunMetrics:
             series={name: series_of(entry) for name, entry in entries.items() if entry.curves()},
             items=self._logged.columns.items,
             notes=self.notes(),
-            files=[os.path.relpath(path, self._directory) for path in sorted(self._files)],
+            files=[self._real(path) for path in sorted(self._files)],
             rules=self._rules.text,
             points=sum(source.columns.points for source in (self._logged, self._output, *self._files.values())),
         )
@@ -153,17 +159,24 @@ class RunMetrics:
         return self._logged.columns.items if self._stored is None else self._stored.items()
 
     def _entries(self) -> dict[str, Entry]:
-        sources = [self._logged, *sorted(self._files.values(), key=_order)]
-        known = (len(sources), sum(len(source.columns.curves) + len(source.columns.texts) for source in sources))
-        output = self._output.columns
-        known = (known[0], known[1] + len(output.curves))
+        sources: list[Source] = [self._logged, *sorted(self._files.values(), key=_order)]
+        sources.append(self._output)
+        # By identity: a file that is read anew has other columns, which may have as many names.
+        known = [(id(source.columns), len(source.columns.curves), len(source.columns.texts)) for source in sources]
         if known != self._known:
-            self._catalog, self._known = catalog([*sources, self._output], self._rules.ignores), known
+            self._catalog, self._known = catalog(sources, self._rules.ignores), known
         return self._catalog
 
-    def _is_wanted(self, path: str) -> bool:
-        name = os.path.basename(path)
-        return (self._rules.tensorboard and EVENT_FILE in name) or self._rules.is_table(path)
+    def _is_wanted(self, name: str, path: str) -> bool:
+        return (self._rules.tensorboard and EVENT_FILE in name) or self._rules.is_table(name, path)
+
+    def _was_only_live(self, path: str) -> bool:
+        """Whether a file of a run elsewhere has come home since: it is found in its own place now."""
+        return path.startswith(f"{self._directory}/{LIVE}/") and not os.path.exists(path)
+
+    def _real(self, path: str) -> str:
+        """Where a file really is, from the run's folder: links of the working copy go when the run ends."""
+        return os.path.relpath(os.path.realpath(path), os.path.realpath(self._directory))
 
     def _noted(self) -> list[tuple[str, str]]:
         """Files that were found while the run was going on, in folders that only links of its copy led to."""
@@ -174,7 +187,7 @@ class RunMetrics:
         root = os.path.realpath(self._place.project_root or self._directory)
         found = []
         for name in stored.get("files", ()):
-            path = os.path.realpath(os.path.join(self._directory, str(name)))
+            path = os.path.realpath(os.path.join(os.path.realpath(self._directory), str(name)))
             if path.startswith(f"{root}/") and self._discovery.add(path):
                 found.append(("", path))
         return found

@@ -94,12 +94,21 @@ class Rules:
         """Whether nobody wants a metric of this name."""
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self._ignored)
 
-    def is_table(self, path: str) -> bool:
-        """Whether the file at a path, relative to the script's folder, is a table of metrics."""
-        name = os.path.basename(path)
-        return any(
-            fnmatch.fnmatchcase(path if "/" in pattern else name.lower(), pattern) for pattern in self.files
-        )  # fmt: skip
+    def is_table(self, name: str, path: str) -> bool:
+        """Whether a file is a table of metrics.
+
+        `path` is from the script's folder, or nothing to ask whether any file of the name can be one.
+        """
+        for pattern in self.files:
+            folder, _, ending = pattern.rpartition("/")
+            if fnmatch.fnmatchcase(name if folder else name.lower(), ending) and (
+                not folder
+                or not path
+                or fnmatch.fnmatchcase(path, pattern)
+                or fnmatch.fnmatchcase(path, f"*/{pattern}")
+            ):
+                return True
+        return False
 
     def take(self, values: Any) -> None:
         """Take over what the file says."""
@@ -156,7 +165,9 @@ def read_rules(project_root: str) -> Rules:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or error
-        rules.mistakes.append(f"line {mark.line + 1}: {problem}" if mark is not None else f"{problem}")
+        rules.mistakes.append(
+            f"line {mark.line + 1}: {problem}" if mark is not None else " ".join(str(problem).split())
+        )
         return rules
     if values is not None:
         rules.take(values)

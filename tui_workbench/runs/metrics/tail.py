@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 CHUNK = 4 << 20
 """Bytes that are read at once."""
 
+MARK = 64
+"""Bytes before the place that was read to, by which a file is known that was written anew under the same number."""
+
 LONGEST_LINE = 64 << 20
 """A line beyond this is no record of anything, and is passed over."""
 
@@ -31,6 +34,7 @@ class Tail:
         self._identity: tuple[int, int] | None = None
         self._in_long_line = False
         self._size = 0
+        self._mark = b""
 
     @property
     def at_end(self) -> bool:
@@ -64,7 +68,7 @@ class Tail:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 return
-            self._recognize(status)
+            self._recognize(status, descriptor)
             self._size = status.st_size
             size = CHUNK
             while self.offset < status.st_size:
@@ -73,7 +77,12 @@ class Tail:
                 if not data:
                     return
                 self.offset = before + len(data)
-                yield data
+                try:
+                    yield data
+                finally:
+                    taken = self.offset - before
+                    if taken > 0:
+                        self._mark = data[max(0, taken - MARK) : taken]
                 if self.offset == before:
                     if before + len(data) >= status.st_size:
                         return
@@ -93,8 +102,17 @@ class Tail:
             return False
         return (status.st_dev, status.st_ino) != self._identity or status.st_size < self.offset
 
-    def _recognize(self, status: os.stat_result) -> None:
+    def _recognize(self, status: os.stat_result, descriptor: int) -> None:
         identity = (status.st_dev, status.st_ino)
-        if self._identity is not None and (identity != self._identity or status.st_size < self.offset):
-            self.offset, self.began_anew, self._in_long_line = 0, True, False
+        if self._identity is not None and (
+            identity != self._identity
+            or status.st_size < self.offset
+            or (status.st_size > self.offset and not self._still_ends(descriptor))
+        ):
+            self.offset, self.began_anew, self._in_long_line, self._mark = 0, True, False, b""
         self._identity = identity
+
+    def _still_ends(self, descriptor: int) -> bool:
+        """Whether what was read last still stands where it stood."""
+        length = len(self._mark)
+        return length > self.offset or os.pread(descriptor, length, self.offset - length) == self._mark

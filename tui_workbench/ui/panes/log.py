@@ -22,7 +22,7 @@ from tui_workbench.ui.widgets.log_session import NO_LINE
 from tui_workbench.ui.widgets.log_view import LogView
 from tui_workbench.ui.widgets.reason_lines import ReasonLines
 from tui_workbench.ui.widgets.traceback_line import TracebackLine
-from tui_workbench.ui.words import reason_of, run_state, run_title
+from tui_workbench.ui.words import is_before_script, reason_of, run_state, run_title
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -102,8 +102,7 @@ class LogPane(Pane):
         """Whether what came before the script is shown: by itself until the script has started, then on demand."""
         if self._wants_preparation is not None:
             return self._wants_preparation
-        run = self._run
-        return run is not None and not run.start and (run.target_type != LOCAL or run.state == RunState.PREPARING)
+        return self._run is not None and is_before_script(self._run)
 
     def action_change_log(self) -> None:
         """Show what the script wrote in place of what its preparation did, or the other way around."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 
-from tui_workbench.ui.commands import COMPARE, HISTORY, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.history_commands import COMPARE, HISTORY
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens.compare_rows import (
     SAME,

@@ -15,7 +15,9 @@ from textual import on
 from textual.widgets import Input
 
 from tui_workbench.runs.table import RunQuery, RunRow
-from tui_workbench.ui.commands import DASHBOARD, HISTORY, ONE_RUN, bindings
+from tui_workbench.ui.blocking import Unbegun
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.history_commands import DASHBOARD, HISTORY, ONE_RUN
 from tui_workbench.ui.screens.dashboard_charts import BY_RUN, CURVES, LEAST_SCREEN, MODES, NONE, DashboardCharts, Wanted
 from tui_workbench.ui.screens.dashboard_columns import (
     METRIC,
@@ -105,6 +107,11 @@ class DashboardScreen(RunActions, inherit_bindings=False):
             self._reload()
 
     # --- Rows
+
+    @property
+    def rows_are_shown(self) -> bool:
+        """True from the first answer of the index on."""
+        return self._runs >= 0
 
     def _ask_rows(self, *, anew: bool = False, to_top: bool = False) -> None:
         if to_top:
@@ -407,7 +414,7 @@ class DashboardScreen(RunActions, inherit_bindings=False):
 
     def action_columns(self) -> None:
         """Choose the columns."""
-        self.run_worker(self._choose_columns(), group="columns", exclusive=True)
+        self.run_worker(Unbegun(self._choose_columns), group="columns", exclusive=True)
 
     async def _choose_columns(self) -> None:
         from tui_workbench.ui.screens.dashboard_choice import ColumnsScreen

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from textual.containers import Horizontal
 
-from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.blocking import Unbegun, in_thread
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens.dashboard_runs import by_run
 from tui_workbench.ui.widgets.chart import Chart
@@ -112,7 +112,9 @@ class DashboardCharts(Horizontal):
         if self._wanted.mode == NONE or self._wanted.query is None or not self.size.width:
             return
         self._number += 1
-        self.run_worker(self._read_and_show(self._wanted, self.fitting, self._number), group="charts", exclusive=True)
+        self.run_worker(
+            Unbegun(self._read_and_show, self._wanted, self.fitting, self._number), group="charts", exclusive=True
+        )
 
     async def _read_and_show(self, wanted: Wanted, fitting: int, number: int) -> None:
         drawn = await in_thread(partial(read_charts, self._project, wanted, fitting))

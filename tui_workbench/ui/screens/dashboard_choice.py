@@ -10,7 +10,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from tui_workbench.ui.commands import COLUMN_CHOICE, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.history_commands import COLUMN_CHOICE
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens.dashboard_columns import METRIC, PLAIN
 from tui_workbench.ui.widgets.footer import KeyFooter

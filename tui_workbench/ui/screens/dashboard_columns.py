@@ -68,7 +68,7 @@ def metric_column(name: str, width: int) -> TableColumn:
     least = whole if width >= WITH_SPARKS else VALUE_CELLS
     title = safe_text(name[:LONGEST_CELL])
     # The title stands over the value, not over its course.
-    return TableColumn(METRIC + name, f"{title:>{VALUE_CELLS}}", whole, least=least)
+    return TableColumn(METRIC + name, f"{title:>{VALUE_CELLS}}", whole, least=least, drops=True)
 
 
 def usual(metrics: Sequence[str]) -> list[str]:
@@ -160,7 +160,7 @@ def _script(row: RunRow, now: float) -> tuple[Piece, ...]:
     said = row.facts.annotations
     name = safe_text((row.run.script_name or row.run.run_id)[:LONGEST_CELL])
     pin = (Piece(" ★", "warning"),) if said.pinned else ()
-    archived = (Piece(" archived", "faint"),) if said.archived else ()
+    archived = (Piece(" ⊟", "warning"),) if said.archived else ()
     return (Piece(name, "muted" if said.archived else "text"), *pin, *archived)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from tui_workbench.errors import WorkbenchError
-from tui_workbench.ui.blocking import in_thread
-from tui_workbench.ui.commands import HISTORY, LIST, TABLE, bindings, is_ours, offers
+from tui_workbench.ui.blocking import Unbegun, in_thread
+from tui_workbench.ui.commands import LIST, bindings, is_ours, offers
+from tui_workbench.ui.history_commands import HISTORY, TABLE
 from tui_workbench.ui.screens.thrifty import ThriftyScreen
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.notice import Notice
@@ -81,7 +82,7 @@ class HistoryScreen(ThriftyScreen[str], inherit_bindings=False):
         A WorkbenchError is shown.
         """
         number = self._asked[what] = self._asked.get(what, 0) + 1
-        self.run_worker(self._asking(what, number, call, then), group=f"ask {what}", exclusive=True)
+        self.run_worker(Unbegun(self._asking, what, number, call, then), group=f"ask {what}", exclusive=True)
 
     async def _asking(
         self,

@@ -40,6 +40,9 @@ PLAN = (
 
 INDENT = 6
 
+AROUND = 3
+"""Lines of the box that are not the plan's: its borders, and the keys."""
+
 
 class PlanScreen(ModalScreen[str], inherit_bindings=False):
     """Shows the plan of a request. Its result is what is to be done: RUN, PREPARE or ""."""
@@ -76,6 +79,10 @@ class PlanScreen(ModalScreen[str], inherit_bindings=False):
         self.set_focus(self._lines)
         self.run_worker(self._look(), group="plan")
 
+    def on_resize(self) -> None:
+        """The keys stay in view, however long the plan is."""
+        self._lines.styles.max_height = max(self.size.height * 9 // 10 - AROUND, 3)
+
     async def _look(self) -> None:
         from tui_workbench.runs import Runs
 
@@ -95,7 +102,7 @@ class PlanScreen(ModalScreen[str], inherit_bindings=False):
             if unknown:
                 self._say(f"The target could not be asked: {unknown}", "warning")
             else:
-                self._say("This is what would be done now. enter does it.", "success")
+                self._say("This is what would be done now; enter does it.", "success")
 
     def _say(self, text: str, role: str) -> None:
         self._said = (text[:1].upper() + text[1:], role)
@@ -108,12 +115,13 @@ class PlanScreen(ModalScreen[str], inherit_bindings=False):
         yield ()
         if self._plan is not None:
             yield from self._head(self._plan, width)
-            for number, step in enumerate(self._plan.steps, 1):
-                yield from _step(number, step, width)
-            yield ()
         text, role = self._said
         yield from _wrapped(text, role, width)
         yield ()
+        if self._plan is not None:
+            for number, step in enumerate(self._plan.steps, 1):
+                yield from _step(number, step, width)
+            yield ()
 
     def _head(self, plan: Plan, width: int) -> Iterator[Sequence[Piece]]:
         facts = (
@@ -156,7 +164,7 @@ def _step(number: int, step: Step, width: int) -> Iterator[Sequence[Piece]]:
         yield (Piece(f"{'':{INDENT + 11}}{part}"),)
     if step.command:
         for part in _wrap(shlex.join(step.command), width - INDENT - 12):
-            yield (Piece(f"{'':{INDENT + 11}}{part}", "faint"),)
+            yield (Piece(f"{'':{INDENT + 11}}{part}", "muted"),)
 
 
 def _wrapped(text: str, role: str, width: int) -> Iterator[Sequence[Piece]]:

@@ -73,6 +73,8 @@ class Preparation:
         except Interrupted:
             self._end(STOPPED, "stopped")
         except WorkbenchError as error:
+            # In the line below the log it is cut, there it is whole.
+            self.line(str(error))
             self._end(FAILED, str(error))
         title = {DONE: "is prepared", STOPPED: "was not prepared: stopped"}.get(self.state, "could not be prepared")
         tell(f"{safe_text(self.configuration)} {title}.", timeout=5.0, markup=False)
@@ -160,7 +162,6 @@ class PrepareScreen(ModalScreen[bool], inherit_bindings=False):
         self._goes_on = goes_on
         self._view = LogView()
         self._line = PreparationLine(preparation)
-        self._was_working = not preparation.has_ended
 
     def compose(self) -> ComposeResult:
         """The log, how it stands, and the keys."""
@@ -172,13 +173,14 @@ class PrepareScreen(ModalScreen[bool], inherit_bindings=False):
         """Follow."""
         self._view.set_placeholder(("Nothing printed yet.",))
         self._view.set_log(self._preparation.path, True)
+        self._view.action_toggle_wrap()
         self.set_focus(self._view)
-        self.set_interval(TICK_SECONDS, self._tick)
+        self._timer = self.set_interval(TICK_SECONDS, self._tick)
 
     def _tick(self) -> None:
         self._line.refresh()
-        if self._preparation.has_ended and self._was_working:
-            self._was_working = False
+        if self._preparation.has_ended:
+            self._timer.stop()
             self._view.set_active(False)
             self.refresh_bindings()
             if self._preparation.state == DONE and self._goes_on:

@@ -237,6 +237,22 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         if run is not None:
             self.app.push_screen(RunDetailsScreen(self.project, run))
 
+    @work
+    async def action_shell(self) -> None:
+        """Open a shell in the project, with the interpreter of the chosen run configuration."""
+        from tui_workbench.runs import Runs
+        from tui_workbench.ui.blocking import in_thread
+        from tui_workbench.ui.screens.shell import enter_shell
+
+        if not self.is_complete:
+            return
+        configuration, _ = self.parts.run_bar.chosen
+        name = configuration.name if configuration is not None else ""
+        try:
+            enter_shell(self.app, await in_thread(lambda: Runs(self.project).shell(name)))
+        except WorkbenchError as error:
+            self.show_error(error)
+
     def action_history(self) -> None:
         """Show every run of the project."""
         from tui_workbench.ui.screens.dashboard import DashboardScreen

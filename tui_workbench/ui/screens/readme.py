@@ -8,7 +8,8 @@ import textwrap
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from tui_workbench.ui.commands import HISTORY, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.history_commands import HISTORY
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens.history_screen import HistoryScreen
 from tui_workbench.ui.widgets.pieces import Piece

@@ -10,7 +10,8 @@ import shlex
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tui_workbench.errors import UsageError
+from tui_workbench.errors import UsageError, WorkbenchError
+from tui_workbench.ui.blocking import Unbegun
 from tui_workbench.ui.messages import RunAgainWanted
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens.dashboard_columns import tags_text
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tui_workbench.model import RunRequest
     from tui_workbench.project import Project
     from tui_workbench.runs.annotations import Annotations
+    from tui_workbench.runs.shell import Shell
     from tui_workbench.runs.table import RunRow
 
 TAGS, NOTE = "tags", "note"
@@ -72,7 +74,7 @@ class RunActions(HistoryScreen, inherit_bindings=False):
         """Change what is run first."""
         row = self.current_run()
         if row is not None:
-            self.run_worker(self._edit_and_run(row), group="edit", exclusive=True)
+            self.run_worker(Unbegun(self._edit_and_run, row), group="edit", exclusive=True)
 
     async def _edit_and_run(self, row: RunRow) -> None:
         from tui_workbench.ui.screens.run_edit import RunEditScreen
@@ -86,6 +88,32 @@ class RunActions(HistoryScreen, inherit_bindings=False):
         while self.app.screen is not main:
             self.app.pop_screen()
         main.post_message(RunAgainWanted(row.run, request))
+
+    # --- Its files
+
+    def action_restore(self) -> None:
+        """Show what restoring would change."""
+        from tui_workbench.ui.screens.run_restore import RestoreScreen
+
+        row = self.current_run()
+        if row is not None:
+            self.app.push_screen(RestoreScreen(self.project, row.run))
+
+    def action_shell(self) -> None:
+        """Open a shell in a copy of the project as the run had it."""
+        row = self.current_run()
+        if row is not None:
+            self.say("The copy is being made...")
+            self.ask("shell", partial(_shell_of, self.project, row.run.run_id), self._enter_shell)
+
+    def _enter_shell(self, shell: Shell) -> None:
+        from tui_workbench.ui.screens.shell import enter_shell
+
+        self.say("")
+        try:
+            enter_shell(self.app, shell)
+        except WorkbenchError as error:
+            self.show_error(error)
 
     # --- What people say of it
 
@@ -175,3 +203,9 @@ def _annotate(project: Project, run_id: str, change: Callable[[Annotations], Ann
     from tui_workbench.runs import Runs
 
     return Runs(project).annotate(run_id, change)
+
+
+def _shell_of(project: Project, run_id: str) -> Shell:
+    from tui_workbench.runs import Runs
+
+    return Runs(project).shell(run_id=run_id)

@@ -18,7 +18,8 @@ from textual.widgets import Input
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.runs.history import NO_FACTS
 from tui_workbench.runs.table import RunRow
-from tui_workbench.ui.commands import HISTORY, ONE_RUN, RUN_DETAILS, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.history_commands import HISTORY, ONE_RUN, RUN_DETAILS
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens import run_details_read as reading
 from tui_workbench.ui.screens.run_actions import RunActions
@@ -50,7 +51,7 @@ TABS = (
     ("gpu", "GPU"),
 )
 LOOK_SECONDS = 1.0
-FETCH = "fetch"
+FETCH, PROMOTE = "fetch", "promote"
 
 NO_OUTPUTS = ("The run has made nothing in outputs/.",)
 NO_SNAPSHOT = ("There is no snapshot of this run.", "Runs with TrackedRun: true have one.")
@@ -218,13 +219,24 @@ class RunDetailsScreen(RunActions, inherit_bindings=False):
             label = f"Copy {safe_text(self.outputs.current[:40])} into"
             self.edit_row.open(os.path.join(self.project.root, ""), label=label, about=FETCH)
 
+    def action_promote(self) -> None:
+        """Ask for the name of the asset."""
+        if not self.why_not("promote"):
+            name = self.outputs.current.rstrip("/")
+            label = f"Promote {safe_text(name[:40])} as asset"
+            self.edit_row.open(name.rpartition("/")[2], label=label, about=PROMOTE)
+
     def edited(self, text: str) -> None:
         """What was typed into the row."""
-        if self.edit_row.about_what != FETCH:
+        what = self.edit_row.about_what
+        if what not in (FETCH, PROMOTE):
             super().edited(text)
             return
         self.end_edit()
         name = self.outputs.current.rstrip("/")
+        if what == PROMOTE:
+            self.ask("promote", partial(_promote, self.project, self.run_shown, name, text.strip()), self.say)
+            return
         call = partial(_fetch, self.run_shown.directory, os.path.expanduser(text.strip()), name)
         self.ask("fetch", call, lambda paths: self.say(f"Copied to {', '.join(paths[:3])}{'…' if paths[3:] else ''}"))
 
@@ -255,6 +267,16 @@ def _or_complaint(call: partial[list[Line]]) -> list[Line]:
         return call()
     except WorkbenchError as error:
         return reading.complaint(error)
+
+
+def _promote(project: Project, run: Run, artifact: str, name: str) -> str:
+    """Make the artifact a version of an asset, and say so."""
+    from tui_workbench.runs.promotion import promote
+
+    asset = promote(project, run.directory, artifact, name)
+    return (
+        f"{artifact} is version {asset.version} of the asset {asset.name}: {os.path.relpath(asset.link, project.root)}"
+    )
 
 
 def _fetch(directory: str, destination: str, name: str) -> list[str]:

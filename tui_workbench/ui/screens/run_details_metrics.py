@@ -13,7 +13,8 @@ from textual.containers import Horizontal
 from textual.message import Message
 
 from tui_workbench.ui.blocking import in_thread
-from tui_workbench.ui.commands import METRICS, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.history_commands import METRICS
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens.run_details_read import logged_lines
 from tui_workbench.ui.widgets.chart import Chart

@@ -15,7 +15,8 @@ from textual.widgets import Input, Static
 from tui_workbench.errors import UsageError
 from tui_workbench.model import RunRequest
 from tui_workbench.ui.blocking import in_thread
-from tui_workbench.ui.commands import RUN_EDIT, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.history_commands import RUN_EDIT
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.choice_field import ChoiceField
 from tui_workbench.ui.widgets.footer import KeyFooter

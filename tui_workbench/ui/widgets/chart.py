@@ -14,8 +14,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui_workbench.ui.blocking import in_thread
-from tui_workbench.ui.commands import CHART, bindings
+from tui_workbench.ui.blocking import Unbegun, in_thread
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.history_commands import CHART
 from tui_workbench.ui.themes import palette_of, style
 from tui_workbench.ui.widgets.chart_canvas import DOTS_ACROSS
 from tui_workbench.ui.widgets.chart_data import SMOOTHINGS, STEP, TIME, Curve, Picture, View, picture
@@ -103,7 +104,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         if sum(len(curve.values) for curve in self._curves) <= AT_ONCE:
             self._accept(call(), self._number)
         else:
-            self.run_worker(self._prepare_in_thread(call, self._number), group="chart", exclusive=True)
+            self.run_worker(Unbegun(self._prepare_in_thread, call, self._number), group="chart", exclusive=True)
 
     async def _prepare_in_thread(self, call: partial[Picture], number: int) -> None:
         self._accept(await in_thread(call), number)

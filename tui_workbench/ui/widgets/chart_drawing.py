@@ -313,19 +313,18 @@ def _x_axis(picture: Picture, area: Area, width: int, height: int, look: Look, p
         values = [value for value in values if value == int(value)] or values
     texts = [span_label(value) for value in values] if by_time else labels(values)
     places = [round(picture.x.place(value) * (area.columns - 1)) for value in values]
-    line = [" "] * (area.columns + 1)
+    line = [" "] * area.columns
     kept = []
-    room = area.columns - cell_len(name) - 1
     end = -2
     for place, text in zip(places, texts, strict=True):
         start = max(0, min(place - cell_len(text) // 2, area.columns - cell_len(text)))
-        if start > end + 1 and start + cell_len(text) <= room:
+        if start > end + 1 and start + len(text) <= area.columns:
             line[start : start + len(text)] = text
             end = start + len(text)
             kept.append(place)
     ink, quiet = style(palette.muted, palette.background), style(palette.faint, palette.background)
-    text = "".join(line)[:room].ljust(room)
-    below = [Strip([Segment(" " * area.left, ink), Segment(f"{text} ", ink), Segment(name, quiet)])]
+    left = truncate_middle(name, area.left - 1)
+    below = [Strip([Segment(f"{left:>{area.left - 1}} ", quiet), Segment("".join(line), ink)])]
     if height < LEAST_AXIS_HEIGHT:
         return below
     rule = "".join("┴" if column in kept else "─" for column in range(area.columns))

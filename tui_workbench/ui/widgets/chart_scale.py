@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 LABEL_CELLS = 8
 """Cells that the label of a tick takes at most, as long as the numbers are anywhere near each other."""
 
+ALIKE = 1e-11
+"""Values that differ by less than this part of themselves are drawn as one."""
+
+SMALLEST, LARGEST = 1e-290, 1.7e308
+
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 """Seconds between ticks of time that a person expects."""
 
@@ -46,14 +51,15 @@ def scale_over(values: Iterable[float], *, log: bool = False) -> Scale:
     if not known:
         return Scale(0.1, 1.0, log=True) if log else Scale(0.0, 1.0)
     low, high = min(known), max(known)
+    # Closer together they are one value, as far as a person or the digits of a label can tell.
+    if high - low > ALIKE * max(abs(low), abs(high)) and high - low > SMALLEST:
+        return Scale(max(low, SMALLEST), high, log) if log else Scale(low, high)
     if log:
-        if low == high:
-            return Scale(max(low / 2, math.ulp(0.0)), min(high * 2, 1.7e308), log=True)
-        return Scale(low, high, log=True)
-    if low == high:
-        room = abs(low) * 0.1 or 1.0
-        return Scale(max(low - room, -1.7e308), min(high + room, 1.7e308))
-    return Scale(low, high)
+        low = min(max(low, SMALLEST), LARGEST / 4)
+        return Scale(low / 2, low * 2, log=True)
+    room = max(abs(low), abs(high)) * 0.1
+    room = room if room > SMALLEST else 1.0
+    return Scale(max(low - room, -LARGEST), min(high + room, LARGEST))
 
 
 def ticks(scale: Scale, most: int) -> list[float]:
@@ -71,13 +77,23 @@ def ticks(scale: Scale, most: int) -> list[float]:
 
 def nice_step(low: float, high: float, most: int) -> float:
     """The smallest of 1, 2, 5 times a power of ten with at most `most` multiples from `low` to `high`."""
-    power = 10.0 ** math.floor(math.log10((high - low) / max(1, most)))
+    power = _ten(math.floor(math.log10((high - low) / max(1, most))))
     steps = [power * factor for factor in (0.5, 1, 2, 5, 10, 20, 50)]
-    return next((step for step in steps if len(_multiples(low, high, step)) <= most), steps[-1])
+    return next((step for step in steps if _count(low, high, step) <= most), steps[-1])
+
+
+def _ends(low: float, high: float, step: float) -> tuple[int, int]:
+    return math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+
+
+def _count(low: float, high: float, step: float) -> int:
+    first, last = _ends(low, high, step)
+    return last - first + 1
 
 
 def _multiples(low: float, high: float, step: float) -> range:
-    return range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    first, last = _ends(low, high, step)
+    return range(first, last + 1)
 
 
 def time_ticks(scale: Scale, most: int) -> list[float]:
@@ -85,11 +101,15 @@ def time_ticks(scale: Scale, most: int) -> list[float]:
     span = scale.high - scale.low
     if span < _TIME_STEPS[0] * most:
         return ticks(scale, most)
-    fitting = (step for step in _TIME_STEPS if len(_multiples(scale.low, scale.high, step)) <= most)
+    fitting = (step for step in _TIME_STEPS if _count(scale.low, scale.high, step) <= most)
     step: float = next(fitting, 0)
     if not step:
         step = nice_step(scale.low / 86400, scale.high / 86400, most) * 86400
     return [number * step for number in _multiples(scale.low, scale.high, step)]
+
+
+def _ten(power: int) -> float:
+    return 10.0**power if power < 309 else math.inf
 
 
 def _log_ticks(scale: Scale, most: int) -> list[float]:
@@ -100,13 +120,13 @@ def _log_ticks(scale: Scale, most: int) -> list[float]:
         return []
     if decades >= 2:
         every = -(-decades // most)
-        return [10.0**power for power in range(first, last + 1, every)]
+        return [_ten(power) for power in range(first, last + 1, every)]
     # Less than two powers of ten: the round numbers in between.
     found = [
-        factor * 10.0**power
+        factor * _ten(power)
         for power in range(first - 1, last + 2)
         for factor in (1, 2, 5)
-        if scale.low * (1 - 1e-9) <= factor * 10.0**power <= scale.high * (1 + 1e-9)
+        if scale.low * (1 - 1e-9) <= factor * _ten(power) <= scale.high * (1 + 1e-9)
     ]
     return found[:: -(-len(found) // most)] if found else ticks(Scale(scale.low, scale.high), most)
 

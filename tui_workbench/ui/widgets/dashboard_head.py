@@ -51,6 +51,6 @@ class DashboardHead(Line):
         if shown.group:
             right.append(Piece(f"by {shown.group}", "muted"))
         if shown.archived:
-            right.append(Piece("archived, too", "muted"))
+            right.append(Piece("⊟ archived, too", "muted"))
         spaced = [part for piece in right for part in (Piece("   "), piece)]
         return left, [*spaced, Piece(" ")]

@@ -12,7 +12,8 @@ from textual import on
 from textual.containers import Horizontal
 from textual.message import Message
 
-from tui_workbench.ui.commands import FILE_PANEL, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.history_commands import FILE_PANEL
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList

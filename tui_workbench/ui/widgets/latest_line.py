@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from textual import work
 from textual.message import Message
 
+from tui_workbench.runs.progress import PREPARATION_LOG
 from tui_workbench.ui.safetext import safe_line, safe_text, truncate_middle
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece, width_of
-from tui_workbench.ui.words import run_state, run_title
+from tui_workbench.ui.words import is_before_script, run_state, run_title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +78,9 @@ class LatestLine(Line):
 
     @work(thread=True, exclusive=True, group="latest")
     def _read(self, run: Run) -> None:
-        self.post_message(self.Read(run.run_id, safe_line(last_line(run.log_path)).plain))
+        # Until the script has started, what is done for it is what there is to tell.
+        line = last_line(f"{run.directory}/{PREPARATION_LOG}" if is_before_script(run) else run.log_path)
+        self.post_message(self.Read(run.run_id, safe_line(line).plain.strip()))
 
     def on_latest_line_read(self, event: Read) -> None:
         """Show it, if it is still the one to show."""

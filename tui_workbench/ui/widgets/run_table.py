@@ -15,7 +15,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui_workbench.ui.commands import LIST, TABLE, bindings
+from tui_workbench.ui.commands import LIST, bindings
+from tui_workbench.ui.history_commands import TABLE
 from tui_workbench.ui.safetext import truncate_middle
 from tui_workbench.ui.themes import palette_of, style
 from tui_workbench.ui.widgets.pieces import Piece
@@ -32,6 +33,9 @@ GAP = 2
 """Cells between two columns."""
 
 MARK_CELLS = 2
+LEAST_CUT = 5
+"""Cells that the first piece of a cell keeps when it is cut."""
+
 AHEAD = 50
 """Rows before and after the visible ones that are asked for along with them."""
 
@@ -47,6 +51,7 @@ class TableColumn(NamedTuple):
     right: bool = False
     stretches: bool = False  # takes the room that others leave
     least: int = 0  # cells that it can do with; 0 for its width
+    drops: bool = False  # where there is no room its later pieces go, and not the end of the first
 
 
 class TableRow(NamedTuple):
@@ -358,7 +363,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         for place in self._placed():
             segments.append(Segment(" " * (place.left - at), style(palette.text, ground)))
             cell = row.cells[place.number] if place.number < len(row.cells) else ()
-            segments += _cell(cell, place.width, palette, ground, right=self._columns[place.number].right)
+            segments += _cell(cell, place.width, palette, ground, self._columns[place.number])
             at = place.left + place.width
         return Strip(segments)
 
@@ -373,18 +378,19 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         return Segment("┃" if on else " ", style(palette.faint, palette.background))
 
 
-def _cell(pieces: Sequence[Piece], width: int, palette: Palette, ground: str, *, right: bool) -> list[Segment]:
-    """The pieces in exactly `width` cells: the later ones go first, then the first is cut in its middle."""
+def _cell(pieces: Sequence[Piece], width: int, palette: Palette, ground: str, column: TableColumn) -> list[Segment]:
+    """The pieces in exactly `width` cells: the first is cut in its middle, or the later ones go."""
     total = sum(cell_len(piece.text) for piece in pieces)
-    while total > width and len(pieces) > 1:
+    while total > width and len(pieces) > 1 and (column.drops or total - cell_len(pieces[0].text) > width - LEAST_CUT):
         total -= cell_len(pieces[-1].text)
         pieces = pieces[:-1]
     if total > width and pieces:
-        pieces = (pieces[0]._replace(text=truncate_middle(pieces[0].text, width)),)
-        total = cell_len(pieces[0].text)
+        room = width - (total - cell_len(pieces[0].text))
+        pieces = (pieces[0]._replace(text=truncate_middle(pieces[0].text, room)), *pieces[1:])
+        total = sum(cell_len(piece.text) for piece in pieces)
     blank = Segment(" " * max(0, width - total), style(palette.text, ground))
     drawn = _drawn(pieces, palette, ground)
-    return [blank, *drawn] if right else [*drawn, blank]
+    return [blank, *drawn] if column.right else [*drawn, blank]
 
 
 def _drawn(pieces: Sequence[Piece], palette: Palette, ground: str) -> list[Segment]:

@@ -12,7 +12,8 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui_workbench.ui.commands import READER, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.history_commands import READER
 from tui_workbench.ui.themes import palette_of, style
 from tui_workbench.ui.widgets.pieces import Piece
 
