@@ -53,6 +53,11 @@ class ComputeTarget(NamedTuple):
     problem: Problem | None = None  # why the file cannot be used; everything but name and path is then a guess
     gpus: str = ""  # gpus: all, free, a number, or [ids]; "" when the file does not say
 
+    @property
+    def gives_gpus(self) -> bool:
+        """True for a target that gives its containers GPUs."""
+        return self.gpus != "0" if self.gpus else self.nvidia_docker
+
 
 REMOTE_TYPES = frozenset(("remotedocker", "remote", "cluster"))
 """Types of targets that are other machines."""

@@ -7,6 +7,7 @@ what happened.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -237,6 +238,8 @@ class Controller:
 
     def _end(self, state: str, reason: str, *, end: float = 0.0, exit_code: int | None = None) -> None:
         self._forget_environment()
+        if self._record.spec.target.gpus:
+            _release_gpus(self._record.spec)
         fields: dict[str, object] = {"end": round(end or time.time(), 6)}
         if exit_code is not None:
             fields["exit_code"] = exit_code
@@ -311,6 +314,16 @@ def drive(directory: RunDirectory, lock: ControllerLock, environment: Mapping[st
         os.read(collecting, 1)
 
 
+def _release_gpus(spec: RunSpec) -> None:
+    """Let other runs have the GPUs that were chosen for this one; where that cannot be said now, its end tells it."""
+    from tui_workbench.targets.gpu import choice
+    from tui_workbench.targets.host_for import host_of
+
+    if choice.chosen(spec.run_directory):
+        with contextlib.suppress(WorkbenchError):
+            choice.release(host_of(spec.target), spec)
+
+
 def _record_gpus(directory: RunDirectory, record: Record) -> Recorder | None:
     """Watch the GPUs that the run can reach, and its policies, in a thread; None where there is nothing to watch."""
     spec = record.spec
@@ -321,7 +334,7 @@ def _record_gpus(directory: RunDirectory, record: Record) -> Recorder | None:
 
         if not may_have_gpu_here():
             return None
-    if not wants and spec.target.type.endswith("docker") and not (spec.target.nvidia_docker or spec.target.gpus):
+    if not wants and spec.target.type.endswith("docker") and not spec.target.gives_gpus:
         return None
     from tui_workbench.runs.gpu.recording import Recorder
 

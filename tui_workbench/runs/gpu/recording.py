@@ -30,8 +30,8 @@ from tui_workbench.targets.gpu.sample import Machine, Note, Process, Sample, enc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
+    from tui_workbench.model import ComputeTarget
     from tui_workbench.runs.rundir import Record, RunDirectory
     from tui_workbench.targets.host import Host
 
@@ -57,6 +57,7 @@ class Recorder:
         self._since_sum = 0
         self._facts_at = 0.0
         self._container: str | None = None
+        self._devices: frozenset[int] = frozenset()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -129,6 +130,7 @@ class Recorder:
                 self._usage.note(thing.time, thing.text)
                 self._write(encode(thing))
         else:
+            thing = self._given(thing)
             whose = [self._whose(process) for process in thing.processes]
             seen = [counted(process, word) for process, word in zip(thing.processes, whose, strict=True)]
             self._add(thing, seen)
@@ -137,6 +139,21 @@ class Recorder:
             if self._since_sum >= SUM_EVERY:
                 self._since_sum = 0
                 self._write(sum_line(self._usage))
+
+    def _given(self, sample: Sample) -> Sample:
+        """Of the machine's devices those that the run was given, or that it is on all the same."""
+        if self._spec.target.gpus in ("", "all"):
+            return sample
+        from tui_workbench.targets.gpu.choice import chosen
+
+        self._devices = self._devices or frozenset(each.number for each in chosen(self._directory.path))
+        if not self._devices or -1 in self._devices:
+            return sample
+        wanted = self._devices | {process.device for process in sample.processes if self._whose(process) == OWN}
+        return sample._replace(
+            readings=tuple(reading for reading in sample.readings if reading.device in wanted),
+            processes=tuple(process for process in sample.processes if process.device in wanted),
+        )
 
     def _add(self, sample: Sample, processes: list[Counted]) -> None:
         before = self._usage.last
@@ -212,6 +229,6 @@ class Recorder:
             os.write(self._file, b"\n")
 
 
-def in_reach(target: Any) -> bool:
+def in_reach(target: ComputeTarget) -> bool:
     """Whether a run on the target can reach a GPU at all: a container only when it is given some."""
-    return not target.type.endswith("docker") or bool(target.nvidia_docker or target.gpus)
+    return target.gives_gpus if target.type.endswith("docker") else target.gpus != "0"

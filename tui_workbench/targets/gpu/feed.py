@@ -18,7 +18,7 @@ import time
 from tui_workbench.errors import StorageError
 from tui_workbench.model import REMOTE_TYPES
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.targets.children import adopt
+from tui_workbench.targets.children import number_for, start_detached
 from tui_workbench.targets.gpu.presence import may_have_gpu_here
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, decode
 
@@ -153,23 +153,10 @@ class Feed:
             os.close(lock)
 
     def _spawn(self, lock: int) -> None:
-        inherited = 3 if lock != 3 else 4
-        module = ("-P", "-m", "tui_workbench.targets.gpu.sampler")
-        null = os.open(os.devnull, os.O_RDWR)
-        try:
-            pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, *module, str(inherited), self._folder],
-                os.environ,
-                file_actions=[
-                    *((os.POSIX_SPAWN_DUP2, null, number) for number in (0, 1, 2)),
-                    (os.POSIX_SPAWN_DUP2, lock, inherited),
-                ],
-                setsid=True,
-            )
-        finally:
-            os.close(null)
-        adopt(pid)
+        there = number_for(lock)
+        # -P: a json.py in the folder we stand in must not stand in for the library's.
+        command = [sys.executable, "-P", "-m", "tui_workbench.targets.gpu.sampler", str(there), self._folder]
+        start_detached(command, os.environ, passed=((lock, there),))
 
     def _lines(self) -> list[bytes]:
         """The whole lines that have come; when the sampler went on in a new file, those of both."""
