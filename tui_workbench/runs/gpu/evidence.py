@@ -88,7 +88,7 @@ _RULES = (
 )
 
 # One look decides for almost every line that it is none of these.
-_ANY = re.compile(rb"GPU|CUDA|cuda|CPU|^name: |Device\[|NVIDIA|Found device", re.MULTILINE)
+_ANY = re.compile(rb"GPU|/gpu:|CUDA|cuda|CPU|^name: |Device\[|NVIDIA|Found device", re.MULTILINE)
 
 
 def evidence_in(path: str) -> tuple[Evidence, ...]:

@@ -291,8 +291,8 @@ def _add_lines(usage: Usage, text: bytes) -> None:
         try:
             value = json.loads(line)
             if "d" in value:
-                processes = [_counted(each) for each in value.get("p", ())]
-                usage.add(float(value["t"]), [Reading(*each) for each in value["d"]], processes)
+                readings = [Reading(*each) for each in value["d"] if isinstance(each[0], int)]
+                usage.add(float(value["t"]), readings, [_counted(each) for each in value.get("p", ())])
             elif "note" in value:
                 usage.note(float(value["t"]), str(value["note"]))
             elif "machine" in value:

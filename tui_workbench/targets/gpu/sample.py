@@ -131,11 +131,10 @@ def machine_from(value: dict[str, Any]) -> Machine:
     return Machine(**{**value, "devices": devices})
 
 
-def _short(values: tuple[Any, ...]) -> list[Any]:
-    """The values without those at the end that say nothing."""
-    found = list(values)
-    while found and not found[-1] and found[-1] != 0.0:
-        found.pop()
-    while found and found[-1] in (None, "", False):
+def _short(values: Reading | Process) -> list[Any]:
+    """The values without those at the end that stand there by default."""
+    found: list[Any] = list(values)
+    defaults = list(values._field_defaults.values())
+    while defaults and found[-1] == defaults.pop():
         found.pop()
     return found

@@ -107,6 +107,7 @@ class Smi:
         self._readings: dict[int, Reading] = {}
         self._processes: list[Process] = []
         self._processes_at = 0.0
+        self._lost: set[int] = set()
         self._heard = time.monotonic()
         self._complaint = ""
         self._count = 0
@@ -229,9 +230,13 @@ class Smi:
         self._heard, self._complaint = time.monotonic(), ""
         values = [_number(row.get(field, "")) for field in _READING[1:]]
         values[6:] = [None if value is None else int(value) for value in values[6:]]
-        if any(value is not None for value in values):
+        if any(value is not None for value in values[:4]):
             self._readings[int(index)] = Reading(int(index), *values)  # type: ignore[arg-type]
-        if len(self._readings) >= self._count:
+            self._lost.discard(int(index))
+        elif int(index) not in self._lost:
+            self._lost.add(int(index))
+            found.append(Note(time.time(), f"GPU {index:.0f} tells nothing any more: {text.strip()}", int(index)))
+        if len(self._readings) >= self._count - len(self._lost):
             found.append(self._sample())
         return found
 
