@@ -50,11 +50,14 @@ def main() -> int:
             assert found is not None
             assert found.samples == SAMPLES
 
+        def add_anew() -> None:
+            assert read_usage(str(path), whole=True) is not None
+
         seconds = min(measure(verdict) for _ in range(5))
         compare("verdict of a day", verdict, parse, 0.1, 5, baseline_name="parsing its lines")
         compare(
             "every sample added anew",
-            lambda: read_usage(str(path), whole=True) and None,
+            add_anew,
             parse,
             3.0,
             3,

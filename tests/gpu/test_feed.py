@@ -59,7 +59,12 @@ def next_sample(feed: Feed) -> Sample:
 
 def test_the_machine_comes_first_and_then_a_sample_a_second(feed: Feed) -> None:
     told: list[object] = []
-    until(lambda: told.extend(feed.read()) or sum(isinstance(each, Sample) for each in told) == 3, "three samples")
+
+    def have_three() -> bool:
+        told.extend(feed.read())
+        return sum(isinstance(each, Sample) for each in told) == 3
+
+    until(have_three, "three samples")
     assert isinstance(told[0], Machine)
     assert feed.machine == told[0]
     times = [each.time for each in told if isinstance(each, Sample)]

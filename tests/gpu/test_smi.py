@@ -67,7 +67,7 @@ def test_machine_and_samples_are_those_of_the_library(standin: Standin, opened: 
 
 def test_processes_come_with_the_run_that_they_carry(standin: Standin, opened: Callable[[], Smi]) -> None:
     standin.write(gpu(0), gpu(1, REST))
-    carrier = subprocess.Popen(["sleep", "60"], env={**os.environ, "WORKBENCH_RUN_ID": "project_1"})
+    carrier = subprocess.Popen(["sleep", "60"], env={**os.environ, "WORKBENCH_RUN_ID": "of_test_smi_1"})
     try:
         standin.add(process(carrier.pid, 1, memory=512), process(1, 0, memory="-"))
         source = opened()
@@ -77,7 +77,7 @@ def test_processes_come_with_the_run_that_they_carry(standin: Standin, opened: C
         carrier.kill()
         carrier.wait()
     found = {each.pid: each for each in sample.processes}
-    assert (found[carrier.pid].run, found[carrier.pid].name, found[carrier.pid].device) == ("project_1", "sleep", 1)
+    assert (found[carrier.pid].run, found[carrier.pid].name, found[carrier.pid].device) == ("of_test_smi_1", "sleep", 1)
     assert (found[1].run, found[1].memory, found[1].device) == ("", None, 0)
 
 

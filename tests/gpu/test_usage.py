@@ -150,7 +150,8 @@ def test_a_day_of_samples_is_read_from_its_end(tmp_path: Path) -> None:
         file.write(sample_line(Sample(usage.last + 1, (Reading(0, 50),), (Process(7, 0),)), [OWN]))
     found = read_usage(str(path))
     assert found is not None
-    assert (found.samples, found.devices[0].held) == (101, pytest.approx(101))
+    assert found.samples == 101
+    assert found.devices[0].held == pytest.approx(101)
 
 
 def test_without_a_file_there_is_no_usage(tmp_path: Path) -> None:
