@@ -185,6 +185,21 @@ def test_a_password_is_asked_for_without_echo_until_it_is_right(project_root: Pa
     assert PASSWORD not in shown
 
 
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize(
+    ("typed", "code", "said"), [("\x03", 130, ""), ("\x04", 2, "workbench-tui: no secret was given")]
+)
+def test_who_gives_no_password_attaches_nothing(
+    project_root: Path, box: Sequence[str], typed: str, code: int, said: str
+) -> None:
+    terminal = Terminal("attach", "remote", *box, "--password", cwd=project_root)
+    terminal.answer("Password of research on ", typed)
+    ended, shown = terminal.end()
+    assert ended == code
+    assert shown.partition(": ")[2].startswith(f"\n{said}")
+    assert files(project_root) == []
+
+
 def test_a_password_is_asked_for_after_the_host_key(project_root: Path, box: Sequence[str], known: Path) -> None:
     known.write_text("")
     terminal = Terminal("attach", "remote", *box, "--password", cwd=project_root)

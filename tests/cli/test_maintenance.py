@@ -89,6 +89,7 @@ def test_clean_lists_asks_and_removes(workbench: Workbench, index: PackageIndex)
     assert json.loads(workbench.run("experiment", "clean", "--yes").out) == []
 
 
+@pytest.mark.usefixtures("connections")
 def test_clean_goes_on_when_a_target_cannot_be_asked_and_says_so(
     workbench: Workbench, index: PackageIndex, project: DockerProject
 ) -> None:

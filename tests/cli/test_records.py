@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.support import Installed
-from tests.runs.support import make_run, write_files
+from tests.runs.support import make_run, write_configuration, write_files
 from tui_workbench.project import Project
 
 DONE: dict[str, Any] = {"state": "completed", "exit_code": 0}
@@ -130,6 +130,15 @@ class TestComparison:
         assert row == {"section": "metrics", "name": "Accuracy", "differs": True, "values": [0.67, 0.89]}
         assert found["notes"]
 
+    def test_the_code_as_a_difference(self, workbench: Installed) -> None:
+        write_configuration(workbench.folder, TrackedRun=True)
+        for text in ("print(1)\n", "print('zwei ä')\n"):
+            write_files(workbench.folder, {"train.py": text})
+            assert workbench.submit("train.py").code == 0
+        out = workbench.run("history", "compare", "4", "5", "--diff").out
+        assert "-print(1)\n+print('zwei ä')\n" in out
+        workbench.run("history", "compare", "1", "5", "--diff").error(2, "no snapshot")
+
     def test_one_run_is_too_few(self, workbench: Installed) -> None:
         workbench.run("history", "compare", "1").error(2, "two or more")
         workbench.run("history", "compare", "1", "7").error(2, "no run '7'")
@@ -140,6 +149,15 @@ class TestArtifacts:
         assert workbench.bytes_of("history", "info", "-r", "2", "-a", "outputs/model.pkl") == b"m2\0\n"
         assert workbench.bytes_of("history", "info", "-r", "2", "-a", "driver_log.txt") == b"log\n"
         workbench.run("history", "info", "-r", "2", "-a", "../x").error(2, "no artifact")
+
+    def test_a_terminal_is_shown_and_not_told_what_is_in_it(self, workbench: Installed) -> None:
+        write_files(
+            workbench.folder / ".workbench/runs/project_1700000000001", {"outputs/evil": b"a\x1b]0;title\x07b\n"}
+        )
+        with workbench.in_terminal("history", "info", "-r", "1", "-a", "outputs/evil") as terminal:
+            assert terminal.to_the_end() == 0
+        assert b"\x1b]" not in terminal.raw
+        assert b"title" in terminal.raw
 
     def test_a_download_stays_in_its_folder(self, workbench: Installed) -> None:
         written = answer(workbench, "history", "download", "-r", "1", "-d", "got")

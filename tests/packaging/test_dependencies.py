@@ -14,13 +14,17 @@ from tests.conftest import REPOSITORY
 OURS = {"tui_workbench", "tests", "benchmarks", "workbench", "azureml"}
 """The last two are what scripts may import: modules of ours in `tui_workbench/sdk`."""
 
+TEMPLATES = REPOSITORY / "tui_workbench" / "templates_data"
+"""Projects that users begin with, which bring what they need."""
+
 BROUGHT_BY_DOCKER = {"requests", "urllib3"}
 
 
 def imported_by(*folders: str) -> dict[str, str]:
     """The modules of others that are imported below these folders, and a file that does so."""
     found: dict[str, str] = {}
-    for path in sorted(path for folder in folders for path in (REPOSITORY / folder).rglob("*.py")):
+    paths = [path for folder in folders for path in (REPOSITORY / folder).rglob("*.py")]
+    for path in sorted(path for path in paths if not path.is_relative_to(TEMPLATES)):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names: list[str] = []
             if isinstance(node, ast.Import):

@@ -149,6 +149,15 @@ def test_what_its_script_said_is_said_too_and_people_have_the_last_word(runs: Ru
     assert read_annotations(os.path.join(project.runs_directory, RUN)).tags == {"model": "c", "mine": ""}
 
 
+def test_a_pipe_in_the_place_of_a_file_blocks_nobody(runs: Runs, project: Project) -> None:
+    folder = Path(project.runs_directory, RUN)
+    for name in (FILE, "metrics.jsonl"):
+        os.mkfifo(folder / name)
+    assert "regular" in runs.facts(RUN).annotations.problem
+    with pytest.raises(StorageError):
+        runs.annotate(RUN, pinned)
+
+
 def test_keys_of_a_later_version_are_kept(runs: Runs, project: Project) -> None:
     file(project).write_text(json.dumps({"schema": 1, "note": "n", "stars": 5}))
     runs.annotate(RUN, pinned)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -306,6 +307,17 @@ class TestImport:
         meta.write_text(meta.read_text().replace("start_time: 1700000000000", f"start_time: {start}"))
         assert len(import_mlflow(project, str(folder)).imported) == 1
         assert len(Runs(project).list()) == 1
+
+    def test_artifacts_that_are_elsewhere_are_told_of(self, project: Project, tmp_path: Path) -> None:
+        folder = store(tmp_path / "mlruns")
+        run = folder / "7" / ("0" * 32)
+        shutil.rmtree(run / "artifacts")
+        assert import_mlflow(Project(str(tmp_path)), str(folder)).elsewhere == []
+        meta = (run / "meta.yaml").read_text()
+        (run / "meta.yaml").write_text(meta.replace("file:///somewhere", "s3://key:secret@bucket"))
+        report = import_mlflow(project, str(folder))
+        assert len(report.imported) == len(report.elsewhere) == 1
+        assert "s3://***@bucket" in report.elsewhere[0]
 
     def test_nothing_lands_outside_and_links_are_not_followed(self, project: Project, tmp_path: Path) -> None:
         folder = store(tmp_path / "mlruns")

@@ -98,6 +98,22 @@ class TestGit:
         assert found["branch"] is None
         assert found["commit"]
 
+    @pytest.mark.parametrize(
+        ("tool", "said"), [(None, "git: No such file"), ("exec sleep 60", "did not answer"), ("exit 3", "")]
+    )
+    def test_a_git_that_is_of_no_use_is_told(
+        self, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str | None, said: str
+    ) -> None:
+        monkeypatch.setattr("tui_workbench.runs.provenance.GIT_SECONDS", 0.2)
+        if tool is not None:
+            write_files(tmp_path, {"bin/git": f"#!/bin/sh\n{tool}\n"})
+            (tmp_path / "bin/git").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path / "bin") + (":/usr/bin:/bin" if tool else ""))
+        found, diff = git_of(str(repository))
+        assert found is not None
+        assert said in found["problem"]
+        assert diff == b""
+
     def test_a_repository_that_git_refuses_is_told(self, repository: Path) -> None:
         (repository / ".git" / "config").write_text("[broken")
         found, _ = git_of(str(repository))

@@ -17,6 +17,7 @@ import pytest
 from tests.conftest import write_project
 from tests.faults.support import until
 from tests.runs.support import REQUEST, write_configuration, write_files
+from tui_workbench.errors import StorageError
 from tui_workbench.model import ComputeTarget, Run, RunRequest
 from tui_workbench.project import Project
 from tui_workbench.resources import user_state_directory
@@ -114,6 +115,16 @@ def test_runs_begin_in_order_and_say_what_they_wait_for(place: Place) -> None:
     place.end(third)
     until(lambda: line() == [], "an empty line")
     assert [run.state for run in place.runs.list()] == ["completed"] * 3
+
+
+def test_the_plan_tells_of_the_wait_and_the_events_how_long_it_was(place: Place) -> None:
+    first, second = place.submit(), place.submit()
+    step = RunDirectory(second.directory).read_record().plan.step("queue")
+    assert step is not None
+    assert step.title == "wait for its turn: 1 at a time on local"
+    place.end(first)
+    place.begins(second)
+    assert "queue" in RunDirectory(second.directory).status().done
 
 
 def test_as_many_as_the_target_takes_go_on_at_a_time(place: Place) -> None:
@@ -227,6 +238,18 @@ def test_a_submitter_killed_between_turn_and_start_is_made_up_for(place: Place) 
     until(lambda: Runs(place.project).get(directory.run_id).state == "completed", "its end")
 
 
+def test_runs_of_a_machine_that_is_no_more_are_taken_in(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container was made anew and has another name; while its runs went on there, they were left alone."""
+    first, second = place.submit(), place.submit()
+    place.begins(first)
+    real = os.uname()
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result((real[0], "renamed", *real[2:])))
+    assert Runs(place.project).get(second.run_id).state == "queued"
+    place.kill_controller(first)
+    place.gates[first.run_id].write_text("go")
+    until(lambda: Runs(place.project).get(second.run_id).state == "running", "its turn")
+
+
 def test_a_wish_to_cancel_that_nobody_carried_out_is_carried_out(place: Place) -> None:
     place.submit()
     second = place.submit()
@@ -241,6 +264,7 @@ def test_it_sees_the_environment_of_its_submitter_and_no_secret_is_written_down(
     first = place.submit()
     monkeypatch.setenv("WHOSE", "second")
     monkeypatch.setenv("API_KEY", "s3cret")
+    monkeypatch.setenv("DATABASE", "postgres://me:s3cret@host/db")
     second = place.submit()
     kept = Path(second.directory, "environment.json")
     assert kept.stat().st_mode & 0o077 == 0
@@ -272,6 +296,30 @@ def test_a_copy_that_cannot_be_made_fails_the_run_and_the_next_begins(tmp_path: 
     until(lambda: place.state(second)[0] == "failed", "its end")
     assert "the snapshot failed" in place.state(second)[1]
     place.end(third)
+
+
+def test_a_target_that_needs_preparation_waits_like_any_other(tmp_path: Path) -> None:
+    place = Place(tmp_path / "project", tracked=True)
+    write_configuration(
+        place.root,
+        suffix="compute",
+        type="local",
+        pythonLocation=sys.executable,
+        userManagedEnvironment=False,
+        maxConcurrentRuns=1,
+    )
+    first, second = place.submit(), place.submit()
+    assert place.state(second) == ("queued", "waits for gated.py [1] on local")
+    place.end(first)
+    place.end(second)
+    assert [run.state for run in place.runs.list()] == ["completed", "completed"]
+
+
+def test_where_the_line_cannot_be_kept_there_is_no_run(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(place.root / "hello.py"))
+    with pytest.raises(StorageError, match="queue/lock: cannot use it: Not a directory"):
+        place.submit()
+    assert os.listdir(place.project.runs_directory) == []
 
 
 def test_many_submit_at_once(place: Place) -> None:

@@ -82,6 +82,8 @@ def test_values_go_where_they_are_named_or_to_the_end(bench: Bench) -> None:
         ("--rate=0.1", "{x}", "--b", "2"),
     ]
     assert members[1].values == {"lr": "0.1", "b": "2"}
+    (swapped,) = sweep.members_of(("{a}{b}", "{}"), [{"a": "{b}", "b": "{a}"}])
+    assert swapped.arguments == ("{b}{a}", "{}")
 
 
 def test_too_many_or_none_are_refused() -> None:

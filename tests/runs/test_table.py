@@ -266,6 +266,13 @@ class TestRest:
         assert record["metrics_left_out"] == 200
 
 
+def test_a_text_that_is_endless_is_cut_and_shows_it(project: Project) -> None:
+    add(project, 1, metrics={"story": "x" * 5_000})
+    with RunIndex(project) as index:
+        (row,) = index.page(RunQuery()).rows
+    assert row.facts.metrics == {"story": "x" * 1_000 + "…"}
+
+
 @pytest.mark.parametrize(
     "record",
     [

@@ -39,6 +39,9 @@ class Scalar:
     def __init__(self, value: object) -> None:
         self.value = value
 
+    def __repr__(self) -> str:
+        return f"scalar {self.value!r}"
+
     def tolist(self) -> object:
         return self.value
 
@@ -51,12 +54,18 @@ class Subclass(float):
 
 
 class Floating:
+    def __repr__(self) -> str:
+        return "floating"
+
     def __float__(self) -> float:
         return 0.25
 
 
 class Eager:
     """As TensorFlow's."""
+
+    def __repr__(self) -> str:
+        return "eager"
 
     def numpy(self) -> Scalar:
         return Scalar(0.75)

@@ -76,7 +76,8 @@ class Harness:
         """A run of the script, ready to be planned."""
         number = len(self._specs) + 1
         project = self.folder / "project"
-        run = self.folder / "runs" / f"project_{number}"
+        # Processes are found by their run's id: tests that run beside these must not have the same.
+        run = self.folder / "runs" / f"project_{os.getpid()}{number:03}"
         project.mkdir(exist_ok=True)
         run.mkdir(parents=True)
         self.write(project / f"script_{number}", script)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,6 +113,26 @@ def test_without_shared_volumes_the_project_is_copied_and_only_outputs_come_back
     assert not (project.root / "lost").exists()
 
 
+def test_a_container_whose_result_could_not_be_brought_home_stays(project: DockerProject, engine: DockerEngine) -> None:
+    project.compute(sharedVolumes=False)
+    run = project.submit("""
+        import os, time
+        print("began", flush=True)
+        while not os.path.exists("/workbench/run/go"):
+            time.sleep(0.01)
+        os.makedirs("outputs", exist_ok=True)
+        open("outputs/model", "w").write("weights")
+    """)
+    project.until(run, "began")
+    Path(run.directory, "outputs.new").touch()  # where it would be unpacked
+    Path(run.directory, "go").touch()
+    ended = project.ended(run)
+    assert ended.state == "completed"
+    assert "not all was brought back" in ended.reason
+    assert engine.containers() == [container_name(run.run_id)]
+    assert engine.docker("cp", f"{container_name(run.run_id)}:/workbench/project/outputs/model", "-")
+
+
 def test_a_container_says_whose_it_is_and_its_shared_memory_is_ample(
     project: DockerProject, engine: DockerEngine
 ) -> None:
@@ -211,6 +233,28 @@ def test_an_image_without_python_is_told(project: DockerProject) -> None:
     run = project.run("print(1)")
     assert run.state == "failed"
     assert f"there is no Python in the image {EMPTY_IMAGE}" in run.reason
+
+
+def test_an_image_for_another_kind_of_machine_is_told(
+    project: DockerProject, engine: DockerEngine, tmp_path: Path
+) -> None:
+    with tarfile.open(tmp_path / "layer.tar", "w") as layer:
+        layer.addfile(tarfile.TarInfo("empty"))
+    digest = hashlib.sha256((tmp_path / "layer.tar").read_bytes()).hexdigest()
+    layers = {"type": "layers", "diff_ids": [f"sha256:{digest}"]}
+    image = {"architecture": "s390x", "os": "linux", "config": {"Cmd": ["sh"]}, "rootfs": layers}
+    (tmp_path / "image.json").write_text(json.dumps(image))
+    manifest = [{"Config": "image.json", "RepoTags": ["tests/mainframe:1"], "Layers": ["layer.tar"]}]
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with tarfile.open(tmp_path / "image.tar", "w") as archive:
+        for name in ("layer.tar", "image.json", "manifest.json"):
+            archive.add(tmp_path / name, name)
+    engine.docker("load", "--input", str(tmp_path / "image.tar"))
+    project.compute(baseDockerImage="tests/mainframe:1")
+    run = project.run("print(1)")
+    engine.docker("rmi", "tests/mainframe:1")
+    assert run.state == "failed"
+    assert "the image tests/mainframe:1 is made for s390x, and the machine is " in run.reason
 
 
 def test_a_missing_nvidia_runtime_is_told(project: DockerProject, engine: DockerEngine) -> None:

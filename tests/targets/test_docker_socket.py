@@ -65,7 +65,9 @@ def engine(gpubox: Machine, without_engine: None) -> Iterator[str]:
     code = (
         "import socket, os, signal; s = socket.socket(socket.AF_UNIX); s.bind('/run/docker.sock'); s.listen();"
         "os.chown('/run/docker.sock', 0, 2375); os.chmod('/run/docker.sock', 0o660); print('up', flush=True);"
-        "c, _ = s.accept(); c.sendall(c.recv(100).upper()); signal.pause()"
+        # The first one may only try whether anybody answers.
+        "taken = (s.accept()[0] for _ in iter(int, 1)); said = ((c, c.recv(100)) for c in taken);"
+        "c, data = next(pair for pair in said if pair[1]); c.sendall(data.upper()); signal.pause()"
     )
     import subprocess
     import sys

@@ -264,6 +264,7 @@ def test_a_run_can_be_canceled_while_its_environment_is_made(
     open_index.hold()
     run = project.submit(SHOWS)
     wait_until(lambda: any(path.endswith(".whl") for path in open_index.asked))
+    assert "step 1/1: install 1 package with uv" in Path(run.directory, "preparation.log").read_text()
     assert project.runs.cancel(run.run_id).state == "canceled"
     assert engine.containers() == []
 

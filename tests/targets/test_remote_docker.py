@@ -95,8 +95,8 @@ def test_a_controller_killed_at_any_step_over_there_costs_nothing(
 
 
 def test_the_run_is_there_as_the_user_who_logs_in(project: DockerProject) -> None:
-    run = project.run('import os; print(os.getuid(), open("/etc/hostname").read() != "", os.getcwd())')
-    assert log(run) == "2001 True /workbench/run/work\n"
+    run = project.run('import os; print(os.getuid(), os.getgid(), open("/etc/hostname").read() != "", os.getcwd())')
+    assert log(run) == "2001 2001 True /workbench/run/work\n"
     assert run.state == "completed"
 
 
@@ -133,6 +133,31 @@ def test_names_are_passed_exactly_and_never_through_a_shell(project: DockerProje
 
 def _request(project: DockerProject, text: str, *arguments: str) -> RunRequest:
     return RunRequest("docker", project.script(text, "my 'script'.py"), arguments)
+
+
+@pytest.mark.parametrize("kind", ["localdocker", "remotedocker"])
+def test_a_project_and_a_script_may_have_any_name(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    odd = 'it\'s "$(touch hacked)" `x`,\n;&|*?é \\'
+    if kind == "remotedocker":
+        request.getfixturevalue("gpubox_engine")
+        request.getfixturevalue("ssh_folder")
+        compute = {"address": request.getfixturevalue("gpubox").address, "username": "research"}
+    else:
+        request.getfixturevalue("engine")
+        compute = {"nativeSharedDirectory": str(tmp_path / "share")}
+    project = DockerProject(tmp_path / odd, type=kind, **compute)
+    script = project.script("""
+        import os, sys
+        open("outputs/" + sys.argv[1], "w").write("made")
+        print(ascii((sys.argv, os.environ["ODD"], os.path.exists("hacked"), os.listdir("/azureml-share"))))
+    """, f"-{odd}.py")  # fmt: skip
+    for tracked in (True, False):
+        project.runconfig(EnvironmentVariables={"ODD": odd}, TrackedRun=tracked)
+        (project.root / "outputs").mkdir(exist_ok=True)
+        run = project.ended(project.runs.submit(RunRequest("docker", script, (odd,))))
+        assert log(run) == f"{([f'./-{odd}.py', odd], odd, False, [])!a}\n", run
+        where = project.root if kind == "localdocker" and not tracked else Path(run.directory)
+        assert (where / "outputs" / odd).read_text() == "made"
 
 
 def test_a_hundred_thousand_lines_survive_three_cuts_to_the_byte(project: DockerProject, gpubox: Machine) -> None:

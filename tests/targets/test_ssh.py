@@ -368,6 +368,20 @@ def test_an_address_has_a_host_and_perhaps_a_port(address: str, expected: tuple[
     assert wire.Login("t", address).host_and_port == expected
 
 
+@pytest.mark.parametrize(
+    ("address", "key", "words"),
+    [
+        ("box", "", "ssh-copy-id me@box"),
+        ("box:2222", "~/.ssh/my key", "ssh-copy-id -i ~/'.ssh/my key' -p 2222 me@box"),
+        ("$(reboot)", "/a;b", "ssh-copy-id -i '/a;b' 'me@$(reboot)'"),
+    ],
+)
+def test_what_is_to_be_copied_into_a_shell_is_quoted_for_it(address: str, key: str, words: str) -> None:
+    login = wire.Login("t", address, "me", private_key=key)
+    assert f"ssh-copy-id {login.key_words}{login.ssh_words}" == words
+    assert login._replace(username="-oProxyCommand=x").ssh_words.startswith(("-- -o", "-- '-o", "-p 2222 -- -o"))
+
+
 def test_the_folder_of_the_sockets_must_be_the_users_alone(login: wire.Login, connections: Path) -> None:
     from tui_workbench.errors import StorageError
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,6 +54,18 @@ def test_a_server_that_allows_few_sessions_on_a_connection(host: SshHost, gpubox
             process.close()
         assert host.run(["echo", "still"]).text == "still"
         host.disconnect()
+
+
+def test_many_callers_at_once_of_a_server_that_allows_one_session(host: SshHost, gpubox: Machine) -> None:
+    said: list[str] = []
+    with gpubox.configured("MaxSessions 1"):
+        threads = [threading.Thread(target=lambda: said.append(host.run(["echo", "me too"]).text)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        host.disconnect()
+    assert said == ["me too"] * 6
 
 
 def test_a_server_without_sessions_says_so(host: SshHost, gpubox: Machine) -> None:

@@ -99,9 +99,9 @@ def run_import(arguments: argparse.Namespace) -> int:
 
     report = import_mlflow(Project.find(arguments.project), folder_of(arguments.source))
     emit({"imported": report.imported, "known": report.known, "skipped": report.skipped}, arguments)
-    for note in report.notes:
+    for note in (*report.notes, *report.elsewhere):
         _tell(note)
-    return 1 if report.notes and not report.imported else 0
+    return 1 if report.notes and not report.imported and not report.known else 0
 
 
 def _tell(note: str) -> None:

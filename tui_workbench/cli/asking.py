@@ -6,6 +6,7 @@ and the error that led here stands as it is.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from tui_workbench.errors import UsageError
@@ -47,10 +48,13 @@ def ask_secret(prompt: str) -> str:
     import getpass
 
     require_terminal()
+    secret = ""
     try:
-        secret = getpass.getpass(f"{visible(prompt)}: ")
-    except EOFError:
-        secret = ""
+        with contextlib.suppress(EOFError):
+            secret = getpass.getpass(f"{visible(prompt)}: ")
+    finally:
+        if not secret:  # nobody has ended the line
+            sys.stderr.write("\n")
     if not secret:
         raise UsageError("no secret was given", remedy="Try again.")
     return secret

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 
 from tui_workbench.cli.output import HISTORY_COLUMNS, add_output_options, emit
-from tui_workbench.errors import RunNotFound
+from tui_workbench.errors import RunNotFound, UsageError
 from tui_workbench.project import Project
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs import Runs
@@ -23,6 +24,9 @@ TABLE_COLUMNS = ("duration", "run_id", "script_name", "start_time_utc", "status"
 
 MOST_METRIC_COLUMNS = 12
 """The most common metrics get a column; a script may log a thousand."""
+
+WIDEST = 60
+"""Characters of a value in a table of differences."""
 
 _CHUNK = 1 << 16
 
@@ -79,11 +83,10 @@ def run_info(arguments: argparse.Namespace) -> int:
         emit_records(runs.history_record(arguments.run), arguments)
         return 0
     from tui_workbench.runs.downloads import artifact_path
+    from tui_workbench.runs.regular import open_regular
 
-    with open(artifact_path(runs.directory(arguments.run).path, arguments.artifact), "rb") as file:
-        sys.stdout.flush()
-        while data := file.read(_CHUNK):
-            sys.stdout.buffer.write(data)
+    with open_regular(artifact_path(runs.directory(arguments.run).path, arguments.artifact)) as file:
+        write_bytes(iter(lambda: file.read(_CHUNK), b""))
     return 0
 
 
@@ -91,12 +94,17 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
     """Options of `history compare`."""
     parser.add_argument("runs", metavar="ID", nargs="+", help="two runs or more, by id or number")
     parser.add_argument("--all", action="store_true", help="also what is the same in all of them")
+    parser.add_argument("--diff", action="store_true", help="how the code of each differs from that of the one before")
     add_output_options(parser, default="table", note="default: table")
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
     """What differs between runs."""
-    comparison = Runs(Project.find(arguments.project)).compare(arguments.runs)
+    runs = Runs(Project.find(arguments.project))
+    comparison = runs.compare(arguments.runs)
+    if arguments.diff:
+        _print_differences(runs, comparison)
+        return 0
     if arguments.output == "json" or arguments.query:
         emit(_comparison_record(comparison, everything=arguments.all), arguments)
         return 0
@@ -125,8 +133,26 @@ def _comparison_record(comparison: Comparison, *, everything: bool) -> dict[str,
 
 
 def _shown(value: Any) -> Any:
-    # Enough of a curve's last value to see what differs; all digits are in the JSON.
-    return f"{value:.6g}" if isinstance(value, float) else "-" if value is None else value
+    # Enough to see what differs; the JSON has all of it.
+    if value is None:
+        return "-"
+    if isinstance(value, str) and len(value) > WIDEST:
+        return f"{value[:WIDEST]}…"
+    return value
+
+
+def _print_differences(runs: Runs, comparison: Comparison) -> None:
+    """The code of each run against that of the one before it."""
+    from tui_workbench.runs.snapshotview import snapshot_diff
+
+    for before, after in itertools.pairwise(comparison.runs):
+        for run in (before, after):
+            if not run.commit_id:
+                raise UsageError(
+                    f"there is no snapshot of {run.run_id} in git", remedy="Runs without one have no code to show."
+                )
+        text = snapshot_diff(runs.project.state_directory, before.commit_id, after.commit_id)
+        write_bytes((text.encode("utf-8", "surrogateescape"),))
 
 
 def _tell(notes: Iterable[str]) -> None:
@@ -161,6 +187,22 @@ def _metric_columns(records: Sequence[dict[str, Any]]) -> list[str]:
 def add_run_option(parser: argparse.ArgumentParser) -> None:
     """`--run ID`, also as a plain number."""
     parser.add_argument("-r", "--run", metavar="ID", required=True, help="the run id, or the run's number")
+
+
+def write_bytes(parts: Iterable[bytes]) -> None:
+    """Write what is not ours to stdout: to a terminal only what a terminal may see, otherwise every byte."""
+    out = sys.stdout.buffer
+    sys.stdout.flush()
+    if not os.isatty(sys.stdout.fileno()):
+        for data in parts:
+            out.write(data)
+        return
+    from tui_workbench.cli.terminal import TerminalFilter
+
+    shown = TerminalFilter()
+    for data in parts:
+        out.write(shown.feed(data))
+    out.write(shown.flush())
 
 
 def folder_of(path: str) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("json", "table", "tsv")
 DEFAULT_FORMAT = "json"
+LONGEST_NUMBER = 10
 
 
 def add_project_option(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +89,7 @@ def _table(rows: Sequence[Any], columns: Sequence[str]) -> str:
         header = [name if header.count(shown) > 1 else shown for name, shown in zip(columns, header, strict=True)]
     else:
         header = ["Result"]
-    body = [[visible(_text(cell)) for cell in _cells(row, columns)] for row in rows]
+    body = [[visible(_short(cell)) for cell in _cells(row, columns)] for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
     lines = [header, ["-" * width for width in widths], *body]
     return "".join(
@@ -100,6 +101,13 @@ def _cells(row: Any, columns: Sequence[str]) -> list[Any]:
     if isinstance(row, dict):
         return [row.get(column) for column in columns] if columns else list(row.values())
     return [row]
+
+
+def _short(cell: Any) -> str:
+    """A cell of a table: of a number, the digits that a person compares; all of them are in the other forms."""
+    if isinstance(cell, float) and len(repr(cell)) > LONGEST_NUMBER:
+        return f"{cell:.6g}"
+    return _text(cell)
 
 
 def _text(cell: Any) -> str:

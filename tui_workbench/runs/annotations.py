@@ -14,6 +14,7 @@ import os
 
 from tui_workbench.errors import StorageError, UsageError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.runs.regular import open_regular
 from tui_workbench.runs.rundir import storage_error
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 FILE = "annotations.json"
 LOCK = "annotations.lock"
 SCHEMA = 1
+LARGEST = 64 << 20
 LONGEST_NAME = 200
 LONGEST_TEXT = 20_000
 
@@ -113,14 +115,19 @@ def _stored(directory: str) -> dict[str, Any]:
     """What the file holds, {} when there is none. Raises StorageError, and ValueError when it is no JSON object."""
     path = f"{directory}/{FILE}"
     try:
-        with open(path, encoding="utf-8") as file:
-            stored = json.load(file)
+        with open_regular(path) as file:
+            data = file.read(LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise storage_error("read", path, error) from error
+    if len(data) > LARGEST:
+        raise ValueError("it is too large")
+    stored = json.loads(data)
     if not isinstance(stored, dict):
         raise ValueError("it is no object")
+    if not isinstance(stored.get("schema", SCHEMA), int):
+        raise ValueError("it has no form")
     if stored.get("schema", SCHEMA) > SCHEMA:
         raise ValueError(f"it has the form {stored['schema']}")
     return stored

@@ -272,6 +272,7 @@ def read_compared(run: Run) -> Compared:
     from tui_workbench.errors import RunNotFound
     from tui_workbench.runs.history import facts_of
     from tui_workbench.runs.provenance import FILE
+    from tui_workbench.runs.regular import open_regular
     from tui_workbench.runs.rundir import RunDirectory
 
     try:
@@ -280,7 +281,7 @@ def read_compared(run: Run) -> Compared:
         record = None
     provenance = None
     try:
-        with open(os.path.join(run.directory, FILE), encoding="utf-8") as file:
+        with open_regular(os.path.join(run.directory, FILE)) as file:
             stored = json.load(file)
         provenance = stored if isinstance(stored, dict) else None
     except (OSError, ValueError, RecursionError):

@@ -11,6 +11,7 @@ import stat
 
 from tui_workbench.errors import StorageError, UsageError
 from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.runs.regular import open_regular
 from tui_workbench.runs.rundir import EVENTS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, storage_error
 
 if TYPE_CHECKING:
@@ -75,12 +76,12 @@ def copy_file(source: str, destination: str) -> None:
 
     Raises StorageError.
     """
-    temporary = f"{destination}.{os.getpid()}.part"
+    temporary = os.path.join(os.path.dirname(destination), f".part-{os.getpid()}-{os.urandom(4).hex()}")
     try:
         os.makedirs(os.path.dirname(destination) or ".", exist_ok=True)
         if os.path.isdir(destination) and not os.path.islink(destination):
             raise StorageError("there is a folder in its place", remedy="Move it away.", file=destination)
-        with open(source, "rb") as reading, open(temporary, "xb") as writing:
+        with open_regular(source) as reading, open(temporary, "xb") as writing:
             found = os.fstat(reading.fileno())
             while data := reading.read(_CHUNK):
                 writing.write(data)

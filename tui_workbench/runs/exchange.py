@@ -93,7 +93,7 @@ def export_csv(runs: Sequence[Exported], path: str) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError as error:
         raise storage_error("make", os.path.dirname(path), error) from error
-    write_atomically(path, text.getvalue().encode("utf-8", "surrogateescape"))
+    write_atomically(path, text.getvalue().encode("utf-8", "backslashreplace"))
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def _write_meta(folder: str, values: Mapping[str, Any]) -> None:
 
 def _write(path: str, text: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+    with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         file.write(text)
 
 

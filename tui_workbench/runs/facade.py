@@ -38,6 +38,9 @@ HEAD_START_SECONDS = 0.05
 
 CANCEL_POLL_SECONDS = 0.02
 
+LONGEST_NUMBER = 18
+"""Digits of a run's number; with more it is none."""
+
 
 class Runs:
     """The runs of one project."""
@@ -77,9 +80,9 @@ class Runs:
         """Snapshot the project, write the run's directory and start it. Returns while it runs.
 
         A process that has one thread only says so with `single_threaded`: its controller then is a fork and starts at
-        once. `on_started` is called with the run as soon as its script was started; the controller comes a moment
-        later, so that its start does not take the processor from the script's. Raises ConfigurationError, UsageError
-        or StorageError; then there is no run, though `on_started` may have told of one.
+        once. `on_started` is called with the run as soon as its script was started, or it is in line for its turn; the
+        controller comes a moment later, so that its start does not take the processor from the script's. Raises
+        ConfigurationError, UsageError or StorageError; then there is no run, though `on_started` may have told of one.
         """
         from tui_workbench.runs.controller import Controller, detach
         from tui_workbench.runs.launch import create_run, discard, waits_for_its_turn
@@ -214,10 +217,13 @@ class Runs:
             path = os.path.join(self.project.runs_directory, run_id)
             if os.path.isdir(path):
                 return RunDirectory(path)
-            if run_id.isdecimal():
-                for run in self.list():
-                    if run.run_number == int(run_id):
-                        return RunDirectory(run.directory)
+            if run_id.isdecimal() and len(run_id) <= LONGEST_NUMBER:
+                from tui_workbench.runs.index import RunIndex
+
+                with RunIndex(self.project) as index:
+                    found = index.id_of(int(run_id))
+                if found:
+                    return RunDirectory(os.path.join(self.project.runs_directory, found))
         raise RunNotFound(
             f"there is no run {run_id!r} in {self.project.root}", remedy="`workbench-tui history list` shows the runs."
         )

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MOST_METRICS = 1_000
 """Of one run; further ones are counted. A script may log under as many names as it has batches."""
 
+LONGEST_TEXT = 1_000
+"""Characters of a metric that is a text; a longer one ends with an ellipsis. `metrics.jsonl` has all of it."""
+
 METRIC_PREFIX = "metric_"
 
 _INFINITE = {"\ue000+": "1e999", "\ue000-": "-1e999"}
@@ -61,7 +64,7 @@ def facts_of(directory: str, known: Facts | None = None) -> Facts:
     from tui_workbench.runs.metrics import summary_of
 
     found = summary_of(directory)
-    metrics = dict(islice(found.items(), MOST_METRICS))
+    metrics = {name: _bounded(value) for name, value in islice(found.items(), MOST_METRICS)}
     return Facts(metrics, len(found) - len(metrics), said, _gpu_of(directory))
 
 
@@ -72,6 +75,12 @@ def _gpu_of(directory: str) -> Mapping[str, Any]:
     from tui_workbench.runs.gpu.reading import brief_of
 
     return brief_of(directory)
+
+
+def _bounded(value: float | str) -> float | str:
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        return f"{value[:LONGEST_TEXT]}…"
+    return value
 
 
 def facts_text(facts: Facts) -> str:

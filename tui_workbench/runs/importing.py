@@ -41,12 +41,16 @@ _KEPT_TAGS = ("mlflow.parentRunId", "mlflow.runName")
 
 
 class ImportReport(NamedTuple):
-    """The ids of the new runs; how many were here already, and how many were passed over, with the reasons."""
+    """The ids of the new runs; how many were here already, and how many were passed over, with the reasons.
+
+    `elsewhere` tells of artifacts of new runs that lie where they could not be copied from.
+    """
 
     imported: list[str]
     known: int
     skipped: int
     notes: list[str]
+    elsewhere: list[str]
 
 
 class _Source(NamedTuple):
@@ -67,13 +71,14 @@ def import_mlflow(project: Project, source: str) -> ImportReport:
         )
     project.prepare_state()
     known = _known(project)
-    report = ImportReport([], 0, 0, [])
+    report = ImportReport([], 0, 0, [], [])
     for each in sorted((each for each in found if isinstance(each, _Source)), key=lambda each: _start(each.meta)):
         if each.identifier in known or _text(os.path.join(each.folder, "tags", RUN_ID_TAG)) in known:
             report = report._replace(known=report.known + 1)
             continue
         try:
             report.imported.append(_import(project, each))
+            report.elsewhere.extend(_elsewhere(each))
         except (OSError, ValueError, TypeError, WorkbenchError) as error:
             if isinstance(error, StorageError):
                 raise
@@ -254,6 +259,16 @@ def _copy_artifacts(source: str, directory: str) -> None:
         name = os.path.normpath(path)
         target = os.path.join(directory, OUTPUT) if name == OUTPUT else os.path.join(outputs, name)
         copy_file(os.path.join(source, path), target)
+
+
+def _elsewhere(source: _Source) -> list[str]:
+    """That its artifacts are in a store of another kind, where they are."""
+    from tui_workbench.runs.provenance import masked_address
+
+    place = str(source.meta.get("artifact_uri") or "")
+    if os.path.isdir(os.path.join(source.folder, "artifacts")) or not place or place.startswith(("file:", "/", ".")):
+        return []
+    return [f"{source.folder}: its artifacts are in {masked_address(place)}, and were not copied"]
 
 
 def _files(folder: str) -> Iterator[tuple[str, str]]:

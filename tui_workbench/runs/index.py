@@ -99,6 +99,11 @@ class RunIndex:
             )
         )
 
+    def id_of(self, number: int) -> str:
+        """The id of the newest run of a number; "" when there is none."""
+        chosen = "SELECT run_id FROM listed WHERE number = ? ORDER BY created DESC, run_id DESC LIMIT 1"
+        return self._answered(lambda: next((str(run_id) for (run_id,) in self._execute(chosen, number)), ""))
+
     def history_json(self, *, hidden: bool = False) -> bytes:
         """The history record of every run that is not archived as JSON, newest first, separated as in a list.
 

@@ -74,8 +74,12 @@ def prepare(project: Project, request: RunRequest, run_id: str = "") -> Prepared
 
         with_secrets(spec)
     plan = target_for(target).plan(spec)
-    if spec.tracked:
-        plan = plan._replace(steps=(*_snapshot_steps(project, spec, request.origin), *plan.steps))
+    before: tuple[Step, ...] = _snapshot_steps(project, spec, request.origin) if spec.tracked else ()
+    if _is_limited(target, request):
+        from tui_workbench.runs.queueing import step_of
+
+        before = (*before[:1], step_of(target, request), *before[1:])
+    plan = plan._replace(steps=(*before, *plan.steps))
     return Prepared(spec, plan, commit)
 
 

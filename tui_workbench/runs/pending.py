@@ -12,6 +12,7 @@ import time
 from tui_workbench.model import is_secret_name
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import CONTROLLER_LOCK, COPY, json_bytes, storage_error, write_all
+from tui_workbench.urls import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ def keep_environment(directory: RunDirectory, variables: Mapping[str, str]) -> N
 
     Raises StorageError.
     """
-    known = {name: value for name, value in variables.items() if not is_secret_name(name)}
+    known = {name: value for name, value in variables.items() if not is_secret(name, value)}
     _write(directory.file(ENVIRONMENT), json_bytes(known), 0o600)
 
 
@@ -38,7 +39,7 @@ def environment_of(directory: RunDirectory, own: Mapping[str, str]) -> Mapping[s
             kept = json.load(file)
     except (OSError, ValueError):
         return own
-    secrets = {name: value for name, value in own.items() if is_secret_name(name)}
+    secrets = {name: value for name, value in own.items() if is_secret(name, value)}
     return {**secrets, **kept} if isinstance(kept, dict) else own
 
 
@@ -72,6 +73,11 @@ def copy_is_due(directory: RunDirectory) -> bool:
         return os.stat(directory.file(COPY)).st_size == 0
     except OSError:
         return False
+
+
+def is_secret(name: str, value: str) -> bool:
+    """By its name, or because it is an address with a password in it."""
+    return is_secret_name(name) or without_secrets(value) != value
 
 
 def _write(path: str, data: bytes, mode: int) -> None:

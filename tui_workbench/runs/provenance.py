@@ -15,6 +15,7 @@ import time
 
 from tui_workbench.model import MASK, is_secret_name
 from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.runs.rundir import FOLLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
 
     Returns a descriptor that is at its end when the child is, -1 when there is nothing to do.
     """
-    if not record.spec.tracked or os.path.exists(directory.file(FILE)):
+    if not record.spec.tracked or os.path.exists(directory.file(FILE)) or os.path.exists(directory.file(FOLLOWED)):
         return -1
     reading, writing = os.pipe2(os.O_CLOEXEC)
     try:
@@ -110,13 +111,15 @@ def _git_of_origin(record: Record) -> tuple[dict[str, Any] | None, bytes] | None
     """What a run that repeats another one has from it; None for any other, or when nothing is known of that one."""
     if not record.origin:
         return None
+    from tui_workbench.runs.regular import open_regular
+
     origin = os.path.join(os.path.dirname(record.spec.run_directory), record.origin)
     try:
-        with open(os.path.join(origin, FILE), encoding="utf-8") as file:
+        with open_regular(os.path.join(origin, FILE)) as file:
             git = json.load(file)["git"]
         if not git or not git.get("diff"):
             return git, b""
-        with open(os.path.join(origin, DIFF), "rb") as diff:
+        with open_regular(os.path.join(origin, DIFF)) as diff:
             return git, diff.read(LARGEST_DIFF)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # The project of today has nothing to do with what ran then.
@@ -129,20 +132,19 @@ def git_of(folder: str) -> tuple[dict[str, Any] | None, bytes]:
     Neither its index nor anything else of it is written.
     """
     status = _git(folder, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--", ".")
-    if status is None or status[0] != 0:
-        said = b"" if status is None else status[2]
-        complaint = said.decode("utf-8", "replace").strip().split("\n")[0]
-        return (None if status is None or b"not a git repository" in said else {"problem": complaint}), b""
+    if status[0] != 0:
+        complaint = status[2].decode("utf-8", "replace").strip().split("\n")[0]
+        return (None if "not a git repository" in complaint else {"problem": complaint}), b""
     found = _of_status(status[1])
     addresses = _git(folder, "config", "--null", "--get-regexp", r"^remote\..*\.url$")
-    remotes = [entry.partition(b"\n")[2] for entry in (addresses[1].split(b"\0") if addresses else ()) if entry]
+    remotes = [entry.partition(b"\n")[2] for entry in addresses[1].split(b"\0") if entry]
     found["remote"] = masked_address(os.fsdecode(remotes[0])) if remotes else None
     diff = b""
     if found["commit"] and found["changed"]:
         plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
         done = _git(folder, "diff", *plain, "HEAD", "--", ".")
-        if done is None or done[0] != 0:
-            found["problem"] = "git diff failed" + (f": {done[2].decode('utf-8', 'replace').strip()}" if done else "")
+        if done[0] != 0:
+            found["problem"] = f"git diff: {done[2].decode('utf-8', 'replace').strip()}"
         else:
             diff = done[1]
     if len(diff) > LARGEST_DIFF:
@@ -178,8 +180,8 @@ def _of_status(text: bytes) -> dict[str, Any]:
     }
 
 
-def _git(folder: str, *arguments: str) -> tuple[int, bytes, bytes] | None:
-    """Exit code, stdout and stderr of a git command; None where there is no git or it does not end."""
+def _git(folder: str, *arguments: str) -> tuple[int, bytes, bytes]:
+    """Exit code, stdout and stderr of a git command; -1 and the reason where there is no git or it does not end."""
     import subprocess
 
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -189,8 +191,10 @@ def _git(folder: str, *arguments: str) -> tuple[int, bytes, bytes] | None:
         done = subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=GIT_SECONDS, check=False
         )
-    except (OSError, subprocess.SubprocessError):
-        return None
+    except OSError as error:
+        return -1, b"", f"git: {error.strerror}".encode()
+    except subprocess.TimeoutExpired:
+        return -1, b"", b"git did not answer in %d s" % GIT_SECONDS
     return done.returncode, done.stdout, done.stderr
 
 

@@ -12,9 +12,10 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 
 from tui_workbench.errors import RunNotFound, StorageError, WorkbenchError
-from tui_workbench.model import REMOTE_TYPES, RunState
+from tui_workbench.model import REMOTE_TYPES, RunState, Step
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs.pending import keep_environment
 from tui_workbench.runs.rundir import RECORD, TURN, WAITING, ControllerLock, RunDirectory, storage_error
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.model import ComputeTarget, RunRequest, RunSpec
 
+STEP = "queue"
 FOLDER = "queue"
 IN_LINE, GOING = "waiting", "going"
 _NAMED_HOLDERS = 3
@@ -71,6 +73,13 @@ def is_limited(target: ComputeTarget, request: RunRequest) -> bool:
     return bool(request.group_limit or limit_of(target))
 
 
+def step_of(target: ComputeTarget, request: RunRequest) -> Step:
+    """What the plan says of the wait."""
+    limits = [f"{limit} at a time on {target.name}" for limit in (limit_of(target),) if limit]
+    limits += [f"{request.group_limit} at a time of its sweep"] if request.group_limit else []
+    return Step(STEP, f"wait for its turn: {', '.join(limits)}")
+
+
 def register(directory: RunDirectory, spec: RunSpec, request: RunRequest, number: int) -> None:
     """Note, in a run's directory that has no name yet, what its turn depends on, and that it has not come.
 
@@ -112,7 +121,7 @@ def resume(waiting: Iterable[RunDirectory]) -> list[str]:
     directories = list(waiting)
     with _Line() as line:
         unheard = any(directory.cancel_requested for directory in directories)
-        if line.add(*directories) or unheard or line.is_stalled():
+        if line.add(*directories) or line.take_in(directories) or unheard or line.is_stalled():
             line.advance()
     return [directory.run_id for directory in directories if not directory.is_waiting]
 
@@ -165,6 +174,23 @@ class _Line:
             except OSError as error:
                 raise storage_error("write", link, error) from error
         return added
+
+    def take_in(self, directories: Iterable[RunDirectory]) -> bool:
+        """Take in runs that wait on another machine on which nothing of this user goes on any more.
+
+        It has another name now, or is a container that was made anew. True when there was one.
+        """
+        here = os.uname().nodename
+        taken = False
+        for directory in directories:
+            try:
+                facts = _read_facts(directory)
+            except (OSError, ValueError, TypeError):
+                continue
+            if facts.machine != here and not any(map(_is_looked_after, self._tickets(GOING, facts.machine))):
+                _write_facts(directory, facts._replace(machine=here))
+                taken = True
+        return taken
 
     def count_others(self, directory: RunDirectory, active: Iterable[str]) -> None:
         """Let other runs of the project count that began on the same target before anything limited it."""
@@ -223,11 +249,15 @@ class _Line:
         return True
 
     def _give_turn(self, ticket: _Ticket) -> None:
+        path = ticket.directory.file(WAITING)
         try:
-            os.unlink(ticket.directory.file(WAITING))
+            since = os.stat(path).st_mtime
+            os.unlink(path)
         except OSError as error:
-            raise storage_error("write", ticket.directory.file(WAITING), error) from error
+            raise storage_error("write", path, error) from error
         self._move(ticket)
+        seconds = round(max(0.0, time.time() - since), 6)
+        ticket.directory.append_event("step", step=STEP, status="done", seconds=seconds)
 
     def _still_goes(self, ticket: _Ticket, own: str) -> bool:
         """True for a run that has not ended; it is given a controller when it has none."""
@@ -255,9 +285,9 @@ class _Line:
         self._drop(IN_LINE, ticket.name)
         return True
 
-    def _tickets(self, folder: str) -> Iterator[_Ticket]:
-        """The runs of this machine in a folder, in order; links to what is no run any more are removed."""
-        machine = os.uname().nodename
+    def _tickets(self, folder: str, machine: str = "") -> Iterator[_Ticket]:
+        """The runs of a machine, by default this one, in order; links to what is no run any more are removed."""
+        machine = machine or os.uname().nodename
         for name in sorted(os.listdir(os.path.join(self._folder, folder))):
             try:
                 directory = RunDirectory(os.readlink(os.path.join(self._folder, folder, name)))
@@ -302,9 +332,11 @@ def _target_key(target: ComputeTarget) -> str:
 
 def _write_facts(directory: RunDirectory, facts: Facts) -> None:
     path = directory.file(TURN)
+    temporary = f"{path}.{os.getpid()}"
     try:
-        with open(path, "x", encoding="utf-8") as file:
+        with open(temporary, "w", encoding="utf-8") as file:
             file.write(json.dumps(facts) + "\n")
+        os.replace(temporary, path)
     except OSError as error:
         raise storage_error("write", path, error) from error
 

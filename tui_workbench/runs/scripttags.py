@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.runs.regular import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ def script_tags(directory: str) -> dict[str, str]:
 def _lines(path: str) -> Iterator[bytes]:
     """The whole lines of the file that begin as a tag does."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             rest = b""
             while block := file.read(_BLOCK):
                 block = rest + block

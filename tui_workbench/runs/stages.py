@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     _Result = TypeVar("_Result")
 
 
-_HERE = frozenset(("prepare", "collect", "fetch"))
+_HERE = frozenset(("queue", "prepare", "collect", "fetch"))
 """Steps that are begun here, whether the target answers or not."""
 
 

@@ -15,8 +15,9 @@ import sys
 import time
 
 from tui_workbench.errors import RunNotFound, UsageError, WorkbenchError
-from tui_workbench.model import RunRequest, is_secret_name
+from tui_workbench.model import RunRequest
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.runs.pending import is_secret
 from tui_workbench.runs.rundir import RunDirectory, storage_error
 
 if TYPE_CHECKING:
@@ -62,15 +63,17 @@ def members_of(arguments: Sequence[str], value_sets: Sequence[dict[str, str]]) -
 
 
 def _arguments(arguments: Sequence[str], values: dict[str, str]) -> tuple[str, ...]:
-    placed = []
-    missing = dict(values)
-    for argument in arguments:
-        for name, value in values.items():
-            if f"{{{name}}}" in argument:
-                missing.pop(name, None)
-                argument = argument.replace(f"{{{name}}}", value)
-        placed.append(argument)
-    return (*placed, *(word for name, value in missing.items() for word in (f"--{name}", value)))
+    import re
+
+    used: set[str] = set()
+
+    def value_of(match: re.Match[str]) -> str:
+        used.add(match[1])
+        return values.get(match[1], match[0])
+
+    placed = [re.sub(r"\{([^{}]+)\}", value_of, argument) for argument in arguments]
+    missing = ((name, value) for name, value in values.items() if name not in used)
+    return (*placed, *(word for name, value in missing for word in (f"--{name}", value)))
 
 
 def create(project: Project, request: RunRequest, members: tuple[Member, ...], max_parallel: int) -> Sweep:
@@ -241,7 +244,7 @@ def read(project: Project, group: str) -> Sweep:
 def _write(project: Project, sweep: Sweep) -> bool:
     """Write the sweep's file, whole or not at all; False when the name is taken."""
     path = _path(project, sweep.group, _ASKED)
-    kept = {name: value for name, value in os.environ.items() if not is_secret_name(name)}
+    kept = {name: value for name, value in os.environ.items() if not is_secret(name, value)}
     stored = {
         "created": time.time(),
         "max_parallel": sweep.max_parallel,

@@ -8,7 +8,7 @@ equals the newest first: an order that never depends on anything else.
 from __future__ import annotations
 
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
-from tui_workbench.runs.filtering import NUMBER_COLUMNS, TEXT_COLUMNS, condition_of
+from tui_workbench.runs.filtering import NUMBER_COLUMNS, TEXT_COLUMNS, Condition, condition_of
 from tui_workbench.runs.history import Facts, facts_from_text
 from tui_workbench.runs.index import run_from_text
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tui_workbench.model import Run
-    from tui_workbench.runs.filtering import Condition
 
     _Execute = Callable[..., sqlite3.Cursor]
 
@@ -26,6 +25,9 @@ _SCANNED = "listed NOT INDEXED"
 """All rows as they lie in the file: a twentieth of the time that it takes to go through them by an index."""
 
 _STEPS_FOR_ONE = 20
+
+_FEW = 2_000
+"""Rows that are sorted sooner than all rows are gone through."""
 
 _NO_VALUES: tuple[Any, ...] = ()
 
@@ -69,17 +71,33 @@ class Group(NamedTuple):
 def page(execute: _Execute, query: RunQuery, offset: int, limit: int) -> Page:
     """The rows from `offset` on, at most `limit` of them."""
     condition = condition_of(query.filter, archived=query.archived)
+    if query.filter and (few := _few(execute, condition)) is not None:
+        # Sorting these takes no time; going through all rows once more would.
+        condition, total = Condition(f"listed.id IN ({', '.join(map(str, few))})"), len(few)
+        return Page(total, _chosen(execute, query, condition, ("listed", limit, offset)) if total else [])
     is_plain = not condition.values and query.sort == "created" and not query.group
     source = "listed" if is_plain else _SCANNED
     ((total,),) = execute(f"SELECT count(*) FROM {source} WHERE {condition.sql}", *condition.values)
     if not total:
         return Page(0, [])
-    order, join, values = _order(query, condition)
     if query.sort == "created" and not query.group and _is_near(execute, offset + limit, total):
         source = "listed"
+    return Page(total, _chosen(execute, query, condition, (source, limit, offset)))
+
+
+def _few(execute: _Execute, condition: Condition) -> list[int] | None:
+    """The rows that meet the condition, in no order; None when they are more than a few."""
+    rows = execute(f"SELECT id FROM {_SCANNED} WHERE {condition.sql} LIMIT ?", *condition.values, _FEW + 1).fetchall()
+    return [number for (number,) in rows] if len(rows) <= _FEW else None
+
+
+def _chosen(execute: _Execute, query: RunQuery, condition: Condition, part: tuple[str, int, int]) -> list[RunRow]:
+    """The rows of a part, which is the table's name in SQL, how many rows, and from which on."""
+    source, limit, offset = part
+    order, join, values = _order(query, condition)
     chosen = f"SELECT listed.id FROM {source} {join} WHERE {condition.sql} ORDER BY {order} LIMIT ? OFFSET ?"
     rows = execute(chosen, *values, *condition.values, limit, offset).fetchall()
-    return Page(total, [_row(execute, number) for (number,) in rows])
+    return [_row(execute, number) for (number,) in rows]
 
 
 def _is_near(execute: _Execute, wanted: int, total: int) -> bool:

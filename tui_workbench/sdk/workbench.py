@@ -32,7 +32,6 @@ __all__ = [
 
 _METRICS = "metrics.jsonl"
 _IMAGES = "images"
-_IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".bmp", ".pdf")
 _COPY_BYTES = 1 << 20
 
 
@@ -116,7 +115,7 @@ def log_image(name: "str", image: "Any", step: "Optional[float]" = None) -> "Non
         key.replace("%", "%%"), "null" if step is None else _step(step), time.time()
     )  # fmt: skip
     if in_run():
-        path = _keep_image(name, ending if ending in _IMAGE_ENDINGS else ".png", put)
+        path = _keep_image(name, ending if ending[1:].isalnum() else ".png", put)
         if path:
             _journal.write(line % _json("outputs/" + path))
 

@@ -202,17 +202,9 @@ def _mending(target: ComputeTarget, error: TargetUnreachable) -> tuple[str, bool
     if isinstance(error, SecretNeeded):
         return f"workbench-tui computetarget login {name}", False
     if isinstance(error, LoginRefused):
-        key = f" -i {target.private_key}" if target.private_key else ""
-        return f"ssh-copy-id{key} {_ssh_words(target)}", False
+        return f"ssh-copy-id {login_of(target).key_words}{login_of(target).ssh_words}", False
     if isinstance(error, ConnectionLost) and error.rung == NAME:
         return f"workbench-tui config set {shlex.quote(target.name + '.compute')} address HOST", False
     if isinstance(error, ConnectionLost) and error.rung == PORT:
         return "sudo systemctl enable --now ssh", True
-    return f"ssh -v {_ssh_words(target)} true", False
-
-
-def _ssh_words(target: ComputeTarget) -> str:
-    """What `ssh` is to be called with to log in where the target does."""
-    host, port = login_of(target).host_and_port
-    place = shlex.quote(f"{target.username}@{host}" if target.username else host)
-    return f"-p {port} {place}" if port else place
+    return f"ssh -v {login_of(target).ssh_words} true", False

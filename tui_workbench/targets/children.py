@@ -21,7 +21,7 @@ _children: set[int] = set()
 
 
 def start_detached(
-    command: Sequence[str],
+    command: list[str],
     environment: Mapping[str, str],
     *,
     errors: int = -1,

@@ -151,7 +151,7 @@ class Images:
         except EngineRefused as refused:
             raise ConfigurationError(
                 f"the image {self._name} is not on {self._host.label} and cannot be fetched: {refused.said}",
-                remedy="Correct baseDockerImage, log in there with `docker login`, or bring it with `docker load`.",
+                remedy="Correct baseDockerImage, log in here with `docker login`, or bring it with `docker load`.",
                 file=self._spec.target.path,
                 line=line_of_key(self._spec.target.path, "baseDockerImage"),
             ) from refused

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 PROBE_KIND = "probe"
 
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+"""What images call what an engine's machine calls itself."""
+
 FORM = 2
 """Number of the answer's form; answers of another are asked for again."""
 
@@ -96,6 +99,7 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
         return _from_json(json.load(file))
     answer = _ask(engine, image)
     if answer is None:
+        _refuse_another_machine_s(engine, image, name)
         raise ConfigurationError(
             f"there is no Python in the image {name}",
             remedy="Choose a baseDockerImage with Python, such as python:3.11-slim or pytorch/pytorch.",
@@ -103,6 +107,18 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
     facts = _from_json(answer)
     _keep(path, answer)
     return facts
+
+
+def _refuse_another_machine_s(engine: Engine, image: Image, name: str) -> None:
+    """Raise ConfigurationError for an image whose programs the engine's machine cannot run at all."""
+    machine = engine.facts().architecture
+    ours = _ARCHITECTURES.get(machine, machine)
+    if image.architecture and ours and image.architecture != ours:
+        raise ConfigurationError(
+            f"the image {name} is made for {image.architecture}, and the machine is {ours}",
+            remedy=f"Choose a baseDockerImage for {ours}: `docker pull --platform linux/{ours}` finds it where there "
+            "is one of the same name.",
+        )
 
 
 def _ask(engine: Engine, image: Image) -> dict[str, Any] | None:

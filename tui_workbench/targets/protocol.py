@@ -20,7 +20,8 @@ Behaviours every target keeps, by number (tests/targets/test_conformance.py runs
     run's id. Only what has shed it, as a service started on purpose may, goes on.
 11. `wait` and `stop` can be called from any process, at any time, and again after they were interrupted.
 16. A script can `import workbench`, whatever its interpreter: what it logs is in the run's directory when `wait` has
-    returned (`collect`, where there is one), and a Python path of the user's own follows ours. (12 to 15 are in `staged`.)
+    returned (`collect`, where there is one), and a Python path of the user's own follows ours. (12 to 15 are
+    in `staged`.)
 """
 
 from __future__ import annotations

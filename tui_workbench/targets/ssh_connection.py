@@ -394,18 +394,18 @@ def _host_key_error(place: str, where: str, client: _Client, said: str) -> HostK
 
 def _login_error(login: Login, hop: Hop, place: str, secrets: Secrets, *, must_change: bool) -> LoginRefused:
     if hop.alias != login.host_and_port[0]:
-        return LoginRefused(f"{place}the login was refused", remedy=f"Make `ssh {hop.alias}` work first.")
+        return LoginRefused(f"{place}the login was refused", remedy=f"Make `ssh {shlex.quote(hop.alias)}` work first.")
     if login.password and login.password in secrets.values:
         secrets.refuse(login.password)
         if must_change:
-            remedy = f"Set a new one there (ssh {_ssh_words(login)}), then give it here: {_login_command(login)}"
+            remedy = f"Set a new one there (ssh {login.ssh_words}), then give it here: {_login_command(login)}"
             return _needs_password(login, f"{place}the password has expired", remedy=remedy, is_all=True)
         return _needs_password(login, f"{place}{_WRONG_PASSWORD}", is_all=True)
     if login.private_key:
         return LoginRefused(
             f"{place}the key {login.private_key} was refused",
             remedy=f"Append {login.private_key}.pub to ~/.ssh/authorized_keys there: "
-            f"ssh-copy-id -i {login.private_key} {_ssh_words(login)}",
+            f"ssh-copy-id {login.key_words}{login.ssh_words}",
         )
     locked = hop.locked_keys
     if locked:
@@ -416,14 +416,8 @@ def _login_error(login: Login, hop: Hop, place: str, secrets: Secrets, *, must_c
         )
     return LoginRefused(
         f"{place}none of your SSH keys was accepted",
-        remedy=f"Copy your public key there (ssh-copy-id {_ssh_words(login)}), or attach the target with --password.",
+        remedy=f"Copy your public key there (ssh-copy-id {login.ssh_words}), or attach the target with --password.",
     )
-
-
-def _ssh_words(login: Login) -> str:
-    host, port = login.host_and_port
-    words = ["-p", str(port)] if port else []
-    return " ".join([*words, f"{login.username}@{host}" if login.username else host])
 
 
 def server_facts(connection: asyncssh.SSHClientConnection) -> dict[str, str]:

@@ -16,20 +16,19 @@ import resource
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import asyncssh
 
 from tui_workbench.errors import TargetUnreachable
 from tui_workbench.targets import ssh_wire as wire
-from tui_workbench.targets.host import ConnectionLost, LoginRefused
+from tui_workbench.targets.host import ConnectionLost
 from tui_workbench.targets.ssh import AGENT_VARIABLE
-from tui_workbench.targets.ssh_bridge import Bridge
-from tui_workbench.targets.ssh_channel import NoShell, Shell
-from tui_workbench.targets.ssh_connection import Secrets, connect, server_facts
+from tui_workbench.targets.ssh_channel import Shell
+from tui_workbench.targets.ssh_lines import Connections, lost
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
 IDLE_SECONDS = 600.0
 """A connection that nobody uses is given up after this."""
@@ -37,185 +36,7 @@ IDLE_SECONDS = 600.0
 IDLE_WITH_SECRETS_SECONDS = 12 * 3600.0
 """A secret that is nowhere else is remembered for a working day; the connection is given up before, as any other."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds between attempts to reach a machine that is waited for; doubled each time."""
-
 _DESCRIPTORS = 3
-
-_Result = TypeVar("_Result")
-
-
-class Line:
-    """One SSH connection to the machine; `is_full` when the server allows no further session on it."""
-
-    def __init__(self, connection: asyncssh.SSHClientConnection, on_idle: Callable[[Line], None]) -> None:
-        self.connection = connection
-        self.is_full = False
-        self._on_idle = on_idle
-        self._in_use = 0
-        self._spare: asyncio.Task[Shell] | None = _quietly(Shell.open(connection))
-        # A session with a terminal makes the SSH server send at once (TCP_NODELAY) from then on, for all channels:
-        # 0.8 ms instead of 44 ms for each new one.
-        _quietly(connection.run("exec true", term_type="dumb", request_pty="force", stdin=asyncssh.DEVNULL))
-
-    async def shell(self) -> Shell | None:
-        """A shell that waits for its line, and another one behind it for the next caller. None when the line is full.
-
-        Raises asyncssh.Error or OSError.
-        """
-        spare, self._spare = self._spare, None
-        shell = None
-        if spare is not None:
-            # There was no room for it when it was to be made; there may be now.
-            with contextlib.suppress(asyncssh.ChannelOpenError):
-                shell = await spare
-        try:
-            if shell is None or not shell.is_usable:
-                shell = await Shell.open(self.connection)
-        except asyncssh.ChannelOpenError:
-            self.is_full = True
-            return None
-        self._in_use += 1
-        shell.ended.add_done_callback(self._ended)
-        self._spare = self._spare or _quietly(Shell.open(self.connection))
-        return shell
-
-    def _ended(self, _ended: asyncio.Future[int]) -> None:
-        self.is_full = False
-        self._in_use -= 1
-        if not self._in_use:
-            self._on_idle(self)
-
-
-class Connections:
-    """The way to the machine: one SSH connection, opened when first needed and anew after it was lost.
-
-    A server allows ten programs at once on a connection; only when they do not suffice a second one is opened.
-    """
-
-    def __init__(self, login: wire.Login, paths: wire.LinkPaths) -> None:
-        self.secrets = Secrets()
-        self.since = time.time()
-        self._login = login
-        self._paths = paths
-        self._lines: list[Line] = []
-        self._attempt: asyncio.Task[Line] | None = None
-        self._forwards: dict[str, asyncssh.SSHListener | Bridge] = {}
-        self._forwarding = asyncio.Lock()
-
-    @property
-    def state(self) -> str:
-        """`up`, `connecting` or `down`."""
-        return "up" if self._lines else "connecting" if self._attempt else "down"
-
-    def facts(self) -> dict[str, str]:
-        """What is known of the open connection."""
-        return server_facts(self._lines[0].connection) if self._lines else {}
-
-    async def line(self) -> Line:
-        """The first open line; makes one attempt when there is none. Raises TargetUnreachable."""
-        return self._lines[0] if self._lines else await self._another()
-
-    async def shell(self) -> Shell:
-        """A shell that waits for its line. Raises TargetUnreachable."""
-        await self.line()
-        try:
-            for line in list(self._lines):
-                shell = await line.shell() if not line.is_full else None
-                if shell is not None:
-                    return shell
-            shell = await (await self._another()).shell()
-        except NoShell as error:
-            raise _no_programs(self._login, str(error)) from error
-        except (asyncssh.Error, OSError) as error:
-            raise _lost(self._login, error) from error
-        if shell is None:
-            raise _no_programs(self._login, "MaxSessions of its SSH server is 0")
-        return shell
-
-    async def forward(self, path: str) -> str:
-        """Let the host's unix socket `path` appear here; returns where. Raises TargetUnreachable."""
-        here = self._paths.forwarded(path)
-        async with self._forwarding:
-            line = await self.line()
-            if path not in self._forwards:
-                try:
-                    self._forwards[path] = await self._listen(line.connection, here, path)
-                except (asyncssh.Error, OSError) as error:
-                    raise _lost(self._login, error) from error
-        return here
-
-    async def _listen(
-        self, connection: asyncssh.SSHClientConnection, here: str, path: str
-    ) -> asyncssh.SSHListener | Bridge:
-        try:
-            _, writer = await connection.open_unix_connection(path)
-        except asyncssh.ChannelOpenError:
-            # The server does not say why; nothing but a forbidden one keeps us from a socket that is there.
-            bridge = Bridge(path, self.shell)
-            await bridge.open(here)
-            return bridge
-        writer.close()
-        return await connection.forward_local_path(here, path)
-
-    async def wait(self) -> None:
-        """Return once the machine answers. Raises TargetUnreachable when waiting is of no use."""
-        pause = FIRST_PAUSE
-        while True:
-            try:
-                await self.line()
-                return
-            except ConnectionLost:
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
-
-    def close(self) -> None:
-        """End every connection."""
-        self._end_forwards()
-        for line in self._lines:
-            line.connection.close()
-
-    async def _another(self) -> Line:
-        """One more line. Callers at the same time share the attempt, and one who gives up does not end it."""
-        if self._attempt is None:
-            self._attempt = asyncio.create_task(self._connect())
-            self._attempt.add_done_callback(self._attempt_ended)
-        return await asyncio.shield(self._attempt)
-
-    async def _connect(self) -> Line:
-        lost: list[Line] = []
-        connection = await connect(self._login, self.secrets, lambda _error: self._lost(lost))
-        line = Line(connection, self._line_idle)
-        lost.append(line)
-        if not self._lines:
-            self.since = time.time()
-        self._lines.append(line)
-        return line
-
-    def _line_idle(self, line: Line) -> None:
-        """More than one connection is held only while it is needed."""
-        if line in self._lines[1:]:
-            line.connection.close()
-
-    def _attempt_ended(self, attempt: asyncio.Task[Line]) -> None:
-        self._attempt = None
-        if not attempt.cancelled():
-            attempt.exception()
-
-    def _end_forwards(self) -> None:
-        for path, listener in self._forwards.items():
-            listener.close()
-            with contextlib.suppress(OSError):
-                os.unlink(self._paths.forwarded(path))
-        self._forwards.clear()
-
-    def _lost(self, lost: list[Line]) -> None:
-        was_first = bool(self._lines) and self._lines[0] in lost
-        self._lines = [line for line in self._lines if line not in lost]
-        if was_first:
-            self._end_forwards()
-        if not self._lines:
-            self.since = time.time()
 
 
 class Link:
@@ -346,7 +167,7 @@ class Link:
             client.reply({})
             return {"exit": await asyncio.shield(shell.ended)}
         except (asyncssh.Error, OSError) as error:
-            raise _lost(self._login, error) from error
+            raise lost(self._login, error) from error
         finally:
             await asyncio.wait({joining})
             shell.close()
@@ -461,26 +282,6 @@ def _use_agent(path: str) -> None:
 def _wake(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)
-
-
-def _no_programs(login: wire.Login, said: str) -> LoginRefused:
-    return LoginRefused(
-        f"{login.label}: the login works, and no program can be started{f': {said}' if said else ''}",
-        remedy="Does the account have a shell that runs commands, and do its start-up files neither end it nor wait? "
-        f"`ssh {login.host_and_port[0]} true` shows it.",
-    )
-
-
-def _lost(login: wire.Login, error: Exception) -> ConnectionLost:
-    said = getattr(error, "reason", "") or str(error) or type(error).__name__
-    return ConnectionLost(f"{login.label}: the connection was lost: {said}", remedy="What runs there goes on.")
-
-
-def _quietly(work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
-    """Start something whose failure shows when its result is asked for, if it ever is."""
-    task = asyncio.create_task(work)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return task
 
 
 def main(arguments: list[str]) -> int:

@@ -58,6 +58,27 @@ class Login(NamedTuple):
         return host.strip("[]"), int(port)
 
     @property
+    def ssh_words(self) -> str:
+        """What `ssh` is to be called with to log in on the machine, as words for a shell to copy."""
+        import shlex
+
+        host, port = self.host_and_port
+        place = shlex.quote(f"{self.username}@{host}" if self.username else host)
+        place = f"-- {place}" if place.lstrip("'").startswith("-") else place  # else it would be an option
+        return f"-p {port} {place}" if port else place
+
+    @property
+    def key_words(self) -> str:
+        """The option that names the key for `ssh` and its like, "" when no key is named."""
+        import shlex
+
+        if not self.private_key:
+            return ""
+        # A quoted `~` would mean a file of that name.
+        home = "~/" if self.private_key.startswith("~/") else ""
+        return f"-i {home}{shlex.quote(self.private_key.removeprefix(home))} "
+
+    @property
     def label(self) -> str:
         """The machine in an error message."""
         return f"{self.target} ({f'{self.username}@' if self.username else ''}{self.address})"

@@ -28,7 +28,8 @@ _MARK = "workbench-surroundings:"
 # For whatever Python a project uses: 2.7 and 3.5 run it too. The folder that it stands in is not to be searched.
 PROGRAM = r"""
 import json, os, platform, subprocess, sys
-del sys.path[0]
+if sys.path[:1] == [""]:
+    del sys.path[0]
 found = {"problems": {}}
 try:
     os.nice(10)

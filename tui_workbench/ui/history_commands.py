@@ -58,9 +58,7 @@ ONE_RUN = (
         "one_run.again", "r", "rerun", "Rerun", "Runs it again as it was: the same files, arguments, configuration."
     ),
     Command("one_run.edit", "e", "rerun_edited", "Edit, rerun", "Runs it again with other arguments or configuration."),
-    Command(
-        "one_run.restore", "u", "restore", "Restore", "Puts the project back to the run's files; again undoes that."
-    ),
+    Command("one_run.restore", "u", "restore", "Restore", "Shows what puts the project back to the run's files."),
     Command("one_run.shell", "w", "shell", "Shell", "Opens a shell in the run's own copy of the project."),
     Command("one_run.tag", "t", "tag", "Tag", "Changes the tags of the run."),
     Command("one_run.note", "n", "note", "Note", "Changes the note about the run."),

@@ -74,7 +74,7 @@ def test_the_summary_is_json_that_anybody_reads(run: Path) -> None:
 
 
 def test_last_values_come_from_the_summary(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui_workbench.runs.metrics.RunMetrics", lambda _: pytest.fail("it was read"))
+    monkeypatch.setattr("tui_workbench.runs.metrics.reading.RunMetrics", lambda _: pytest.fail("it was read"))
     found = summary_of(str(run))
     assert math.isnan(float(found.pop("loss")))
     assert found == {"odd": math.inf, "phase": "done", "損失/\x1b": 3, "accuracy": 0.5, "val": 2}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import struct
 from pathlib import Path
@@ -80,6 +81,35 @@ def test_a_record_larger_than_a_look_is_passed_over(tmp_path: Path, monkeypatch:
     file = EventFile(str(tmp_path / NAME))
     file.refresh()
     assert set(file.columns.curves) == {"a", "b"}
+
+
+def test_images_are_passed_over_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui_workbench.runs.metrics.tail.CHUNK", 1000)
+    monkeypatch.setattr("tui_workbench.runs.metrics.tensorboard.LARGEST_SCALARS", 2000)
+    read_bytes = 0
+    pread = os.pread
+
+    def count(descriptor: int, size: int, offset: int) -> bytes:
+        nonlocal read_bytes
+        data = pread(descriptor, size, offset)
+        read_bytes += len(data)
+        return data
+
+    monkeypatch.setattr(os, "pread", count)
+    image = values_event([field(1, b"image") + field(4, bytes(100_000))], 1)
+    half = len(image) // 2
+    write(tmp_path / NAME, event("a", 1, 1) + image[:half])
+    file = EventFile(str(tmp_path / NAME))
+    file.refresh()
+    write(tmp_path / NAME, image[half:] + event("a", 2, 2) + image + event("a", 3, 3), append=True)
+    read_bytes = 0
+    file.refresh()
+    assert list(file.columns.curves["a"].values) == [1, 2, 3]
+    assert read_bytes < 5000
+    write(tmp_path / NAME, event("a", 4, 4), append=True)
+    assert file.refresh()
+    assert not file.refresh()
+    assert list(file.columns.curves["a"].values) == [1, 2, 3, 4]
 
 
 def test_a_damaged_length_ends_the_file_and_is_told(tmp_path: Path) -> None:

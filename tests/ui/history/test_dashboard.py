@@ -90,7 +90,9 @@ async def test_the_filter_works_as_one_types_and_escape_ends_it(past: Project) -
         await shows(pilot, "4", "2")
         assert "2 runs with eval" in seen(pilot)
         await pilot.press("enter")
-        await type_text(pilot, "s")  # a command again
+        await pilot.press("s")  # a command again: the order turns around
+        await shows(pilot, "2", "4")
+        await pilot.press("s")
         await pilot.press("escape")
         await until(lambda: len(rows(pilot)) == 6)
         await pilot.press("slash")

@@ -82,7 +82,7 @@ async def test_a_run_that_logged_nothing_says_so(past: Project) -> None:
         assert "✗ exit 3" in seen(pilot)
 
 
-async def test_outputs_are_a_tree_and_can_be_read_fetched_and_promoted(past: Project, tmp_path: Path) -> None:
+async def test_outputs_are_a_tree_and_can_be_read_fetched_and_promoted(past: Project) -> None:
     async with details(past, 5) as pilot:
         await pilot.press("2")
         await until(lambda: "model.txt" in seen(pilot))
@@ -90,9 +90,9 @@ async def test_outputs_are_a_tree_and_can_be_read_fetched_and_promoted(past: Pro
         assert "▾ plots" in seen(pilot)
         await pilot.press("f")
         await pilot.press("end", "ctrl+u")
-        await type_text(pilot, str(tmp_path / "there"))
+        await type_text(pilot, "there")  # in the project
         await pilot.press("enter")
-        await until(lambda: os.path.exists(tmp_path / "there/outputs/model.txt"))
+        await until(lambda: os.path.exists(os.path.join(past.root, "there/outputs/model.txt")))
         await until(lambda: "Copied to" in seen(pilot))
         await pilot.press("y", "enter")
         await until(lambda: os.path.exists(os.path.join(past.root, "assets/model.txt.link")))

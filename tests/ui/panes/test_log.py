@@ -113,6 +113,12 @@ class TestWords:
             app.pane.show_run(run._replace(state=RunState.FAILED, reason="no such file: x.py"))
             await app.shows("✗ No such file: x.py.")
 
+    async def test_a_run_that_waits_says_for_what(self, directory: Path) -> None:
+        run = make_run(RunState.QUEUED)._replace(directory=str(directory), reason="waits for a.py [6] on local")
+        app = LogApp(run)
+        async with app.run_test(size=(80, 20)):
+            await app.shows("It waits for a.py [6] on local.")
+
     async def test_a_log_that_cannot_be_read_says_so(self, directory: Path) -> None:
         (directory / "output.log").mkdir()
         run = make_run(RunState.COMPLETED)._replace(directory=str(directory))
@@ -299,6 +305,20 @@ class TestPreparation:
             await app.shows("step 1/1: install")
             await app.shows("✗ The package nosuch␛[31m cannot be had.")
             await app.shows("conda_dependencies.yml.")
+            await app.shows("step 1/1: install")  # the log keeps its place below the reason
+
+    async def test_what_was_printed_stays_in_view_while_the_target_is_out_of_reach(self, directory: Path) -> None:
+        queued = a_run(directory, b"", RunState.QUEUED)._replace(target_type="remotedocker")
+        app = LogApp(queued)
+        async with app.run_test(size=(80, 20)):
+            app.pane.show_run(queued._replace(state=RunState.PREPARING))
+            (directory / "preparation.log").write_bytes(b"preparing box\n")
+            await app.shows("preparing box")
+            reason = "out of reach since 14:03:12: box does not answer. " + "Look at it there with this and that. " * 5
+            app.pane.show_run(queued._replace(state=RunState.UNKNOWN, reason=reason))
+            await app.shows("? Out of reach since 14:03:12")
+            await app.shows("r in Jobs tries it now.")
+            await app.shows("preparing box")
 
     async def test_a_local_run_has_none(self, directory: Path) -> None:
         app = LogApp(a_run(directory, b"out\n"))

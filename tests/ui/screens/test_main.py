@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.ui.seen import content_of, lines_of, screen_lines
 from tests.ui.waiting import until
 from tui_workbench.runs import Runs
@@ -59,7 +61,12 @@ def seen(pilot: Pilot[list[Run]]) -> str:
     return "\n".join(screen_lines(pilot.app))
 
 
-async def test_the_first_frame_has_the_files_and_all_five_panes(project: Project) -> None:
+async def test_the_first_frame_has_the_files_and_all_five_panes(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(_screen: MainScreen) -> None: ...
+
+    monkeypatch.setattr(MainScreen, "_complete", nothing)  # what comes after the first frame
     app = make_app(project)
     async with app.run_test(size=WIDE):
         text = "\n".join(screen_lines(app))

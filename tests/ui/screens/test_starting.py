@@ -172,6 +172,22 @@ async def test_the_plan_says_what_would_be_sent_and_sends_nothing(
         await until(lambda: any("sent" in line and "kB" in line for line in log_of(pilot)))
 
 
+@pytest.mark.usefixtures("known")
+async def test_a_plan_that_needs_a_password_asks_for_it_in_view_and_is_shown_then(
+    project: Project, gpubox: Machine
+) -> None:
+    attached(project, gpubox, password=True)
+    ssh_host_of(project.target("box")).disconnect()
+    async with opened(project, NARROW) as pilot:
+        await choose(pilot, "box")
+        await pilot.press("1", "p")
+        await until(lambda: pilot.app.screen is screen_of(pilot) and "Password of research" in seen(pilot))
+        await type_text(pilot, PASSWORD)
+        await pilot.press("enter")
+        await until(lambda: "This is what would be done now" in seen(pilot))
+        await pilot.press("escape")
+
+
 @pytest.fixture
 def managed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """The project with a run configuration whose environment has to be made, and may not be by a run."""

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["LoggedItem", "MetricSummary", "RunMetrics", "Series", "downsample", "summary_of"]
 
 
+AT_MOST = 1 << 20
+"""Bytes of each log that a list of runs reads of a run that goes on: some 10 ms."""
+
+
 def __getattr__(name: str) -> object:
     # Its rules take longer to load than a list of runs, which finds most summaries stored.
     if name == "RunMetrics":
@@ -29,14 +33,19 @@ def __getattr__(name: str) -> object:
 def summary_of(directory: str) -> dict[str, float | str]:
     """The last value of every metric of the run at `directory` that is a number or a text.
 
-    Of a run that has ended it is what was stored at its end, as long as its files have not grown since.
+    Of a run that has ended it is what was stored at its end, as long as its files have not grown since. Of any other it
+    is what the beginnings and the ends of its logs tell: who lists runs again and again cannot read gigabytes.
     """
     stored = read_summary(directory)
     if stored is not None:
         return last_values(stored)
+    from tui_workbench.runs.metrics.glance import tells_nothing
+
+    if tells_nothing(directory):
+        return {}
     from tui_workbench.runs.metrics.reading import RunMetrics
 
-    metrics = RunMetrics(directory)
+    metrics = RunMetrics(directory, at_most=AT_MOST)
     metrics.refresh()
     return {name: found.last for name, found in metrics.summary().items() if found.last is not None}
 

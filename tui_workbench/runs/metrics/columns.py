@@ -9,7 +9,7 @@ import math
 from array import array
 
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.runs.metrics.values import TEXT, Series
+from tui_workbench.runs.metrics.values import Series
 
 if TYPE_CHECKING:
     from tui_workbench.runs.metrics.values import LoggedItem
@@ -150,7 +150,3 @@ class Columns:
     def names(self) -> list[str]:
         """The names of curves and texts."""
         return [*self.curves, *(name for name in self.texts if name not in self.curves)]
-
-    def kind_of_text(self, name: str) -> str:
-        """TEXT when there is one of the name, else nothing."""
-        return TEXT if name in self.texts else ""

@@ -134,7 +134,10 @@ class Discovery:
         folders, files = [], []
         try:
             with os.scandir(path) as entries:
-                for entry in entries:
+                for count, entry in enumerate(entries):
+                    if count >= MAX_ENTRIES:
+                        self.is_cut = True
+                        break
                     if entry.is_dir():
                         if entry.name not in SKIPPED:
                             folders.append((f"{path}/{entry.name}", entry.is_symlink()))

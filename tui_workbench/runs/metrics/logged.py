@@ -38,10 +38,10 @@ class Logged:
     unit = ""
     always_labeled = False
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, at_most: int = 0) -> None:
         self.path = path
         self.columns = Columns()
-        self._tail = Tail(path)
+        self._tail = Tail(path, at_most=at_most)
 
     def refresh(self) -> bool:
         """Read what is new; True when there was something."""

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from tui_workbench.runs.metrics.progress import Progress
     from tui_workbench.runs.metrics.rules import Rules
 
-_PROGRESS = re.compile(
+PROGRESS = re.compile(
     rb"[:=]\s*[\"']?[-+.]?(?:\d|nan|inf)|[A-Za-z@\d]{2} +[-+.]?\d*\.\d|epoch|step|iter|loss|acc|score", re.IGNORECASE
 )
 """What output without a single metric seldom holds: most programs print no such thing."""
 
-LIMIT = 64 << 20
+LIMIT = 32 << 20
 """Bytes of the log that are looked at. Who prints more than that does not print progress."""
 
 
@@ -30,13 +30,14 @@ class Output:
     unit = ""
     always_labeled = False
 
-    def __init__(self, path: str, rules: Rules) -> None:
+    def __init__(self, path: str, rules: Rules, *, at_most: int = 0) -> None:
         self.path = path
         self.columns = Columns()
         self.is_cut = False
         """Whether there is more of it than is looked at."""
         self._rules = rules
-        self._tail = Tail(path)
+        self._tail = Tail(path, at_most=at_most)
+        self._is_short = at_most > 0
         self._progress: Progress | None = None
 
     def refresh(self, *, ended: bool = False) -> bool:
@@ -45,7 +46,7 @@ class Output:
         for chunk in self._tail.chunks():
             if self._tail.began_anew and not something:
                 self.columns, self._progress = Columns(), None
-            if self._tail.offset - len(chunk) >= LIMIT:
+            if self._tail.offset - len(chunk) >= LIMIT and not self._is_short:
                 self.is_cut = True
                 return something
             # A bar ends its lines with a carriage return for hours.
@@ -54,11 +55,15 @@ class Output:
                 end = len(chunk)
             self._tail.offset -= len(chunk) - end
             something = something or end > 0
-            self._take(chunk[:end])
+            start = 0
+            if self._tail.in_part_of_line:
+                start = chunk.find(b"\n") + 1
+                self._tail.in_part_of_line = not start
+            self._take(chunk[start if start or not self._tail.in_part_of_line else end : end])
         return something
 
     def _take(self, block: bytes) -> None:
-        if self._rules.is_usual and not _PROGRESS.search(block):
+        if self._rules.is_usual and not PROGRESS.search(block):
             return
         for line in block.split(b"\n"):
             if b"\r" not in line:
@@ -69,6 +74,10 @@ class Output:
                 self._line(state, refreshed=len(states) > 1)
 
     def _line(self, line: bytes, *, refreshed: bool) -> None:
+        if self._rules.is_usual:
+            for found in self._usual().metrics(line, refreshed=refreshed):
+                self.columns.add(found.name, found.step, found.value, math.nan, again=found.refreshed)
+            return
         taught = list(self._rules.metrics(line))
         usual = self._usual().metrics(line, refreshed=refreshed) if self._rules.output else ()
         names = {found.name for found in taught}

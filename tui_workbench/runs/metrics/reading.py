@@ -44,15 +44,16 @@ class RunMetrics:
     for several threads at once.
     """
 
-    def __init__(self, directory: str, *, use_stored: bool = True) -> None:
+    def __init__(self, directory: str, *, use_stored: bool = True, at_most: int = 0) -> None:
+        """With `at_most`, no more than so many bytes of each log are read: enough for the last values of most."""
         self._directory = directory
         self._use_stored = use_stored
         self._stored: Stored | None = None
         self._place = place_of(directory)
         self._rules = read_rules(self._place.project_root) if self._place.project_root else Rules()
         self._end_ns = 0
-        self._logged = Logged(f"{directory}/{METRICS}")
-        self._output = Output(f"{directory}/{OUTPUT}", self._rules)
+        self._logged = Logged(f"{directory}/{METRICS}", at_most=at_most)
+        self._output = Output(f"{directory}/{OUTPUT}", self._rules, at_most=at_most)
         self._files: dict[str, EventFile | Table] = {}
         roots = [
             Root(f"{directory}/{OUTPUTS}", directory),

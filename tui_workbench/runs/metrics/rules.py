@@ -24,6 +24,7 @@ import re
 
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.metrics.values import LONGEST_LINE, Found
+from tui_workbench.runs.regular import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,8 +81,8 @@ class Rules:
 
     @property
     def is_usual(self) -> bool:
-        """Whether there are no patterns of the user's own."""
-        return not self._patterns
+        """Whether the usual lines are read, and no others."""
+        return self.output and not self._patterns
 
     def metrics(self, line: bytes) -> Iterator[Found]:
         """What the user's own patterns find in a line of the output."""
@@ -151,7 +152,7 @@ def read_rules(project_root: str) -> Rules:
     rules = Rules()
     path = os.path.join(project_root, NAME)
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             rules.text = file.read(LARGEST + 1)
     except OSError:
         return rules

@@ -20,6 +20,7 @@ from array import array
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs.metrics.logged import number
 from tui_workbench.runs.metrics.values import SCALAR, LoggedItem, MetricSummary, Series
+from tui_workbench.runs.regular import open_regular
 from tui_workbench.runs.rundir import METRICS, METRICS_CACHE, METRICS_SUMMARY, OUTPUT
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Stored:
         offset, count = self._columns[name]
         size = count * _NUMBER_BYTES
         try:
-            with open(self._path, "rb") as file:
+            with open_regular(self._path) as file:
                 file.seek(self._base + offset)
                 parts = [array("d", file.read(size)) for _ in range(3)]
         except (OSError, ValueError):
@@ -84,7 +85,7 @@ class Stored:
     def items(self) -> list[LoggedItem]:
         """Everything that is no curve."""
         try:
-            with open(self._path, "rb") as file:
+            with open_regular(self._path) as file:
                 file.seek(self._items_at)
                 return [LoggedItem(*values) for values in json.loads(file.read(self._items_size))]
         except (OSError, ValueError, TypeError):
@@ -95,7 +96,7 @@ def open_cache(directory: str, rules: bytes) -> Stored | None:
     """The cache of a run when it holds what its files and the project's rules make; else None."""
     path = f"{directory}/{METRICS_CACHE}"
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             if file.read(len(MAGIC)) != MAGIC:
                 return None
             size = int.from_bytes(file.read(8), "little")
@@ -135,7 +136,7 @@ def write(directory: str, contents: Contents) -> None:
 def read_summary(directory: str) -> dict[str, Any] | None:
     """What `metrics.json` of a run says; None when there is none that this version reads, or its files have grown."""
     try:
-        with open(f"{directory}/{METRICS_SUMMARY}", "rb") as file:
+        with open_regular(f"{directory}/{METRICS_SUMMARY}") as file:
             found = json.loads(file.read())
         if found["schema"] != SCHEMA or not isinstance(found["metrics"], dict):
             return None

@@ -26,20 +26,24 @@ class Tail:
     A caller that sees `began_anew` forgets what it knew from the file.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, at_most: int = 0) -> None:
+        """With `at_most`, only so many bytes of a larger file are read: one half at its beginning, one at its end."""
         self.path = path
+        self._half = at_most // 2
         self.offset = 0
         """Of the first byte that was not taken yet."""
         self.began_anew = False
         self._identity: tuple[int, int] | None = None
-        self._in_long_line = False
-        self._size = 0
+        self.in_part_of_line = False
+        """Whether what comes next, up to the first line end, belongs to a line whose beginning was passed over."""
+        self.size = 0
+        """Of the file when it was opened last."""
         self._mark = b""
 
     @property
     def at_end(self) -> bool:
         """Whether everything that the file held when it was opened has been taken."""
-        return self.offset >= self._size
+        return self.offset >= self.size
 
     def blocks(self) -> Iterator[bytes]:
         """What was not taken yet, in blocks of whole lines; a last line without its end waits for the next call."""
@@ -47,14 +51,14 @@ class Tail:
             end = chunk.rfind(b"\n") + 1
             self.offset -= len(chunk) - end
             start = 0
-            if self._in_long_line and end:
+            if self.in_part_of_line and end:
                 start = chunk.find(b"\n") + 1
-                self._in_long_line = False
+                self.in_part_of_line = False
             if end > start:
                 yield chunk[start:end] if start or end < len(chunk) else chunk
             elif len(chunk) >= LONGEST_LINE:
                 self.offset += len(chunk)
-                self._in_long_line = True
+                self.in_part_of_line = True
 
     def chunks(self) -> Iterator[bytes]:
         """What was not taken yet. Before the next piece a caller may lower `offset`, to get the end of one again."""
@@ -69,9 +73,11 @@ class Tail:
             if not stat.S_ISREG(status.st_mode):
                 return
             self._recognize(status, descriptor)
-            self._size = status.st_size
-            size = CHUNK
+            self.size = status.st_size
+            usual = size = min(CHUNK, self._half or CHUNK)
             while self.offset < status.st_size:
+                if self._half and self._half <= self.offset < status.st_size - self._half:
+                    self.offset, self.in_part_of_line, self._mark = status.st_size - self._half, True, b""
                 before = self.offset
                 data = os.pread(descriptor, min(size, status.st_size - before), before)
                 if not data:
@@ -81,14 +87,16 @@ class Tail:
                     yield data
                 finally:
                     taken = self.offset - before
-                    if taken > 0:
+                    if 0 < taken <= len(data):
                         self._mark = data[max(0, taken - MARK) : taken]
+                    elif taken:
+                        self._mark = b""  # the caller has passed over something
                 if self.offset == before:
                     if before + len(data) >= status.st_size:
                         return
                     size *= 2
                 else:
-                    size = CHUNK
+                    size = usual
         except OSError:
             return
         finally:
@@ -109,7 +117,7 @@ class Tail:
             or status.st_size < self.offset
             or (status.st_size > self.offset and not self._still_ends(descriptor))
         ):
-            self.offset, self.began_anew, self._in_long_line, self._mark = 0, True, False, b""
+            self.offset, self.began_anew, self.in_part_of_line, self._mark = 0, True, False, b""
         self._identity = identity
 
     def _still_ends(self, descriptor: int) -> bool:

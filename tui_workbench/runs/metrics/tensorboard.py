@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _HEADER = struct.Struct("<QI")
 _FRAME = _HEADER.size + 4
 LARGEST_RECORD = 1 << 30
+LARGEST_SCALARS = 1 << 20
+"""Bytes of an event beyond which it is an image or a graph, and is passed over unread."""
 
 # An event of one short summary of one number, as nearly all are: time, step, and the summary with its name and its
 # last field, the number.
@@ -61,6 +63,7 @@ class EventFile:
         self.path = path
         self.columns = Columns()
         self._tail = Tail(path)
+        self._pass = 0  # the byte behind an event that is passed over
         self._checksums: dict[int, int] = {}
 
     @property
@@ -85,11 +88,12 @@ class EventFile:
         for chunk in self._tail.chunks():
             if self._tail.began_anew and not something:
                 self.columns = Columns()
+            self._pass = 0
             taken = self._take(chunk)
             something = something or taken > 0
             if self.columns.damaged_at >= 0:
                 return True
-            self._tail.offset -= len(chunk) - taken
+            self._tail.offset = self._pass or self._tail.offset - len(chunk) + taken
         return something
 
     def _take(self, chunk: bytes) -> int:
@@ -103,6 +107,8 @@ class EventFile:
                 return position
             end = position + _FRAME + length
             if end > size:
+                if length > LARGEST_SCALARS and base + end <= self._tail.size:
+                    self._pass = base + end
                 break
             try:
                 self._event(chunk[position + _HEADER.size : end - 4])

@@ -119,7 +119,9 @@ class LogPane(Pane):
             return
         what = ", its preparation" if self._shows_preparation else ""
         self.set_title(safe_text(f"{run_title(run)} on {run.target}{what}"))
-        if run.is_active:
+        if run.state == RunState.QUEUED and run.reason:
+            self._view.set_placeholder(("Its turn has not come.", safe_text(f"It {run.reason}.")))
+        elif run.is_active:
             self._view.set_placeholder(("Nothing written yet.",))
         elif self._shows_preparation:
             self._view.set_placeholder(("Nothing was prepared.",))

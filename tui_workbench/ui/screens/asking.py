@@ -23,6 +23,9 @@ FOCUS_KEY = "ctrl+r"
 """The key that asks for a run leads to the question that the run waits for."""
 
 
+ELSEWHERE = "A question about a run waits on the main screen."
+
+
 class Place(Protocol):
     """The screen that the row stands on."""
 
@@ -73,6 +76,8 @@ class Asking:
             row.id = ROW
             try:
                 await self._screen.mount(row)
+                if not self._screen.is_current:
+                    self._screen.notify(ELSEWHERE, timeout=6.0, markup=False)
                 self.fit()
                 if is_awaited or not self._place.is_typing():
                     self.take_focus()

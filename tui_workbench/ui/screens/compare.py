@@ -50,6 +50,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = bindings(COMPARE, HISTORY)
     OFFERED = (*COMPARE, *HISTORY)
     AUTO_FOCUS = "RunTable"
+    heading = "Comparison"
     about = (
         "What differs between runs comes first. Values that are like the base's are faint; b makes the run of the "
         "column under the cursor the base. enter shows a difference whole, of a file line by line."
@@ -85,6 +86,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
     def _show(self, found: Found) -> None:
         self._found = found
         self._show_rows()
+        self.table.move_to(1)  # from the first heading to what it is about
         self._show_metric()
 
     def _show_rows(self) -> None:

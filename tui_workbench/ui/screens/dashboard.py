@@ -39,6 +39,8 @@ from tui_workbench.ui.widgets.run_table import RunTable, TableRow
 from tui_workbench.ui.widgets.text_field import SearchField
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
@@ -64,6 +66,7 @@ class DashboardScreen(RunActions, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = bindings(DASHBOARD, ONE_RUN, HISTORY)
     OFFERED = (*DASHBOARD, *ONE_RUN, *HISTORY)
     AUTO_FOCUS = "RunTable"
+    heading = "Runs"
     about = (
         "Every run of this project, from every target. Marks, tags, notes and pins are for you; what a run was and "
         "logged never changes."
@@ -153,10 +156,11 @@ class DashboardScreen(RunActions, inherit_bindings=False):
             for line in lines
         ]
 
-    def _draw_again(self) -> None:
-        """What is known looks different now."""
-        for first, line in self._known.items():
-            self.table.supply(self.table.total, first, self._made([line]))
+    def _draw_again(self, numbers: Iterable[int] | None = None) -> None:
+        """What is known, or the rows of these numbers, looks different now."""
+        for number in list(self._known) if numbers is None else numbers:
+            if number in self._known:
+                self.table.supply(self.table.total, number, self._made([self._known[number]]))
 
     def _read_sparks(self) -> None:
         lines = (self._known.get(number) for number in self.table.numbers_shown)
@@ -229,7 +233,7 @@ class DashboardScreen(RunActions, inherit_bindings=False):
         if before is not None and before != found:
             self._reload()
         elif found.active:
-            self._draw_again()  # their durations go on
+            self._draw_again(self.table.numbers_shown)  # their durations go on
 
     def _reload(self) -> None:
         self._ask_rows(anew=True)
@@ -443,9 +447,6 @@ class DashboardScreen(RunActions, inherit_bindings=False):
         """What the charts show."""
         self._mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
         self._show_charts()
-        self.say(
-            {BY_RUN: "Charts: values run by run.", CURVES: "Charts: curves of the marked runs.", NONE: ""}[self._mode]
-        )
 
     def action_readme(self) -> None:
         """Show the readme."""

@@ -89,7 +89,9 @@ def column_of(key: str, *, width: int = 0, runs: int = 0) -> TableColumn | None:
 
 def sort_name(key: str) -> str:
     """What the index calls a column, "" for one that cannot be sorted by."""
-    return key.removeprefix(METRIC) if key.startswith(METRIC) or key not in ("arguments",) else ""
+    if key == "number":
+        return "created"  # runs are numbered as they are made
+    return key.removeprefix(METRIC) if key != "arguments" else ""
 
 
 def load_chosen(project: Project) -> list[str] | None:

@@ -80,7 +80,7 @@ def sections(screen: Screen[Any]) -> list[Section]:
     """What there is to explain now: the widget with the focus, what it stands in, and what works everywhere."""
     nodes = list(screen.focused.ancestors_with_self) if screen.focused is not None else [screen]
     # What a pane is for comes before how one moves in its list.
-    nodes.sort(key=lambda node: not isinstance(node, Pane))
+    nodes.sort(key=lambda node: not getattr(node, "about", ""))
     found = []
     for node in nodes:
         commands = [offer for offer in offers(node) if offer.command.help]
@@ -92,10 +92,23 @@ def sections(screen: Screen[Any]) -> list[Section]:
 def _heading(node: DOMNode) -> str:
     if isinstance(node, Pane):
         return f"{node.number} {node.title}"
-    return "Everywhere" if isinstance(node, Screen) else _HEADINGS.get(type(node).__name__, "Here")
+    if isinstance(node, Screen):
+        return getattr(node, "heading", "") or "Everywhere"
+    return _HEADINGS.get(type(node).__name__, "Here")
 
 
-_HEADINGS = {"RowList": "In the list", "RunBar": "Run bar", "TextEditor": "In the text", "LogView": "In the log"}
+_HEADINGS = {
+    "RowList": "In the list",
+    "RunTable": "In the table",
+    "RunBar": "Run bar",
+    "TextEditor": "In the text",
+    "TextView": "In the text",
+    "LogView": "In the log",
+    "Chart": "Chart",
+    "MetricsPanel": "Metrics",
+    "FilePanel": "Files",
+}
+"""What widgets are called that are no panes."""
 
 
 def _section_text(section: Section, palette: Palette, width: int) -> Content:

@@ -38,6 +38,7 @@ class HistoryScreen(ThriftyScreen[str], inherit_bindings=False):
     HistoryScreen > Notice { height: auto; max-height: 4; display: none; }
     HistoryScreen > Notice.-said { display: block; }
     """
+    heading = ""
     about = ""
 
     def __init__(self, project: Project) -> None:

@@ -45,9 +45,9 @@ AROUND = 3
 
 
 class PlanScreen(ModalScreen[str], inherit_bindings=False):
-    """Shows the plan of a request. Its result is what is to be done: RUN, PREPARE or ""."""
+    """Shows the plan of a request. Its result is what is to be done: RUN, PREPARE, LOG_IN (and show it again) or ""."""
 
-    RUN, PREPARE = "run", "prepare"
+    RUN, PREPARE, LOG_IN = "run", "prepare", "log in"
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(PLAN)
     DEFAULT_CSS = """
@@ -58,12 +58,12 @@ class PlanScreen(ModalScreen[str], inherit_bindings=False):
     }
     """
 
-    def __init__(self, project: Project, request: RunRequest, reach: Callable[[], Awaitable[bool]]) -> None:
-        """`reach` sees to it that the target can be asked; it may ask the person."""
+    def __init__(self, project: Project, request: RunRequest, needs_person: Callable[[], Awaitable[bool]]) -> None:
+        """`needs_person` tells whether the target can only be asked after a person has given something."""
         super().__init__()
         self._project = project
         self._request = request
-        self._reach = reach
+        self._needs_person = needs_person
         self._plan: Plan | None = None
         self._said: tuple[str, str] = ("Looking...", "muted")
         self._lines = LinesView(lambda width: list(self._draw(width)))
@@ -90,8 +90,8 @@ class PlanScreen(ModalScreen[str], inherit_bindings=False):
         try:
             self._plan = await in_thread(lambda: runs.plan(self._request))
             self._say(f"Asking {self._plan.target}...", "muted")
-            if not await self._reach():
-                self._say(f"{self._plan.target} was not asked: nobody logged in.", "warning")
+            if await self._needs_person():
+                self.dismiss(self.LOG_IN)
                 return
             self._plan, unknown = await in_thread(lambda: runs.survey(self._request))
         except NotPrepared as error:

@@ -39,6 +39,7 @@ class ReadmeScreen(HistoryScreen, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(HISTORY)
     AUTO_FOCUS = "TextView"
+    heading = "Readme"
     about = "The project's readme."
 
     def __init__(self, project: Project) -> None:

@@ -63,6 +63,7 @@ class RunDetailsScreen(RunActions, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = bindings(RUN_DETAILS, ONE_RUN, HISTORY)
     OFFERED = (*RUN_DETAILS, *ONE_RUN, *HISTORY)
     AUTO_FOCUS = "MetricsPanel RowList"
+    heading = "Run"
     about = "One run as its directory tells it. The digits choose a tab."
     DEFAULT_CSS = """
     RunDetailsScreen > Vertical { height: 1fr; }
@@ -237,7 +238,8 @@ class RunDetailsScreen(RunActions, inherit_bindings=False):
         if what == PROMOTE:
             self.ask("promote", partial(_promote, self.project, self.run_shown, name, text.strip()), self.say)
             return
-        call = partial(_fetch, self.run_shown.directory, os.path.expanduser(text.strip()), name)
+        folder = os.path.join(self.project.root, os.path.expanduser(text.strip()))
+        call = partial(_fetch, self.run_shown.directory, folder, name)
         self.ask("fetch", call, lambda paths: self.say(f"Copied to {', '.join(paths[:3])}{'…' if paths[3:] else ''}"))
 
     @on(Input.Submitted)

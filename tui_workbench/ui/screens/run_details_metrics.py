@@ -103,12 +103,20 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
         while True:
             self._again = False
             wanted = self._wanted()
-            logged = await in_thread(partial(self._read_in_thread, wanted))
-            self._logged = logged
+            self._logged = await in_thread(partial(self._read_in_thread, wanted))
             self._show()
-            if not self._again and wanted == self._wanted():
+            if not self._again and self._has_all():
                 break
         self._reading = False
+
+    def _has_all(self) -> bool:
+        """Whether what is shown was read already."""
+        logged = self._logged
+        if logged is None:
+            return False
+        here = {*logged.curves, *(item.name for item in logged.items)}
+        kinds = ((name, logged.summary[name].kind) for name in self._wanted() if name in logged.summary)
+        return all(name in here or kind == "text" for name, kind in kinds)
 
     def _read_in_thread(self, wanted: tuple[str, ...]) -> Logged:
         from tui_workbench.runs.metrics import RunMetrics
@@ -117,7 +125,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             self._metrics = RunMetrics(self._directory)
         self._metrics.refresh()
         summary = self._metrics.summary()
-        names = [name for name in wanted if name in summary] or list(summary)[:1]
+        names = [name for name in wanted if name in summary] or list(summary)[:1]  # the one that the cursor will be on
         curves = {name: self._metrics.series(name) for name in names if summary[name].kind == "scalar"}
         kinds = {summary[name].kind for name in names} - {"scalar", "text"}
         items = [item for kind in sorted(kinds) for item in self._metrics.items(kind) if item.name in names]
@@ -165,7 +173,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             title = curves[0].label if len(curves) == 1 else ""
             self.chart.show(curves, Look(title))
         else:
-            self.chart.show_message("Nothing logged yet." if not logged.summary else "")
+            self.chart.show_message("")
 
     @staticmethod
     def _series(series: Series) -> tuple[Sequence[float], Sequence[float], Sequence[float]]:
@@ -189,7 +197,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
         event.stop()
         if not self._chosen:
             self.chart.reset()
-            self.show_run(self._directory)
+            self._show_or_read()
 
     def action_choose(self) -> None:
         """Show the metric together with the others that are chosen, or not any more."""
@@ -200,8 +208,16 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             self._chosen.remove(name)
         else:
             self._chosen.append(name)
-        self._show()
-        self.show_run(self._directory)
+        self._show_or_read()
+
+    def _show_or_read(self) -> None:
+        """Show what is chosen now, from what was read if it was."""
+        if self._has_all():
+            self._show()
+        elif self._reading:
+            self._again = True
+        else:
+            self.show_run(self._directory)
 
     def take_focus(self) -> None:
         """To the names."""

@@ -42,6 +42,7 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = bindings(RESTORE, HISTORY)
     OFFERED = (*RESTORE, *HISTORY)
     AUTO_FOCUS = "TextView"
+    heading = "Restore"
     about = (
         "Restoring makes the project's files what they were when the run was submitted. What is there is saved first; "
         "what the ignore files exclude is not touched."

@@ -120,9 +120,17 @@ class Starting:
         if not await self._save():
             return
         _, target = self._bar.chosen
-        chosen = await self._screen.app.push_screen_wait(
-            PlanScreen(self._screen.project, request, lambda: self.reach(target))
-        )
+        while True:
+            screen = PlanScreen(self._screen.project, request, lambda: self._needs_person(target))
+            chosen = await self._screen.app.push_screen_wait(screen)
+            if chosen != PlanScreen.LOG_IN:
+                break
+            try:
+                if not await self.reach(target):
+                    return
+            except WorkbenchError as error:
+                self._screen.show_error(error)
+                return
         if chosen == PlanScreen.RUN:
             await self.run(request)
         elif chosen == PlanScreen.PREPARE:
@@ -153,6 +161,22 @@ class Starting:
                 return await self._log_in(target)
             finally:
                 self._screen.say("")
+
+    async def _needs_person(self, target: ComputeTarget | None) -> bool:
+        """Whether a login there needs what only a person can give; other troubles are told by who meets them."""
+        if target is None or target.problem is not None or target.type not in REACHED:
+            return False
+        from tui_workbench.targets.host_for import ssh_host_of
+
+        try:
+            await in_thread(lambda: ssh_host_of(target).run(["true"]))
+        except SecretNeeded:
+            return True
+        except HostKeyRefused as error:
+            return bool(error.presented) and not error.known
+        except WorkbenchError:
+            return False
+        return False
 
     async def _log_in(self, target: ComputeTarget) -> bool:
         from tui_workbench.targets.host_for import ssh_host_of

@@ -71,7 +71,7 @@ def area_of(picture: Picture, width: int, height: int, look: Look) -> Area:
     """Where the curves go in a chart of this size."""
     rows = _rows(picture, width, height)
     wide = max((cell_len(label) for _, label in _y_ticks(picture, rows, look)), default=1)
-    left = min(wide, max(0, width // 2)) + 2
+    left = min(max(wide, len(_x_name(picture, look))), max(0, width // 2)) + 2
     return Area(left, max(2, width - left - 1), rows)
 
 
@@ -304,9 +304,13 @@ def _row(scale: Scale, value: float, rows: int) -> int:
     return min(rows - 1, max(0, round((1 - scale.place(value)) * (rows * DOTS_DOWN - 1)) // DOTS_DOWN))
 
 
+def _x_name(picture: Picture, look: Look) -> str:
+    return look.x_name or picture.view.by
+
+
 def _x_axis(picture: Picture, area: Area, width: int, height: int, look: Look, palette: Palette) -> list[Strip]:
-    by_time = picture.view.by == TIME and not look.x_name
-    name = look.x_name or ("time" if by_time else "step")
+    name = _x_name(picture, look)
+    by_time = name == TIME and not look.x_name
     most = max(2, min(10, area.columns // 12))
     values = time_ticks(picture.x, most) if by_time else ticks(picture.x, most)
     if not by_time:

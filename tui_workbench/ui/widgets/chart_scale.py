@@ -67,9 +67,9 @@ def ticks(scale: Scale, most: int) -> list[float]:
     if scale.log:
         return _log_ticks(scale, most)
     span = scale.high - scale.low
-    if most < 1 or not math.isfinite(span) or span <= 0:
+    step = nice_step(scale.low, scale.high, most) if 0 < span < math.inf and most > 0 else math.inf
+    if step == math.inf:
         return [scale.low, scale.high][: max(0, most)]
-    step = nice_step(scale.low, scale.high, most)
     # The product is rounded where the step ends, so that 3 x 0.1 is 0.3.
     digits = max(0, min(300, 1 - math.floor(math.log10(step))))
     return [round(number * step, digits) + 0.0 for number in _multiples(scale.low, scale.high, step)]

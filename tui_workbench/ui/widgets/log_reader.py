@@ -26,6 +26,11 @@ FRAME_SECONDS = 1 / 40
 QUIET_SECONDS = 1 / 125
 """How soon after one that found nothing: it costs a system call or two, and a line that comes alone is shown soon."""
 
+EAGER_SECONDS = 1 / 500
+EAGER_FOR_SECONDS = 0.3
+"""How soon, and for how long, an empty log is looked at after it was opened: a run was just started, and its first line
+is waited for."""
+
 PROGRESS_SECONDS = 0.1
 """How often counts are told while they are being made."""
 
@@ -49,6 +54,7 @@ class LogReader:
         self._wrap = False
         self._watched = False
         self._working = False
+        self._opened = 0.0
         self._next_look = 0.0
         self._next_progress = 0.0
         self.thread = threading.Thread(target=self._run, name="log reader", daemon=True)
@@ -98,6 +104,7 @@ class LogReader:
     # In the thread
 
     def _open(self, path: str | None) -> None:
+        self._opened = time.monotonic()
         if self._session is not None:
             self._session.close()
         self._session = None if path is None else LogSession(path)
@@ -163,7 +170,7 @@ class LogReader:
             found = (told or self._latest is None) and session.poll()
             told |= found
             self._working |= told
-            self._next_look = now + (FRAME_SECONDS if found else QUIET_SECONDS)
+            self._next_look = now + (FRAME_SECONDS if found else self._quiet(session, now))
         if self._working and not told:
             mark = session.mark
             self._working = session.work()
@@ -171,6 +178,10 @@ class LogReader:
         if told:
             self._next_progress = now + PROGRESS_SECONDS
             self._tell(session.state(self._received))
+
+    def _quiet(self, session: LogSession, now: float) -> float:
+        """How long a log in which nothing was found is left alone."""
+        return EAGER_SECONDS if session.is_empty and now < self._opened + EAGER_FOR_SECONDS else QUIET_SECONDS
 
     def _tell(self, state: LogState) -> None:
         if state == self._told:

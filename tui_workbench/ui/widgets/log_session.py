@@ -96,6 +96,11 @@ class LogSession:
         self._origin: _View | None = None
         self._forget()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was written yet."""
+        return self._log.size == 0
+
     def close(self) -> None:
         """Gives the file back."""
         self._log.close()
