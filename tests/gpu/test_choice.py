@@ -66,6 +66,13 @@ def test_the_same_run_gets_the_same_again(four: Standin, tmp_path: Path) -> None
     assert take(one) == take(one)
 
 
+def test_it_keeps_what_it_has_when_an_earlier_one_becomes_free(four: Standin, tmp_path: Path) -> None:
+    one = spec(tmp_path, "free")
+    given = take(one)
+    four.write(*(gpu(number, REST) for number in range(4)))
+    assert take(one) == given
+
+
 @pytest.mark.parametrize("end", ["exit", "gone", "released"])
 def test_what_a_run_had_is_free_after_its_end(four: Standin, tmp_path: Path, end: str) -> None:
     one = spec(tmp_path, "3")

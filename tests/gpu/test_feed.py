@@ -12,6 +12,7 @@ import pytest
 
 from tests.faults.support import until
 from tests.gpu.standin import REST, Standin, gpu
+from tui_workbench.errors import ConfigurationError
 from tui_workbench.model import ComputeTarget
 from tui_workbench.targets.children import reap
 from tui_workbench.targets.gpu import feed as feeds
@@ -163,6 +164,12 @@ def test_no_strange_address_leads_out_of_the_folder() -> None:
     key = machine_key(ComputeTarget("a", "/x", "remote", address="../../etc/passwd\0", username="ü/"))
     assert "/" not in key
     assert key.isascii()
+
+
+def test_a_secret_in_a_target_s_file_is_not_written_into_another(home: Path) -> None:
+    with pytest.raises(ConfigurationError, match="belongs into the keyring"):
+        Feed(BOX._replace(password="hunter2"))
+    assert not Path(folder_of(BOX)).exists()
 
 
 def test_the_time_is_the_clock_s(feed: Feed) -> None:

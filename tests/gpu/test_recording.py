@@ -10,6 +10,9 @@ import pytest
 
 from tests.faults.support import Workbench, controller_of, until
 from tests.gpu.standin import REST, Standin, gpu
+from tui_workbench.project import Project
+from tui_workbench.runs import Runs
+from tui_workbench.runs.table import RunQuery
 
 if TYPE_CHECKING:
     from tests.machines import Machine
@@ -63,6 +66,9 @@ def test_a_run_that_computes_is_proven_while_it_runs_and_after(workbench: Workbe
     assert (final["verdict"], final["final"], final["devices"][0]["peak_memory"]) == ("proven", True, 900)
     (listed,) = workbench.history()
     assert listed["gpu"]["verdict"] == "proven"
+    runs = Runs(Project.find(str(workbench.folder)))
+    for filter_, total in (("gpu:proven", 1), ("gpu_seconds>0.5", 1), ("energy>0", 1), ("gpu:idle", 0)):
+        assert runs.page(RunQuery(filter_, sort="gpu_seconds")).total == total
     stored = json.loads((run_directory(workbench, run_id) / "gpu.json").read_text())
     assert stored == final
     assert all(each["p"][0][4] == "own" for each in samples(run_directory(workbench, run_id)) if "p" in each)

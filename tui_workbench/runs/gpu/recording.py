@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from tui_workbench.targets.host import Host
 
 LOOK_SECONDS = 1.0
+STOP_SECONDS = 5.0
+"""What a question that was just asked of the machine may take at the run's end."""
 
 FACTS_AFTER = (5.0, 30.0, 120.0)
 """Seconds of samples after which the run's processes are looked at themselves, when none has been seen on a GPU."""
@@ -62,9 +64,9 @@ class Recorder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Record what has been told by now, and nothing further."""
+        """Record what has been told by now, and nothing further; a machine that does not answer is not waited for."""
         self._stopped.set()
-        self._thread.join()
+        self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
         try:

@@ -42,8 +42,17 @@ umask 077
 mkdir -p -- "$folder" || exit
 exec 9>"$folder/lock" || exit
 command -v flock >/dev/null 2>&1 && { flock -w 60 9 || exit; }
-taken=
+taken= others=
+# What it has already stays its own.
 for id in "$@"; do
+    if [ "$(readlink "$folder/$id")" = "$run" ] && [ "$wanted" -gt 0 ]; then
+        wanted=$((wanted - 1))
+        taken="$taken $id"
+    else
+        others="$others $id"
+    fi
+done
+for id in $others; do
     link=$folder/$id
     holder=$(readlink "$link") || holder=
     if [ -n "$holder" ] && [ "$holder" != "$run" ]; then

@@ -21,6 +21,8 @@ from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets.children import number_for, start_detached
 from tui_workbench.targets.gpu.presence import may_have_gpu_here
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, decode
+from tui_workbench.targets.host_for import host_of
+from tui_workbench.targets.processes import RUN_ID_VARIABLE
 
 if TYPE_CHECKING:
     from tui_workbench.model import ComputeTarget
@@ -65,11 +67,15 @@ def folder_of(target: ComputeTarget) -> str:
 class Feed:
     """What a target's machine tells, from its last lines on. Blocks for no longer than reading a file takes.
 
-    `machine` is None until the first line. Raises StorageError when the folder cannot be used.
+    `machine` is None until the first line. Raises StorageError when the folder cannot be used, and ConfigurationError
+    for a target that holds a secret itself.
     """
 
     def __init__(self, target: ComputeTarget, history: int = 0) -> None:
         """`history` is how many bytes of what was told before are wanted."""
+        if target.type in REMOTE_TYPES:
+            # What follows is written into a file: a target that holds its secret itself goes no further.
+            host_of(target)
         self._target = target
         self._history = history
         self._folder = folder_of(target)
@@ -156,7 +162,9 @@ class Feed:
         there = number_for(lock)
         # -P: a json.py in the folder we stand in must not stand in for the library's.
         command = [sys.executable, "-P", "-m", "tui_workbench.targets.gpu.sampler", str(there), self._folder]
-        start_detached(command, os.environ, passed=((lock, there),))
+        # One that is started from within a run is none of that run's processes.
+        environment = {name: value for name, value in os.environ.items() if name != RUN_ID_VARIABLE}
+        start_detached(command, environment, passed=((lock, there),))
 
     def _lines(self) -> list[bytes]:
         """The whole lines that have come; when the sampler went on in a new file, those of both."""
