@@ -17,7 +17,7 @@ from tests.gpu.standin import Standin, build, gpu, process
 from tui_workbench.model import ComputeTarget
 from tui_workbench.targets.gpu.feed import Feed
 
-SECONDS = 20.0
+SECONDS = 10.0
 PROMISE = 0.01
 _TICKS = os.sysconf("SC_CLK_TCK")
 
