@@ -93,6 +93,20 @@ async def test_rows_that_have_not_come_are_shown_as_such_and_asked_for_once() ->
         assert "run 999" in (await press(pilot))[-1]
 
 
+async def test_rows_that_nobody_knows_are_not_asked_for_for_ever() -> None:
+    app = TableApp(1_000)
+    async with app.run_test(size=(80, 12)) as pilot:
+        app.answers = False
+        await press(pilot, "end")
+        for _ in range(5):
+            app.table.supply(1_000, 900, [])
+            await pilot.pause()
+        assert len(app.asked) == 1
+        await press(pilot, "home")
+        app.answers = True
+        assert "run 999" in (await press(pilot, "end"))[-1]
+
+
 async def test_the_cursor_moves_by_rows_pages_and_columns() -> None:
     app = TableApp(100)
     async with app.run_test(size=(80, 12)) as pilot:

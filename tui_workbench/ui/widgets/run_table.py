@@ -212,7 +212,9 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         self._total, self._empty = total, empty
         if anew and before and self._cursor:
             self._cursor = next((number for number, row in self._rows.items() if row.key == before), self._cursor)
-        self._asked = None
+        if anew:
+            # An answer that lacks rows is not asked for again: whoever gave it knows no more now.
+            self._asked = None
         self._go(self._cursor, force=self.current != before)
         self.refresh()
 
@@ -222,7 +224,10 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         return first, self._top + self.height_of_rows + AHEAD - first
 
     def _ask(self) -> None:
-        if all(number in self._rows for number in self.numbers_shown) or self._asked == self.window():
+        if all(number in self._rows for number in self.numbers_shown):
+            self._asked = None
+            return
+        if self._asked == self.window():
             return
         self._asked = self.window()
         self.post_message(self.RowsWanted(self, *self._asked))
