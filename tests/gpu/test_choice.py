@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.standin import REST, Standin, gpu, process
+from tui_workbench.config import fields
+from tui_workbench.config.commands import parse_value
 from tui_workbench.config.loading import load_compute
-from tui_workbench.errors import ConfigurationError, WorkbenchError
+from tui_workbench.errors import ConfigurationError, UsageError, WorkbenchError
 from tui_workbench.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.runs.queueing import limit_of
 from tui_workbench.targets import container as containers
@@ -102,6 +104,12 @@ def test_when_too_few_are_free_none_is_kept(four: Standin, tmp_path: Path) -> No
     assert numbers(take(spec(tmp_path, "3", 2))) == [1, 2, 3]
 
 
+def test_more_than_there_are_is_told_as_such(standin: Standin, tmp_path: Path) -> None:
+    standin.write(gpu(0, REST), gpu(1, REST))
+    with pytest.raises(WorkbenchError, match="3 free GPUs wanted on this machine: it has 2"):
+        take(spec(tmp_path, "3"))
+
+
 def test_memory_in_use_without_a_process_is_use_that_is_hidden(standin: Standin, tmp_path: Path) -> None:
     standin.write(gpu(0, mem=9000), gpu(1, REST))
     assert numbers(take(spec(tmp_path, "free"))) == [1]
@@ -159,6 +167,18 @@ def test_anything_else_is_an_error_with_its_place(tmp_path: Path, written: str) 
     with pytest.raises(ConfigurationError) as refused:
         load_compute(str(path))
     assert refused.value.line == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "value"), [("FREE", "free"), ("2", 2), ("[0, GPU-1]", [0, "GPU-1"]), ("some", None), ("-1", None)]
+)
+def test_on_the_command_line_it_is_set_as_it_is_written(word: str, value: object) -> None:
+    field = fields.COMPUTE.field("gpus")
+    if value is None:
+        with pytest.raises(UsageError, match="gpus is `all`, `free`, a number"):
+            parse_value(field, ("gpus",), word, "gpus")
+    else:
+        assert parse_value(field, ("gpus",), word, "gpus") == value
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,9 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
     if field.type == schema.BOOLEAN:
         if text.lower() in TRUE_WORDS | FALSE_WORDS:
             return text.lower() in TRUE_WORDS
+    elif field.type == schema.GPUS:
+        if text.lower() in ("all", "free") or (text.isascii() and text.isdigit() and len(text) < 4):
+            return int(text) if text.isdigit() else text.lower()
     elif field.type == schema.INTEGER:
         if text.lstrip("-").isascii() and text.lstrip("-").isdigit() and len(text) < 19:
             if field.minimum is not None and int(text) < field.minimum:

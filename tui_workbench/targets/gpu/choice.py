@@ -237,7 +237,7 @@ def _reserve(
     said = [_occupied(each, holders) for each in seen]
     raise WorkbenchError(
         f"{count} free GPU{'' if count == 1 else 's'} wanted on {host.label}: "
-        f"{'; '.join(filter(None, said)) or 'it has no GPU'}",
+        f"{'; '.join(filter(None, said)) or f'it has {len(seen)}'}",
         remedy="Wait for one of them to end, or name GPUs in `gpus`.",
         file=target.path,
         line=line_of_key(target.path, CHOSEN),
