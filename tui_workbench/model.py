@@ -51,6 +51,12 @@ class ComputeTarget(NamedTuple):
     max_concurrent_runs: int = -1  # maxConcurrentRuns; 0 for no limit, -1 when the file does not set it
     values: Mapping[str, Any] = {}  # every key of the file as read, known or not
     problem: Problem | None = None  # why the file cannot be used; everything but name and path is then a guess
+    gpus: str = ""  # gpus: all, free, a number, or [ids]; "" when the file does not say
+
+    @property
+    def gives_gpus(self) -> bool:
+        """True for a target that gives its containers GPUs."""
+        return self.gpus != "0" if self.gpus else self.nvidia_docker
 
 
 REMOTE_TYPES = frozenset(("remotedocker", "remote", "cluster"))
@@ -73,6 +79,9 @@ class RunConfiguration(NamedTuple):
     use_sampling: bool = True  # UseSampling
     values: Mapping[str, Any] = {}  # every key of the file as read, known or not
     problem: Problem | None = None  # why the file cannot be used; everything but name and path is then a guess
+    require_gpu: bool = False  # RequireGpu
+    stop_if_idle_minutes: int = 0  # StopIfIdleMinutes; 0 for never
+    max_duration_minutes: int = 0  # MaxDurationMinutes; 0 for no limit
 
 
 MASK = "***"

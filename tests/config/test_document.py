@@ -23,6 +23,7 @@ def test_the_form_lists_set_fields_as_in_the_file_then_unset_ones_of_the_type() 
         "baseDockerImage",
         "odd",
         "nvidiaDocker",
+        "gpus",
         "sharedVolumes",
         "nativeSharedDirectory",
         "maxConcurrentRuns",

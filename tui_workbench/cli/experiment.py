@@ -180,10 +180,23 @@ def _follow(runs: Runs, run: Run) -> int:
     except (KeyboardInterrupt, BrokenPipeError) as error:
         _say_that_it_goes_on(run, is_interrupted=isinstance(error, KeyboardInterrupt))
         return INTERRUPTED
+    _tell_of_gpu(runs, ended)
     if ended.state != RunState.COMPLETED:
         reason = f": {visible(ended.reason)}" if ended.reason else ""
         sys.stderr.write(f"workbench-tui: {ended.run_id} {ended.state}{reason}\n")
     return exit_code_of(ended)
+
+
+def _tell_of_gpu(runs: Runs, ended: Run) -> None:
+    """Whether it used a GPU, in one line on stderr; nothing where none was in reach."""
+    from tui_workbench.runs.rundir import GPU_VERDICT
+
+    if not os.path.exists(os.path.join(ended.directory, GPU_VERDICT)):
+        return
+    verdict = runs.gpu_verdict(ended.run_id)
+    if verdict is not None:
+        lines = [f"GPU {verdict.word}: {verdict.text}", *(f"  not seen: {text}" for text in verdict.unseen)]
+        sys.stderr.write("".join(f"workbench-tui: {visible(line)}\n" for line in lines))
 
 
 def _say_that_it_goes_on(run: Run, *, is_interrupted: bool) -> None:

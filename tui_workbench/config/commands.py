@@ -224,7 +224,7 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
 
     Raises UsageError when it is of the wrong type.
     """
-    if field is None or field.type == schema.ANY:
+    if field is None or field.type == schema.ANY or (field.type == schema.GPUS and text.lstrip().startswith("[")):
         return plain_value(parse(text).root)
     inside = len(path) - len(field.path)
     if field.type in (schema.STRINGS, schema.MAPPING, schema.ROWS, schema.DEPENDENCIES):
@@ -233,6 +233,9 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
     if field.type == schema.BOOLEAN:
         if text.lower() in TRUE_WORDS | FALSE_WORDS:
             return text.lower() in TRUE_WORDS
+    elif field.type == schema.GPUS:
+        if text.lower() in ("all", "free") or (text.isascii() and text.isdigit() and len(text) < 4):
+            return int(text) if text.isdigit() else text.lower()
     elif field.type == schema.INTEGER:
         if text.lstrip("-").isascii() and text.lstrip("-").isdigit() and len(text) < 19:
             if field.minimum is not None and int(text) < field.minimum:

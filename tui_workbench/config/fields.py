@@ -16,6 +16,7 @@ from tui_workbench.config.schema import (
     DEPENDENCIES,
     DOCKER_TYPES,
     FRAMEWORKS,
+    GPUS,
     INTEGER,
     LOCAL,
     LOCAL_DOCKER,
@@ -136,6 +137,17 @@ COMPUTE = FileKind(
             default=False,
             targets=DOCKER_TYPES,
             source="docs",
+        ),
+        Field(
+            "gpus",
+            GPUS,
+            (
+                "Which GPUs a run gets: `all`, a number of free ones, `free` for one, or a list of numbers or ids as "
+                "in nvidia-smi. A free one is held by nobody's process and by no other run of yours."
+            ),
+            targets=(LOCAL, LOCAL_DOCKER, REMOTE_DOCKER, REMOTE),
+            example="free",
+            source="workbench",
         ),
         Field(
             "sharedVolumes",
@@ -283,6 +295,32 @@ RUNCONFIG = FileKind(
             "Uses the active samples of data sources; data sources are not read here.",
             default=True,
             source="docs",
+        ),
+        Field(
+            "RequireGpu",
+            BOOLEAN,
+            (
+                "Ends the run as failed when it does not use a GPU: at once where there is none or the framework says "
+                "that it found none, else after ten minutes or at its end."
+            ),
+            default=False,
+            source="workbench",
+        ),
+        Field(
+            "StopIfIdleMinutes",
+            INTEGER,
+            "Ends the run when nothing of it has computed on a GPU for so many minutes. Without it: never.",
+            minimum=1,
+            example="30",
+            source="workbench",
+        ),
+        Field(
+            "MaxDurationMinutes",
+            INTEGER,
+            "Ends the run after so many minutes. Without it: never.",
+            minimum=1,
+            example="720",
+            source="workbench",
         ),
         Field(
             "DataSourceSettings",

@@ -97,6 +97,8 @@ def _type(field: Field) -> dict[str, Any]:
         return {
             "enum": [*field.choices, *(written for written, _ in field.synonyms), *([None] if field.nullable else [])]
         }
+    if field.type == schema.GPUS:
+        return {"type": ["string", "integer", "array", *null], "items": text}
     if field.type == schema.STRINGS:
         return {"type": ["array", *null], "items": text}
     if field.type == schema.MAPPING:

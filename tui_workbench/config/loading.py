@@ -47,6 +47,7 @@ def load_compute(path: str) -> ComputeTarget:
         private_key=values.get("privateKey", ""),
         private_key_passphrase=values.get("privateKeyPassphrase", ""),
         max_concurrent_runs=values.get("maxConcurrentRuns", -1),
+        gpus=values.get("gpus", ""),
         values=all_values(tree, reading),
     )
 
@@ -75,6 +76,9 @@ def load_run_configuration(path: str) -> RunConfiguration:
         prepare_environment=values.get("PrepareEnvironment", False),
         tracked_run=values.get("TrackedRun", True),
         use_sampling=values.get("UseSampling", True),
+        require_gpu=values.get("RequireGpu", False),
+        stop_if_idle_minutes=values.get("StopIfIdleMinutes", 0),
+        max_duration_minutes=values.get("MaxDurationMinutes", 0),
     )
 
 

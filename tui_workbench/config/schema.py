@@ -19,6 +19,7 @@ STRINGS = "strings"  # a list of strings
 MAPPING = "mapping"  # names to strings
 ROWS = "rows"  # a list of maps, whose keys are `Field.row`
 DEPENDENCIES = "dependencies"  # conda's list: strings, and one `pip:` map of a list of strings
+GPUS = "gpus"  # all, free, a number, or a list of numbers and ids; read as one text
 ANY = "any"  # kept as it is
 
 TYPE_NAMES = {
@@ -30,6 +31,7 @@ TYPE_NAMES = {
     MAPPING: "a map of names to texts",
     ROWS: "a list of maps",
     DEPENDENCIES: "a list of packages",
+    GPUS: "`all`, `free`, a number, or a list of numbers or ids",
     ANY: "anything",
 }
 """What each type is called in messages and in the reference."""

@@ -139,6 +139,8 @@ def convert(field: Field, node: Node, path: tuple[str | int, ...], faults: list[
     kind = field.type
     if kind == schema.ANY:
         return plain_value(node)
+    if kind == schema.GPUS:
+        return _gpus(field, node, path, faults)
     if kind == schema.STRINGS:
         return _strings(field, node, path, faults)
     if kind == schema.MAPPING:
@@ -217,6 +219,29 @@ def _text_items(field: Field, node: Node, path: tuple[str | int, ...], faults: l
             )
         else:
             yield item.text
+
+
+def _gpus(field: Field, node: Node, path: tuple[str | int, ...], faults: list[Fault]) -> str | None:
+    """`all`, `free`, a number as digits, or a list as `[0, GPU-...]`."""
+    if node.kind == LIST:
+        items = tuple(item.strip() for item in _text_items(field, node, path, faults))
+        wrong = next((item for item in items if not _is_gpu(item)), "")
+        if wrong:
+            remedy = "Name GPUs by their number or by their id, as `nvidia-smi -L` shows them."
+            message = f"`{field.key}` names {_short(wrong)!r}, which is no GPU"
+            faults.append(Fault("wrong-choice", message, remedy, node.start, node.end, path, field))
+            return None
+        return f"[{', '.join(items)}]" if len(items) == len(node.items) else None
+    word = node.text.strip().lower() if node.kind == SCALAR else ""
+    if word in ("all", "free") or (word.isascii() and word.isdigit() and len(word) < 4):
+        return word if word in ("all", "free") else str(int(word))
+    remedy = "Write all, free, a number of GPUs, or a list as in [0, 1]."
+    faults.append(_wrong(node, path, field, _expected(field), remedy))
+    return None
+
+
+def _is_gpu(text: str) -> bool:
+    return text.isascii() and (text.isdigit() or (text.startswith(("GPU-", "MIG-")) and "," not in text))
 
 
 def _mapping(field: Field, node: Node, path: tuple[str | int, ...], faults: list[Fault]) -> dict[str, str] | None:

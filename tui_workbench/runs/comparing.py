@@ -33,6 +33,9 @@ _CONFIGURATION = {
     "spark_dependencies_file": "SparkDependenciesFile",
     "prepare_environment": "PrepareEnvironment",
     "tracked_run": "TrackedRun",
+    "require_gpu": "RequireGpu",
+    "stop_if_idle_minutes": "StopIfIdleMinutes",
+    "max_duration_minutes": "MaxDurationMinutes",
 }
 _TARGET = {
     "type": "type",
@@ -41,6 +44,7 @@ _TARGET = {
     "python_location": "pythonLocation",
     "base_docker_image": "baseDockerImage",
     "nvidia_docker": "nvidiaDocker",
+    "gpus": "gpus",
     "shared_volumes": "sharedVolumes",
     "native_shared_directory": "nativeSharedDirectory",
 }

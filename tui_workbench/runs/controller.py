@@ -7,15 +7,16 @@ what happened.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import time
 
-from tui_workbench.errors import ConfigurationError, WorkbenchError
+from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchError
 from tui_workbench.model import MASK, RunState, is_secret_name
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.runs.rundir import OUTPUTS, WORKING_COPY, ControllerLock, Ending, RunDirectory
+from tui_workbench.runs.rundir import GPU_SAMPLES, OUTPUTS, WORKING_COPY, ControllerLock, Ending, RunDirectory
 from tui_workbench.targets.children import adopt, number_for, start_detached
 from tui_workbench.targets.protocol import Interrupted, Outcome, Target, target_for
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from tui_workbench.model import RunSpec
+    from tui_workbench.runs.gpu.recording import Recorder
     from tui_workbench.runs.metrics.keeping import Keeper
     from tui_workbench.runs.rundir import Record
     from tui_workbench.runs.stages import Stages
@@ -38,6 +40,9 @@ A process that does not listen for it (yet) ignores it: that is its default.
 
 LOCK_ARGUMENT = "--lock-fd"
 
+REQUIRED_MARK = "RequireGpu: "
+"""Begins the reason of a run that was ended because it used no GPU: it has failed and was not merely stopped."""
+
 
 class Controller:
     """Drives one run.
@@ -51,9 +56,10 @@ class Controller:
         directory: RunDirectory,
         interrupted: int = -1,
         record: Record | None = None,
-        on_running: Callable[[Record], object] | None = None,
+        on_running: Callable[[Record], Recorder | None] | None = None,
     ) -> None:
         self._on_running = on_running
+        self._recorder: Recorder | None = None
         self._directory = directory
         self._interrupted = interrupted
         self._record: Record = record or directory.read_record()
@@ -98,7 +104,7 @@ class Controller:
             if "start" not in status.done and not self._begin(environment):
                 return
             if self._on_running is not None:
-                self._on_running(self._record)
+                self._recorder = self._on_running(self._record)
             # Loaded while the script runs, and not when somebody waits for the run's end.
             self._have_keeper()
             ending = self._wait()
@@ -164,12 +170,15 @@ class Controller:
             return
         grace = self._directory.cancel_grace
         forced = self._persist(lambda: self._target.stop(self._record.spec, grace=grace))
-        reason = f"canceled: it did not end within {grace:g} s and was killed" if forced else "canceled"
-        self._wrap_up(Ending(RunState.CANCELED, reason))
+        wanted = self._directory.cancel_reason
+        reason = f"{wanted or 'canceled'}: it did not end within {grace:g} s and was killed" if forced else wanted
+        state = RunState.FAILED if wanted.startswith(REQUIRED_MARK) else RunState.CANCELED
+        self._wrap_up(Ending(state, reason or "canceled"))
 
     def _wrap_up(self, ending: Ending) -> None:
         """Keep what the run made, then record its end; on a target that lets go of it the ending is noted before."""
         metrics = self._have_keeper()
+        ending = self._conclude_gpu(ending)
         if self._stages is None:
             metrics.look()
             self._settle()
@@ -180,6 +189,21 @@ class Controller:
             ending = self._stages.bring_back(ending)
         metrics.keep()
         self._end(ending.state, ending.reason, end=ending.end, exit_code=ending.exit_code)
+
+    def _conclude_gpu(self, ending: Ending) -> Ending:
+        """Store whether the run used a GPU; what cannot be stored costs the run nothing."""
+        if self._recorder is not None:
+            self._recorder.stop()
+        configuration = self._record.spec.run_configuration
+        if not configuration.require_gpu and not os.path.exists(self._directory.file(GPU_SAMPLES)):
+            return ending
+        from tui_workbench.runs.gpu.reading import conclude
+
+        try:
+            return conclude(self._directory, configuration, ending)
+        except StorageError as error:
+            self._directory.append_event("step", step="gpu", reason=f"the verdict was not kept: {error}")
+            return ending
 
     def _have_keeper(self) -> Keeper:
         """Who keeps the run's metrics."""
@@ -214,6 +238,8 @@ class Controller:
 
     def _end(self, state: str, reason: str, *, end: float = 0.0, exit_code: int | None = None) -> None:
         self._forget_environment()
+        if self._record.spec.target.gpus:
+            _release_gpus(self._record.spec)
         fields: dict[str, object] = {"end": round(end or time.time(), 6)}
         if exit_code is not None:
             fields["exit_code"] = exit_code
@@ -269,22 +295,54 @@ def drive(directory: RunDirectory, lock: ControllerLock, environment: Mapping[st
     os.chdir("/")
     collecting = -1
 
-    def collect(record: Record) -> None:
+    def accompany(record: Record) -> Recorder | None:
         nonlocal collecting
         if record.spec.tracked:
             from tui_workbench.runs.provenance import start_collecting
 
             collecting = start_collecting(directory, record, lock.descriptor)
+        return _record_gpus(directory, record)
 
     try:
         directory.make_durable()
-        Controller(directory, interrupted, on_running=collect).finish(environment)
+        Controller(directory, interrupted, on_running=accompany).finish(environment)
     finally:
         lock.release()
     leave_line(directory)
     if collecting >= 0:
         # It may take longer than a short script; nothing but this process waits for it.
         os.read(collecting, 1)
+
+
+def _release_gpus(spec: RunSpec) -> None:
+    """Let other runs have the GPUs that were chosen for this one; where that cannot be said now, its end tells it."""
+    from tui_workbench.targets.gpu import choice
+    from tui_workbench.targets.host_for import host_of
+
+    if choice.chosen(spec.run_directory):
+        with contextlib.suppress(WorkbenchError):
+            choice.release(host_of(spec.target), spec)
+
+
+def _record_gpus(directory: RunDirectory, record: Record) -> Recorder | None:
+    """Watch the GPUs that the run can reach, and its policies, in a thread; None where there is nothing to watch."""
+    spec = record.spec
+    configuration = spec.run_configuration
+    wants = configuration.require_gpu or configuration.stop_if_idle_minutes or configuration.max_duration_minutes
+    if not wants and spec.target.type == "local":
+        from tui_workbench.targets.gpu.presence import may_have_gpu_here
+
+        if not may_have_gpu_here():
+            return None
+    if not wants and spec.target.type.endswith("docker") and not spec.target.gives_gpus:
+        return None
+    from tui_workbench.runs.gpu.recording import Recorder
+
+    def end(reason: str) -> None:
+        directory.request_cancel(directory.cancel_grace, reason)
+        os.kill(os.getpid(), CANCEL_SIGNAL)
+
+    return Recorder(directory, record, end)
 
 
 def leave_line(directory: RunDirectory) -> None:

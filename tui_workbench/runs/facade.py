@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tui_workbench.runs.annotations import Annotations
     from tui_workbench.runs.comparing import Comparison
     from tui_workbench.runs.exchange import Exported
+    from tui_workbench.runs.gpu.verdict import Verdict
     from tui_workbench.runs.history import Facts
     from tui_workbench.runs.index import RunIndex
     from tui_workbench.runs.restore import Restoration
@@ -325,7 +326,21 @@ class Runs:
         from tui_workbench.runs.history import facts_of, history_record
 
         run = self.get(run_id)
-        return {**history_record(run, facts_of(run.directory)), "attachments": ", ".join(attachments(run.directory))}
+        record = {**history_record(run, facts_of(run.directory)), "attachments": ", ".join(attachments(run.directory))}
+        if "gpu" in record and (verdict := self.gpu_verdict(run.run_id)) is not None:
+            from tui_workbench.runs.gpu.verdict import to_json
+
+            record["gpu"] = to_json(verdict)
+        return record
+
+    def gpu_verdict(self, run_id: str) -> Verdict | None:
+        """Whether the run used a GPU, so far while it goes on; None for one that had none in reach.
+
+        Raises RunNotFound; see `tui_workbench.runs.gpu.verdict`.
+        """
+        from tui_workbench.runs.gpu.reading import verdict_of
+
+        return verdict_of(self.directory(run_id))
 
     def cancel(self, run_id: str, *, grace: float = DEFAULT_GRACE) -> Run:
         """End a run and wait until nothing of it is left; one that has ended is returned as it is.

@@ -20,6 +20,7 @@ TEXT_COLUMNS = {
     "script": "script", "target": "target", "configuration": "configuration", "config": "configuration",
     "runconfig": "configuration", "user": "user", "state": "state", "status": "state", "tag": "tags", "tags": "tags",
     "note": "note", "id": "run_id", "run_id": "run_id", "sweep": "sweep", "group": "sweep",
+    "gpu": "gpu",
 }  # fmt: skip
 _NOW = "(julianday('now') - 2440587.5) * 86400"
 
@@ -27,7 +28,7 @@ NUMBER_COLUMNS = {
     "number": "number", "#": "number", "run_number": "number", "exit": "code", "exit_code": "code",
     "duration": f"CASE WHEN started > 0 THEN max(0, (CASE WHEN ended > 0 THEN ended ELSE {_NOW} END) - started) END",
     "started": "nullif(started, 0)", "start": "nullif(started, 0)", "ended": "nullif(ended, 0)",
-    "end": "nullif(ended, 0)", "created": "created",
+    "end": "nullif(ended, 0)", "created": "created", "gpu_seconds": "gpu_seconds", "energy": "energy",
 }  # fmt: skip
 _IS = {
     "pinned": "pinned", "archived": "hidden", "hidden": "hidden", "tagged": "tags != ''", "noted": "note != ''",

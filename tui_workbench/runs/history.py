@@ -7,12 +7,14 @@ gets `metric_` in front, so no metric ever stands in for what the workbench itse
 from __future__ import annotations
 
 import json
+import os
 import time
 from datetime import UTC, datetime, timedelta
 
 from tui_workbench.model import RunState
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs.annotations import Annotations
+from tui_workbench.runs.rundir import GPU_SAMPLES, GPU_VERDICT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +40,7 @@ class Facts(NamedTuple):
     metrics: Mapping[str, float | str] = {}  # the last value of each
     more_metrics: int = 0  # how many a script that logs under endless names has besides
     annotations: Annotations = Annotations()
+    gpu: Mapping[str, Any] = {}  # the verdict on its use of GPUs in brief; empty when it had none in reach
 
 
 NO_FACTS = Facts()
@@ -62,7 +65,16 @@ def facts_of(directory: str, known: Facts | None = None) -> Facts:
 
     found = summary_of(directory)
     metrics = {name: _bounded(value) for name, value in islice(found.items(), MOST_METRICS)}
-    return Facts(metrics, len(found) - len(metrics), said)
+    return Facts(metrics, len(found) - len(metrics), said, _gpu_of(directory))
+
+
+def _gpu_of(directory: str) -> Mapping[str, Any]:
+    # Looked at here first: for a run that no GPU was in reach of nothing is loaded.
+    if not any(os.path.exists(os.path.join(directory, name)) for name in (GPU_VERDICT, GPU_SAMPLES)):
+        return {}
+    from tui_workbench.runs.gpu.reading import brief_of
+
+    return brief_of(directory)
 
 
 def _bounded(value: float | str) -> float | str:
@@ -73,13 +85,13 @@ def _bounded(value: float | str) -> float | str:
 
 def facts_text(facts: Facts) -> str:
     """The facts as JSON, for the index alone: Python's, with words for what is no number."""
-    return json.dumps((facts.metrics, facts.more_metrics, facts.annotations))
+    return json.dumps((facts.metrics, facts.more_metrics, facts.annotations, facts.gpu))
 
 
 def facts_from_text(text: str) -> Facts:
     """The facts that the index holds. Raises ValueError or TypeError when it holds something else."""
-    metrics, more, said = json.loads(text)
-    return Facts(metrics, more, Annotations(*said))
+    metrics, more, said, gpu = json.loads(text)
+    return Facts(metrics, more, Annotations(*said), gpu)
 
 
 def state_word(state: str) -> str:
@@ -118,6 +130,8 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
     }
     if run.group:
         record["sweep_id"] = run.group
+    if facts.gpu:
+        record["gpu"] = facts.gpu
     if said.problem:
         record["annotations_problem"] = said.problem
     if facts.more_metrics:
@@ -131,7 +145,8 @@ RESERVED = frozenset(
     ("run_id", "run_number", "status", "reason", "exit_code", "script_name",
      "arguments", "target", "run_configuration", "created_utc", "start_time_utc", "end_time_utc", "duration", "name",
      "description", "tags", "pinned", "hidden", "parent_run_id", "user_id", "properties", "annotations_problem",
-     "metrics_left_out", "attachments", "experiment_id", "heartbeat_enabled", "provenance", "sweep_id")
+     "metrics_left_out", "attachments", "experiment_id", "heartbeat_enabled", "provenance", "sweep_id",
+     "gpu")
 )  # fmt: skip
 """The keys of a record, those of the original and those that only some records have."""
 

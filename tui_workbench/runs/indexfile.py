@@ -26,7 +26,7 @@ FILE = "index.db"
 JOURNAL = "annotated"
 """Stands beside the index: for each change of what people say of a run its id, a line each."""
 
-FORM = f"5 {__version__} {SCHEMA} {' '.join(Run._fields)}"
+FORM = f"6 {__version__} {SCHEMA} {' '.join(Run._fields)}"
 """What the rows are made by. An index of any other form is built anew."""
 
 BUSY_SECONDS = 5.0
@@ -38,7 +38,7 @@ CREATE INDEX runs_by_time ON runs (created, run_id);
 CREATE INDEX runs_open ON runs (open) WHERE open;
 CREATE TABLE listed (id INTEGER PRIMARY KEY, run_id TEXT, number INTEGER, script TEXT, target TEXT, configuration TEXT,
     user TEXT, state TEXT, code INTEGER, created REAL, started REAL, ended REAL, pinned INTEGER, hidden INTEGER,
-    tags TEXT, note TEXT, sweep TEXT, search TEXT);
+    tags TEXT, note TEXT, sweep TEXT, search TEXT, gpu TEXT, gpu_seconds REAL, energy REAL);
 CREATE INDEX listed_by_time ON listed (hidden, pinned, created, run_id);
 CREATE TABLE names (name INTEGER PRIMARY KEY, text TEXT UNIQUE, runs INTEGER);
 CREATE TABLE metrics (name INTEGER, id INTEGER, value, PRIMARY KEY (name, id)) WITHOUT ROWID;

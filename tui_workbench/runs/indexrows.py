@@ -42,7 +42,7 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
             key = names.setdefault(_storable(name), len(names) + 1)
             values[key, number] = _storable(value)
     connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", stored)
-    connection.executemany(f"INSERT INTO listed VALUES ({', '.join('?' * 18)})", listed)
+    connection.executemany(f"INSERT INTO listed VALUES ({', '.join('?' * 21)})", listed)
     _count(connection, names, values)
     connection.executemany(
         "INSERT OR REPLACE INTO metrics VALUES (?, ?, ?)", [(*place, value) for place, value in values.items()]
@@ -81,7 +81,7 @@ def _storable(value: Any) -> Any:
 
 
 def _columns(row: _Row) -> tuple[Any, ...]:
-    run, said = row.read, row.known.annotations
+    run, said, gpu = row.read, row.known.annotations, row.known.gpu
     tags = "\n".join(f"{name}={value}" if value else name for name, value in said.tags.items())
     words = (
         f"#{run.run_number}", run.run_id, run.script_name, " ".join(run.arguments), run.target, run.run_configuration,
@@ -90,5 +90,6 @@ def _columns(row: _Row) -> tuple[Any, ...]:
     return (
         run.run_id, run.run_number, run.script_name, run.target, run.run_configuration, run.user_id, run.state,
         run.exit_code, run.created, run.start, run.end, said.pinned, said.archived, tags.casefold(),
-        said.note.casefold(), run.group, "\n".join(words).casefold(),
+        said.note.casefold(), run.group, "\n".join(words).casefold(), gpu.get("verdict", ""),
+        gpu.get("gpu_seconds"), gpu.get("energy_wh"),
     )  # fmt: skip

@@ -210,7 +210,8 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
 
 def _is_limited(target: ComputeTarget, request: RunRequest) -> bool:
     # Looked at here first: what nothing limits does not even load the queue.
-    if target.max_concurrent_runs <= 0 and not target.nvidia_docker and not request.group_limit:
+    asks = target.nvidia_docker or target.gpus
+    if target.max_concurrent_runs <= 0 and not asks and not request.group_limit:
         return False
     from tui_workbench.runs.queueing import is_limited
 

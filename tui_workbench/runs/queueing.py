@@ -57,12 +57,13 @@ def limit_of(target: ComputeTarget) -> int:
     """
     if target.max_concurrent_runs >= 0:
         return target.max_concurrent_runs
-    if not target.nvidia_docker:
+    wanted = 1 if target.gpus == "free" else int(target.gpus) if target.gpus.isdigit() else 0
+    if not wanted and not (target.nvidia_docker and target.gives_gpus):
         return 0
     if target.type in REMOTE_TYPES:
         return 1
     try:
-        return max(1, len(os.listdir(_GPUS)))
+        return max(1, len(os.listdir(_GPUS)) // max(1, wanted))
     except OSError:
         return 1
 

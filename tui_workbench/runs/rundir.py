@@ -39,6 +39,8 @@ OUTPUT = "output.log"
 METRICS = "metrics.jsonl"
 METRICS_SUMMARY = "metrics.json"
 METRICS_CACHE = "metrics.cache"
+GPU_SAMPLES = "gpu.jsonl"
+GPU_VERDICT = "gpu.json"
 LIVE = "live"
 """What a run elsewhere has written so far; its files come home in their own places when it has ended."""
 
@@ -229,15 +231,17 @@ class RunDirectory:
             group=record.group,
         )
 
-    def request_cancel(self, grace: float) -> None:
+    def request_cancel(self, grace: float, reason: str = "") -> None:
         """Leave the wish to cancel where every controller, present or future, sees it; the last one asked for counts.
 
-        `grace` is the seconds between asking the script to end and making it. Raises StorageError.
+        `grace` is the seconds between asking the script to end and making it, `reason` why a policy wants it. Raises
+        StorageError.
         """
         try:
             descriptor = os.open(self.file(CANCEL_REQUEST), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             try:
-                write_all(descriptor, b"%.3f\n" % grace)
+                text = " ".join(reason.encode("utf-8", "replace").decode().split())
+                write_all(descriptor, f"{grace:.3f} {text}".rstrip().encode() + b"\n")
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -270,11 +274,21 @@ class RunDirectory:
     def cancel_grace(self) -> float:
         """The seconds of grace that the last wish to cancel named."""
         try:
-            with open(self.file(CANCEL_REQUEST), encoding="ascii", errors="replace") as file:
-                lines = file.read().split("\n")
-            return float(lines[-2])
-        except (OSError, ValueError, IndexError):
+            return float(self._last_wish().split()[0])
+        except (ValueError, IndexError):
             return DEFAULT_GRACE
+
+    @property
+    def cancel_reason(self) -> str:
+        """Why a policy wanted the run to end; "" when a person did."""
+        return self._last_wish().partition(" ")[2]
+
+    def _last_wish(self) -> str:
+        try:
+            with open(self.file(CANCEL_REQUEST), encoding="utf-8", errors="replace") as file:
+                return file.read().split("\n")[-2]
+        except (OSError, IndexError):
+            return ""
 
 
 class ControllerLock:

@@ -135,7 +135,7 @@ def _answers(target: ComputeTarget, host: Host) -> dict[str, Callable[[], Rung]]
             DOCKER: engine.docker,
             ENGINE: engine.engine,
             DISK: engine.disk,
-            GPU: lambda: gpu(target, host, is_wanted=target.nvidia_docker),
+            GPU: lambda: gpu(target, host, is_wanted=target.gives_gpus),
             RUNTIME: engine.runtime,
         }
     return answers

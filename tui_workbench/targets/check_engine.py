@@ -60,7 +60,7 @@ class EngineRungs:
 
     def runtime(self) -> Rung:
         """Whether containers can be given GPUs. Raises Broken, TargetUnreachable."""
-        if not self._target.nvidia_docker:
+        if not self._target.gives_gpus:
             return Rung(RUNTIME, UNNEEDED, "nvidiaDocker is not true: runs get no GPU")
         proved = self._in_a_container()
         if proved is not None:

@@ -91,6 +91,7 @@ class Placement(NamedTuple):
     mode: str = FILE_MODE
     sdk: str = ""  # what the script may import to log
     python_path: str = ""  # the image's own
+    gpus: tuple[str, ...] = ()  # ids of the devices that were chosen for it; () for what the target says
 
 
 def container_name(run_id: str) -> str:
@@ -203,8 +204,9 @@ def _host_configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
         ],
         "LogConfig": LOG,
     }
-    if spec.target.nvidia_docker:
-        result["DeviceRequests"] = [{"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}]
+    if spec.target.gives_gpus:
+        which: dict[str, Any] = {"DeviceIDs": list(place.gpus)} if place.gpus else {"Count": -1}
+        result["DeviceRequests"] = [{"Driver": "", **which, "Capabilities": [["gpu"]]}]
     return result
 
 
@@ -212,14 +214,22 @@ def docker_command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
     """The same container as a `docker run` command: for people, who may paste it. The script stands in it as it is."""
     argv = ["docker", "run", "--name", container_name(spec.run_id), "--init", "--user", place.user]
     argv += ["--shm-size", f"{SHM_BYTES >> 30}g"]
-    if spec.target.nvidia_docker:
-        argv += ["--gpus", "all"]
+    if spec.target.gives_gpus:
+        argv += ["--gpus", _gpus_option(spec, place)]
     for mount in mounts(place):
         only = ",readonly" if mount.read_only else ""
         argv += ["--mount", f"type=bind,source={mount.source},target={mount.target}{only}"]
     for label, value in ((RUN_LABEL, spec.run_id), (PROJECT_LABEL, spec.project_name)):
         argv += ["--label", f"{label}={value}"]
     return (*argv, "--workdir", working_directory(place), place.image, *command(spec, place))
+
+
+def _gpus_option(spec: RunSpec, place: Placement) -> str:
+    """What `docker run --gpus` takes; free ones are known when they are taken."""
+    words = spec.target.gpus or "all"
+    ids = place.gpus or ([word.strip() for word in words.strip("[]").split(",")] if words[0] == "[" else ())
+    # The option is read as CSV: a list of ids is one of its cells.
+    return f'"device={",".join(ids)}"' if ids else "1" if words == "free" else words
 
 
 def share_of(spec: RunSpec, base: str, home: str) -> str:

@@ -17,6 +17,7 @@ from tui_workbench.targets import container as containers
 from tui_workbench.targets import framework, placing, supervisor
 from tui_workbench.targets.container import ENGINE_MODE, MODE_LABEL, container_name
 from tui_workbench.targets.enginelog import PLACE_FILE, EngineLog
+from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hostrun import OUTPUT, OUTPUTS, HostRun
 from tui_workbench.targets.protocol import Interrupted
 from tui_workbench.targets.staged import StagedTarget
@@ -70,6 +71,8 @@ class DockerTarget(StagedTarget):
             containers.working_directory(place),
             masked(variables),
         )
+        if choice.chooses(self.target):
+            steps.append(Step("gpus", f"{choice.describe(self.target)} on {label}"))
         steps += [
             Step("image", f"take {image}; it is fetched when {label} does not hold it"),
             Step("container", f"create the container on {label}", containers.docker_command(spec, place)),
@@ -108,6 +111,11 @@ class DockerTarget(StagedTarget):
             run.send(tree(), self.report)
         run.keep_record()
         self._image(engine, spec)
+
+    def container_id(self, spec: RunSpec) -> str:
+        """The id of the run's container, "" when there is none. Raises TargetUnreachable."""
+        found = self._container(self._connect(), spec)
+        return found.id if found is not None else ""
 
     def prepare_environment(self, spec: RunSpec) -> str:
         """The image that a run of this specification takes, fetched or built as needed."""
@@ -280,6 +288,8 @@ class DockerTarget(StagedTarget):
         run = HostRun(self.host, spec)
         run.make_folders(place.share)
         run.note_start()
+        if choice.chooses(self.target):
+            place = place._replace(gpus=tuple(each.uuid for each in choice.take(self.host, spec, run.directory)))
         launch = containers.launch_file(spec, place)
         if launch is not None:
             run.write(containers.LAUNCH_FILE, launch)

@@ -71,7 +71,12 @@ class LocalTarget:
         script = f"./{spec.script}" if spec.script.startswith("-") else spec.script
         command = (interpreter, script, *spec.arguments)
         refuse_impossible(configuration.path, variables, command)
-        steps = [
+        steps = []
+        if self.target.gpus not in ("", "all", "0"):
+            from tui_workbench.targets.gpu import choice
+
+            steps.append(Step("gpus", choice.describe(self.target)))
+        steps += [
             Step(
                 "start", f"start {spec.script} with {interpreter}", command, spec.working_directory, masked(variables)
             ),
@@ -103,6 +108,9 @@ class LocalTarget:
         merged = {**environment, **variables}
         if PYTHON_PATH_VARIABLE not in spec.run_configuration.environment_variables:
             merged[PYTHON_PATH_VARIABLE] = python_path(SDK_FOLDER, environment.get(PYTHON_PATH_VARIABLE, ""))
+        chosen = self._choose(spec)
+        variables |= chosen
+        merged |= chosen
         share = variables[SHARE_VARIABLE]
         try:
             os.makedirs(share, exist_ok=True)
@@ -121,6 +129,18 @@ class LocalTarget:
                 f"cannot start a process: {error.strerror}",
                 remedy="Close programs or raise the process limit; very long arguments also end here.",
             ) from error
+
+    def _choose(self, spec: RunSpec) -> dict[str, str]:
+        """What tells the script which GPUs are its; nothing where the target leaves it to the script."""
+        if not self.target.gpus:
+            return {}
+        from tui_workbench.targets.gpu import choice
+        from tui_workbench.targets.host import LocalHost
+
+        own = spec.run_configuration.environment_variables
+        if not choice.chooses(self.target):
+            return choice.hidden(self.target, own)
+        return choice.variables(choice.take(LocalHost(), spec, spec.run_directory), own)
 
     def has_ended(self, spec: RunSpec) -> bool:
         """True when the script is over: it was started, or tried to, and no process of it is left."""

@@ -18,6 +18,7 @@ from tui_workbench.project import line_of_key
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import framework, supervisor
 from tui_workbench.targets.container import share_of
+from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.host import wait_ready
 from tui_workbench.targets.hostrun import HostRun
 from tui_workbench.targets.layout import HostLayout
@@ -76,9 +77,11 @@ class RemoteTarget(StagedTarget):
         variables = self._variables(spec, home, "~")
         command = (self.target.python_location, _script(spec), *spec.arguments)
         framework.refuse_impossible(configuration.path, variables, command)
+        chosen = (Step("gpus", f"{choice.describe(self.target)} on {label}"),) if choice.chooses(self.target) else ()
         steps = (
             Step("sync", f"send what changed since the last run to {label}"),
             Step("copy", f"make the run's own copy on {label}"),
+            *chosen,
             Step("start", f"start {spec.script} with {command[0]}", command, f"{home}/work", masked(variables)),
             Step("follow", "wait for its end; the output goes to output.log"),
             Step("collect", "keep outputs/ and every other file that the run made"),
@@ -126,6 +129,10 @@ class RemoteTarget(StagedTarget):
         """Start the script under the supervising shell; one that was started is left alone."""
         run = HostRun(self.host, spec)
         variables = self._variables(spec, run.directory, posixpath.dirname(self.host.home()))
+        if choice.chooses(self.target) and not run.ending().started:
+            variables |= choice.variables(
+                choice.take(self.host, spec, run.directory), spec.run_configuration.environment_variables
+            )
         command = [self.interpreter()[0], _script(spec), *spec.arguments]
         # A shell keeps only variables whose names it could have set itself, and the supervising one uses a few;
         # `env` carries the others past it.
@@ -230,6 +237,7 @@ class RemoteTarget(StagedTarget):
             "AZUREML_RUN_ID": spec.run_id,
             RUN_DIRECTORY_VARIABLE: run_directory,
             OUTPUTS_VARIABLE: f"{run_directory}/work/outputs",
+            **choice.hidden(self.target, own),
             **own,
             PYTHON_PATH_VARIABLE: python_path(folder, own.get(PYTHON_PATH_VARIABLE, "")),
             RUN_ID_VARIABLE: spec.run_id,

@@ -85,7 +85,7 @@ waiter=$!
 {_WATCH_INPUT}"""
 """$1 run directory. Ends when the supervising shell has ended."""
 
-_LEFT = """\
+PROCESSES_OF_RUN = """\
 if printf 'x\\0' | grep -qz x 2>/dev/null; then
     left() { grep -lszFx -- "WORKBENCH_RUN_ID=$id" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3; }
 else
@@ -97,12 +97,12 @@ else
     }
 fi
 """
-# The processes of the run, by what they carry in their environment. Not every grep knows -z.
+"""Defines `left`: the processes of the run $id, by what they carry in their environment. Not every grep knows -z."""
 
 
 LEFT = f"""\
 run=$1 id=$2
-{_LEFT}
+{PROCESSES_OF_RUN}
 is_noted() {{ read -r code <"$run/exit" && [ -n "$code" ]; }} 2>/dev/null
 while ! is_noted && [ -n "$(left)" ]; do sleep 0.5; done &
 waiter=$!
@@ -112,7 +112,7 @@ waiter=$!
 STOP = f"""\
 run=$1 id=$2 ticks=$3
 {_KNOWN}
-{_LEFT}
+{PROCESSES_OF_RUN}
 asked=' ' forced=
 while pids=$(left | grep -vx "$pid"); do
     if [ "$ticks" -gt 0 ]; then

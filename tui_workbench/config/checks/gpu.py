@@ -37,7 +37,8 @@ def _target(subject: Subject) -> Iterator[Finding]:
     if not image or subject.target_type not in schema.DOCKER_TYPES or parse_image(image) is None:
         return
     has_cuda = is_gpu_image(image)
-    asks = bool(subject.values.get("nvidiaDocker"))
+    gpus = subject.values.get("gpus")
+    asks = gpus != "0" if gpus else bool(subject.values.get("nvidiaDocker"))
     if has_cuda and not asks:
         message = "the image has CUDA, but without nvidiaDocker: true the GPU stays unused"
         key = "nvidiaDocker" if "nvidiaDocker" in subject.nodes else "baseDockerImage"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tui_workbench.config import schema
 from tui_workbench.config.paths import Path, find
-from tui_workbench.config.syntax import LIST, MAP
+from tui_workbench.config.syntax import LIST, MAP, parse, plain_value
 from tui_workbench.errors import UsageError
 from tui_workbench.ui.panes.form_rows import COLLECTIONS, PIP, FormRow
 
@@ -146,6 +146,8 @@ def _row(field: Field, text: str) -> dict[str, str]:
 
 
 def _typed(field: Field, text: str) -> Any:
+    if field.type == schema.GPUS and text.lstrip().startswith("["):
+        return plain_value(parse(text).root)
     if field.type == schema.INTEGER:
         if not text.lstrip("+-").isdigit():
             raise UsageError(f"{field.key} is a whole number", remedy="Write digits only.")
