@@ -169,9 +169,12 @@ def parse(command: Command, words: Sequence[str]) -> Namespace | Parsed:
     quick = QuickParser()
     try:
         _configure(command, quick)
-        return quick.parse(words)
+        parsed: Namespace | Parsed = quick.parse(words)
     except NotPlain:
-        return build_parser(command).parse(words)
+        parsed = build_parser(command).parse(words)
+    if getattr(parsed, "plain", False) and hasattr(parsed, "output"):
+        vars(parsed)["output"] = "plain"
+    return parsed
 
 
 def build_parser(command: Command) -> Parser:
@@ -226,7 +229,8 @@ Opens the project folder in the workbench (default: here, or the nearest folder 
 
 commands:
 {_overview(COMMANDS)}
-Every command has --help and --project DIR; those with a result have -o json|table|tsv and --query JMESPATH.
+Every command has --help and --project DIR; those with a result have -o json|table|tsv,
+--query JMESPATH and, for screen readers, --plain.
 
 options:
   -h, --help     this text

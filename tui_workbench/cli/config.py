@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tui_workbench.cli.output import FORMATS, add_project_option, emit
+from tui_workbench.cli.output import FORMATS, add_plain_option, add_project_option, emit
 from tui_workbench.cli.terminal import visible
 from tui_workbench.config import commands
 from tui_workbench.errors import ProjectNotFound, UsageError
@@ -180,6 +180,7 @@ def _add_file_and_key(parser: argparse.ArgumentParser) -> None:
 def _add_output_options(parser: argparse.ArgumentParser) -> None:
     add_project_option(parser)
     parser.add_argument("-o", "--output", choices=(TEXT, *FORMATS), default=TEXT, help="default: %(default)s")
+    add_plain_option(parser)
     parser.add_argument("--query", metavar="JMESPATH", help="pick from the result, as in \"[?severity=='error']\"")
 
 

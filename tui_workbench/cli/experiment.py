@@ -6,7 +6,7 @@ import os
 import sys
 
 from tui_workbench.cli import INTERRUPTED
-from tui_workbench.cli.output import HISTORY_COLUMNS, add_output_options, emit
+from tui_workbench.cli.output import HISTORY_COLUMNS, PLAIN, add_output_options, emit
 from tui_workbench.cli.terminal import visible
 from tui_workbench.errors import UsageError
 from tui_workbench.model import REMOTE_TYPES, Run, RunRequest, RunState
@@ -69,7 +69,7 @@ def run_submit(arguments: argparse.Namespace) -> int:
 
 def _submit(runs: Runs, request: RunRequest, arguments: argparse.Namespace) -> int:
     wants_record = bool(arguments.output or arguments.query)
-    if wants_record and not (arguments.detach or arguments.dry_run):
+    if wants_record and not (arguments.detach or arguments.dry_run or _is_plain(arguments)):
         raise UsageError(
             "-o and --query are for --detach and --dry-run", remedy="Otherwise stdout is the script's; leave them out."
         )
@@ -94,7 +94,11 @@ def _submit(runs: Runs, request: RunRequest, arguments: argparse.Namespace) -> i
         return 0
     sys.stdout.write(f"RunId: {run.run_id}\n")
     sys.stdout.flush()
-    return 0 if arguments.detach else _follow(runs, run)
+    return 0 if arguments.detach else _follow(runs, run, plain=_is_plain(arguments))
+
+
+def _is_plain(arguments: argparse.Namespace) -> bool:
+    return arguments.output == PLAIN and not arguments.query
 
 
 def settle_target(project: Project, request: RunRequest) -> None:
@@ -165,7 +169,7 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _follow(runs: Runs, run: Run) -> int:
+def _follow(runs: Runs, run: Run, *, plain: bool) -> int:
     from tui_workbench.cli.stream import OutputStream
 
     directory = runs.directory(run.run_id)
@@ -175,7 +179,7 @@ def _follow(runs: Runs, run: Run) -> int:
 
         tell = PreparationNotes(directory).tell
     try:
-        with OutputStream(runs, directory) as stream:
+        with OutputStream(runs, directory, plain=plain) as stream:
             ended = stream.follow(tell)
     except (KeyboardInterrupt, BrokenPipeError) as error:
         _say_that_it_goes_on(run, is_interrupted=isinstance(error, KeyboardInterrupt))

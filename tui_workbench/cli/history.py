@@ -6,7 +6,7 @@ import itertools
 import os
 import sys
 
-from tui_workbench.cli.output import HISTORY_COLUMNS, add_output_options, emit
+from tui_workbench.cli.output import HISTORY_COLUMNS, PLAIN, add_output_options, emit
 from tui_workbench.errors import RunNotFound, UsageError
 from tui_workbench.project import Project
 from tui_workbench.records import TYPE_CHECKING
@@ -108,7 +108,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
     if arguments.output == "json" or arguments.query:
         emit(_comparison_record(comparison, everything=arguments.all), arguments)
         return 0
-    names = [f"[{run.run_number}]" for run in comparison.runs]
+    names = [f"run {run.run_number}" if arguments.output == PLAIN else f"[{run.run_number}]" for run in comparison.runs]
     rows = [
         {"section": row.section, "name": row.name, **dict(zip(names, map(_shown, row.values), strict=True))}
         for row in (comparison.rows if arguments.all else comparison.differences)
@@ -165,8 +165,9 @@ def _tell(notes: Iterable[str]) -> None:
 def emit_records(records: Any, arguments: argparse.Namespace) -> None:
     """Print history records; a table has their metrics first, and `-o tsv` the same columns for any of them."""
     columns: Sequence[str] = HISTORY_COLUMNS
-    if arguments.output == "table" and not arguments.query:
-        columns = (*_metric_columns(records if isinstance(records, list) else [records]), *TABLE_COLUMNS)
+    if arguments.output in ("table", PLAIN) and not arguments.query:
+        metrics = _metric_columns(records if isinstance(records, list) else [records])
+        columns = (*metrics, *TABLE_COLUMNS) if arguments.output == "table" else (*HISTORY_COLUMNS, "gpu", *metrics)
     emit(records, arguments, columns)
 
 

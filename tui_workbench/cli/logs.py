@@ -19,6 +19,7 @@ other control sequences are shown and not obeyed. Ctrl-C ends following, not the
     parser.add_argument("id", metavar="ID", help="the run's id, or its number")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("--tail", metavar="N", type=_count, help="only the last N lines")
+    parser.add_argument("--plain", action="store_true", help="for screen readers: complete lines of plain text")
     add_project_option(parser)
 
 
@@ -28,7 +29,7 @@ def run_logs(arguments: argparse.Namespace) -> int:
 
     runs = Runs(Project.find(arguments.project))
     directory = runs.directory(arguments.id)
-    with OutputStream(runs, directory) as stream:
+    with OutputStream(runs, directory, plain=arguments.plain) as stream:
         if arguments.tail is not None:
             stream.skip_to_last(arguments.tail)
         if arguments.follow:

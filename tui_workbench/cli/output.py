@@ -1,4 +1,8 @@
-"""Printing results: `-o json|table|tsv` and `--query`, the same for every command that has a result."""
+"""Printing results: `-o json|table|tsv`, `--plain` and `--query`, the same for every command that has a result.
+
+`--plain` is for ears, and for whoever reads line by line: a `name: value` a line, in the same order every time, what is
+empty left out; nothing is told by colour, by boxes or by where it stands.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,16 @@ from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
 FORMATS = ("json", "table", "tsv")
+PLAIN = "plain"
+"""The output that `--plain` stands for."""
+
 DEFAULT_FORMAT = "json"
 LONGEST_NUMBER = 10
+_ARGUMENT_VECTORS = ("arguments", "argument_vector", "command")
 
 
 def add_project_option(parser: argparse.ArgumentParser) -> None:
@@ -31,10 +39,16 @@ HISTORY_COLUMNS = ("run_number", "run_id", "script_name", "target", "status", "s
 def add_output_options(
     parser: argparse.ArgumentParser, *, default: str = DEFAULT_FORMAT, note: str = "default: json"
 ) -> None:
-    """`-o`, `--query` and `--project`."""
+    """`-o`, `--plain`, `--query` and `--project`."""
     add_project_option(parser)
     parser.add_argument("-o", "--output", choices=FORMATS, default=default, help=note)
+    add_plain_option(parser)
     parser.add_argument("--query", metavar="JMESPATH", help="pick from the result, as in \"[?status=='Completed']\"")
+
+
+def add_plain_option(parser: argparse.ArgumentParser) -> None:
+    """`--plain`; `cli.parse` makes it an output like those of `-o`."""
+    parser.add_argument("--plain", action="store_true", help="for screen readers: a `name: value` a line")
 
 
 def emit(result: Any, arguments: argparse.Namespace, columns: Sequence[str] = ()) -> None:
@@ -46,6 +60,9 @@ def emit(result: Any, arguments: argparse.Namespace, columns: Sequence[str] = ()
         result, columns = query(result, arguments.query), ()
     if arguments.output in ("json", ""):
         sys.stdout.write(json_text(result) + "\n")
+        return
+    if arguments.output == PLAIN:
+        sys.stdout.write(plain_text(result, columns))
         return
     rows = result if isinstance(result, list) else [] if result is None else [result]
     if arguments.output == "tsv":
@@ -77,6 +94,41 @@ def query(result: Any, expression: str) -> Any:
         raise UsageError(
             f"--query is no JMESPath expression: {said}", remedy="Example: \"[?status=='Completed']\"."
         ) from error
+
+
+def plain_text(result: Any, columns: Sequence[str] = ()) -> str:
+    """A result in lines of `name: value`; of a list first how many there are, then each behind an empty line.
+
+    `columns` are what is told of each record of a list; of a record alone, everything is.
+    """
+    if not isinstance(result, list):
+        return "".join(f"{line}\n" for line in _plain_lines("", result))
+    if not all(isinstance(row, dict) for row in result):
+        return "".join(f"{line}\n" for row in result for line in _plain_lines("", row))
+    parts = [[f"results: {len(result)}"]]
+    for row in result:
+        told = {column: row.get(column) for column in columns} if columns else row
+        parts.append(list(_plain_lines("", told)))
+    return "\n".join("".join(f"{line}\n" for line in lines) for lines in parts)
+
+
+def _plain_lines(name: str, value: Any) -> Iterator[str]:
+    import shlex
+
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _plain_lines(f"{name} {key}".lstrip(), inner)
+    elif isinstance(value, list | tuple) and any(isinstance(item, dict | list | tuple) for item in value):
+        for number, inner in enumerate(value, 1):
+            yield from _plain_lines(f"{name.removesuffix('s')} {number}".lstrip(), inner)
+    elif isinstance(value, list | tuple):
+        words = [_short(item) for item in value]
+        yield from _plain_lines(name, shlex.join(words) if name.endswith(_ARGUMENT_VECTORS) else ", ".join(words))
+    elif value is not None and value != "":
+        # Of a text of many lines, as a difference is, each stays a line.
+        first, *others = _short(value).rstrip("\n").split("\n")
+        yield visible(f"{name}: {first}" if name else first)
+        yield from map(visible, others)
 
 
 def _table(rows: Sequence[Any], columns: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ import select
 import sys
 import time
 
-from tui_workbench.cli.terminal import TerminalFilter
+from tui_workbench.cli.terminal import PlainFilter, TerminalFilter
 from tui_workbench.errors import StorageError
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.rundir import EVENTS, OUTPUT, ControllerLock
@@ -36,10 +36,12 @@ MOST_TAKEOVERS = 5
 class OutputStream:
     """Copies a run's output to stdout. To a terminal only what a terminal may see, otherwise every byte.
 
+    With `plain` it is lines of text only, wherever they go.
+
     As a context manager it leaves the terminal's colours as they were.
     """
 
-    def __init__(self, runs: Runs, directory: RunDirectory) -> None:
+    def __init__(self, runs: Runs, directory: RunDirectory, *, plain: bool = False) -> None:
         self._runs = runs
         self._directory = directory
         self._path = directory.file(OUTPUT)
@@ -48,7 +50,7 @@ class OutputStream:
         self._next_look = 0.0
         sys.stdout.flush()
         self._out = sys.stdout.fileno()
-        self._filter = TerminalFilter() if os.isatty(self._out) else None
+        self._filter = PlainFilter() if plain else TerminalFilter() if os.isatty(self._out) else None
 
     def __enter__(self) -> Self:
         return self

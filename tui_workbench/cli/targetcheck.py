@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from tui_workbench.cli.asking import can_ask, log_in
-from tui_workbench.cli.output import FORMATS, add_project_option, emit
+from tui_workbench.cli.output import FORMATS, add_plain_option, add_project_option, emit
 from tui_workbench.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.plaintext import visible
 from tui_workbench.project import Project
@@ -65,6 +65,7 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
     """`-o`, `--query` and `--project`; text for people is the default."""
     add_project_option(parser)
     parser.add_argument("-o", "--output", choices=(TEXT, *FORMATS), default=TEXT, help="default: %(default)s")
+    add_plain_option(parser)
     parser.add_argument("--query", metavar="JMESPATH", help="pick from the result, as in \"[?state=='broken']\"")
 
 

@@ -23,13 +23,53 @@ LONGEST_SEQUENCE = 64
 LONGEST_LINE = 1000
 """Columns that are erased at most: what a line asks for must not become pages of spaces."""
 
+LONGEST_HELD = 1 << 16
+"""Characters of an unfinished line that `PlainFilter` keeps."""
+
 _PARAMETERS = f"[0-9;:]{{0,{LONGEST_SEQUENCE}}}"
 _SPECIAL = (
     f"(?P<colour>\x1b\\[{_PARAMETERS}m)|\x1b\\[(?P<erase>[0-2]?)K"
     f"|[\\x00-\\x07\\x0b\\x0c\\x0e-\\x1a\\x1c-\\x1f{INVISIBLE}]+|\x1b"
 )
+_SEQUENCE = "\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[PX^_][^\x1b]*\x1b\\\\|[ -/]*[0-~])"
+"""Of a terminal's sequences those that have an end: of colours, the cursor, titles, clipboards and modes."""
 _UNFINISHED = f"\x1b(\\[{_PARAMETERS})?\\Z"
 _RESET = "\x1b[0m"
+
+
+class PlainFilter:
+    """Passes a stream of bytes in pieces of any size as lines of plain text, each when it is complete.
+
+    No colours and no control characters; of a line that was written over, as progress bars do, what it came to.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._held = ""
+
+    def feed(self, data: bytes) -> bytes:
+        """What may be written for these bytes."""
+        text = self._held + self._decoder.decode(data)
+        complete, end, self._held = text.rpartition("\n")
+        if len(self._held) > LONGEST_HELD:
+            # What was written over will not be said, and need not be kept.
+            self._held = self._held[self._held.rstrip("\r").rfind("\r") + 1 :][-LONGEST_HELD:]
+        return "".join(f"{_plain(line)}\n" for line in complete.split("\n")).encode() if end else b""
+
+    def flush(self) -> bytes:
+        """What was held back, at the end of the stream."""
+        text = self._held + self._decoder.decode(b"", final=True)
+        self._held = ""
+        return f"{_plain(text)}\n".encode() if text else b""
+
+
+def _plain(line: str) -> str:
+    line = re.sub(_SEQUENCE, "", line)
+    if "\r" in line:
+        line = next((part for part in reversed(line.split("\r")) if part.strip()), "")
+    while "\b" in line:
+        line = re.sub("[^\b]?\b", "", line, count=1)
+    return visible(line.replace("\t", " "))
 
 
 class TerminalFilter:
