@@ -10,8 +10,10 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from tui_workbench.ui import commands
-from tui_workbench.ui.commands import SCOPES, Command, bindings, offers
+from tui_workbench.ui import key_names
+from tui_workbench.ui.commands import Command, bindings
+from tui_workbench.ui.offers import offers
+from tui_workbench.ui.registry import SCOPES
 
 ALL = [command for scope in SCOPES.values() for command in scope]
 
@@ -35,14 +37,14 @@ def test_every_command_has_a_short_name_and_explains_itself_in_a_sentence() -> N
 def test_letters_are_never_priority_keys_because_they_belong_to_text() -> None:
     for command in ALL:
         if command.priority:
-            assert all("+" in key for key in command.keys.split(",")), command.id
+            assert all(len(key) > 1 for key in command.keys.split(",")), command.id
 
 
 def test_keys_are_shown_as_people_know_them() -> None:
-    assert commands.key_label("question_mark,f1") == "?"
-    assert commands.key_label("ctrl+r") == "ctrl+r"
-    assert commands.all_key_labels("up,k") == "↑ k"
-    assert commands.key_label("pagedown") == "pgdn"
+    assert key_names.key_label("question_mark,f1") == "?"
+    assert key_names.key_label("ctrl+r") == "ctrl+r"
+    assert key_names.all_key_labels("up,k") == "↑ k"
+    assert key_names.key_label("pagedown") == "pgdn"
 
 
 class Lamp(Widget):

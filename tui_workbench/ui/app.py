@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.app import App
-from textual.binding import Binding, BindingType
 
 from tui_workbench.ui import themes
+from tui_workbench.ui.commands import APP, bindings
 from tui_workbench.ui.key_order import KeysInOrder
 from tui_workbench.ui.screens.main import MainScreen
 
 if TYPE_CHECKING:
+    from textual.binding import BindingType
     from textual.screen import Screen
     from textual.theme import Theme
 
@@ -31,7 +32,7 @@ class WorkbenchApp(KeysInOrder["list[Run]"], inherit_bindings=False):
 
     TITLE = "workbench-tui"
     ENABLE_COMMAND_PALETTE = False  # ours shows the registry of commands
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", "Quit", show=False, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(APP)
     CSS = """
     .pane { border: round $border-blurred; border-title-color: $text-muted; border-subtitle-color: $text-muted; }
     .pane:focus-within, .pane:focus {

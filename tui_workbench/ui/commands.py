@@ -1,24 +1,21 @@
-"""The one registry of commands: what can be done, where, by which keys, and what it is called.
+"""The commands of the main screen: the first part of the registry, which `tui_workbench.ui.registry` has whole.
 
-Footer, `?` help, palette and the user's keymap are views of it. A command belongs to a scope, which is the widget
-that does it: the widget's `BINDINGS` are `bindings(SCOPE)`, its `check_action` tells when the command is available,
-its `why_not` tells why it is not. Names are what stands in the footer (at most two words); helps are one sentence.
-Keys are in Textual's names; a command without keys is reached through the palette. Single letters are never priority
-keys: they belong to text where text is typed.
+Footer, `?` help, palette, the user's keymap and the key reference are views of the registry. A command belongs to a
+scope, which is the widget that does it: the widget's `BINDINGS` are `bindings(SCOPE)`, its `check_action` tells when
+the command is available, its `why_not` tells why it is not. Names are what stands in the footer (at most two words);
+helps are one sentence. Keys are in Textual's names; a command without keys is reached through the palette. Single
+letters are never priority keys: they belong to text where text is typed. A binding that is not in the registry does
+not exist.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from tui_workbench.ui.command import Command as Command
-from tui_workbench.ui.history_commands import HISTORY_SCOPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from textual.binding import BindingType
-    from textual.dom import DOMNode
 
 
 EVERYWHERE = (
@@ -65,6 +62,9 @@ EVERYWHERE = (
     Command("view.theme", "", "change_theme", "Theme", "Chooses other colours, with a preview.", footer=False),
     Command("text.copy", "ctrl+c", "interrupt", "Copy", "Copies the selected text.", footer=False),
     Command("quit", "q", "quit", "Quit", "Leaves the workbench. Runs go on."),
+)
+
+APP = (
     Command(
         "quit.anywhere", "ctrl+q", "quit", "Quit", "Leaves the workbench. Runs go on.", footer=False, priority=True
     ),
@@ -169,8 +169,8 @@ JOBS = (
 LOG_VIEW = (
     Command("log.up", "up,k", "move(-1)", "Up", "Goes a row up; the log is no longer followed.", footer=False),
     Command("log.down", "down,j", "move(1)", "Down", "Goes a row down.", footer=False),
-    Command("log.page_up", "pageup,ctrl+b", "page(-1)", "Page up", "Goes a page up.", footer=False),
-    Command("log.page_down", "pagedown,ctrl+f", "page(1)", "Page down", "Goes a page down.", footer=False),
+    Command("log.page_up", "pageup,ctrl+b,b", "page(-1)", "Page up", "Goes a page up.", footer=False),
+    Command("log.page_down", "pagedown,ctrl+f,space", "page(1)", "Page down", "Goes a page down.", footer=False),
     Command("log.half_up", "ctrl+u", "page(-0.5)", "Half up", "Goes half a page up.", footer=False),
     Command("log.half_down", "ctrl+d", "page(0.5)", "Half down", "Goes half a page down.", footer=False),
     Command("log.left", "left,h", "pan(-1)", "Left", "Shows what is further left in long lines.", footer=False),
@@ -234,13 +234,10 @@ ARGUMENTS = (
     Command("arguments.newer", "down", "newer", "Newer", "Goes forward again in the arguments of earlier runs."),
 )
 
-HELP = (Command("help.close", "escape,question_mark,q,f1,enter", "close", "Close", "Goes back to where you were."),)
-
-PALETTE = (Command("palette.close", "escape,ctrl+p", "close", "Close", "Goes back to where you were."),)
-
 RUN_BUTTON = (Command("run_button.press", "enter,space", "press", "Run", "Starts the script."),)
 
-SCOPES = {
+MAIN_SCOPES = {
+    "app": APP,
     "everywhere": EVERYWHERE,
     "list": LIST,
     "files": FILES,
@@ -254,100 +251,9 @@ SCOPES = {
     "field": FIELD,
     "arguments": ARGUMENTS,
     "run button": RUN_BUTTON,
-    **HISTORY_SCOPES,
 }
 
 
 def bindings(*scopes: tuple[Command, ...]) -> list[BindingType]:
     """What a widget that offers the commands of these scopes declares as its `BINDINGS`."""
     return [command.binding for scope in scopes for command in scope if command.keys]
-
-
-@runtime_checkable
-class Explains(Protocol):
-    """A widget that can tell why a command of its own is not available."""
-
-    def why_not(self, action: str) -> str:
-        """A sentence for a person, or an empty string when the action is available."""
-
-
-class Offer(NamedTuple):
-    """A command as a widget on the screen offers it now: `reason` is empty when it is available."""
-
-    command: Command
-    node: DOMNode
-    reason: str
-
-
-def offers(node: DOMNode) -> list[Offer]:
-    """What a widget of ours offers: the commands of its scopes, or its own bindings that have a description."""
-    found: dict[tuple[str, str], Offer] = {}
-    for command in _declared(node):
-        if not command.name:
-            continue
-        key = (command.action, command.name)
-        if key in found:
-            joined = f"{found[key].command.keys},{command.keys}"
-            found[key] = found[key]._replace(command=found[key].command._replace(keys=joined))
-        else:
-            found[key] = Offer(command, node, reason_of(node, command.action))
-    return list(found.values())
-
-
-def is_ours(node: DOMNode) -> bool:
-    """True for a widget of this package; what Textual's own widgets can do is no command."""
-    return type(node).__module__.partition(".")[0] == __name__.partition(".")[0]
-
-
-def reason_of(node: DOMNode, action: str) -> str:
-    """Why the widget would refuse the action now; empty when it would not."""
-    name = action.partition("(")[0]
-    if isinstance(node, Explains) and (reason := node.why_not(name)):
-        return reason
-    return "" if node.check_action(name, ()) else "Not available here now."
-
-
-def _declared(node: DOMNode) -> Iterable[Command]:
-    """A widget with commands that have no key declares them all in `OFFERED`; for others the bindings say the same."""
-    if declared := getattr(node, "OFFERED", ()):
-        yield from declared
-        return
-    for listed in node._bindings.key_to_bindings.values():
-        for binding in listed:
-            name = binding.description
-            yield Command(
-                binding.id or "", binding.key, binding.action, name, binding.tooltip, binding.show, binding.priority
-            )
-
-
-_KEY_LABELS = {
-    "question_mark": "?",
-    "slash": "/",
-    "escape": "esc",
-    "pageup": "pgup",
-    "pagedown": "pgdn",
-    "up": "↑",
-    "down": "↓",
-    "left": "←",
-    "right": "→",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "exclamation_mark": "!",
-    "colon": ":",
-    "full_stop": ".",
-    "comma": ",",
-    "plus": "+",
-    "minus": "-",
-    "backslash": "\\",
-}
-
-
-def key_label(keys: str) -> str:
-    """The first of the comma-separated keys as a person knows it: `?`, `esc`, `ctrl+r`."""
-    *modifiers, key = keys.split(",")[0].split("+")
-    return "+".join([*modifiers, _KEY_LABELS.get(key, key)])
-
-
-def all_key_labels(keys: str) -> str:
-    """Every key of the command, as `↑ k`."""
-    return " ".join(dict.fromkeys(key_label(key) for key in keys.split(",")))

@@ -13,7 +13,8 @@ from textual.content import Content
 
 from tui_workbench.config.document import Document
 from tui_workbench.errors import WorkbenchError
-from tui_workbench.ui.commands import Command, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.editor_commands import CONFIGURATION
 from tui_workbench.ui.messages import ChangeWanted
 from tui_workbench.ui.panes.config_changes import is_changeable
 from tui_workbench.ui.panes.file_notes import about_finding_elsewhere, about_finding_here, facts_of, sentence
@@ -34,12 +35,6 @@ if TYPE_CHECKING:
     from tui_workbench.ui.panes.checker import Checker
     from tui_workbench.ui.widgets.editor_status import Note
 
-CONFIGURATION = (
-    Command("config.view", "ctrl+t", "change_view", "View", "Changes between form and text.", priority=True),
-    Command("config.problem", "f8", "next_problem", "Problem", "Goes to the next problem of this file.", priority=True),
-    Command("config.gpu_ready", "f10", "gpu_ready", "GPU-ready", "Shows all that runs need to use the GPU, to apply."),
-    Command("config.fix", "f9", "fix", "Fix", "Puts right what is wrong here, as one undo step.", priority=True),
-)
 
 _SEVERITIES = ("info", "warning", "error")
 """From the mildest to the worst."""

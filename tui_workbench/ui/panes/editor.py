@@ -15,7 +15,8 @@ from textual.message import Message
 
 from tui_workbench.errors import StorageError
 from tui_workbench.files import read_text_file, reread
-from tui_workbench.ui.commands import Command, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.editor_commands import EDITOR
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.themes import palette_of
@@ -43,13 +44,6 @@ TITLE_OFFSET = 2
 """Cells of the border before its title: the corner and a blank."""
 
 MIDDLE_BUTTON = 2
-
-EDITOR = (
-    Command("editor.close", "ctrl+w", "close_tab", "Close", "Closes the file; asks if it is not saved.", False, True),
-    Command("editor.next", "ctrl+pagedown,alt+right", "next_tab(1)", "Next file", "Shows the next tab.", False, True),
-    Command("editor.back", "ctrl+pageup,alt+left", "next_tab(-1)", "File before", "Shows the tab before.", False, True),
-    Command("editor.leave", "escape", "leave", "Leave", "Goes back to the pane you came from."),
-)
 
 
 class TabState(NamedTuple):

@@ -16,7 +16,8 @@ from textual.widget import Widget
 
 from tui_workbench.errors import StorageError
 from tui_workbench.files import FileChangedError, save
-from tui_workbench.ui.commands import Command, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.editor_commands import FILE
 from tui_workbench.ui.panes.file_notes import Answer, about_change, about_closing, facts_of, note_of
 from tui_workbench.ui.widgets.editor_status import EditorStatus
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow
@@ -32,12 +33,6 @@ if TYPE_CHECKING:
     from tui_workbench.ui.widgets.difference_view import DifferenceView
     from tui_workbench.ui.widgets.editor_status import Note
     from tui_workbench.ui.widgets.find_row import FindRow
-
-FILE = (
-    Command("file.save", "ctrl+s", "save", "Save", "Writes the file, all of it or nothing.", priority=True),
-    Command("file.find", "ctrl+f", "find", "Find", "Finds a text in this file, or goes to a line.", priority=True),
-    Command("file.answer", "ctrl+o", "answer", "Answer", "Goes to the question about this file.", priority=True),
-)
 
 
 class FileView(Widget):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui_workbench.config import schema
-from tui_workbench.ui.commands import Command
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
 from tui_workbench.ui.widgets.text_field import matches
 
@@ -18,31 +17,6 @@ if TYPE_CHECKING:
     from tui_workbench.config.suggestions import Suggestion
     from tui_workbench.ui.panes.form_rows import FormRow
 
-FORM = (
-    Command("form.up", "up,k", "step(-1)", "Up", "Moves a row up.", footer=False),
-    Command("form.down", "down,j", "step(1)", "Down", "Moves a row down.", footer=False),
-    Command("form.page_up", "pageup", "page(-1)", "Page up", "Moves a page up.", footer=False),
-    Command("form.page_down", "pagedown", "page(1)", "Page down", "Moves a page down.", footer=False),
-    Command("form.first", "home,g", "go_to_end(-1)", "First", "Moves to the first row.", footer=False),
-    Command("form.last", "end,G", "go_to_end(1)", "Last", "Moves to the last row.", footer=False),
-    Command("form.edit", "enter", "edit", "Edit", "Edits the value in place; turns a switch over."),
-    Command("form.toggle", "space", "switch", "Change", "Turns a switch over; takes the next of a few words."),
-    Command("form.add", "a", "add", "Add", "Adds an entry to the list or map."),
-    Command(
-        "form.clear", "d,delete,backspace", "clear", "Clear", "Removes the value or the entry; undo brings it back."
-    ),
-    Command("form.fix", "f", "fix", "Fix", "Puts right what is wrong in this row, as one undo step."),
-    Command("form.move_up", "shift+up,K", "move(-1)", "Move up", "Moves the entry up in its list.", footer=False),
-    Command(
-        "form.move_down", "shift+down,J", "move(1)", "Move down", "Moves the entry down in its list.", footer=False
-    ),
-    Command("form.rename", "r", "rename", "Rename", "Changes the name of the entry.", footer=False),
-    Command("form.undo", "u,ctrl+z", "undo", "Undo", "Takes back the last edit, in the form or in the text."),
-    Command("form.redo", "U,ctrl+y", "redo", "Redo", "Makes again what was taken back.", footer=False),
-    Command("form.accept", "enter", "accept", "Accept", "Takes what was typed."),
-    Command("form.cancel", "escape", "cancel", "Cancel", "Leaves the value as it was."),
-    Command("form.complete", "tab", "complete", "Complete", "Fills in the first suggestion."),
-)
 WHILE_EDITING = frozenset({"accept", "cancel", "complete"})
 """The actions that are there only while a value is being typed; the others are there only while none is."""
 

@@ -18,6 +18,7 @@ from tui_workbench.config import schema
 from tui_workbench.config.suggestions import Suggestion
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.editor_commands import FORM, FORM_VALUE
 from tui_workbench.ui.key_order import obey
 from tui_workbench.ui.panes import form_edits
 from tui_workbench.ui.panes.file_notes import sentence
@@ -29,7 +30,7 @@ from tui_workbench.ui.panes.form_drawing import (
     draw_suggestion,
     label_width,
 )
-from tui_workbench.ui.panes.form_editing import FORM, WHILE_EDITING, Editing
+from tui_workbench.ui.panes.form_editing import WHILE_EDITING, Editing
 from tui_workbench.ui.panes.form_rows import COLLECTIONS, FormRow
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.themes import palette_of, style
@@ -67,7 +68,7 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
     """The form of one file."""
 
     DEFAULT_CSS = "FormView { height: 1fr; overflow-x: hidden; scrollbar-size: 1 1; }"
-    BINDINGS = bindings(FORM)
+    BINDINGS = bindings(FORM, FORM_VALUE)
 
     class Moved(Message):
         """The cursor stands on another row than before, or editing began or ended."""

@@ -14,7 +14,8 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui_workbench.ui.commands import Command, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.dialog_commands import CHANGE_VIEW
 from tui_workbench.ui.key_order import obey
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.themes import palette_of, style
@@ -28,15 +29,6 @@ if TYPE_CHECKING:
     from tui_workbench.errors import WorkbenchError
     from tui_workbench.ui.screens.change_plans import Asked, Plan
 
-CHANGE_VIEW = (
-    Command("change.apply", "enter", "apply", "Apply", "Makes the change; it is one step for undo."),
-    Command("change.leave", "escape", "leave", "Leave", "Leaves everything as it is."),
-    Command("change.up", "up,shift+tab", "step(-1)", "Up", "Goes a row up.", footer=False),
-    Command("change.down", "down,tab", "step(1)", "Down", "Goes a row down.", footer=False),
-    Command("change.tick", "space", "tick", "Take or leave", "Leaves the part out, or takes it in again."),
-    Command("change.next", "right", "choose(1)", "Other", "Takes the next choice."),
-    Command("change.previous", "left", "choose(-1)", "Before", "Takes the choice before.", footer=False),
-)
 
 LABEL_WIDTH = 20
 

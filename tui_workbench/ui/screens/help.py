@@ -13,7 +13,10 @@ from textual.content import Content
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from tui_workbench.ui.commands import HELP, all_key_labels, bindings, is_ours, offers
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.dialog_commands import HELP
+from tui_workbench.ui.key_names import all_key_labels
+from tui_workbench.ui.offers import is_ours, offers
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.themes import palette_of
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.dom import DOMNode
 
-    from tui_workbench.ui.commands import Offer
+    from tui_workbench.ui.offers import Offer
     from tui_workbench.ui.themes import Palette
 
 
@@ -59,11 +62,12 @@ class HelpScreen(ModalScreen[None], inherit_bindings=False):
     def __init__(self, sections: list[Section]) -> None:
         super().__init__()
         self._sections = sections
+        self._box = VerticalScroll(can_focus=False)
 
     def compose(self) -> ComposeResult:
         """One text, which scrolls where it does not fit."""
         width = min(BOX_WIDTH, self.app.size.width * 96 // 100) - MARGIN
-        box = VerticalScroll()
+        box = self._box
         box.border_title = Content("Help")
         box.border_subtitle = Content("esc closes")
         with box:
@@ -74,6 +78,15 @@ class HelpScreen(ModalScreen[None], inherit_bindings=False):
     def action_close(self) -> None:
         """Back to where one was."""
         self.dismiss(None)
+
+    def action_scroll(self, pages: float) -> None:
+        """So many pages, or a line when less than half of one is asked for."""
+        rows = round(pages * max(1, self._box.size.height - 1)) if abs(pages) >= 0.5 else (1 if pages > 0 else -1)
+        self._box.scroll_relative(y=rows, animate=False)
+
+    def action_end(self, last: bool) -> None:
+        """To the first line, or to the last."""
+        self._box.scroll_to(y=self._box.max_scroll_y if last else 0, animate=False)
 
 
 def sections(screen: Screen[Any]) -> list[Section]:

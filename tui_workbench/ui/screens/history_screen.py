@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.ui.blocking import Unbegun, in_thread
-from tui_workbench.ui.commands import LIST, bindings, is_ours, offers
+from tui_workbench.ui.commands import LIST, bindings
 from tui_workbench.ui.history_commands import HISTORY, TABLE
+from tui_workbench.ui.offers import is_ours, offers
 from tui_workbench.ui.screens.thrifty import ThriftyScreen
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.notice import Notice
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from tui_workbench.project import Project
-    from tui_workbench.ui.commands import Offer
+    from tui_workbench.ui.offers import Offer
 
 Answer = TypeVar("Answer")
 

@@ -17,7 +17,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui_workbench.targets.check import BROKEN, OK, UNNEEDED, WARNING
-from tui_workbench.ui.commands import Command, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.dialog_commands import MACHINE, MACHINE_RESULT
 from tui_workbench.ui.key_order import obey
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens.machine_fields import Field
@@ -31,19 +32,6 @@ if TYPE_CHECKING:
 
     from tui_workbench.targets.check import Rung
 
-MACHINE = (
-    Command("machine.go", "enter", "go", "Connect", "Logs in, and goes on with what was asked for."),
-    Command("machine.yes", "y", "answer(True)", "Accept", "Accepts the host key, here and for good."),
-    Command("machine.no", "n", "answer(False)", "Refuse", "Accepts nothing."),
-    Command("machine.copy", "c", "copy", "Copy fix", "Copies the command that mends what is broken."),
-    Command("machine.again", "r", "again", "Check again", "Asks every rung once more."),
-    Command("machine.leave", "escape", "leave", "Leave", "Goes back to where you were."),
-    Command("machine.close", "enter,q", "close", "Close", "Goes back to where you were.", footer=False),
-    Command("machine.up", "up,shift+tab", "step(-1)", "Up", "Goes a row up.", footer=False),
-    Command("machine.down", "down,tab", "step(1)", "Down", "Goes a row down.", footer=False),
-    Command("machine.next", "right,space", "choose(1)", "Other", "Takes the next choice."),
-    Command("machine.previous", "left", "choose(-1)", "Before", "Takes the choice before.", footer=False),
-)
 
 LABEL_WIDTH = 14
 RUNG_WIDTH = 16
@@ -95,7 +83,7 @@ class MachineView(ScrollView, can_focus=True, inherit_bindings=False):
     """Shows what is asked and what was found. `fields_of` gives the fields for what was said so far."""
 
     DEFAULT_CSS = "MachineView { overflow-x: hidden; scrollbar-size: 1 1; }"
-    BINDINGS = bindings(MACHINE)
+    BINDINGS = bindings(MACHINE, MACHINE_RESULT)
 
     def __init__(self, owner: MachineOwner, fields_of: Callable[[Mapping[str, str]], Sequence[Field]]) -> None:
         super().__init__()

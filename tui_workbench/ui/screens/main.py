@@ -13,7 +13,8 @@ from textual import events, work
 from textual.layout import DockArrangeResult
 from textual.widget import Widget
 
-from tui_workbench.ui.commands import EVERYWHERE, LIST, bindings, is_ours, offers
+from tui_workbench.ui.commands import EVERYWHERE, LIST, bindings
+from tui_workbench.ui.offers import is_ours, offers
 from tui_workbench.ui.panes.files import FilesPane
 from tui_workbench.ui.screens.asking import Asking
 from tui_workbench.ui.screens.main_layout import PANES, MainLayout, is_wide, regions
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
     from tui_workbench.errors import WorkbenchError
     from tui_workbench.project import Project
-    from tui_workbench.ui.commands import Offer
     from tui_workbench.ui.file_tree import FileTree
+    from tui_workbench.ui.offers import Offer
     from tui_workbench.ui.panes.targets import TargetsPane
     from tui_workbench.ui.widgets.notice import Notice
     from tui_workbench.ui.widgets.question_row import QuestionRow

@@ -14,7 +14,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from tui_workbench.ui.commands import PALETTE, bindings, key_label
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.dialog_commands import PALETTE
+from tui_workbench.ui.key_names import key_label
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_field import SearchField, matches
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from textual.app import App, ComposeResult
     from textual.binding import BindingType
 
-    from tui_workbench.ui.commands import Offer
+    from tui_workbench.ui.offers import Offer
 
 NAME_WIDTH = 22
 

@@ -16,7 +16,8 @@ from textual.screen import ModalScreen
 
 from tui_workbench.errors import NotPrepared, WorkbenchError
 from tui_workbench.ui.blocking import in_thread
-from tui_workbench.ui.commands import Command, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.dialog_commands import PLAN
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.lines_view import LinesView
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
     from tui_workbench.model import Plan, RunRequest, Step
     from tui_workbench.project import Project
 
-PLAN = (
-    Command("plan.run", "enter,ctrl+r", "run", "Run", "Starts the run that is shown."),
-    Command("plan.prepare", "P", "prepare", "Prepare", "Makes the environment, without a run."),
-    Command("plan.copy", "c", "copy", "Copy", "Copies the plan as text."),
-    Command("plan.leave", "escape,q,p", "leave", "Leave", "Goes back; nothing was changed."),
-)
 
 INDENT = 6
 

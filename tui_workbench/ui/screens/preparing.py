@@ -17,7 +17,8 @@ from textual.screen import ModalScreen
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.targets.protocol import Interrupted
 from tui_workbench.ui.blocking import in_thread
-from tui_workbench.ui.commands import Command, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.dialog_commands import PREPARING
 from tui_workbench.ui.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.line import Line
@@ -33,11 +34,6 @@ if TYPE_CHECKING:
 
     from tui_workbench.project import Project
 
-PREPARING = (
-    Command("preparing.stop", "x", "stop", "Stop", "Stops making the environment."),
-    Command("preparing.leave", "escape,q", "leave", "Leave", "Goes back; what is being made goes on."),
-    Command("preparing.close", "enter", "leave", "Go on", "Goes on with what needed the environment.", footer=False),
-)
 
 TICK_SECONDS = 0.5
 

@@ -9,16 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.segment import Segment
-from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.editor_commands import DIFFERENCE
 from tui_workbench.ui.safetext import safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from textual.binding import BindingType
 
 CONTEXT_LINES = 3
 
@@ -81,7 +84,7 @@ def _common(first: Sequence[str], second: Sequence[str]) -> int:
     return count
 
 
-class DifferenceView(ScrollView, can_focus=True):
+class DifferenceView(ScrollView, can_focus=True, inherit_bindings=False):
     """A difference to scroll through; escape posts `Closed`."""
 
     DEFAULT_CSS = """
@@ -103,9 +106,7 @@ class DifferenceView(ScrollView, can_focus=True):
         "difference--gap",
     }
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "Back to the text", tooltip="Shows the text again."),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(DIFFERENCE)
 
     class Closed(Message):
         """The difference was looked at long enough."""

@@ -9,17 +9,19 @@ import re
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import on
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Label
 
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.editor_commands import FIND_ROW
 from tui_workbench.ui.widgets.text_field import TextField
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual.app import ComposeResult
+    from textual.binding import BindingType
 
 MOST_MATCHES = 10_000
 """Matches that are marked and counted; more tell a person nothing."""
@@ -65,11 +67,7 @@ class FindRow(Horizontal):
     }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,down,f3", "step(1)", "Next match", tooltip="Goes to the next match."),
-        Binding("up,shift+f3", "step(-1)", "Previous", tooltip="Goes to the previous match."),
-        Binding("escape", "close", "Back to text", tooltip="Ends the search; the cursor stays at the match."),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(FIND_ROW)
 
     class Sought(Message):
         """Another text is wanted."""

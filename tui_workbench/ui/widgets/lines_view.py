@@ -12,7 +12,8 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui_workbench.ui.commands import Command, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.dialog_commands import LINES
 from tui_workbench.ui.themes import palette_of, style
 
 if TYPE_CHECKING:
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
 
     from tui_workbench.ui.widgets.pieces import Piece
 
-LINES = (
-    Command("lines.up", "up,k", "move(-1)", "Up", "Goes a line up.", footer=False),
-    Command("lines.down", "down,j", "move(1)", "Down", "Goes a line down.", footer=False),
-    Command("lines.page_up", "pageup,ctrl+b", "page(-1)", "Page up", "Goes a page up.", footer=False),
-    Command("lines.page_down", "pagedown,ctrl+f,space", "page(1)", "Page down", "Goes a page down.", footer=False),
-    Command("lines.first", "home,g", "scroll_home", "Start", "Goes to the first line.", footer=False),
-    Command("lines.last", "end,G", "scroll_end", "End", "Goes to the last line.", footer=False),
-)
 
 MIN_WIDTH = 20
 

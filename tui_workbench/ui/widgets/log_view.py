@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding
 from textual.color import Color
 from textual.geometry import Offset, Region, Size
 from textual.message import Message
@@ -59,12 +58,7 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
     LogView { height: 1fr; overflow-x: hidden; overflow-y: scroll; scrollbar-size: 1 1; }
     """
     ALLOW_SELECT = True
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(LOG_VIEW),
-        # For fingers that know pagers; the help has enough keys.
-        Binding("space", "page(1)", show=False),
-        Binding("b", "page(-1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(LOG_VIEW)
 
     class StateChanged(Message):
         """There is something else to tell about the log; `LogView.state` is the whole of it."""

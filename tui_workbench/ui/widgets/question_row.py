@@ -8,13 +8,16 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.dialog_commands import QUESTION
+
 if TYPE_CHECKING:
     from textual import events
+    from textual.binding import BindingType
 
 
 PADDING, MOST_LINES = 2, 3
@@ -54,7 +57,7 @@ class QuestionRow(Widget, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"question--key", "question--hint"}
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Decide later")]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(QUESTION)
 
     class Answered(Message):
         """An answer was given: the `answer` of a choice, or "" for escape."""

@@ -12,7 +12,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui_workbench.ui.commands import Command, bindings
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.dialog_commands import SECRET
 from tui_workbench.ui.safetext import safe_text, truncate_middle
 from tui_workbench.ui.themes import palette_of, style
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from textual import events
     from textual.binding import BindingType
 
-SECRET = (
-    Command("secret.give", "enter", "give", "Give", "Uses the secret, and keeps it in the keyring if there is one."),
-    Command("secret.leave", "escape", "leave", "Leave", "Gives no secret; what needed it is not done."),
-)
 
 _WIDEST_PROMPT = 3
 """The prompt takes at most two of this many parts of the row."""

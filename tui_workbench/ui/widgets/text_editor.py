@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
 from textual.document._document_navigator import DocumentNavigator
 from textual.geometry import Size
 from textual.message import Message
@@ -18,6 +17,8 @@ from textual.strip import Strip
 from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, Selection
 
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.editor_commands import TEXT_EDITOR
 from tui_workbench.ui.key_order import obey
 from tui_workbench.ui.themes import palette_of
 from tui_workbench.ui.widgets.editor_colors import editor_theme
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
     from textual import events
+    from textual.binding import BindingType
     from textual.document._document import Location
     from textual.geometry import Region
 
@@ -61,7 +63,7 @@ class Mark(NamedTuple):
     severity: str  # error, warning or info
 
 
-class TextEditor(TextArea):
+class TextEditor(TextArea, inherit_bindings=False):
     """One file's text with highlighting, undo, search marks and problem marks."""
 
     DEFAULT_CSS = """
@@ -74,14 +76,7 @@ class TextEditor(TextArea):
     }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        # Everything else that leaves a pane is text here. Priority, because a text area takes escape for itself.
-        Binding("escape", "leave", "Leave", tooltip="Goes back to the pane you came from.", priority=True),
-        Binding("shift+tab", "dedent", "Dedent", show=False),
-        Binding("ctrl+underscore,ctrl+slash", "toggle_comment", "Comment", show=False),
-        Binding("ctrl+home", "cursor_document_start", "Start of file", show=False),
-        Binding("ctrl+end", "cursor_document_end", "End of file", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(TEXT_EDITOR)
 
     class Left(Message):
         """The focus should go back to where it was before it came into the text."""

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Input
+
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.editor_commands import SEARCH_FIELD, TEXT_FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from textual.binding import BindingType
 
-class TextField(Input):
+
+class TextField(Input, inherit_bindings=False):
     """A line of text. `enter` posts `Input.Submitted`, every change `Input.Changed`."""
 
     DEFAULT_CSS = """
     TextField.-textual-compact { height: 1; padding: 0 1; background: $panel; }
     TextField:focus { border: none; background-tint: $foreground 0%; }
     """
+    BINDINGS: ClassVar[list[BindingType]] = bindings(TEXT_FIELD)
 
     def __init__(self, value: str = "", *, placeholder: str = "", id: str | None = None) -> None:
         super().__init__(value, placeholder=placeholder, compact=True, select_on_focus=False, id=id)
@@ -32,12 +37,7 @@ class TextField(Input):
 class SearchField(TextField):
     """A field above or below a list: up and down move in the list, escape leaves."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "step(-1)", "Up", show=False),
-        Binding("down", "step(1)", "Down", show=False),
-        Binding("enter", "submit", "Choose", tooltip="Takes the row under the cursor."),
-        Binding("escape", "leave", "Leave", tooltip="Leaves the search and shows everything again."),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(SEARCH_FIELD)
 
     class Stepped(Message):
         """The cursor of the list should go `rows` down; negative is up."""
