@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     from tui_workbench.ui.file_tree import Listing
 
 
-def run(project_path: str) -> int:
+def run(project_path: str, *, ascii_only: bool = False) -> int:
     """Open the project at `project_path`, or in its nearest parent that is one, until the user leaves. Returns 0.
 
-    Raises ProjectNotFound when there is none.
+    Raises ProjectNotFound when there is none, and UnfitTerminal when the terminal cannot show the screens. `ascii_only`
+    keeps to ASCII even where more can be shown.
     """
     import gc
     import sys
@@ -20,10 +21,12 @@ def run(project_path: str) -> int:
 
     from tui_workbench.project import Project
     from tui_workbench.ui.file_tree import FileTree, read_folder
+    from tui_workbench.ui.terminal import terminal_here, told_to_textual
 
     # Nothing that is made while starting is garbage; looking for some costs a twentieth of the first frame. The main
     # screen turns it on when it is complete.
     gc.disable()
+    terminal = terminal_here(ascii_only=ascii_only)
     project = Project.find(project_path)
     tree = FileTree(project.root)
     listings: dict[str, Listing] = {}
@@ -36,11 +39,12 @@ def run(project_path: str) -> int:
     listing = threading.Thread(target=list_files, name="first listing", daemon=True)
     listing.start()
 
-    set_pace()
+    with told_to_textual(terminal):
+        set_pace()
     from tui_workbench.ui import themes
     from tui_workbench.ui.app import WorkbenchApp
 
-    app = WorkbenchApp(project, tree, *themes.remembered_theme())
+    app = WorkbenchApp(project, tree, *themes.remembered_theme(), terminal)
     listing.join(FIRST_LISTING_SECONDS)
     if not listing.is_alive():
         for folder, found in listings.items():

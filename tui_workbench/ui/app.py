@@ -11,10 +11,15 @@ from textual.app import App
 from tui_workbench.ui import themes
 from tui_workbench.ui.commands import APP, bindings
 from tui_workbench.ui.key_order import KeysInOrder
+from tui_workbench.ui.lean_display import LeanDisplay
 from tui_workbench.ui.screens.main import MainScreen
+from tui_workbench.ui.terminal import Terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.binding import BindingType
+    from textual.filter import LineFilter
     from textual.screen import Screen
     from textual.theme import Theme
 
@@ -24,10 +29,11 @@ if TYPE_CHECKING:
     from tui_workbench.ui.file_tree import FileTree
 
 
+FULL = Terminal()
 BUG_NOTE = "This is a mistake in workbench-tui, not in your project. Runs go on; files that were not saved are lost."
 
 
-class WorkbenchApp(KeysInOrder["list[Run]"], inherit_bindings=False):
+class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_bindings=False):
     """The workbench on one project. Its result is the list of runs that go on when it is left."""
 
     TITLE = "workbench-tui"
@@ -55,11 +61,13 @@ class WorkbenchApp(KeysInOrder["list[Run]"], inherit_bindings=False):
         tree: FileTree,
         theme: themes.WorkbenchTheme,
         trouble: WorkbenchError | None = None,
+        terminal: Terminal = FULL,
     ) -> None:
-        """`trouble` is told to the user once the screen stands."""
+        """`trouble` is told to the user once the screen stands; `terminal` is what the screens are drawn for."""
         # Textual makes its style sheet in its constructor: the theme must be known by then, or it is made twice.
         self._themes: dict[str, Theme] = {theme.name: theme}
         self.set_reactive(App.theme, theme.name)
+        self.terminal = terminal
         super().__init__()
         self._project = project
         self._tree = tree
@@ -73,6 +81,15 @@ class WorkbenchApp(KeysInOrder["list[Run]"], inherit_bindings=False):
     def get_default_screen(self) -> Screen[None]:
         """The only screen that is always there."""
         return MainScreen(self._project, self._tree, self._trouble)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What every line passes through on its way to the terminal."""
+        usual = super().get_line_filters()
+        if self.terminal == FULL:
+            return usual
+        from tui_workbench.ui.colors import line_filters
+
+        return line_filters(self.current_theme, self.terminal, usual)
 
     def show_theme(self, theme: themes.WorkbenchTheme) -> None:
         """Show everything in these colours."""
