@@ -47,6 +47,7 @@ COMMANDS = (
     Command(("experiment", "prepare"), "maintenance", "make the environment of a run configuration beforehand"),
     Command(("experiment", "clean"), "maintenance", "remove what runs have left on their targets"),
     Command(("logs",), "logs", "print or follow what a run wrote"),
+    Command(("doctor",), "doctor", "what of this machine the workbench stands on, and what is missing"),
     Command(("shell",), "shell", "a shell in the project, with the target's Python and the `az ml` commands"),
     Command(("history", "list"), "history", "every run of the project, newest first"),
     Command(("history", "last"), "history", "the newest run"),
