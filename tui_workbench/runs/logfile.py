@@ -250,7 +250,7 @@ class LogFile:
 
     def _find_newline_back(self, end: int) -> int:
         """Offset of the last newline before an offset; -1 when there is none."""
-        last = end
+        last, step = end, _READ
         while end > 0:
             if self._bare[0] < end <= self._bare[1]:
                 end = self._bare[0]
@@ -260,7 +260,8 @@ class LogFile:
             if 0 < block < len(self._totals) and self._totals[block] == self._totals[block - 1]:
                 end = min(end, (bisect_left(self._totals, self._totals[block]) + 1) * BLOCK)
                 block = (end - 1) // BLOCK
-            start = block * BLOCK
+            start = max(block * BLOCK, end - step)
+            step = BLOCK  # most lines are short: only where one is not, whole blocks are read
             found = self.read(start, end - start).rfind(_NEWLINE)
             if found >= 0:
                 found += start

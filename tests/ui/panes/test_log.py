@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from textual.app import App, ComposeResult
+from textual.content import Content
+from textual.geometry import Region
 
 from tests.ui.seen import content_of, lines_of
 from tests.ui.test_words import make_run
@@ -98,6 +100,16 @@ class TestWords:
             app.pane.show_run(run._replace(state=RunState.COMPLETED))
             await pilot.press("k")
             await until(lambda: app.status() == "line 192 of 202")
+
+    async def test_how_it_stands_is_told_without_drawing_the_log_anew(self, directory: Path) -> None:
+        app = LogApp(a_run(directory, LINES))
+        async with app.run_test(size=(80, 20)) as pilot:
+            await until(lambda: app.status() == "200 lines")
+            await until(lambda: not app.pane._repaint_regions)
+            app.pane.set_subtitle(Content("something new"))
+            assert app.pane._repaint_regions == {Region(0, 11, 70, 1)}
+            await pilot.pause()
+            assert "something new" in lines_of(app.pane)[-1]
 
     async def test_titles_do_not_obey_what_a_run_is_called(self, directory: Path) -> None:
         run = a_run(directory, LINES)._replace(script_name="[red]\x1b[31mx.py")

@@ -141,7 +141,7 @@ class LogPane(Pane):
     def _show_status(self, text: str) -> None:
         if text != self._status:
             self._status = text
-            self.border_subtitle = Content(text)
+            self.set_subtitle(Content(text))
 
     def _words(self) -> str:
         """How the log stands."""

@@ -17,7 +17,6 @@ from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
-from textual.strip import Strip
 from textual.widget import Widget
 
 from tui_workbench.ui.commands import LOG_VIEW, bindings
@@ -25,6 +24,7 @@ from tui_workbench.ui.themes import palette_of
 from tui_workbench.ui.widgets.log_drawing import Overlay, Picture, look_of
 from tui_workbench.ui.widgets.log_reader import LogReader
 from tui_workbench.ui.widgets.log_session import NO_LINE, LogSession, LogState
+from tui_workbench.ui.widgets.log_strip import LogStrip
 from tui_workbench.ui.widgets.log_text import selected_text
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.binding import BindingType
     from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
+    from textual.strip import Strip
     from textual.timer import Timer
 
     from tui_workbench.runs.logsearch import Pattern
@@ -254,10 +255,11 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         if missing:
             palette, picture = palette_of(self), self._picture()
             look = look_of(palette)
-            beside = Segment(" " * (width - picture.width), look.text)  # the scroll bar lies over it
+            under_bar = width - picture.width
+            beside = Segment(" " * under_bar, self._filter(look.text, palette))
             for y in missing:
-                segments = [*picture.segments(y, look), beside]
-                drawn[y] = Strip([Segment(text, self._filter(style, palette)) for text, style, _ in segments], width)
+                segments = [Segment(text, self._filter(style, palette)) for text, style, _ in picture.segments(y, look)]
+                drawn[y] = LogStrip([*segments, beside], width, under_bar)
         strips = [drawn[y] for y in crop.line_range]
         return strips if crop.column_span == (0, width) else [strip.crop(*crop.column_span) for strip in strips]
 
