@@ -44,7 +44,7 @@ class Ink(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """How what lies behind letters looks: one of sixteen colours with an attribute, and an attribute without colours."""
+    """How what lies behind letters looks: one of sixteen colours and an attribute, or one without colours."""
 
     number: int
     attribute: str = ""
@@ -99,15 +99,26 @@ LIGHT_GROUNDS = {
 }
 
 
-@lru_cache(16)
-def filters(theme: Theme, terminal: Terminal) -> tuple[LineFilter, ...] | None:
-    """What a theme's lines pass through on a terminal; None where Textual's own filters do."""
-    palette = theme.palette if isinstance(theme, WorkbenchTheme) else None
-    last = () if terminal.unicode else (AsciiOnly(),)
-    if palette is None or terminal.colors == "truecolor":
-        return last or None
-    by_colors = {"256": In256, "16": InSixteen, "none": WithoutColor}
-    return (by_colors[terminal.colors](palette, theme.dark), *last)
+def line_filters(theme: Theme, terminal: Terminal, usual: Sequence[LineFilter]) -> Sequence[LineFilter]:
+    """What lines of a theme pass through on a terminal, given what they would pass through in any Textual app."""
+    if terminal.colors == "truecolor" or not isinstance(theme, WorkbenchTheme):
+        recolored: Sequence[LineFilter] = usual
+    elif terminal.colors == "256":
+        recolored = [*usual, _recolored(In256, theme.palette, theme.dark)]
+    else:
+        # Sixteen colours are the terminal's own, and a run's output asks for them by number: nothing is blended.
+        kind = InSixteen if terminal.colors == "16" else WithoutColor
+        recolored = [_recolored(kind, theme.palette, theme.dark)]
+    return recolored if terminal.unicode else [*recolored, _ASCII_ONLY]
+
+
+_ASCII_ONLY = AsciiOnly()
+
+
+@lru_cache(8)
+def _recolored(kind: type[_Recolored], palette: Palette, dark: bool) -> LineFilter:
+    # The same one each time: lines are kept by the filters that they passed.
+    return kind(palette, dark)
 
 
 class _Recolored(LineFilter):
@@ -141,6 +152,14 @@ class _Recolored(LineFilter):
 class In256(_Recolored):
     """Each colour as the nearest of 256, to the eye and not by its numbers; the user's own sixteen are left alone."""
 
+    def __init__(self, palette: Palette, dark: bool) -> None:
+        super().__init__(palette, dark)
+        self._grounds: dict[RGB, int] = {}
+        for name in GROUNDS:
+            color = _rgb(getattr(palette, name))
+            # Grounds that differ stay different: what is marked would else be nowhere to be seen.
+            self._grounds.setdefault(color, nearest_of_256(color, frozenset(self._grounds.values())))
+
     def recolor(self, style: Style) -> Style:
         """The style in 256 colours."""
         return style + Style(color=self._color(style.color), bgcolor=self._color(style.bgcolor))
@@ -148,7 +167,8 @@ class In256(_Recolored):
     def _color(self, color: RichColor | None) -> RichColor | None:
         if color is None or color.type is not ColorType.TRUECOLOR or color.triplet is None:
             return color
-        return RichColor.from_ansi(nearest_of_256(tuple(color.triplet)))
+        rgb = _rgb_of(color)
+        return RichColor.from_ansi(self._grounds[rgb] if rgb in self._grounds else nearest_of_256(rgb))
 
 
 class _ByMeaning(_Recolored):
@@ -191,14 +211,27 @@ class InSixteen(_ByMeaning):
             else:
                 name = self.ink(style.color)
                 front = grounds[name].number if name in grounds else inks[name].number
-        if front is not None and front == back:
+        if front is not None and (front == back or ground is grounds["selected"]):
             front = inks["text"].number
         new = style + Style(color=_ansi(front), bgcolor=_ansi(back))
         return new + Style(underline=True) if ground is not None and ground.attribute else new
 
 
+_HEAVY = str.maketrans("─│╭╮╰╯┌┐└┘├┤┬┴┼", "━┃┏┓┗┛┏┓┗┛┣┫┳┻╋")
+"""Lines in the colour of the focus, where there are no colours."""
+
+
 class WithoutColor(_ByMeaning):
-    """No colours at all: attributes in their place."""
+    """No colours at all: attributes in their place, and heavy lines around the focus."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments without colours."""
+        return [Segment(self._lines(text, style), self._style(style), control) for text, style, control in segments]
+
+    def _lines(self, text: str, style: Style | None) -> str:
+        if text.isascii() or style is None or style.color is None or style.color.triplet is None:
+            return text
+        return text.translate(_HEAVY) if self.ink(style.color) == "accent" else text
 
     def recolor(self, style: Style) -> Style:
         """The style's attributes, and those that stand for its colours."""
@@ -225,8 +258,8 @@ class WithoutColor(_ByMeaning):
         return Style(**named)
 
 
-def nearest_of_256(color: RGB) -> int:
-    """The number, 16 or above, of the colour that looks most like this one."""
+def nearest_of_256(color: RGB, taken: frozenset[int] = frozenset()) -> int:
+    """The number, 16 or above, of the colour that looks most like this one and is not taken."""
     levels = [sorted(range(6), key=lambda index, part=part: abs(CUBE[index] - part))[:2] for part in color]  # type: ignore[misc]
     found = {
         16 + 36 * red + 6 * green + blue: (CUBE[red], CUBE[green], CUBE[blue])
@@ -237,14 +270,29 @@ def nearest_of_256(color: RGB) -> int:
     grey = max(0, min(23, round((sum(color) / 3 - 8) / 10)))
     for number in range(max(0, grey - 1), min(23, grey + 1) + 1):
         found[232 + number] = (8 + 10 * number,) * 3
-    return min(found, key=lambda number: _distance(found[number], color))
+    return min(found.keys() - taken, key=lambda number: (_distance(found[number], color), number))
 
 
 def _distance(one: RGB, other: RGB) -> float:
-    """How different two colours look, squared: weighted by what the eye tells apart in red, green and blue."""
-    mean = (one[0] + other[0]) / 2
-    red, green, blue = (a - b for a, b in zip(one, other, strict=True))
-    return (2 + mean / 256) * red * red + 4 * green * green + (2 + (255 - mean) / 256) * blue * blue
+    """How different two colours look, squared, in Oklab; a wrong hue is worse than a wrong lightness."""
+    light, *hues = (a - b for a, b in zip(_oklab(one), _oklab(other), strict=True))
+    return light * light + 2 * sum(hue * hue for hue in hues)
+
+
+@lru_cache(1024)
+def _oklab(color: RGB) -> tuple[float, float, float]:
+    red, green, blue = (_LINEAR[part] for part in color)
+    long = (0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue) ** (1 / 3)
+    medium = (0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue) ** (1 / 3)
+    short = (0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue) ** (1 / 3)
+    return (
+        0.2104542553 * long + 0.7936177850 * medium - 0.0040720468 * short,
+        1.9779984951 * long - 2.4285922050 * medium + 0.4505937099 * short,
+        0.0259040371 * long + 0.7827717662 * medium - 0.8086757660 * short,
+    )
+
+
+_LINEAR = [part / 255 / 12.92 if part <= 10 else ((part / 255 + 0.055) / 1.055) ** 2.4 for part in range(256)]
 
 
 def _meaning(color: RGB, names: dict[RGB, str]) -> str:
@@ -269,12 +317,3 @@ def _sixteen(color: RichColor) -> int | None:
 
 def _ansi(number: int | None) -> RichColor | None:
     return None if number is None else RichColor.from_ansi(number)
-
-
-def line_filters(theme: Theme, terminal: Terminal, usual: Sequence[LineFilter]) -> Sequence[LineFilter]:
-    """What lines pass through, given what they would pass through in any Textual app."""
-    ours = filters(theme, terminal)
-    if ours is None:
-        return usual
-    # Sixteen colours are the terminal's own, and a run's output asks for them by number: they are not to be blended.
-    return ours if terminal.colors in ("16", "none") else [*usual, *ours]
