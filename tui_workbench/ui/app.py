@@ -91,6 +91,12 @@ class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_b
 
         return line_filters(self.current_theme, self.terminal, usual)
 
+    def copy_to_clipboard(self, text: str) -> None:
+        """Bring a text to the user's clipboard; Textual's own widgets call this, ours `clipboard.copy`."""
+        from tui_workbench.ui.clipboard import copy
+
+        copy(self, text)
+
     def show_theme(self, theme: themes.WorkbenchTheme) -> None:
         """Show everything in these colours."""
         self._themes[theme.name] = theme

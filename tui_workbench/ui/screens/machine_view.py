@@ -17,6 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui_workbench.targets.check import BROKEN, OK, UNNEEDED, WARNING
+from tui_workbench.ui.clipboard import copy
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.dialog_commands import MACHINE, MACHINE_RESULT
 from tui_workbench.ui.key_order import obey
@@ -216,8 +217,8 @@ class MachineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_copy(self) -> None:
         """Copy the command."""
-        self.app.copy_to_clipboard(self.fix)
-        self.app.notify("The command is copied.", timeout=3.0, markup=False)
+        if copy(self.app, self.fix):
+            self.app.notify("The command is copied.", timeout=3.0, markup=False)
 
     def action_again(self) -> None:
         """Check once more."""

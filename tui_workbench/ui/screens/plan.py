@@ -16,6 +16,7 @@ from textual.screen import ModalScreen
 
 from tui_workbench.errors import NotPrepared, WorkbenchError
 from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.clipboard import copy
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.dialog_commands import PLAN
 from tui_workbench.ui.safetext import safe_text
@@ -148,8 +149,8 @@ class PlanScreen(ModalScreen[str], inherit_bindings=False):
     def action_copy(self) -> None:
         """Copy what is shown."""
         lines = ["".join(piece.text for piece in line).rstrip() for line in self._draw(120)]
-        self.app.copy_to_clipboard("\n".join(lines).strip() + "\n")
-        self.app.notify("The plan is copied.", timeout=3.0, markup=False)
+        if copy(self.app, "\n".join(lines).strip() + "\n"):
+            self.app.notify("The plan is copied.", timeout=3.0, markup=False)
 
 
 def _step(number: int, step: Step, width: int) -> Iterator[Sequence[Piece]]:

@@ -19,6 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.widget import Widget
 
+from tui_workbench.ui.clipboard import copy
 from tui_workbench.ui.commands import LOG_VIEW, bindings
 from tui_workbench.ui.themes import palette_of
 from tui_workbench.ui.widgets.log_drawing import Overlay, Picture, look_of
@@ -355,8 +356,7 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         if text is None and self.state.rows:
             chosen = [row for row in self.state.rows if row.line.start == self.state.mark]
             text = (chosen or self.state.rows)[-1].line.plain
-        if text is not None:
-            self.app.copy_to_clipboard(text)
+        if text is not None and copy(self.app, text):
             self.post_message(self.Copied(text.count("\n") + 1))
 
     # --- Search and jumps
