@@ -82,6 +82,7 @@ class RunConfiguration(NamedTuple):
     require_gpu: bool = False  # RequireGpu
     stop_if_idle_minutes: int = 0  # StopIfIdleMinutes; 0 for never
     max_duration_minutes: int = 0  # MaxDurationMinutes; 0 for no limit
+    processes_per_node: str = ""  # ProcessesPerNode: a number or gpus; "" for no torchrun
 
 
 MASK = "***"

@@ -16,7 +16,7 @@ from tui_workbench.config.paths import Path, dotted, find
 from tui_workbench.config.schema import TYPE_NAMES, kind_of
 from tui_workbench.config.surroundings import CONFIG_DIRECTORY, Surroundings
 from tui_workbench.config.syntax import LIST, MAP, parse, plain_value
-from tui_workbench.config.values import FALSE_WORDS, TRUE_WORDS, convert
+from tui_workbench.config.values import FALSE_WORDS, TRUE_WORDS, convert, is_processes
 from tui_workbench.errors import ConfigurationError, UsageError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
@@ -235,6 +235,9 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
             return text.lower() in TRUE_WORDS
     elif field.type == schema.GPUS:
         if text.lower() in ("all", "free") or (text.isascii() and text.isdigit() and len(text) < 4):
+            return int(text) if text.isdigit() else text.lower()
+    elif field.type == schema.PROCESSES:
+        if is_processes(text):
             return int(text) if text.isdigit() else text.lower()
     elif field.type == schema.INTEGER:
         if text.lstrip("-").isascii() and text.lstrip("-").isdigit() and len(text) < 19:

@@ -21,6 +21,7 @@ from tui_workbench.config.schema import (
     LOCAL,
     LOCAL_DOCKER,
     MAPPING,
+    PROCESSES,
     REMOTE,
     REMOTE_DOCKER,
     ROWS,
@@ -295,6 +296,16 @@ RUNCONFIG = FileKind(
             "Uses the active samples of data sources; data sources are not read here.",
             default=True,
             source="docs",
+        ),
+        Field(
+            "ProcessesPerNode",
+            PROCESSES,
+            (
+                "Starts the script under torch.distributed.run (torchrun), with so many processes: a number, or `gpus` "
+                "for one on each GPU that the run is given. Without it the script is started by itself."
+            ),
+            example="gpus",
+            source="workbench",
         ),
         Field(
             "RequireGpu",

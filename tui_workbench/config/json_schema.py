@@ -99,6 +99,8 @@ def _type(field: Field) -> dict[str, Any]:
         }
     if field.type == schema.GPUS:
         return {"type": ["string", "integer", "array", *null], "items": text}
+    if field.type == schema.PROCESSES:
+        return {"anyOf": [{"type": "integer", "minimum": 1}, {"enum": ["gpus", *([None] if field.nullable else [])]}]}
     if field.type == schema.STRINGS:
         return {"type": ["array", *null], "items": text}
     if field.type == schema.MAPPING:

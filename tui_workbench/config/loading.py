@@ -79,6 +79,7 @@ def load_run_configuration(path: str) -> RunConfiguration:
         require_gpu=values.get("RequireGpu", False),
         stop_if_idle_minutes=values.get("StopIfIdleMinutes", 0),
         max_duration_minutes=values.get("MaxDurationMinutes", 0),
+        processes_per_node=values.get("ProcessesPerNode", ""),
     )
 
 

@@ -20,6 +20,7 @@ MAPPING = "mapping"  # names to strings
 ROWS = "rows"  # a list of maps, whose keys are `Field.row`
 DEPENDENCIES = "dependencies"  # conda's list: strings, and one `pip:` map of a list of strings
 GPUS = "gpus"  # all, free, a number, or a list of numbers and ids; read as one text
+PROCESSES = "processes"  # a number from 1, or gpus; read as one text
 ANY = "any"  # kept as it is
 
 TYPE_NAMES = {
@@ -32,6 +33,7 @@ TYPE_NAMES = {
     ROWS: "a list of maps",
     DEPENDENCIES: "a list of packages",
     GPUS: "`all`, `free`, a number, or a list of numbers or ids",
+    PROCESSES: "`gpus`, or a number from 1",
     ANY: "anything",
 }
 """What each type is called in messages and in the reference."""

@@ -39,6 +39,8 @@ class Target(NamedTuple):
     image: str
     nvidia_docker: bool
     user_managed: bool
+    gpus: str = ""  # as ComputeTarget has it
+    python: str = "python"
 
     @property
     def wants_gpu(self) -> bool:
@@ -114,6 +116,8 @@ class Surroundings:
             values.get("baseDockerImage") or "",
             bool(values.get("nvidiaDocker")),
             values.get("userManagedEnvironment") is not False,
+            values.get("gpus") or "",
+            values.get("pythonLocation") or "python",
         )
 
     def configurations(self) -> list[Configuration]:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 TRUE_WORDS = frozenset(("true", "yes", "on", "y"))
 FALSE_WORDS = frozenset(("false", "no", "off", "n"))
 
+GPUS_WORD = "gpus"
+"""As many processes as the run has GPUs."""
+
 
 class Fault(NamedTuple):
     """A value that the schema does not allow. `path` leads to it; `start` and `end` are offsets into the text."""
@@ -174,6 +177,11 @@ def _scalar(field: Field, node: Node, path: tuple[str | int, ...], faults: list[
                 return int(text)
             faults.append(_wrong(node, path, field, f"{field.minimum} or more"))
             return None
+    elif field.type == schema.PROCESSES:
+        if is_processes(text):
+            return text.strip().lower()
+        faults.append(_wrong(node, path, field, _expected(field), "Write a number of processes from 1, or gpus."))
+        return None
     elif field.type == schema.CHOICE:
         understood = field.understand(text)
         if not understood and field.key == "type" and text in target_types.installed():
@@ -186,6 +194,12 @@ def _scalar(field: Field, node: Node, path: tuple[str | int, ...], faults: list[
         return None
     faults.append(_wrong(node, path, field, _expected(field)))
     return None
+
+
+def is_processes(text: str) -> bool:
+    """Whether the text is a number of processes for each machine."""
+    word = text.strip().lower()
+    return word == GPUS_WORD or (word.isascii() and word.isdigit() and len(word) < 4 and word[0] != "0")
 
 
 def _strings(field: Field, node: Node, path: tuple[str | int, ...], faults: list[Fault]) -> tuple[str, ...] | None:

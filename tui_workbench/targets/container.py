@@ -12,7 +12,7 @@ import posixpath
 
 from tui_workbench.errors import UsageError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
-from tui_workbench.targets import supervisor
+from tui_workbench.targets import supervisor, torchrun
 from tui_workbench.targets.local import (
     OUTPUTS_VARIABLE,
     PYTHON_PATH_VARIABLE,
@@ -140,7 +140,7 @@ def command(spec: RunSpec, place: Placement) -> list[str]:
     """The argument vector of the script itself."""
     # A name that begins with a hyphen would be read as an option of the interpreter.
     script = f"./{spec.script}" if spec.script.startswith("-") else spec.script
-    return [place.python, script, *spec.arguments]
+    return [place.python, *torchrun.launcher(spec, SDK_DIRECTORY, RUN_DIRECTORY), script, *spec.arguments]
 
 
 def launch_file(spec: RunSpec, place: Placement) -> bytes | None:

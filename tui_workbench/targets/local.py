@@ -69,7 +69,12 @@ class LocalTarget:
         variables = self._variables(spec)
         # A name that begins with a hyphen would be read as an option of the interpreter.
         script = f"./{spec.script}" if spec.script.startswith("-") else spec.script
-        command = (interpreter, script, *spec.arguments)
+        command, under = (interpreter, script, *spec.arguments), ""
+        if configuration.processes_per_node:
+            from tui_workbench.targets import torchrun
+
+            command = (interpreter, *torchrun.launcher(spec, SDK_FOLDER, spec.run_directory), *command[1:])
+            under = torchrun.describe(spec)
         refuse_impossible(configuration.path, variables, command)
         steps = []
         if self.target.gpus not in ("", "all", "0"):
@@ -78,7 +83,11 @@ class LocalTarget:
             steps.append(Step("gpus", choice.describe(self.target)))
         steps += [
             Step(
-                "start", f"start {spec.script} with {interpreter}", command, spec.working_directory, masked(variables)
+                "start",
+                f"start {spec.script} with {interpreter}{under}",
+                command,
+                spec.working_directory,
+                masked(variables),
             ),
             Step("follow", "wait for its end; the output goes to output.log"),
         ]

@@ -16,7 +16,7 @@ from tui_workbench.errors import ConfigurationError, TargetUnreachable, Workbenc
 from tui_workbench.model import Plan, Problem, Step, masked
 from tui_workbench.project import line_of_key
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.targets import framework, supervisor
+from tui_workbench.targets import framework, supervisor, torchrun
 from tui_workbench.targets.container import share_of
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.host import wait_ready
@@ -75,14 +75,20 @@ class RemoteTarget(StagedTarget):
             )
         home = f"~/.workbench-tui/runs/{spec.run_id}"
         variables = self._variables(spec, home, "~")
-        command = (self.target.python_location, _script(spec), *spec.arguments)
+        command = (self.target.python_location, *self._launcher(spec, home), _script(spec), *spec.arguments)
         framework.refuse_impossible(configuration.path, variables, command)
         chosen = (Step("gpus", f"{choice.describe(self.target)} on {label}"),) if choice.chooses(self.target) else ()
         steps = (
             Step("sync", f"send what changed since the last run to {label}"),
             Step("copy", f"make the run's own copy on {label}"),
             *chosen,
-            Step("start", f"start {spec.script} with {command[0]}", command, f"{home}/work", masked(variables)),
+            Step(
+                "start",
+                f"start {spec.script} with {command[0]}{torchrun.describe(spec)}",
+                command,
+                f"{home}/work",
+                masked(variables),
+            ),
             Step("follow", "wait for its end; the output goes to output.log"),
             Step("collect", "keep outputs/ and every other file that the run made"),
             Step("remove", "remove the run's copy there"),
@@ -101,7 +107,7 @@ class RemoteTarget(StagedTarget):
             if step.name == "sync":
                 step = step._replace(title=f"send to {self.host.label}: {sync}")
             elif step.name == "start":
-                title = f"start {spec.script} with {interpreter} (Python {version})"
+                title = f"start {spec.script} with {interpreter} (Python {version}){torchrun.describe(spec)}"
                 step = step._replace(title=title, command=(interpreter, *step.command[1:]))
             steps.append(step)
         return plan._replace(interpreter=interpreter, steps=tuple(steps))
@@ -133,7 +139,9 @@ class RemoteTarget(StagedTarget):
             variables |= choice.variables(
                 choice.take(self.host, spec, run.directory), spec.run_configuration.environment_variables
             )
-        command = [self.interpreter()[0], _script(spec), *spec.arguments]
+        command = [
+            self.interpreter()[0], *self._launcher(spec, run.directory), _script(spec), *spec.arguments
+        ]  # fmt: skip
         # A shell keeps only variables whose names it could have set itself, and the supervising one uses a few;
         # `env` carries the others past it.
         odd = [f"{name}={value}" for name, value in variables.items() if not _passes_the_shells(name)]
@@ -226,11 +234,8 @@ class RemoteTarget(StagedTarget):
 
     def _variables(self, spec: RunSpec, run_directory: str, home: str) -> dict[str, str]:
         """What the run sees on top of a login's environment; the run configuration's own variables win over ours."""
-        from tui_workbench.targets import sdk
-
         share = share_of(spec, self.target.native_shared_directory or DEFAULT_SHARE, home)
         own = spec.run_configuration.environment_variables
-        folder = HostLayout(posixpath.dirname(posixpath.dirname(run_directory))).sdk(sdk.version())
         return {
             "PYTHONUNBUFFERED": "1",
             SHARE_VARIABLE: posixpath.join(share, ""),
@@ -239,9 +244,13 @@ class RemoteTarget(StagedTarget):
             OUTPUTS_VARIABLE: f"{run_directory}/work/outputs",
             **choice.hidden(self.target, own),
             **own,
-            PYTHON_PATH_VARIABLE: python_path(folder, own.get(PYTHON_PATH_VARIABLE, "")),
+            PYTHON_PATH_VARIABLE: python_path(_sdk_folder(run_directory), own.get(PYTHON_PATH_VARIABLE, "")),
             RUN_ID_VARIABLE: spec.run_id,
         }
+
+    @staticmethod
+    def _launcher(spec: RunSpec, run_directory: str) -> tuple[str, ...]:
+        return torchrun.launcher(spec, _sdk_folder(run_directory), run_directory)
 
     def interpreter(self) -> tuple[str, str]:
         """Absolute path and version of the interpreter there, asked once.
@@ -318,6 +327,13 @@ class RemoteTarget(StagedTarget):
             ["sh", "-c", STOP, "sh", run.directory, spec.run_id, ticks], timeout=grace + STOP_SECONDS
         )  # fmt: skip
         return run.must(done, "end the run")
+
+
+def _sdk_folder(run_directory: str) -> str:
+    """What the script may import to log, beside the folder of all runs there."""
+    from tui_workbench.targets import sdk
+
+    return HostLayout(posixpath.dirname(posixpath.dirname(run_directory))).sdk(sdk.version())
 
 
 def _script(spec: RunSpec) -> str:
