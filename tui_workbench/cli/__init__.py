@@ -48,6 +48,8 @@ COMMANDS = (
     Command(("experiment", "clean"), "maintenance", "remove what runs have left on their targets"),
     Command(("logs",), "logs", "print or follow what a run wrote"),
     Command(("doctor",), "doctor", "what of this machine the workbench stands on, and what is missing"),
+    Command(("completion",), "completion", "the script that lets a shell complete these commands"),
+    Command(("keys",), "keys", "every command of the screens with its keys, and whether keys.yaml is right"),
     Command(("shell",), "shell", "a shell in the project, with the target's Python and the `az ml` commands"),
     Command(("history", "list"), "history", "every run of the project, newest first"),
     Command(("history", "last"), "history", "the newest run"),
@@ -169,7 +171,7 @@ def parse(command: Command, words: Sequence[str]) -> Namespace | Parsed:
 
     quick = QuickParser()
     try:
-        _configure(command, quick)
+        configure(command, quick)
         parsed: Namespace | Parsed = quick.parse(words)
     except NotPlain:
         parsed = build_parser(command).parse(words)
@@ -183,11 +185,12 @@ def build_parser(command: Command) -> Parser:
     from tui_workbench.cli.parser import Parser
 
     parser = Parser(f"workbench-tui {' '.join(command.words)}", command.help)
-    _configure(command, parser)
+    configure(command, parser)
     return parser
 
 
-def _configure(command: Command, parser: Any) -> None:
+def configure(command: Command, parser: Any) -> None:
+    """Declare a command's options to a parser."""
     getattr(_module(command), f"configure_{_function(command)}")(parser)
 
 
@@ -234,6 +237,7 @@ Every command has --help and --project DIR; those with a result have -o json|tab
 --query JMESPATH and, for screen readers, --plain.
 
 options:
+  --ascii        draw the screens in ASCII
   -h, --help     this text
   -V, --version  the version
 
@@ -248,13 +252,14 @@ def _open_screens(arguments: Sequence[str]) -> int:
         sys.stdout.write(_help())
         return 0
     names = [word for word in arguments if not word.startswith("-")]
-    unknown = [word for word in arguments if word.startswith("-")]
+    unknown = [word for word in arguments if word.startswith("-") and word != "--ascii"]
     if unknown or len(names) > 1:
         what = f"unknown option {unknown[0]}" if unknown else f"one project at a time, and {len(names)} were named"
         raise UsageError(what, remedy="See `workbench-tui --help`.")
     if names and not os.path.isdir(names[0]) and os.sep not in names[0]:
         raise UsageError(f"there is no folder and no command {names[0]!r}", remedy="See `workbench-tui --help`.")
-    if not sys.stdin.isatty() or not sys.stdout.isatty():
+    in_browser = "TEXTUAL_DRIVER" in os.environ
+    if not in_browser and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "the screens need a terminal, and this is none", remedy="See `workbench-tui --help` for the commands."
         )
@@ -263,4 +268,4 @@ def _open_screens(arguments: Sequence[str]) -> int:
     project = Project.find(names[0] if names else ".")
     from tui_workbench import ui
 
-    return ui.run(project.root)
+    return ui.run(project.root, ascii_only="--ascii" in arguments)
