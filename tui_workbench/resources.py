@@ -51,6 +51,11 @@ def user_config_directory() -> str:
     return _user_directory("XDG_CONFIG_HOME", ".config")
 
 
+def keymap_path() -> str:
+    """Where the user's keymap for the screens lies, whether or not there is one."""
+    return os.path.join(user_config_directory(), "keys.yaml")
+
+
 def user_data_directory() -> str:
     """What must not be lost, as the runs of read-only projects: `$XDG_DATA_HOME`, by default `~/.local/share`."""
     return _user_directory("XDG_DATA_HOME", os.path.join(".local", "share"))

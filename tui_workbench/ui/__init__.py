@@ -5,6 +5,7 @@ from __future__ import annotations
 from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tui_workbench.errors import WorkbenchError
     from tui_workbench.model import Run
     from tui_workbench.ui.file_tree import Listing
 
@@ -39,12 +40,14 @@ def run(project_path: str, *, ascii_only: bool = False) -> int:
     listing = threading.Thread(target=list_files, name="first listing", daemon=True)
     listing.start()
 
+    keymap_trouble = use_keymap()  # before anything is imported that binds a key
     with told_to_textual(terminal):
         set_pace()
     from tui_workbench.ui import themes
     from tui_workbench.ui.app import WorkbenchApp
 
-    app = WorkbenchApp(project, tree, *themes.remembered_theme(), terminal)
+    theme, theme_trouble = themes.remembered_theme()
+    app = WorkbenchApp(project, tree, theme, theme_trouble or keymap_trouble, terminal)
     listing.join(FIRST_LISTING_SECONDS)
     if not listing.is_alive():
         for folder, found in listings.items():
@@ -52,6 +55,30 @@ def run(project_path: str, *, ascii_only: bool = False) -> int:
     for line in farewell(app.run() or []):
         sys.stdout.write(f"{line}\n")
     return app.return_code or 0
+
+
+def use_keymap() -> WorkbenchError | None:
+    """Have the commands the keys that the user has chosen for them. Gives what is wrong with the keymap, if anything.
+
+    What is right in it counts, whatever is wrong with the rest.
+    """
+    import os
+
+    from tui_workbench import resources
+
+    if not os.path.lexists(resources.keymap_path()):
+        return None
+    from tui_workbench.errors import ConfigurationError
+    from tui_workbench.ui.command import use_keys
+    from tui_workbench.ui.keymap import load_keymap
+
+    keymap = load_keymap()
+    use_keys(keymap.keys)
+    if len(keymap.errors) < 2:
+        return next(iter(keymap.errors), None)
+    first = keymap.errors[0]
+    remedy = f"{first.remedy} `workbench-tui keys` tells of {len(keymap.errors) - 1} more.".lstrip()
+    return ConfigurationError(first.message, file=first.file, line=first.line, column=first.column, remedy=remedy)
 
 
 def set_pace() -> None:

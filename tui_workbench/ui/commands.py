@@ -10,13 +10,9 @@ not exist.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tui_workbench.ui.command import Command as Command
-
-if TYPE_CHECKING:
-    from textual.binding import BindingType
-
+from tui_workbench.ui.command import bindings as bindings
+from tui_workbench.ui.gpu_commands import TO_MONITOR
 
 EVERYWHERE = (
     Command("run.start", "ctrl+r", "run", "Run", "Starts the script of the run bar; saves edited files first."),
@@ -59,6 +55,7 @@ EVERYWHERE = (
         footer=False,
     ),
     Command("view.history", "6", "history", "All runs", "Shows every run of the project, with charts and tables."),
+    *TO_MONITOR,
     Command("view.theme", "", "change_theme", "Theme", "Chooses other colours, with a preview.", footer=False),
     Command("text.copy", "ctrl+c", "interrupt", "Copy", "Copies the selected text.", footer=False),
     Command("quit", "q", "quit", "Quit", "Leaves the workbench. Runs go on."),
@@ -249,11 +246,7 @@ MAIN_SCOPES = {
     "jobs": JOBS,
     "run bar": RUN_BAR,
     "field": FIELD,
+    "choices": CHOICES,
     "arguments": ARGUMENTS,
     "run button": RUN_BUTTON,
 }
-
-
-def bindings(*scopes: tuple[Command, ...]) -> list[BindingType]:
-    """What a widget that offers the commands of these scopes declares as its `BINDINGS`."""
-    return [command.binding for scope in scopes for command in scope if command.keys]

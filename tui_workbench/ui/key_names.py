@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_KEY_LABELS = {
+KEY_LABELS = {
     "question_mark": "?",
     "slash": "/",
     "escape": "esc",
@@ -21,13 +21,34 @@ _KEY_LABELS = {
     "plus": "+",
     "minus": "-",
     "backslash": "\\",
+    "number_sign": "#",
+    "equals_sign": "=",
+    "semicolon": ";",
+    "apostrophe": "'",
+    "quotation_mark": '"',
+    "at": "@",
+    "asterisk": "*",
+    "ampersand": "&",
+    "percent_sign": "%",
+    "dollar_sign": "$",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "underscore": "_",
+    "tilde": "~",
+    "grave_accent": "`",
+    "vertical_line": "|",
+    "circumflex_accent": "^",
+    "left_parenthesis": "(",
+    "right_parenthesis": ")",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
 }
 
 
 def key_label(keys: str) -> str:
     """The first of the comma-separated keys as a person knows it: `?`, `esc`, `ctrl+r`."""
     *modifiers, key = keys.split(",")[0].split("+")
-    return "+".join([*modifiers, _KEY_LABELS.get(key, key)])
+    return "+".join([*modifiers, KEY_LABELS.get(key, key)])
 
 
 def all_key_labels(keys: str) -> str:

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from textual import events
 from textual.app import App
+from textual.signal import Signal
+
+from tui_workbench.ui.offers import why_refused
 
 if TYPE_CHECKING:
     from textual.message_pump import MessagePump
@@ -41,13 +44,18 @@ async def obey(widget: Widget, key: str) -> bool:
 
 
 class KeysInOrder(App[Result], Generic[Result]):
-    """An app that does what one key asks for before it looks at the next."""
+    """An app that does what one key asks for before it looks at the next.
+
+    `refused` tells why the last key did nothing, and an empty string as soon as that is over.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._keys: deque[events.Key | events.Paste] = deque()
         self._key_number = 0
         self._at_work_since: float | None = None
+        self.refused: Signal[str] = Signal(self, "key refused")
+        self._told_why = False
 
     async def on_event(self, event: events.Event) -> None:
         """Hold keys and pastes back while one is at work."""
@@ -63,9 +71,22 @@ class KeysInOrder(App[Result], Generic[Result]):
         if self._keys:
             self._key_number += 1
             self._at_work_since = time.monotonic()
+            if self._told_why:
+                self._tell_why("")
             target = self.focused or self.screen
             await super().on_event(self._keys.popleft())
             self._follow(target, self._key_number)
+
+    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
+        """Do what the key is bound to; say why, when that cannot be done now."""
+        done = await super()._check_bindings(key, priority)
+        if not done and not priority and (reason := why_refused(self.screen, key)):
+            self._tell_why(reason)
+        return done
+
+    def _tell_why(self, reason: str) -> None:
+        self._told_why = bool(reason)
+        self.refused.publish(reason)
 
     def _follow(self, node: MessagePump | None, number: int) -> None:
         # Goes the way of the key, behind it in each queue: where this arrives, the key was before.

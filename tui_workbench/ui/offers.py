@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from tui_workbench.ui.command import Command
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from textual.dom import DOMNode
+    from textual.screen import Screen
 
 
 @runtime_checkable
@@ -37,7 +38,7 @@ def offers(node: DOMNode) -> list[Offer]:
         key = (command.action, command.name)
         if key in found:
             joined = f"{found[key].command.keys},{command.keys}"
-            found[key] = found[key]._replace(command=found[key].command._replace(keys=joined))
+            found[key] = found[key]._replace(command=found[key].command._replace(default_keys=joined))
         else:
             found[key] = Offer(command, node, reason_of(node, command.action))
     return list(found.values())
@@ -54,6 +55,15 @@ def reason_of(node: DOMNode, action: str) -> str:
     if isinstance(node, Explains) and (reason := node.why_not(name)):
         return reason
     return "" if node.check_action(name, ()) else "Not available here now."
+
+
+def why_refused(screen: Screen[Any], key: str) -> str:
+    """Why a key that something is bound to does nothing now; empty when nothing is, or when it does something."""
+    for node, bound in screen._modal_binding_chain:
+        for binding in bound.key_to_bindings.get(key, ()):
+            if binding.description and (reason := reason_of(node, binding.action)):
+                return f"{binding.description}: {reason}"
+    return ""
 
 
 def _declared(node: DOMNode) -> Iterable[Command]:

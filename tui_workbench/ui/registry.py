@@ -11,10 +11,19 @@ from tui_workbench.ui.command import Command
 from tui_workbench.ui.commands import MAIN_SCOPES
 from tui_workbench.ui.dialog_commands import DIALOG_SCOPES
 from tui_workbench.ui.editor_commands import EDITOR_SCOPES
+from tui_workbench.ui.gpu_commands import GPU_SCOPES
 from tui_workbench.ui.history_commands import HISTORY_SCOPES
 
-SCOPES: dict[str, tuple[Command, ...]] = {**MAIN_SCOPES, **EDITOR_SCOPES, **DIALOG_SCOPES, **HISTORY_SCOPES}
+SCOPES: dict[str, tuple[Command, ...]] = {
+    **MAIN_SCOPES, **EDITOR_SCOPES, **DIALOG_SCOPES, **HISTORY_SCOPES, **GPU_SCOPES
+}  # fmt: skip
 """The commands by the name of their scope."""
 
 COMMANDS: dict[str, Command] = {command.id: command for scope in SCOPES.values() for command in scope}
 """The commands by their ids."""
+
+TYPED_SCOPES = frozenset({"text", "text field", "search field", "log search", "find in file", "form value", "secret"})
+"""The scopes of what takes letters as text: a letter cannot be a key there."""
+
+SCOPE_OF: dict[str, str] = {command.id: scope for scope, commands in SCOPES.items() for command in commands}
+"""The name of each command's scope."""
