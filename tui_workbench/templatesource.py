@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 
+from tui_workbench import trace
 from tui_workbench.errors import UsageError
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.urls import without_secrets
@@ -38,13 +39,16 @@ def _clone(address: str, place: str) -> None:
     shown = without_secrets(address)
     if git is None:
         raise UsageError("a template from a repository needs git, which is not on the PATH", remedy="Install git.")
-    done = subprocess.run(
-        [git, "clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--", address, place],
-        env={**_environment(), "GIT_LFS_SKIP_SMUDGE": "1"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
+    command = [git, "clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--", address, place]
+    with trace.Call(trace.GIT, command, variables=_QUIET, lasts=True) as call:
+        done = subprocess.run(
+            command,
+            env={**_environment(), "GIT_LFS_SKIP_SMUDGE": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        call.end(done.returncode, done.stderr)
     if done.returncode != 0:
         lines = [line for line in done.stderr.decode("utf-8", "replace").split("\n") if line.strip()]
         said = (lines or [f"exit code {done.returncode}"])[-1].replace(address, shown).removeprefix("fatal: ")
@@ -92,7 +96,9 @@ def _with_nested(source: str, names: list[str]) -> list[str]:
 
 
 def _run(command: list[str], folder: str) -> bytes | None:
-    done = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, check=False)
+    with trace.Call(trace.GIT, command, folder=folder) as call:
+        done = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, check=False)
+        call.end(done.returncode, done.stderr)
     return done.stdout if done.returncode == 0 else None
 
 

@@ -110,14 +110,21 @@ def test_an_unchanged_tree_is_one_question_and_its_answer(
 ) -> None:
     send(folder, source)
     asked = []
-    start = type(folder.host).open
+    inputs: set[int] = set()
+    start, write = type(folder.host).open, os.write
 
     def watched(host: Host, argv: Sequence[str], **options: Any) -> HostProcess:
         asked.append(process := start(host, argv, **options))
-        monkeypatch.setattr(os, "write", lambda descriptor, _data: pytest.fail(f"{descriptor} is written to"))
+        inputs.add(process.stdin)
         return process
 
+    def refused(descriptor: int, data: bytes) -> int:
+        # The trace of calls is written meanwhile.
+        assert descriptor not in inputs, "it is written to"
+        return write(descriptor, data)
+
     monkeypatch.setattr(type(folder.host), "open", watched)
+    monkeypatch.setattr(os, "write", refused)
     assert sync(folder.host, listing(source), str(source), folder.path) == SyncReport()
     assert len(asked) == 1
 

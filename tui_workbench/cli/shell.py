@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from tui_workbench import trace
 from tui_workbench.cli.output import add_project_option
 from tui_workbench.cli.terminal import visible
 from tui_workbench.errors import StorageError, UsageError
@@ -67,6 +68,9 @@ def _become(shell: Shell) -> NoReturn:
         os.chdir(shell.directory)
         # Of its PWD a shell believes what it is told.
         environment = {**shell.environment, "PWD": shell.directory}
+        trace.Call(trace.PROCESS, shell.argv, folder=shell.directory, variables=trace.differing(environment)).end(
+            None, note="took this process over"
+        )
         os.execvpe(shell.argv[0], shell.argv, environment)
     except OSError as error:
         raise StorageError(

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 
+from tui_workbench import trace
 from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchError
 from tui_workbench.model import MASK, RunState, is_secret_name
 from tui_workbench.records import TYPE_CHECKING
@@ -74,9 +75,11 @@ class Controller:
         begun = time.time()
         try:
             whole = with_secrets(spec)
-            if self._stages is None:
-                self._have_copy()
-            self._persist(lambda: self._target.start(whole, plan, environment))
+            trace.hide_variables(whole.run_configuration.environment_variables)
+            with trace.OfRun(directory.path):
+                if self._stages is None:
+                    self._have_copy()
+                self._persist(lambda: self._target.start(whole, plan, environment))
         except WorkbenchError as error:
             self._end(RunState.FAILED, str(error))
             return
@@ -291,6 +294,7 @@ def with_secrets(spec: RunSpec) -> RunSpec:
 def drive(directory: RunDirectory, lock: ControllerLock, environment: Mapping[str, str]) -> None:
     """Bring the run to its end in this process, which is its controller and does nothing else. Releases the lock."""
     interrupted = _listen_for_cancel()
+    trace.all_of_run(directory.path)
     # The folder that the caller stood in may be wanted gone, or its disk unmounted.
     os.chdir("/")
     collecting = -1

@@ -17,6 +17,7 @@ from tui_workbench.model import Plan, RunSpec, RunState, Step, is_secret_name
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory, storage_error
 from tui_workbench.targets.protocol import target_for
+from tui_workbench.trace import OfRun
 
 if TYPE_CHECKING:
     from tui_workbench.model import ComputeTarget, RunConfiguration, RunRequest
@@ -187,7 +188,8 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     try:
         lock = ControllerLock.acquire(directory, wait=True)
         assert lock is not None, "only `remove_unfinished` looks at the lock of a run that is none yet"
-        commit_id, kind = _take_snapshot(project, spec, directory, origin_commit, copy_later=is_limited)
+        with OfRun(building):
+            commit_id, kind = _take_snapshot(project, spec, directory, origin_commit, copy_later=is_limited)
         record = Record(
             spec.run_id, next_run_number(project), time.time(), _user(), spec, plan, commit_id, kind,
             request.origin, request.group, request.member,

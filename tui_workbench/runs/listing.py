@@ -90,16 +90,20 @@ def _files_of(spec: RunSpec, commit: str) -> Iterator[tuple[str, str, int, str]]
     """Mode, name of the content, size and path of every file of a snapshot."""
     import subprocess
 
+    from tui_workbench import trace
     from tui_workbench.runs.snapshot import REPOSITORY
 
     repository = os.path.join(os.path.dirname(os.path.dirname(spec.run_directory)), REPOSITORY)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    done = subprocess.run(
-        ["git", f"--git-dir={repository}", "ls-tree", "-r", "-z", "--long", commit],
-        env={**environment, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull},
-        capture_output=True,
-        check=False,
-    )
+    command = ["git", f"--git-dir={repository}", "ls-tree", "-r", "-z", "--long", commit]
+    with trace.Call(trace.GIT, command) as call:
+        done = subprocess.run(
+            command,
+            env={**environment, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull},
+            capture_output=True,
+            check=False,
+        )
+        call.end(done.returncode, done.stderr)
     if done.returncode != 0:
         raise StorageError(
             f"the snapshot of {spec.run_id} cannot be read: {done.stderr.decode(errors='replace').strip()}",

@@ -184,13 +184,22 @@ def _git(folder: str, *arguments: str) -> tuple[int, bytes, bytes]:
     """Exit code, stdout and stderr of a git command; -1 and the reason where there is no git or it does not end."""
     import subprocess
 
+    from tui_workbench import trace
+
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment.update(GIT_OPTIONAL_LOCKS="0", GIT_TERMINAL_PROMPT="0", LC_ALL="C")
     command = ["git", "-C", folder, "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", *arguments]
     try:
-        done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=GIT_SECONDS, check=False
-        )
+        with trace.Call(trace.GIT, command) as call:
+            done = subprocess.run(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=GIT_SECONDS,
+                check=False,
+            )
+            call.end(done.returncode, done.stderr)
     except OSError as error:
         return -1, b"", f"git: {error.strerror}".encode()
     except subprocess.TimeoutExpired:

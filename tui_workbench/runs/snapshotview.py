@@ -74,17 +74,16 @@ def _checked(commit: str) -> str:
 def _git(state_directory: str, *arguments: str) -> bytes:
     import subprocess
 
+    from tui_workbench import trace
+
     repository = os.path.join(state_directory, REPOSITORY)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment.update(GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL=os.devnull, LC_ALL="C")
+    command = ["git", "-c", "core.quotePath=false", f"--git-dir={repository}", *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-c", "core.quotePath=false", f"--git-dir={repository}", *arguments],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
+        with trace.Call(trace.GIT, command) as call:
+            done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            call.end(done.returncode, done.stderr)
     except OSError as error:
         raise StorageError(
             f"the snapshot cannot be read: git: {error.strerror}", remedy="Install git.", file=repository

@@ -12,7 +12,7 @@ import shlex
 
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.targets.check import DOCKER, ENGINE, OK, RUNTIME, UNNEEDED, Broken, Rung
+from tui_workbench.targets.check import CONTAINER, DOCKER, ENGINE, OK, RUNTIME, WARNING, Broken, Rung
 from tui_workbench.targets.check_machine import clean_command, disk
 from tui_workbench.targets.docker_socket import EngineOutOfReach
 
@@ -32,13 +32,14 @@ _INSTALL_TOOLKIT = (
 
 
 class EngineRungs:
-    """The rungs of one engine, to be asked in this order: docker, engine, disk, runtime."""
+    """The rungs of one engine, to be asked in this order: docker, engine, disk, runtime, gpu_container."""
 
     def __init__(self, target: ComputeTarget, host: Host) -> None:
         self._target = target
         self._host = host
         self._socket = ""
         self._facts: EngineFacts | None = None
+        self._is_proved = False
 
     def docker(self) -> Rung:
         """Whether its socket is there and this user may use it. Raises Broken, TargetUnreachable."""
@@ -58,18 +59,34 @@ class EngineRungs:
         return disk(self._host, list(dict.fromkeys((self._known().root, self._host.home()))),
                     clean_command(self._target))  # fmt: skip
 
+    @property
+    def connected(self) -> Engine:
+        """The engine. Raises TargetUnreachable or ConfigurationError."""
+        self._known()
+        return self._connect()
+
     def runtime(self) -> Rung:
-        """Whether containers can be given GPUs. Raises Broken, TargetUnreachable."""
-        if not self._target.gives_gpus:
-            return Rung(RUNTIME, UNNEEDED, "nvidiaDocker is not true: runs get no GPU")
-        proved = self._in_a_container()
-        if proved is not None:
-            return proved
+        """Whether what gives containers GPUs is installed. Raises Broken, TargetUnreachable."""
         places = " ".join(f"command -v {tool} ||" for tool in _TOOLKIT)
         has_toolkit = self._host.run(["sh", "-c", f"PATH=$PATH:/usr/sbin:/sbin; {places} false"]).code == 0
         if has_toolkit or "nvidia" in self._known().runtimes:
-            return Rung(RUNTIME, OK, "the NVIDIA Container Toolkit is installed; the first run proves that it works")
+            return Rung(RUNTIME, OK, "the NVIDIA Container Toolkit is installed")
+        if self._in_a_container():
+            return Rung(RUNTIME, OK, "the engine gives GPUs, without NVIDIA's toolkit that could be found")
         raise _no_toolkit("the NVIDIA Container Toolkit is not installed", there=not self._host.is_local)
+
+    def gpu_container(self) -> Rung:
+        """Whether a container of the target's image, where it is there, is given the GPUs.
+
+        Raises Broken, TargetUnreachable.
+        """
+        if self._in_a_container():
+            return Rung(CONTAINER, OK, "a container was given the GPUs")
+        image, name = self._target.base_docker_image, shlex.quote(self._target.name)
+        return Rung(
+            CONTAINER, WARNING, f"not proved: the image {image} is not there yet",
+            "The first run that needs it fetches it, or you do now.", f"workbench-tui experiment prepare -c {name}",
+        )  # fmt: skip
 
     def _out_of_reach(self, error: EngineOutOfReach) -> Broken:
         there = not self._host.is_local
@@ -100,19 +117,22 @@ class EngineRungs:
     def _connect(self) -> Engine:
         from tui_workbench.targets.engine import Engine
 
-        return Engine(self._socket, self._host.label)
+        return Engine(self._socket, self._host.label, self._host.ssh_words)
 
-    def _in_a_container(self) -> Rung | None:
-        """The answer of a container of the target's image with all GPUs; None when the image is not there yet."""
+    def _in_a_container(self) -> bool:
+        """Give a container of the target's image all GPUs; False when the image is not there yet. Raises Broken."""
         from tui_workbench.targets.engine import EngineRefused
+        from tui_workbench.targets.gpu.places import gpu_container
 
-        engine = self._connect()
+        if self._is_proved:
+            return True
+        engine = self.connected
         name = f"workbench-check-{os.urandom(6).hex()}"
         try:
             image = engine.image(self._target.base_docker_image)
             if image is None:
-                return None
-            engine.create(name, _gpu_container(image.id))
+                return False
+            engine.create(name, gpu_container(image.id, ["nvidia-smi", "-L"], self._target, {}))
             try:
                 engine.start(name)
                 engine.wait(name)
@@ -122,8 +142,9 @@ class EngineRungs:
         except EngineRefused as refused:
             # The engine adds the GPUs before it looks for the program.
             if "executable file not found" not in refused.said:
-                raise self._refusal(refused.said) from refused
-        return Rung(RUNTIME, OK, "a container was given the GPUs")
+                raise self.refusal(refused) from refused
+        self._is_proved = True
+        return True
 
     def _refuse_failed(self, engine: Engine, name: str) -> None:
         """Raise Broken when nvidia-smi ran in the container and did not find its GPUs."""
@@ -137,11 +158,15 @@ class EngineRungs:
         )
         raise Broken(error, "sudo systemctl restart docker", there=not self._host.is_local)
 
-    def _refusal(self, said: str) -> Broken:
+    def refusal(self, error: WorkbenchError) -> WorkbenchError | Broken:
+        """Why a container could not be given the GPUs; an error of another kind as it is."""
         from tui_workbench.targets.container import start_failure
+        from tui_workbench.targets.engine import EngineRefused
 
-        message, remedy = start_failure(said, host=self._host.label, image=self._target.base_docker_image)
-        if "could not select device driver" in said:
+        if not isinstance(error, EngineRefused):
+            return error
+        message, remedy = start_failure(error.said, host=self._host.label, image=self._target.base_docker_image)
+        if "could not select device driver" in error.said:
             return _no_toolkit(message, there=not self._host.is_local)
         return Broken(WorkbenchError(message, remedy=remedy), "nvidia-smi", there=not self._host.is_local)
 
@@ -160,24 +185,6 @@ def judged(facts: EngineFacts, *, there: bool) -> Rung:
         raise Broken(error, command, there=there)
     rootless = ", rootless" if facts.rootless else ""
     return Rung(ENGINE, OK, f"Docker {facts.version} for {facts.architecture}{rootless}")
-
-
-def _gpu_container(image: str) -> dict[str, object]:
-    from tui_workbench.targets.container import KIND_LABEL, LOG
-    from tui_workbench.targets.probe import PROBE_KIND
-
-    return {
-        "Image": image,
-        "Entrypoint": [],
-        "Cmd": ["nvidia-smi", "-L"],
-        "Labels": {KIND_LABEL: PROBE_KIND},
-        "NetworkDisabled": True,
-        "HostConfig": {
-            "NetworkMode": "none",
-            "LogConfig": LOG,
-            "DeviceRequests": [{"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}],
-        },
-    }
 
 
 def _no_toolkit(message: str, *, there: bool) -> Broken:

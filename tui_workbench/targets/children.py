@@ -32,7 +32,10 @@ def start_detached(
     It reads nothing and writes nowhere, but for stderr where `errors` is a descriptor. `passed` are descriptors that it
     gets: the number here, the number there. Raises OSError.
     """
+    from tui_workbench import trace
+
     null = os.open(os.devnull, os.O_RDWR)
+    call = trace.Call(trace.PROCESS, command, variables=trace.differing(environment))
     try:
         streams = ((null, 0), (null, 1), (errors if errors >= 0 else null, 2))
         known = {number for _, number in (*streams, *passed)}
@@ -48,6 +51,10 @@ def start_detached(
             setsigmask=(),
             setsigdef=_PLAIN_SIGNALS,
         )
+        call.end(None, note=f"goes on as process {pid}")
+    except OSError as error:
+        call.end(None, error=error.strerror or str(error))
+        raise
     finally:
         os.close(null)
     adopt(pid)

@@ -51,6 +51,7 @@ class Conversation:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._process.complained(self._errors)
         self._process.close()
 
     @property
@@ -129,6 +130,7 @@ class Conversation:
         """Wait for its end; raises what `fail` raises when it does not end well."""
         while self.read():
             pass
+        self._process.complained(self._errors)
         if self._process.wait(SILENCE_SECONDS) != 0:
             self.fail()
 
@@ -138,6 +140,7 @@ class Conversation:
             if not wait_ready(self._watched(), timeout=SILENCE_SECONDS):
                 self._silent()
             self._take_errors({self._process.stderr})
+        self._process.complained(self._errors)
         try:
             code = self._process.wait(SILENCE_SECONDS)
         except TimeoutError:

@@ -14,7 +14,7 @@ from tui_workbench.errors import ConfigurationError, TargetUnreachable, Workbenc
 from tui_workbench.model import Plan, Problem, Step, masked
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import container as containers
-from tui_workbench.targets import framework, placing, supervisor
+from tui_workbench.targets import framework, placing, supervisor, torchrun
 from tui_workbench.targets.container import ENGINE_MODE, MODE_LABEL, container_name
 from tui_workbench.targets.enginelog import PLACE_FILE, EngineLog
 from tui_workbench.targets.gpu import choice
@@ -66,7 +66,7 @@ class DockerTarget(StagedTarget):
             steps.append(Step("copy", f"make the run's own copy on {label}"))
         start = Step(
             "start",
-            f"start {spec.script}",
+            f"start {spec.script}{torchrun.describe(spec)}",
             tuple(containers.command(spec, place)),
             containers.working_directory(place),
             masked(variables),
@@ -263,7 +263,7 @@ class DockerTarget(StagedTarget):
         if self._engine is None:
             from tui_workbench.targets.engine import Engine
 
-            self._engine = Engine(self.host.docker_socket(), self.host.label)
+            self._engine = Engine(self.host.docker_socket(), self.host.label, self.host.ssh_words)
         return self._engine
 
     def _container(self, engine: Engine, spec: RunSpec) -> Container | None:

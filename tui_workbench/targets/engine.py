@@ -24,8 +24,11 @@ import requests.exceptions
 import urllib3.exceptions
 from docker.transport import UnixHTTPAdapter
 
+from tui_workbench import trace
 from tui_workbench.errors import ConfigurationError, TargetUnreachable, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.targets.docker_socket import SYSTEM_SOCKET
+from tui_workbench.targets.docker_words import create_words
 from tui_workbench.targets.host import ConnectionLost
 
 if TYPE_CHECKING:
@@ -38,6 +41,9 @@ TIMEOUT = 60.0
 CREATION_POLL_SECONDS = 0.02
 
 NOT_FOUND, CONFLICT = 404, 409
+
+NO_SUCH = "there is none"
+"""What the trace of calls says of something that was looked for and is not there."""
 
 _CHUNK = 1 << 18
 
@@ -106,9 +112,12 @@ class Engine:
     Raises TargetUnreachable when it does not answer, ConfigurationError when Docker's own file here is damaged.
     """
 
-    def __init__(self, path: str, label: str) -> None:
+    def __init__(self, path: str, label: str, login: str = "") -> None:
+        """`login` is what `ssh` is called with to get to the engine's host, words for a shell; "" for this machine."""
         self._label = label
-        with self._translated("connect"):
+        self._login = login
+        self._docker = ("docker",) if login or path == SYSTEM_SOCKET else ("docker", "-H", f"unix://{path}")
+        with self._called("connect", "version"):
             version = _version(path)
             self._api = _client(path, version, TIMEOUT)
             # Copying, installing and waiting take as long as they take.
@@ -116,7 +125,7 @@ class Engine:
 
     def facts(self) -> EngineFacts:
         """What the engine says about itself."""
-        with self._translated("describe the engine"):
+        with self._called("describe the engine", "info"):
             info = self._api.info()
             return EngineFacts(
                 version=str(info.get("ServerVersion", "")),
@@ -132,7 +141,7 @@ class Engine:
 
         The engine keeps no such record, but makes its default network anew at each start.
         """
-        with self._translated("inspect the network"):
+        with self._called("inspect the network", "network", "inspect", "bridge"):
             try:
                 return str(self._api.inspect_network("bridge").get("Created", ""))
             except docker.errors.NotFound:
@@ -142,22 +151,23 @@ class Engine:
         """The image of this name or id; None when the engine does not hold it."""
         if {"", ".", ".."} & set(name.split("/")):
             return None  # as part of an address it would lead elsewhere
-        with self._translated(f"inspect the image {name}"):
+        with self._called(f"inspect the image {name}", "image", "inspect", name) as call:
             try:
                 return _image(self._api.inspect_image(name))
             except docker.errors.NotFound:
+                call.end(1, NO_SUCH)
                 return None
 
     def images(self, label: str) -> list[Image]:
         """The images that carry a label, `name` or `name=value`, the newest first."""
-        with self._translated("list images"):
+        with self._called("list images", "images", "--filter", f"label={label}"):
             found = self._api.images(filters={"label": label})
             names = [image["Id"] for image in sorted(found, key=lambda image: -int(image.get("Created") or 0))]
         images = [image for image in map(self.image, names) if image is not None]
         return [image._replace(own_size=self._own_size(image.id)) for image in images]
 
     def _own_size(self, image: str) -> int:
-        with self._translated("describe the image"):
+        with self._called("describe the image", "history", image):
             layers = self._api.history(image)
             return int(layers[0].get("Size", -1)) if layers else -1
 
@@ -169,7 +179,7 @@ class Engine:
         """
         # Without a tag the engine would fetch every tag there is.
         reference = name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"
-        with self._translated(f"pull {name}"):
+        with self._called(f"pull {name}", "pull", reference, lasts=True):
             for message in self._api.pull(reference, stream=True, decode=True):
                 if "error" in message:
                     raise EngineRefused(str(message["error"]))
@@ -177,21 +187,25 @@ class Engine:
 
     def has_volume(self, name: str) -> bool:
         """Whether the engine keeps a volume of this name."""
-        with self._translated(f"inspect the volume {name}"):
+        with self._called(f"inspect the volume {name}", "volume", "inspect", name) as call:
             try:
                 self._api.inspect_volume(name)
             except docker.errors.NotFound:
+                call.end(1, NO_SUCH)
                 return False
             return True
 
     def remove_volume(self, name: str) -> None:
         """Remove a volume; one that is not there is fine."""
-        with self._translated(f"remove the volume {name}"), contextlib.suppress(docker.errors.NotFound):
+        with (
+            self._called(f"remove the volume {name}", "volume", "rm", name),
+            contextlib.suppress(docker.errors.NotFound),
+        ):
             self._api.remove_volume(name)
 
     def remove_image(self, image: str) -> None:
         """Remove an image; one that is not there is fine."""
-        with self._translated(f"remove the image {image}"), contextlib.suppress(docker.errors.NotFound):
+        with self._called(f"remove the image {image}", "rmi", image), contextlib.suppress(docker.errors.NotFound):
             self._api.remove_image(image)
 
     def create(self, name: str, config: Mapping[str, Any]) -> None:
@@ -200,7 +214,7 @@ class Engine:
         The name is what makes it one: when a container of this name exists already, nothing happens.
         """
         try:
-            with self._translated("create the container"):
+            with self._called("create the container", *create_words(name, config)):
                 self._api.create_container_from_config(dict(config), name)
         except EngineRefused as refusal:
             if refusal.status != CONFLICT or "is already in use" not in refusal.said:
@@ -217,31 +231,33 @@ class Engine:
 
     def start(self, container: str) -> None:
         """Start a created container; one that runs already goes on. One that has ended would run again: look first."""
-        with self._translated("start the container"):
+        with self._called("start the container", "start", container):
             self._api.start(container)
 
     def container(self, name: str) -> Container | None:
         """The container of this name or id; None when there is none."""
-        with self._translated(f"inspect the container {name}"):
+        with self._called(f"inspect the container {name}", "inspect", name) as call:
             try:
                 return _container(self._api.inspect_container(name))
             except docker.errors.NotFound:
+                call.end(1, NO_SUCH)
                 return None
 
     def containers(self, label: str) -> list[Container]:
         """Every container, running or not, that carries a label, `name` or `name=value`."""
-        with self._translated("list containers"):
+        with self._called("list containers", "ps", "--all", "--filter", f"label={label}"):
             found = [entry["Id"] for entry in self._api.containers(all=True, filters={"label": label})]
         return [each for each in map(self.container, found) if each is not None]
 
     def wait(self, container: str) -> None:
         """Block until the container has ended, or is gone."""
-        with self._translated("wait for the container"), contextlib.suppress(docker.errors.NotFound):
+        waiting = self._called("wait for the container", "wait", container, lasts=True)
+        with waiting, contextlib.suppress(docker.errors.NotFound):
             self._patient.wait(container)
 
     def kill(self, container: str, signal: str = "SIGKILL") -> None:
         """Send a signal to the container's first process; one that has ended or is gone is fine."""
-        with self._translated("signal the container"):
+        with self._called("signal the container", "kill", "--signal", signal, container):
             try:
                 self._api.kill(container, signal)
             except docker.errors.APIError as error:
@@ -250,12 +266,12 @@ class Engine:
 
     def unpause(self, container: str) -> None:
         """Let a paused container go on; one that is not paused is fine."""
-        with self._translated("unpause the container"), contextlib.suppress(docker.errors.APIError):
+        with self._called("unpause the container", "unpause", container), contextlib.suppress(docker.errors.APIError):
             self._api.unpause(container)
 
     def remove(self, container: str) -> None:
         """Remove a container, running or not, and its anonymous volumes; returns when it is gone."""
-        with self._translated("remove the container"):
+        with self._called("remove the container", "rm", "--force", "--volumes", container):
             try:
                 self._api.remove_container(container, force=True, v=True)
             except docker.errors.APIError as error:
@@ -280,11 +296,13 @@ class Engine:
 
         `environment` is the program's alone: neither the container nor an image made of it keeps it.
         """
-        with self._translated(f"execute {argv[0]} in the container"):
+        words = ("exec", *(("--user", user) if user else ()), *_environment_options(environment), container, *argv)
+        with self._called(f"execute {argv[0]} in the container", *words, lasts=True) as call:
             made = self._api.exec_create(container, list(argv), user=user, environment=dict(environment or {}))["Id"]
             with self._opened("POST", f"/exec/{made}/start", json={"Detach": False}) as answer:
                 yield from _frames(answer)
             found = self._api.exec_inspect(made)
+            call.end(found.get("ExitCode"))
         if found.get("Running") or found.get("ExitCode") is None:
             raise unreachable(self._label)
         yield int(found["ExitCode"])
@@ -292,20 +310,22 @@ class Engine:
     def commit(self, container: str, tag: str, changes: Sequence[str]) -> str:
         """Make an image of a container, with Dockerfile instructions (`LABEL`, `CMD`) applied; returns its id."""
         repository, _, version = tag.rpartition(":")
-        with self._translated("make an image of the container"):
+        words = ("commit", *(word for change in changes for word in ("--change", change)), container, tag)
+        with self._called("make an image of the container", *words, lasts=True):
             return str(self._patient.commit(container, repository, version, changes=list(changes))["Id"])
 
     def put(self, container: str, folder: str, archive: IO[bytes]) -> None:
         """Unpack a tar archive, a file on the disk, into a folder of a container, running or not."""
-        with self._translated(f"copy into {folder} of the container"):
+        with self._called(f"copy into {folder} of the container", "cp", "-", f"{container}:{folder}", lasts=True):
             self._patient.put_archive(container, folder, archive)
 
     def get(self, container: str, path: str) -> Iterator[bytes] | None:
         """A file or folder of a container, running or not, as a tar archive; None when there is none."""
-        with self._translated(f"copy {path} out of the container"):
+        with self._called(f"copy {path} out of the container", "cp", f"{container}:{path}", "-") as call:
             try:
                 chunks: Iterator[bytes] = self._patient.get_archive(container, path, _CHUNK)[0]
             except docker.errors.NotFound:
+                call.end(1, NO_SUCH)
                 return None
         return self._translated_chunks(chunks)
 
@@ -316,7 +336,8 @@ class Engine:
         has ended or is gone.
         """
         wanted = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": str(since)}
-        with self._translated("read the container's log"):
+        words = ("logs", "--timestamps", "--since", str(since), *(("--follow",) if follow else ()), container)
+        with self._called("read the container's log", *words, lasts=follow):
             try:
                 # Not the package's own call, which takes a broken connection for the end of the log.
                 with self._opened("GET", f"/containers/{quote(container)}/logs", params=wanted) as answer:
@@ -338,6 +359,14 @@ class Engine:
             yield from chunks
 
     @contextlib.contextmanager
+    def _called(self, action: str, *words: str, lasts: bool = False) -> Iterator[trace.Call]:
+        """Translate errors, and have the call in the trace as the `docker` command that does the same."""
+        with trace.Call(trace.DOCKER, (*self._docker, *words), login=self._login, lasts=lasts) as call:
+            with self._translated(action):
+                yield call
+            call.end(0)
+
+    @contextlib.contextmanager
     def _translated(self, action: str) -> Iterator[None]:
         """Turn what the docker package, requests and urllib3 raise into errors of ours."""
         try:
@@ -355,6 +384,11 @@ class Engine:
             *_NONSENSE,
         ) as error:
             raise unreachable(self._label, error) from error
+
+
+def _environment_options(environment: Mapping[str, str] | None) -> Iterator[str]:
+    for name, value in (environment or {}).items():
+        yield from ("--env", f"{name}={value}")
 
 
 def _version(path: str) -> str:

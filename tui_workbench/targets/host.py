@@ -137,6 +137,9 @@ class HostProcess(Protocol):
     def exit_descriptor(self) -> int:
         """A descriptor that becomes readable when `wait` would return (or raise) at once."""
 
+    def complained(self, data: bytes) -> None:
+        """Note what it wrote to stderr, for the trace of calls."""
+
     def close(self) -> None:
         """Let go of it: it is ended when it still runs, and the descriptors are closed."""
 
@@ -149,6 +152,11 @@ class Host(abc.ABC):
 
     label: str
     is_local: bool
+
+    @property
+    def ssh_words(self) -> str:
+        """What `ssh` is called with to log in there, as words for a shell; "" for this machine."""
+        return ""
 
     @abc.abstractmethod
     def open(self, argv: Sequence[str], *, timeout: float = DEFAULT_TIMEOUT) -> HostProcess:
@@ -186,6 +194,7 @@ class Host(abc.ABC):
         process = self.open(argv, timeout=timeout)
         try:
             out, err = communicate(process, stdin, deadline)
+            process.complained(err)
             return Completed(process.wait(max(0.0, deadline - time.monotonic())), out, err)
         except TimeoutError:
             raise ConnectionLost(
@@ -276,6 +285,9 @@ class LocalProcess:
     def __init__(self, argv: Sequence[str]) -> None:
         import subprocess
 
+        from tui_workbench import trace
+
+        self._call = trace.Call(trace.PROCESS, argv, lasts=True)
         # Through a shell, so that a program that does not exist ends with 127 and a complaint, as on any other host.
         self._process = subprocess.Popen(
             [SHELL, "-c", 'exec "$@"', "sh", *map(os.fsencode, argv)],
@@ -303,7 +315,13 @@ class LocalProcess:
             code = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise TimeoutError from None
-        return code if code >= 0 else 128 - code
+        code = code if code >= 0 else 128 - code
+        self._call.end(code)
+        return code
+
+    def complained(self, data: bytes) -> None:
+        """Note it for the trace."""
+        self._call.complained(data)
 
     def exit_descriptor(self) -> int:
         """A pidfd."""
@@ -316,11 +334,13 @@ class LocalProcess:
         import signal
 
         if self._process.returncode is None and self._process.poll() is None:
+            self._call.end(None, note="ended by the workbench")
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 self._process.kill()
             self._process.wait()
+        self._call.end(self._process.returncode)
         for stream in self._streams:
             stream.close()
         if self._pidfd >= 0:

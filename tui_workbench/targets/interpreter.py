@@ -24,20 +24,26 @@ def python_version(interpreter: str) -> str:
     """
     import subprocess
 
+    from tui_workbench import trace
+
     try:
         status = os.stat(interpreter)
         key = (interpreter, status.st_mtime_ns, status.st_size)
         if key not in _known:
             # -I -S: neither the user's variables nor site packages, which could print, may have a say.
-            answer = subprocess.run(
-                [interpreter, "-I", "-S", "-c", _ASK],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=SECONDS,
-                check=True,
-            )
+            command = [interpreter, "-I", "-S", "-c", _ASK]
+            with trace.Call(trace.PROCESS, command) as call:
+                answer = subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    timeout=SECONDS,
+                    check=False,
+                )
+                call.end(answer.returncode, answer.stderr)
+            answer.check_returncode()
             _known[key] = _checked(answer.stdout, interpreter)
     except (OSError, subprocess.SubprocessError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it does not answer as a Python does"

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import time
 
+from tui_workbench import trace
 from tui_workbench.errors import ConfigurationError, StorageError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets import environment
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 MARK = "workbench-environment.json"
 """Stands in a folder that is whole: the lines of its recipe."""
+
+LINES_KEPT = 20
+"""Of what a program printed, as its result in the trace of calls."""
 
 DEFAULT_CHANNELS = ("conda-forge",)
 _DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
@@ -168,14 +172,17 @@ class _Making:
 
         said: list[str] = []
         watched = [self._report.interrupted] if self._report.interrupted >= 0 else []
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=index_environment(os.environ),
-            start_new_session=True,
-        ) as process:
+        with (
+            trace.Call(trace.PROCESS, command, lasts=True) as call,
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=index_environment(os.environ),
+                start_new_session=True,
+            ) as process,
+        ):
             assert process.stdout is not None, "it is a pipe"
             output, rest = process.stdout.fileno(), b""
             while True:
@@ -189,6 +196,7 @@ class _Making:
                     self._report.line(f"  {said[-1]}")
                 if not data:
                     break
+            call.end(process.wait(), "\n".join(said[-LINES_KEPT:]))
         if process.returncode:
             raise self._failure(title, "\n".join(said) or f"exit code {process.returncode}")
 
@@ -259,6 +267,8 @@ def remove(folder: str) -> None:
     try:
         if os.path.exists(os.path.join(folder, MARK)):
             os.unlink(os.path.join(folder, MARK))
-        subprocess.run(["rm", "-rf", "--", folder], check=True)
+        command = ["rm", "-rf", "--", folder]
+        with trace.Call(trace.PROCESS, command) as call:
+            call.end(subprocess.run(command, check=True).returncode)
     except (OSError, subprocess.CalledProcessError) as error:
         raise StorageError(f"cannot remove it: {error}", remedy="Remove it by hand.", file=folder) from error

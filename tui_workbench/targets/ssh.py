@@ -15,7 +15,8 @@ import socket
 import sys
 import time
 
-from tui_workbench.errors import ConfigurationError
+from tui_workbench import trace
+from tui_workbench.errors import ConfigurationError, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets import ssh_wire as wire
 from tui_workbench.targets.children import number_for, start_detached
@@ -58,9 +59,14 @@ class SshHost(Host):
         self._secrets = secrets
         self._home = ""
 
+    @property
+    def ssh_words(self) -> str:
+        """Address, port and key."""
+        return self.login.all_words
+
     def open(self, argv: Sequence[str], *, timeout: float = DEFAULT_TIMEOUT) -> HostProcess:
         """Start a program there."""
-        return self._with_secrets(lambda: self._open("exec " + quote(argv), timeout))
+        return self._with_secrets(lambda: self._open(argv, timeout))
 
     def docker_socket(self) -> str:
         """The engine's socket, forwarded. What stands in its way is told apart by looking there."""
@@ -96,6 +102,7 @@ class SshHost(Host):
 
         `kept` says that a keyring holds it as well: the link need not live on for it.
         """
+        trace.hide((value,))
         self._request({"op": wire.SECRET, "reference": reference, "value": value, "kept": kept}, SHORT_TIMEOUT)
 
     def accept_host_key(self, fingerprint: str) -> None:
@@ -140,13 +147,21 @@ class SshHost(Host):
                 else:
                     self._request({"op": wire.NO_SECRET, "reference": error.reference}, SHORT_TIMEOUT)
 
-    def _open(self, command: str, timeout: float) -> SshProcess:
+    def _open(self, argv: Sequence[str], timeout: float) -> SshProcess:
+        call = trace.Call(trace.SSH, argv, login=self.ssh_words, lasts=True)
+        try:
+            return self._started("exec " + quote(argv), timeout, call)
+        except WorkbenchError as error:
+            call.end(None, error=str(error))
+            raise
+
+    def _started(self, command: str, timeout: float, call: trace.Call) -> SshProcess:
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
         (their_in, stdin), (stdout, their_out), (stderr, their_err) = pipes
         theirs = (their_in, their_out, their_err)
         try:
             connection = self._ask({"op": wire.EXEC, "command": command}, timeout, theirs)
-            process = SshProcess(self.label, connection, stdin, stdout, stderr)
+            process = SshProcess(self.label, connection, (stdin, stdout, stderr), call)
         except BaseException:
             for descriptor in (stdin, stdout, stderr):
                 os.close(descriptor)
@@ -208,12 +223,13 @@ class SshHost(Host):
 class SshProcess:
     """A program on the other machine as a HostProcess."""
 
-    def __init__(self, label: str, connection: socket.socket, stdin: int, stdout: int, stderr: int) -> None:
-        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+    def __init__(self, label: str, connection: socket.socket, streams: tuple[int, int, int], call: trace.Call) -> None:
+        self.stdin, self.stdout, self.stderr = streams
+        self._call = call
         self._label = label
         self._connection = connection
         self._code: int | None = None
-        self._open = {stdin, stdout, stderr}
+        self._open = set(streams)
 
     def close_stdin(self) -> None:
         """Close our end of its input."""
@@ -224,8 +240,17 @@ class SshProcess:
         if self._code is None:
             if not wait_ready([self._connection.fileno()], timeout=timeout):
                 raise TimeoutError
-            self._code = int(_reply(self._connection, self._label)["exit"])
+            try:
+                self._code = int(_reply(self._connection, self._label)["exit"])
+            except WorkbenchError as error:
+                self._call.end(None, error=str(error))
+                raise
+            self._call.end(self._code)
         return self._code
+
+    def complained(self, data: bytes) -> None:
+        """Note it for the trace."""
+        self._call.complained(data)
 
     def exit_descriptor(self) -> int:
         """The connection to the link, on which nothing but the exit code comes."""
@@ -233,6 +258,7 @@ class SshProcess:
 
     def close(self) -> None:
         """Hang up: the link ends the program when it still runs."""
+        self._call.end(None, note="ended by the workbench")
         self._connection.close()
         for descriptor in list(self._open):
             self._close(descriptor)

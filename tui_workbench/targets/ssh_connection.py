@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncssh
 
+from tui_workbench import trace
 from tui_workbench.errors import TargetUnreachable
 from tui_workbench.targets.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
 from tui_workbench.targets.host_keys import (
@@ -64,6 +65,7 @@ class Secrets:
     def learn(self, reference: str, value: str, *, kept: bool) -> None:
         """Remember a secret; `kept` when a keyring told it, else a person did."""
         self.values[reference] = value
+        trace.hide((value,))
         self.unknown.discard(reference)
         if not kept:
             self.are_only_here = True

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncssh
 
+from tui_workbench import trace
 from tui_workbench.targets import ssh_wire as wire
 from tui_workbench.targets.host import ConnectionLost, LoginRefused
 from tui_workbench.targets.ssh_bridge import Bridge
@@ -140,10 +142,13 @@ class Connections:
         async with self._forwarding:
             line = await self.line()
             if path not in self._forwards:
-                try:
-                    self._forwards[path] = await self._listen(line.connection, here, path)
-                except (asyncssh.Error, OSError) as error:
-                    raise lost(self._login, error) from error
+                words = f"-N -L {shlex.quote(here)}:{shlex.quote(path)} {self._login.all_words}"
+                with trace.Call(trace.SSH, (), login=words) as call:
+                    try:
+                        self._forwards[path] = await self._listen(line.connection, here, path)
+                    except (asyncssh.Error, OSError) as error:
+                        raise lost(self._login, error) from error
+                    call.end(None, note="forwarded")
         return here
 
     async def _listen(
@@ -185,7 +190,9 @@ class Connections:
 
     async def _connect(self) -> Line:
         ended: list[Line] = []
-        connection = await connect(self._login, self.secrets, lambda _error: self._ended(ended))
+        with trace.Call(trace.SSH, (), login=self._login.all_words, lasts=True) as call:
+            connection = await connect(self._login, self.secrets, lambda _error: self._ended(ended))
+            call.end(None, note="connected")
         line = Line(connection, self._line_idle)
         ended.append(line)
         if not self._lines:

@@ -79,6 +79,11 @@ class Login(NamedTuple):
         return f"-i {home}{shlex.quote(self.private_key.removeprefix(home))} "
 
     @property
+    def all_words(self) -> str:
+        """What `ssh` is to be called with to log in on the machine with the key that is named, if one is."""
+        return f"{self.key_words}{self.ssh_words}"
+
+    @property
     def label(self) -> str:
         """The machine in an error message."""
         return f"{self.target} ({f'{self.username}@' if self.username else ''}{self.address})"

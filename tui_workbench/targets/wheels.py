@@ -19,6 +19,7 @@ import urllib.parse
 import urllib.request
 import zipfile
 
+from tui_workbench import trace
 from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
@@ -71,7 +72,11 @@ def find_uv() -> str:
 
 def uv_version() -> str:
     """The version of `find_uv`."""
-    done = subprocess.run([find_uv(), "--version"], capture_output=True, text=True, check=True)
+    command = [find_uv(), "--version"]
+    with trace.Call(trace.PROCESS, command) as call:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        call.end(done.returncode, done.stderr)
+    done.check_returncode()
     return done.stdout.split()[1]
 
 
@@ -177,16 +182,18 @@ def _run_resolver(
         *recipe.options,
     ]
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=RESOLVE_SECONDS,
-            env=index_environment(environment),
-            cwd=folder,
-            check=False,
-        )
+        with trace.Call(trace.PROCESS, command, folder=folder, lasts=True) as call:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=RESOLVE_SECONDS,
+                env=index_environment(environment),
+                cwd=folder,
+                check=False,
+            )
+            call.end(done.returncode, done.stderr)
     except subprocess.TimeoutExpired as error:
         raise ConfigurationError(
             f"the packages could not be resolved within {RESOLVE_SECONDS:g} s",

@@ -64,15 +64,19 @@ class ChangedFiles:
         """0 where git is missing, takes too long, or does not trust the folder."""
         import subprocess
 
+        from tui_workbench import trace
+
         try:
-            done = subprocess.run(
-                _COMMAND,
-                cwd=self._root,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=LIMIT_SECONDS,
-                check=False,
-            )
+            with trace.Call(trace.GIT, _COMMAND, folder=self._root) as call:
+                done = subprocess.run(
+                    _COMMAND,
+                    cwd=self._root,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=LIMIT_SECONDS,
+                    check=False,
+                )
+                call.end(done.returncode, done.stderr)
         except (OSError, subprocess.TimeoutExpired):
             return 0
         return done.stdout.count(b"\0") if done.returncode == 0 else 0

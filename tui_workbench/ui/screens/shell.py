@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import SuspendNotSupported
 
+from tui_workbench import trace
 from tui_workbench.errors import StorageError, UsageError
 from tui_workbench.plaintext import visible
 
@@ -26,12 +27,12 @@ def enter_shell(app: App[Any], shell: Shell) -> int:
         with app.suspend():
             print(f"\n{visible(shell.notice)}" if shell.notice else "")  # noqa: T201  the terminal is a shell's now
             print("`exit` or ctrl+d comes back to the workbench.", flush=True)  # noqa: T201
-            return subprocess.run(
-                shell.argv,
-                cwd=shell.directory,
-                env={**os.environ, **shell.environment, "PWD": shell.directory},
-                check=False,
-            ).returncode
+            environment = {**os.environ, **shell.environment, "PWD": shell.directory}
+            own = trace.differing(environment)
+            with trace.Call(trace.PROCESS, shell.argv, folder=shell.directory, variables=own, lasts=True) as call:
+                code = subprocess.run(shell.argv, cwd=shell.directory, env=environment, check=False).returncode
+                call.end(code)
+            return code
     except SuspendNotSupported as error:
         raise UsageError(
             "this terminal cannot be given to a shell", remedy="`workbench-tui shell` opens one."
