@@ -16,6 +16,7 @@ from tests.package_index import make_wheel, package_index
 from tests.targets.docker_project import DockerProject, controller_of, events, log
 from tui_workbench.model import RunRequest
 from tui_workbench.targets.container import container_name
+from tui_workbench.targets.supervisor import process_stat
 
 if TYPE_CHECKING:
     from tests.engines import DockerEngine
@@ -195,6 +196,8 @@ def test_while_the_machine_cannot_be_reached_the_run_is_unknown_and_then_complet
         unknown = project.get(run)
         assert unknown.is_active
         assert "out of reach since" in unknown.reason
+        wait_until(lambda: "SSH" in project.get(run).reason or "connect" in project.get(run).reason)
+        assert "Docker" not in project.get(run).reason
         (gpubox.home() / ".azureml/share/project/go").touch()
     finally:
         gpubox.start_sshd()
@@ -203,6 +206,23 @@ def test_while_the_machine_cannot_be_reached_the_run_is_unknown_and_then_complet
     assert log(run) == "began\nended\n"
     assert Path(run.directory, "outputs/model").read_text() == "weights"
     (gpubox.home() / ".azureml/share/project/go").unlink()
+
+
+def test_the_wait_for_a_machine_ends_when_the_project_is_deleted(
+    project: DockerProject, gpubox: Machine, gpubox_engine: DockerEngine
+) -> None:
+    run = project.submit('print("began", flush=True); import time; time.sleep(600)')
+    project.until(run, "began")
+    gpubox.stop_sshd()
+    try:
+        wait_until(lambda: project.get(run).state == "unknown")
+        controller = controller_of(run)
+        assert controller > 0
+        shutil.rmtree(project.root)
+        wait_until(lambda: process_stat(controller)[0] in ("", "Z"))
+    finally:
+        gpubox.start_sshd()
+    gpubox_engine.docker("rm", "--force", container_name(run.run_id))
 
 
 def test_a_machine_that_was_never_reached_fails_the_run_at_once(project: DockerProject, gpubox: Machine) -> None:

@@ -103,6 +103,8 @@ class Controller:
             return
         if self._directory.is_waiting:
             return
+        if self._stages is not None:
+            self._stages.look_after_directory()
         try:
             if "start" not in status.done and not self._begin(environment):
                 return
@@ -160,6 +162,8 @@ class Controller:
                 outcome = self._target.wait(self._record.spec, self._interrupted)
             except Interrupted:
                 _drain(self._interrupted)
+                if self._stages is not None:
+                    self._stages.go_on()
                 if self._directory.cancel_requested:
                     raise
             except WorkbenchError as error:
@@ -191,6 +195,10 @@ class Controller:
             self._settle()
             ending = self._stages.bring_back(ending)
         metrics.keep()
+        if self._record.spec.run_configuration.processes_per_node:
+            from tui_workbench.runs.ranks import explained
+
+            ending = explained(self._directory.path, ending)
         self._end(ending.state, ending.reason, end=ending.end, exit_code=ending.exit_code)
 
     def _conclude_gpu(self, ending: Ending) -> Ending:

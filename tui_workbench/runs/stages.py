@@ -8,8 +8,9 @@ controller that goes on later never needs what is gone.
 from __future__ import annotations
 
 import os
+import time
 
-from tui_workbench.errors import TargetUnreachable, WorkbenchError
+from tui_workbench.errors import StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.model import RunState
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.progress import Progress
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     _Result = TypeVar("_Result")
 
 
+LOOK_SECONDS = 5.0
+"""How often it is looked whether the run's directory is still there, while a controller waits for a target."""
+
 _HERE = frozenset(("queue", "prepare", "collect", "fetch"))
 """Steps that are begun here, whether the target answers or not."""
 
@@ -39,6 +43,27 @@ class Stages:
         self._directory = directory
         self._record = record
         self._progress = target.report = Progress(directory, interrupted)
+
+    def look_after_directory(self) -> None:
+        """Wake whoever waits for the target when the run's directory is removed: there is nothing to note any more."""
+        import signal
+        import threading
+
+        def look() -> None:
+            while os.path.isdir(self._directory.path):
+                time.sleep(LOOK_SECONDS)
+            os.kill(os.getpid(), signal.SIGURG)
+
+        threading.Thread(target=look, name="look after the run's directory", daemon=True).start()
+
+    def go_on(self) -> None:
+        """After having been woken. Raises StorageError when the run's directory was removed."""
+        if not os.path.isdir(self._directory.path):
+            raise StorageError(
+                f"the directory of run {self._directory.run_id} was removed",
+                remedy="experiment clean removes what is left of it on its target.",
+                file=self._directory.path,
+            )
 
     def enter(self, state: str) -> None:
         """Record that the run is in another state now."""
@@ -78,6 +103,7 @@ class Stages:
                 self._wait(ending)
             except Interrupted:
                 self._progress.drain()
+                self.go_on()
                 if self._directory.cancel_requested and not ending:
                     raise
 
@@ -122,6 +148,7 @@ class Stages:
                 return
             except Interrupted:
                 self._progress.drain()
+                self.go_on()
                 if self._directory.cancel_requested and not ending:
                     raise
 

@@ -204,6 +204,7 @@ class DockerTarget(StagedTarget):
 
         delay = FIRST_DELAY
         watched = [interrupted] if interrupted >= 0 else []
+        self._tell_if_it_is_the_machine()
         while True:
             self.close()
             try:
@@ -217,6 +218,15 @@ class DockerTarget(StagedTarget):
             if wait_ready(watched, timeout=delay):
                 raise Interrupted
             delay = min(2 * delay, LONGEST_DELAY)
+
+    def _tell_if_it_is_the_machine(self) -> None:
+        """An engine behind a lost connection does not answer either, and is not what there is to look at."""
+        if self.host.is_local:
+            return
+        try:
+            self.host.check(["true"])
+        except TargetUnreachable as error:
+            self.report.lost(str(error))
 
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
         """Ask every process in the container to end, and after `grace` seconds end it by force."""
