@@ -21,26 +21,30 @@ from tui_workbench.targets.ssh_wire import login_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tui_workbench.model import ComputeTarget
+    from tui_workbench.model import ComputeTarget, RunSpec
     from tui_workbench.project import Project
+    from tui_workbench.targets.check_engine import EngineRungs
     from tui_workbench.targets.host import Host
 
 NAME, PORT, HOST_KEY, LOGIN = "name", "port", "host key", "login"
 PYTHON = "python"
-DOCKER, ENGINE, DISK, GPU, RUNTIME = "docker", "engine", "disk", "gpu driver", "nvidia runtime"
+DOCKER, ENGINE, DISK = "docker", "engine", "disk"
 CLOCK = "clock"
+GPU, DEVICES, RUNTIME, CONTAINER = "gpu driver", "gpus", "nvidia runtime", "gpu container"
+FRAMEWORK, FIT, COMPUTES, MEMORY = "framework", "driver fit", "computes", "shared memory"
 CONFIGURATION = "configuration"
 
 _CONNECTION = (NAME, PORT, HOST_KEY, LOGIN)
-_CONTAINERS = (DOCKER, ENGINE, DISK, GPU, RUNTIME)
+_ENGINE = (DOCKER, ENGINE, DISK)
 _LADDERS = {
     "local": (PYTHON,),
-    "localdocker": _CONTAINERS,
-    "docker": _CONTAINERS,
-    "remotedocker": (*_CONNECTION, *_CONTAINERS, CLOCK),
-    "remote": (*_CONNECTION, PYTHON, DISK, GPU, CLOCK),
+    "localdocker": _ENGINE,
+    "docker": _ENGINE,
+    "remotedocker": (*_CONNECTION, *_ENGINE, CLOCK),
+    "remote": (*_CONNECTION, PYTHON, DISK, CLOCK),
     "cluster": _CONNECTION,
 }
+_FRAMEWORKS = (FRAMEWORK, FIT, COMPUTES, MEMORY)
 
 OK, WARNING, UNNEEDED, BROKEN = "ok", "warning", "unneeded", "broken"
 
@@ -73,8 +77,21 @@ class Broken(Exception):
 
 
 def rungs_of(target: ComputeTarget) -> tuple[str, ...]:
-    """The names of the rungs of a target, in order."""
-    return _LADDERS.get(target.type, ())
+    """The names of the rungs of a target, in order. Where GPUs are found that nobody asks for, more may follow."""
+    if target.type == "cluster" or target.type not in _LADDERS:
+        return _LADDERS.get(target.type, ())
+    return (*_LADDERS[target.type], *(gpu_rungs_of(target) if wants_gpus(target) else (GPU,)))
+
+
+def gpu_rungs_of(target: ComputeTarget) -> tuple[str, ...]:
+    """The names of the rungs from the driver to the framework."""
+    containers = (RUNTIME, CONTAINER) if DOCKER in _LADDERS.get(target.type, ()) else ()
+    return (GPU, DEVICES, *containers, *_FRAMEWORKS)
+
+
+def wants_gpus(target: ComputeTarget) -> bool:
+    """Whether its runs are to have GPUs, by its file."""
+    return target.gives_gpus if DOCKER in _LADDERS.get(target.type, ()) else target.gpus not in ("", "0")
 
 
 def check(project: Project, name: str) -> list[Rung]:
@@ -89,6 +106,19 @@ def is_good(rungs: list[Rung]) -> bool:
 
 def ladder(target: ComputeTarget, host: Host | None = None) -> Iterator[Rung]:
     """The rungs one by one, as they are answered; the last one may be broken."""
+    yield from _climb(target, None, host)
+
+
+def gpu_ladder(spec: RunSpec, host: Host | None = None) -> Iterator[Rung]:
+    """The rungs from the driver to the framework, of a run configuration's environment.
+
+    Of those below them only a broken one is told.
+    """
+    yield from _climb(spec.target, spec, host)
+
+
+def _climb(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> Iterator[Rung]:
+    """All rungs; with a specification those about GPUs, asked for whatever the target's file says."""
     if target.problem is not None:
         problem = target.problem
         error = WorkbenchError(problem.message, remedy=problem.remedy, file=problem.file, line=problem.line)
@@ -101,47 +131,52 @@ def ladder(target: ComputeTarget, host: Host | None = None) -> Iterator[Rung]:
         yield Rung(CONFIGURATION, BROKEN, error.message, error.remedy, command, error=error)
         return
     if target.type in REMOTE_TYPES:
-        rungs = list(_connection(target, host))
-        yield from rungs
-        if rungs[-1].state == BROKEN:
-            return
-    answers = _answers(target, host)
-    for name in rungs_of(target):
-        if name in answers:
-            rung = _answered(name, answers[name], host.label)
-            yield rung
+        for rung in _connection(target, host):
+            if spec is None or rung.state == BROKEN:
+                yield rung
             if rung.state == BROKEN:
                 return
-
-
-def _answers(target: ComputeTarget, host: Host) -> dict[str, Callable[[], Rung]]:
-    """What answers each rung above the login."""
-    from tui_workbench.targets.check_machine import clock, disk_of_home, gpu, local_python, python
-
-    if target.type == "local":
-        return {PYTHON: lambda: local_python(target)}
-    answers: dict[str, Callable[[], Rung]] = {CLOCK: lambda: clock(host)}
-    if target.type == "remote":
-        answers |= {
-            PYTHON: lambda: python(target, host),
-            DISK: lambda: disk_of_home(target, host),
-            GPU: lambda: gpu(target, host, is_wanted=False),
-        }
-    elif DOCKER in rungs_of(target):
+    engine = None
+    if DOCKER in rungs_of(target):
         from tui_workbench.targets.check_engine import EngineRungs
 
         engine = EngineRungs(target, host)
-        answers |= {
-            DOCKER: engine.docker,
-            ENGINE: engine.engine,
-            DISK: engine.disk,
-            GPU: lambda: gpu(target, host, is_wanted=target.gives_gpus),
-            RUNTIME: engine.runtime,
-        }
+    answers = _answers(target, host, engine)
+    for name in _LADDERS.get(target.type, ()) if spec is None else ():
+        if name in answers:
+            rung = answered(name, answers[name], host.label)
+            yield rung
+            if rung.state == BROKEN:
+                return
+    if spec is not None and engine is not None:
+        rung = answered(DOCKER, engine.docker, host.label)
+        if rung.state == BROKEN:
+            yield rung
+            return
+    if GPU in rungs_of(target):
+        from tui_workbench.targets.gpu.places import spec_of
+        from tui_workbench.targets.gpu.preflight import Preflight
+
+        preflight = Preflight(spec or spec_of(target), host, engine)
+        yield from preflight.climb(is_wanted=spec is not None or wants_gpus(target))
+
+
+def _answers(target: ComputeTarget, host: Host, engine: EngineRungs | None) -> dict[str, Callable[[], Rung]]:
+    """What answers each rung between the login and the GPUs."""
+    from tui_workbench.targets.check_machine import clock, disk_of_home, local_python, python
+
+    answers: dict[str, Callable[[], Rung]] = {CLOCK: lambda: clock(host)}
+    if target.type == "local":
+        answers[PYTHON] = lambda: local_python(target)
+    elif target.type == "remote":
+        answers |= {PYTHON: lambda: python(target, host), DISK: lambda: disk_of_home(target, host)}
+    elif engine is not None:
+        answers |= {DOCKER: engine.docker, ENGINE: engine.engine, DISK: engine.disk}
     return answers
 
 
-def _answered(name: str, answer: Callable[[], Rung], label: str) -> Rung:
+def answered(name: str, answer: Callable[[], Rung], label: str) -> Rung:
+    """The rung that an answer gives, broken where it raises. `label` is the machine's."""
     try:
         return answer()
     except Broken as broken:

@@ -1,4 +1,4 @@
-"""Rungs about a machine itself: its Python, disk, GPU driver and clock. Each asks one thing and changes nothing."""
+"""Rungs about a machine itself: its Python, disk and clock. Each asks one thing and changes nothing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import time
 
 from tui_workbench.errors import ConfigurationError, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.targets.check import CLOCK, DISK, GPU, OK, PYTHON, UNNEEDED, WARNING, Broken, Rung
-from tui_workbench.targets.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, gpus_of
+from tui_workbench.targets.check import CLOCK, DISK, OK, PYTHON, WARNING, Broken, Rung
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,48 +94,6 @@ def disk(host: Host, folders: Sequence[str], command: str) -> Rung:
     if least < DISK_WARNING_BYTES:
         return Rung(DISK, WARNING, text, "A CUDA image takes 7 GB to 15 GB, and twice that while unpacked.", command)
     return Rung(DISK, OK, text)
-
-
-def gpu(target: ComputeTarget, host: Host, *, is_wanted: bool) -> Rung:
-    """The GPU driver; needed where `nvidiaDocker` is true. Raises Broken, TargetUnreachable."""
-    gpus = gpus_of(host)
-    if gpus.found:
-        return _gpu_found(target, gpus.text, gpus.found[0].driver, is_wanted=is_wanted)
-    if not is_wanted:
-        return Rung(GPU, UNNEEDED, gpus.complaint or "no GPU here, and none is asked for")
-    if gpus.complaint:
-        error = WorkbenchError(
-            f"the NVIDIA driver does not work: {gpus.complaint}",
-            remedy="After an update of the driver the machine must be restarted; else install the driver anew.",
-        )
-        raise Broken(error, "sudo reboot", there=not host.is_local)
-    name = shlex.quote(f"{target.name}.compute")
-    error = WorkbenchError(
-        "there is no NVIDIA driver (no nvidia-smi), and nvidiaDocker is true",
-        remedy="Install NVIDIA's driver (as here on Ubuntu) and restart the machine; or, where there is no GPU: "
-        f"workbench-tui config set {name} nvidiaDocker false",
-    )
-    raise Broken(error, "sudo ubuntu-drivers install --gpgpu", there=not host.is_local)
-
-
-def _gpu_found(target: ComputeTarget, text: str, driver: str, *, is_wanted: bool) -> Rung:
-    name = shlex.quote(target.name)
-    if is_wanted or target.type == "remote":
-        from tui_workbench.config.images import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE
-
-        number = driver.partition(".")[0]
-        is_old = number.isdigit() and int(number) < OLDEST_DRIVER_OF_DEFAULT_IMAGE
-        if is_old and target.base_docker_image == DEFAULT_GPU_IMAGE:
-            error = WorkbenchError(
-                f"{text}: too old for CUDA 13, which {DEFAULT_GPU_IMAGE} holds",
-                remedy="Take the image for older drivers, or install a driver of at least "
-                f"{OLDEST_DRIVER_OF_DEFAULT_IMAGE}.",
-            )
-            file = shlex.quote(f"{target.name}.compute")
-            raise Broken(error, f"workbench-tui config set {file} baseDockerImage {OLDER_DRIVER_GPU_IMAGE}")
-        return Rung(GPU, OK, text)
-    return Rung(GPU, OK, f"{text}; not used, because nvidiaDocker is not true",
-                "Give it to the runs.", f"workbench-tui config gpu-ready {name}")  # fmt: skip
 
 
 def clock(host: Host) -> Rung:
