@@ -264,6 +264,12 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
                 request = self.parts.run_bar.request()
         self.app.push_screen(DashboardScreen(self.project, request))
 
+    def action_gpu_monitor(self) -> None:
+        """Show the GPUs of all targets."""
+        from tui_workbench.ui.screens.monitor import MonitorScreen
+
+        self.app.push_screen(MonitorScreen(self.project, self._selected))
+
     def on_run_bar_wanted(self) -> None:
         """What is run is to be changed."""
         if self.is_complete:
