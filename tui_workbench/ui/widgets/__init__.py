@@ -1,1 +1,0 @@
-"""What panes and screens are built from."""
