@@ -1,0 +1,55 @@
+# Two commands, each of which sets itself up on a fresh clone:
+#   make run     open the sample project in the workbench
+#   make test    run every check and test
+# Further: make bench, make clean. Python 3.11 or newer and pip are all that has to be there.
+
+VENV ?= .venv
+PYTHON ?=
+SAMPLE ?= sample_project
+# Tests at a time. They mostly wait for other programs; each worker has machines and engines of its own.
+WORKERS ?= 3
+
+# An environment without bytecode makes every start of the program compile it again.
+unexport PYTHONDONTWRITEBYTECODE
+unexport PYTHONHOME
+unexport PYTHONPATH
+
+# The interpreter below a virtual environment can be gone: uninstalled, or upgraded away.
+$(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
+
+.PHONY: run test check bench clean
+
+run: $(VENV)/.installed-train
+	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
+
+test: check
+	@$(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=loadfile
+
+check: $(VENV)/.installed-test
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+bench: $(VENV)/.installed-test
+	@failed=; for file in $$(grep -l '^if __name__ == "__main__"' benchmarks/*.py); do \
+	    name=$$(basename "$$file" .py); echo "== $$name"; \
+	    $(VENV)/bin/python -m "benchmarks.$$name" || failed="$$failed $$name"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "over the limit:$$failed" >&2; exit 1; fi
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The test extra holds all that the train extra does.
+$(VENV)/.installed-test: pyproject.toml $(VENV)/bin/python
+	@sh .ci/install $(VENV) test
+	@touch $(VENV)/.installed-train $@
+
+$(VENV)/.installed-train: pyproject.toml $(VENV)/bin/python
+	@sh .ci/install $(VENV) train
+	@touch $@
+
+$(VENV)/bin/python:
+	@sh .ci/make-environment $(VENV) "$(PYTHON)"

@@ -1,0 +1,131 @@
+"""How long the short commands take as whole processes, against the interpreter that they run on.
+
+The baseline is the interpreter of the installation itself: `python -c pass`, or `python script` where a script is run.
+Runs are made by hand where 10,000 of them are needed; all else is the installed command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.harness import compare, environment, finish, note, process_time, python
+from tui_workbench.project import Project
+from tui_workbench.runs.rundir import RunDirectory
+
+COMMAND = str(Path(python()).parent / "workbench-tui")
+ROUNDS = 40
+SUBMIT = (COMMAND, "experiment", "submit", "--wait", "-c", "local", "hello.py")
+FILES = 200
+SEEN_SECONDS = 5.0
+"""After this long a folder's time is trusted, and a configuration file's: the state that commands mostly find."""
+
+
+def make_project(root: Path, *, tracked: bool = False, files: int = 0) -> Path:
+    """A project with a one-line script, and some files of the size that source files have."""
+    (root / "aml_config").mkdir(parents=True)
+    (root / "aml_config" / "local.compute").write_text(f"type: local\npythonLocation: {json.dumps(python())}\n")
+    (root / "aml_config" / "local.runconfig").write_text(
+        f"Target: local\nFramework: Python\nArgumentVector: [$file]\nTrackedRun: {json.dumps(tracked)}\n"
+    )
+    (root / "hello.py").write_text('print("hello")\n')
+    for number in range(files):
+        path = root / "package" / f"part{number % 10}" / f"module{number}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# module {number}\n" + "x = 1\n" * 300)
+    return root
+
+
+def multiply_runs(root: Path, count: int) -> None:
+    """Give the project `count` runs: copies of one that has ended, each with a name, a number and a time of its own."""
+    subprocess.run(SUBMIT, cwd=root, env=environment(), stdout=subprocess.DEVNULL, check=True)
+    project = Project.find(str(root))
+    (name,) = os.listdir(project.runs_directory)
+    source = Path(project.runs_directory, name)
+    record = json.loads((source / "run.json").read_text())
+    prefix, _, first = name.rpartition("_")
+    for number in range(2, count + 1):
+        run_id = f"{prefix}_{int(first) + number}"
+        target = Path(project.runs_directory, run_id)
+        target.mkdir()
+        changed = {**record, "run_id": run_id, "run_number": number, "created": record["created"] + number / 1000}
+        (target / "run.json").write_text(json.dumps(changed, indent=1))
+        shutil.copyfile(source / "events.jsonl", target / "events.jsonl")
+    assert RunDirectory(str(source)).run().state == "completed"
+    # As if they had been there for a while.
+    before = os.stat(project.runs_directory).st_mtime - SEEN_SECONDS
+    os.utime(project.runs_directory, (before, before))
+
+
+def compare_commands(folder: Path) -> None:
+    """The commands that only answer."""
+    few = make_project(folder / "few")
+    multiply_runs(few, 100)
+    many = make_project(folder / "many")
+    multiply_runs(many, 10_000)
+    bare = [python(), "-c", "pass"]
+    for name, command, root, limit in (
+        ("workbench-tui --version", [COMMAND, "--version"], few, 2.0),
+        ("history list of 100 runs", [COMMAND, "history", "list"], few, 3.0),
+        ("history list of 10,000 runs, warm index", [COMMAND, "history", "list"], many, 4.0),
+    ):
+        compare(
+            name,
+            lambda command=command, root=root: process_time(command, directory=str(root)),  # type: ignore[misc]
+            lambda: process_time(bare),
+            limit,
+            ROUNDS,
+            baseline_name="python -c pass",
+            warmup=2,
+        )
+    rows = len(json.loads(subprocess.check_output([COMMAND, "history", "list"], cwd=many, env=environment())))
+    note(f"{rows:,} runs were listed")
+
+
+def compare_submits(folder: Path) -> None:
+    """The way of one run, from the command to its last byte and its exit code."""
+    untracked = make_project(folder / "untracked")
+    tracked = make_project(folder / "tracked", tracked=True, files=FILES)
+    plain = make_project(folder / "plain", files=FILES)
+    for root in (untracked, tracked, plain):
+        old = os.stat(root).st_mtime - SEEN_SECONDS
+        for path in (root / "aml_config").iterdir():
+            os.utime(path, (old, old))
+        process_time(SUBMIT, directory=str(root))
+    compare(
+        "submit --wait of a one-line script, untracked",
+        lambda: process_time(SUBMIT, directory=str(untracked)),
+        lambda: process_time([python(), "hello.py"], directory=str(untracked)),
+        4.0,
+        ROUNDS,
+        baseline_name="python script",
+        warmup=3,
+    )
+    compare(
+        f"the same, tracked, a project of {FILES} files",
+        lambda: process_time(SUBMIT, directory=str(tracked)),
+        lambda: process_time(SUBMIT, directory=str(plain)),
+        1.0,
+        ROUNDS,
+        baseline_name="untracked",
+        plus=0.150,
+        warmup=3,
+    )
+
+
+def main() -> int:
+    """Measure everything."""
+    with tempfile.TemporaryDirectory(prefix="workbench-benchmark-") as name:
+        os.environ["HOME"] = name
+        compare_commands(Path(name))
+        compare_submits(Path(name))
+    return finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

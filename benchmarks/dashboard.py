@@ -1,0 +1,160 @@
+"""The dashboard of 10,000 and of 100,000 runs: from its key to the first rows, and from a filter key to its rows.
+
+The workbench is open in a real pseudo-terminal of 120 x 36; what counts is the moment when the bytes arrive that show
+what is named. The runs are rows of the index, which is all that the dashboard reads of runs that have ended, but for
+the courses of the visible ones: their directories are links to one real run. The baseline of each figure is the
+same with ten runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from statistics import median
+
+from benchmarks.harness import check, finish, note, python
+from benchmarks.terminal import Terminal
+from tui_workbench.model import Run
+from tui_workbench.project import Project
+from tui_workbench.runs.history import Facts, facts_text
+from tui_workbench.runs.index import ENDED, RunIndex, _Row
+from tui_workbench.runs.indexrows import insert_rows
+
+COLUMNS, ROWS = 120, 36
+LIMITS = {10_000: 0.3, 100_000: 0.5}
+KEY_LIMIT = 0.05
+ROUNDS = 5
+FILTER = "resnet"
+ESCAPE = "\x1b"
+
+
+def main() -> int:
+    """Measure and print."""
+    for total in (10, *LIMITS):
+        with tempfile.TemporaryDirectory() as folder:
+            project = make_project(os.path.join(folder, "project"), total)
+            opened, keys = measured(project, folder, total)
+        if total not in LIMITS:
+            note(f"{total} runs: first rows {median(opened) * 1e3:.0f} ms, a filter key {median(keys) * 1e3:.0f} ms")
+            continue
+        check(f"dashboard of {total:,} runs, key to first rows, the first time", opened[0], LIMITS[total])
+        check(f"dashboard of {total:,} runs, key to first rows, median", median(opened), LIMITS[total])
+        check(f"dashboard of {total:,} runs, filter key to its rows, slowest of the word", max(keys), KEY_LIMIT)
+        note(f"{total:,} runs: a filter key, median {median(keys) * 1e3:.0f} ms")
+    return finish()
+
+
+def measured(project: str, folder: str, total: int) -> tuple[list[float], list[float]]:
+    """Seconds to the first rows, each round; seconds of each key of the filter, medians over the rounds."""
+    with Terminal(
+        [python(), "-m", "tui_workbench", project], columns=COLUMNS, rows=ROWS, directory=folder, emulate=False
+    ) as terminal:
+        seen = Seen(terminal)
+        seen.until(b"5 Jobs")
+        seen.until(f"[{total}]".encode())
+        terminal.settle(1.0)
+        opened = []
+        keys: dict[str, list[float]] = {}
+        for _ in range(ROUNDS):
+            opened.append(seen.after("6", b"exit 1"))
+            terminal.settle(1.0)
+            seen.after("/", b"/")
+            terminal.settle(0.3)
+            for place in range(1, len(FILTER) + 1):
+                word = FILTER[:place]
+                keys.setdefault(word, []).append(seen.after(word[-1], f"with {word}".encode()))
+                terminal.settle(0.5)
+            terminal.send(ESCAPE)
+            terminal.settle(0.5)
+            terminal.send(ESCAPE)
+            terminal.settle(0.5)
+        return opened, [median(values) for values in keys.values()]
+
+
+class Seen:
+    """The bytes that came since the last key, and when the last of them did."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._data = b""
+        self._when = 0.0
+        terminal.watch = self._take
+
+    def _take(self, data: bytes, when: float) -> None:
+        self._data += data
+        self._when = when
+
+    def after(self, key: str, expected: bytes) -> float:
+        """Seconds from the key to the bytes."""
+        self._data = b""
+        pressed = self._terminal.send(key)
+        self.until(expected)
+        return self._when - pressed
+
+    def until(self, expected: bytes) -> None:
+        """Take what comes until it holds the bytes."""
+        self._terminal.until(lambda: expected in self._data)
+
+
+def make_project(root: str, total: int) -> str:
+    """A project with an index of so many runs."""
+    os.makedirs(os.path.join(root, "aml_config"))
+    project = Project.find(root)
+    project.prepare_state()
+    os.makedirs(project.runs_directory, exist_ok=True)
+    real = os.path.join(root, ".workbench", "real")
+    os.makedirs(real)
+    with open(os.path.join(real, "metrics.jsonl"), "w", encoding="ascii") as file:
+        for step in range(50):
+            file.write(json.dumps({"name": "loss", "step": step, "value": 1 / (step + 1), "time": 1.0}) + "\n")
+    fill(project, total)
+    for number in range(1, total + 1):
+        os.symlink(real, os.path.join(project.runs_directory, run_id(number)))
+    old = time.time() - 3600
+    os.utime(project.runs_directory, (old, old))
+    return root
+
+
+def fill(project: Project, total: int) -> None:
+    """Write the runs into the index, as a workbench that has read them would have."""
+    with RunIndex(project) as index:
+        connection = index._connection
+        connection.execute("BEGIN")
+        insert_rows(connection, [row(project, number) for number in range(1, total + 1)])
+        connection.execute("COMMIT")
+
+
+def row(project: Project, number: int) -> _Row:
+    """A run as the index keeps it."""
+    script = ("train.py", "eval.py", "resnet/train.py", "sweep.py")[number % 4]
+    created = 1_600_000_000.0 + number * 60
+    run = Run(
+        run_id=run_id(number),
+        run_number=number,
+        directory=os.path.join(project.runs_directory, run_id(number)),
+        script_name=script,
+        arguments=("--seed", str(number), "--lr", str(number % 7 / 100)),
+        run_configuration="local",
+        target="local",
+        target_type="local",
+        state="completed" if number % 9 else "failed",
+        exit_code=0 if number % 9 else 1,
+        created=created,
+        start=created + 1,
+        end=created + 1 + number % 977,
+        user_id="ada",
+    )
+    facts = Facts({"loss": 1 / number, "accuracy": 1 - 1 / number, "epoch": number % 30})
+    return _Row(run, ENDED, json.dumps(run), facts_text(facts), facts, 0.0)
+
+
+def run_id(number: int) -> str:
+    """The id of the run with this number."""
+    return f"project_{number:013d}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

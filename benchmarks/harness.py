@@ -1,0 +1,184 @@
+"""What every benchmark shares: ours and its baseline are measured in turns, on the same machine, in the same minute.
+
+A figure alone says little on a machine one does not know; a ratio against a named baseline, measured in turns so that a
+busy moment hits both, travels. Every line says what was compared, both medians, both 95th percentiles, the ratio of the
+medians, and whether the promise holds. A script ends with `sys.exit(finish())`: 1 when a promise does not hold.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+Measure = Callable[[], "float | None"]
+"""One round: returns what it measured (seconds, bytes, ...); None means: take the wall time of the call."""
+
+
+class Unit(NamedTuple):
+    """How a measured number is printed: divided by `scale`, with the name behind it."""
+
+    name: str
+    scale: float
+    digits: int = 1
+
+    def show(self, value: float) -> str:
+        """The value for a person."""
+        return f"{value / self.scale:,.{self.digits}f} {self.name}"
+
+
+MILLISECONDS = Unit("ms", 1e-3)
+SECONDS = Unit("s", 1.0, 2)
+MEGABYTES = Unit("MB", 1e6)
+PERCENT = Unit("%", 0.01)
+COUNT = Unit("", 1.0, 0)
+
+
+class Comparison(NamedTuple):
+    """What `compare` measured."""
+
+    name: str
+    ours: tuple[float, ...]
+    baseline: tuple[float, ...]
+    bound: float
+    passed: bool
+
+    @property
+    def ratio(self) -> float:
+        """Median of ours over median of the baseline."""
+        return statistics.median(self.ours) / statistics.median(self.baseline)
+
+
+_failures: list[str] = []
+
+
+def compare(
+    name: str,
+    ours: Measure,
+    baseline: Measure,
+    limit: float,
+    rounds: int = 20,
+    *,
+    baseline_name: str = "baseline",
+    plus: float = 0.0,
+    unit: Unit = MILLISECONDS,
+    warmup: int = 1,
+) -> Comparison:
+    """Measures both in turns and prints one line. The promise: median of ours <= `limit` x the baseline's + `plus`.
+
+    `plus` is in the unit of what is measured (seconds for times). `warmup` rounds are run first and thrown away. Which
+    of the two goes first changes from round to round.
+    """
+    pair = (ours, baseline)
+    measured: tuple[list[float], list[float]] = ([], [])
+    for number in range(-warmup, rounds):
+        for which in (0, 1) if number % 2 else (1, 0):
+            value = measure(pair[which])
+            if number >= 0:
+                measured[which].append(value)
+    bound = limit * statistics.median(measured[1]) + plus
+    passed = statistics.median(measured[0]) <= bound
+    result = Comparison(name, tuple(measured[0]), tuple(measured[1]), bound, passed)
+    promise = f"{limit:g} x" + (f" + {unit.show(plus)}" if plus else "")
+    _report(
+        name,
+        passed,
+        f"{_spread(result.ours, unit)}  {baseline_name} {_spread(result.baseline, unit)}  "
+        f"ratio {result.ratio:.2f}, promised {promise}",
+    )
+    return result
+
+
+def check(name: str, value: float, limit: float, unit: Unit = MILLISECONDS, *, note: str = "") -> bool:
+    """Prints one figure that has a limit of its own, and whether it keeps it (`value <= limit`)."""
+    passed = value <= limit
+    _report(name, passed, f"{unit.show(value)}, promised {unit.show(limit)}" + (f"  ({note})" if note else ""))
+    return passed
+
+
+def note(text: str) -> None:
+    """Prints a figure that promises nothing: a baseline's, a size, the kind of machine."""
+    print(f"        {text}", flush=True)
+
+
+def finish() -> int:
+    """The exit status of the script: 1 when a promise was not kept."""
+    if _failures:
+        print("over: " + "; ".join(_failures), flush=True)
+    return 1 if _failures else 0
+
+
+def measure(call: Measure) -> float:
+    """One round: the number the call returns, or its wall time in seconds."""
+    start = time.perf_counter()
+    value = call()
+    elapsed = time.perf_counter() - start
+    return elapsed if value is None else value
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest of the values that at least `percent` of them do not exceed (nearest rank; no value is made up)."""
+    ordered = sorted(values)
+    rank = -(-len(ordered) * percent // 100)
+    return ordered[max(0, min(len(ordered), int(rank)) - 1)]
+
+
+def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for a measured process: nothing in it keeps Python from its compiled files or its buffers."""
+    kept = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+    }
+    return {**kept, **(changes or {})}
+
+
+def process_time(
+    command: Sequence[str], *, directory: str | None = None, stdout: int | None = subprocess.DEVNULL
+) -> float:
+    """Wall time in seconds of a whole process, from before fork to after wait.
+
+    Raises CalledProcessError when it fails.
+    """
+    start = time.perf_counter()
+    subprocess.run(command, cwd=directory, env=environment(), stdin=subprocess.DEVNULL, stdout=stdout, check=True)
+    return time.perf_counter() - start
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time that all threads of a living process have used so far (user and system)."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def private_memory(pid: int) -> int:
+    """Bytes of memory that only this process has (not shared libraries, not the page cache)."""
+    return _smaps(pid, ("Private_Clean", "Private_Dirty"))
+
+
+def resident_memory(pid: int) -> int:
+    """Bytes of memory of the process that are in RAM, shared or not."""
+    return _smaps(pid, ("Rss",))
+
+
+def _smaps(pid: int, names: tuple[str, ...]) -> int:
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        return sum(int(line.split()[1]) * 1024 for line in file if line.partition(":")[0] in names)
+
+
+def _spread(values: Sequence[float], unit: Unit) -> str:
+    return f"{unit.show(statistics.median(values))} (p95 {unit.show(percentile(values, 95))})"
+
+
+def _report(name: str, passed: bool, text: str) -> None:
+    print(f"{'pass' if passed else 'OVER'}    {name}: {text}", flush=True)
+    if not passed:
+        _failures.append(name)
+
+
+def python() -> str:
+    """The interpreter that measured processes are started with: the one that runs the benchmark."""
+    return sys.executable

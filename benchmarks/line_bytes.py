@@ -1,0 +1,98 @@
+"""What goes over the line: the bytes of the first screen and of single keys, in 256 colours at three sizes.
+
+    python -m benchmarks.line_bytes [PROJECT]
+
+The whole workbench in a pseudo-terminal, on a copy of the sample project with a run and an open file. Bytes are counted
+as the terminal gets them, colours, cursor and modes included. The baseline is the same program with Textual's own way
+to write (the environment variable `WORKBENCH_BENCHMARK_STOCK_DISPLAY` is read by this script's child alone).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+
+from benchmarks.harness import Unit, check, finish, note, python
+from benchmarks.terminal import Terminal
+
+SIZES = ((80, 24), (120, 40), (200, 60))
+FIRST_SCREEN_LIMIT = 30_000
+KEY_LIMIT = 1_500
+BYTES = Unit("bytes", 1.0, 0)
+QUIET = 1.2
+"""Seconds without a byte after which a screen counts as complete: the slowest fact on it comes within one."""
+
+SAMPLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sample_project")
+
+KEYS = (
+    ("down in a list", "\x1b[B"),
+    ("up in a list", "\x1b[A"),
+    ("a letter in the editor", "x"),
+    ("left in the editor", "\x1b[D"),
+    ("line break in the editor", "\r"),
+    ("down in the editor", "\x1b[B"),
+)
+
+STOCK = """
+from textual.app import App
+from tui_workbench.ui import lean_display
+lean_display.LeanDisplay._display = App._display
+from tui_workbench import ui
+ui.run({project!r})
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measures each size with ours and with Textual's own display."""
+    with tempfile.TemporaryDirectory() as folder:
+        project = arguments[0] if arguments else shutil.copytree(SAMPLE, os.path.join(folder, "sample_project"))
+        ours = [python(), "-m", "tui_workbench", project]
+        stock = [python(), "-c", STOCK.format(project=project)]
+        for size in SIZES:
+            name = "x".join(map(str, size))
+            theirs, mine = watch(stock, size, folder), watch(ours, size, folder)
+            for what, number in mine.items():
+                limit = FIRST_SCREEN_LIMIT if what == "first screen" else KEY_LIMIT
+                check(f"{name} {what}", number, limit, BYTES, note=f"Textual's display {theirs[what]:,}")
+    note("256 colours, no synchronized output; the first screen holds the sample's files and an opened one")
+    return finish()
+
+
+def watch(command: Sequence[str], size: tuple[int, int], home: str) -> Mapping[str, int]:
+    """The bytes of everything that is done, by what it was."""
+    columns, rows = size
+    counted: dict[str, int] = {}
+    with Terminal(command, columns=columns, rows=rows, changes=environment(home)) as terminal:
+        terminal.until_text("train.py")
+        terminal.settle(QUIET)
+        counted["first screen"] = terminal.received
+
+        def press(what: str, keys: str) -> None:
+            before = terminal.received
+            terminal.send(keys)
+            terminal.settle(QUIET)
+            counted[what] = terminal.received - before
+
+        terminal.send("G")
+        terminal.settle(QUIET)
+        for what, key in KEYS[:2]:
+            press(what, key)
+        terminal.send("\r")
+        terminal.until_text("# Handwritten")
+        terminal.settle(QUIET)
+        for what, key in KEYS[2:]:
+            press(what, key)
+    return counted
+
+
+def environment(home: str) -> dict[str, str]:
+    """A terminal of 256 colours, and nothing remembered of other times."""
+    path = f"{os.path.dirname(python())}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    return {"TERM": "xterm-256color", "COLORTERM": "", "HOME": home, "PATH": path, "XDG_STATE_HOME": ""}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,111 @@
+"""What the log benchmarks look at: the whole workbench on a small project, and Textual's own `Log` on the same file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Log, Static
+
+from benchmarks.harness import python
+from benchmarks.terminal import Terminal
+from tui_workbench.project import Project
+from tui_workbench.runs import Runs
+
+CTRL_R = "\x12"
+
+COMPUTE = 'type: "local"\npythonLocation: "{python}"\n'
+RUNCONFIG = 'Target: "local"\nArgumentVector: [{vector}]\nFramework: "Python"\nTrackedRun: false\n'
+
+
+def write_project(root: str, script: str, arguments: Sequence[str] = ()) -> Runs:
+    """A project of one script, which runs in place, and its runs."""
+    os.makedirs(os.path.join(root, "aml_config"))
+    vector = ", ".join(f'"{argument}"' for argument in ("script.py", *arguments))
+    for name, text in (
+        ("aml_config/local.compute", COMPUTE.format(python=python())),
+        ("aml_config/local.runconfig", RUNCONFIG.format(vector=vector)),
+        ("script.py", script),
+    ):
+        with open(os.path.join(root, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    return Runs(Project.find(root))
+
+
+def workbench(project: str) -> list[str]:
+    """The command that opens the workbench."""
+    return [python(), "-m", "tui_workbench", project]
+
+
+def stock(log: str) -> list[str]:
+    """The command that shows a log in Textual's `Log`."""
+    return [sys.executable, "-c", f"from benchmarks import log_programs; log_programs.StockLog({log!r}).run()"]
+
+
+class Drawn:
+    """What a program has drawn since the last look, as bytes: emulating a terminal would take the second core."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._bytes = bytearray()
+        terminal.watch = lambda data, _: self._bytes.extend(data)
+
+    def until(self, *wanted: bytes, seconds: float = 30.0) -> float:
+        """Reads until all of this was drawn since the last `forget`; the moment it was."""
+        return self._terminal.until(lambda: all(it in self._bytes for it in wanted), seconds)
+
+    def forget(self) -> None:
+        """Look at what comes from now on."""
+        self._bytes.clear()
+
+
+class StockLog(App[None]):
+    """Textual's `Log`, fed as well as can be: by a thread, once a frame, all new lines in one call.
+
+    `x` shows `key N` in the last row when it was pressed for the Nth time.
+    """
+
+    CSS = """
+    Log { border: round gray; }
+    #row { height: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "count", "Count")]
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+        self.log_widget = Log(max_lines=10_000)
+        self.row = Static("ready", id="row")
+        self.keys = 0
+
+    def compose(self) -> ComposeResult:
+        """The log, and the row that answers keys."""
+        yield self.log_widget
+        yield self.row
+
+    def on_mount(self) -> None:
+        """Read the log."""
+        self.log_widget.focus()
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def action_count(self) -> None:
+        """Show that the key came."""
+        self.keys += 1
+        self.row.update(f"key {self.keys}", layout=False)
+
+    def _follow(self) -> None:
+        rest = b""
+        waiting = threading.Event()
+        with open(self.path, "rb") as file:
+            while True:
+                if data := file.read():
+                    *lines, rest = (rest + data).split(b"\n")
+                    text = [line.decode("utf-8", "replace") for line in lines]
+                    self.call_from_thread(self.log_widget.write_lines, text)
+                waiting.wait(1 / 60)

@@ -1,0 +1,65 @@
+"""Another machine for the benchmarks over SSH: namespaces of this one, with an SSH server of their own.
+
+The wire is this machine's memory, so what is measured is the work of both ends, not a network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+from tests.machines import Machine, machine, make_key
+from tests.targets.conftest import end_links
+from tui_workbench.targets.ssh import SshHost
+from tui_workbench.targets.ssh_wire import Login
+
+USER = "research"
+
+
+class Remote(NamedTuple):
+    """The machine, our way to it, and the command line of `ssh` to the same account."""
+
+    machine: Machine
+    host: SshHost
+    ssh: list[str]
+    folder: Path  # for files of the benchmark, here
+
+    @property
+    def home(self) -> Path:
+        """The account's home folder, as it is seen from here."""
+        return self.machine.home(USER)
+
+
+@contextlib.contextmanager
+def remote() -> Iterator[Remote]:
+    """The machine, running while in it; root is needed. HOME is an empty folder meanwhile."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wb-")))
+        folder.chmod(0o755)
+        key = make_key(folder / "id_ed25519")
+        box = stack.enter_context(machine("gpubox", folder / "gpubox", key))
+        ssh_folder = folder / "home" / ".ssh"
+        ssh_folder.mkdir(parents=True)
+        for name in (key, key.with_suffix(".pub")):
+            shutil.copy(name, ssh_folder)
+        known = ssh_folder / "known_hosts"
+        known.write_text(box.known_hosts_line)
+        runtime = folder / "run"
+        runtime.mkdir(mode=0o700)
+        changes = {"HOME": str(folder / "home"), "XDG_RUNTIME_DIR": str(runtime)}
+        stack.enter_context(mock.patch.dict(os.environ, changes))
+        host = SshHost(Login("gpubox", box.address, USER))
+        stack.callback(end_links, runtime)
+        options = ["-i", str(key), "-o", f"UserKnownHostsFile={known}", "-o", "LogLevel=ERROR", "-F", "none"]
+        yield Remote(box, host, ["ssh", *options, f"{USER}@{box.address}"], folder)
+
+
+def is_possible() -> bool:
+    """Whether this process may make one."""
+    return os.geteuid() == 0

@@ -1,0 +1,147 @@
+"""A program in a real pseudo-terminal, seen from the outside: what it drew and when each byte came.
+
+Used by benchmarks and tests. Times are `time.perf_counter()` seconds, taken when the bytes were read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self
+
+import pyte
+
+from benchmarks.harness import environment
+
+
+class Terminal:
+    """One program in a pseudo-terminal of a given size. As a context manager it ends the program.
+
+    `screen` says what a person sees (through pyte); with `emulate=False` nothing is emulated, which costs no time: then
+    only `raw` watchers see the bytes.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        columns: int = 120,
+        rows: int = 36,
+        changes: Mapping[str, str] | None = None,
+        directory: str | None = None,
+        emulate: bool = True,
+    ) -> None:
+        self.screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self.screen)
+        self._emulate = emulate
+        self.received = 0
+        self.watch: Callable[[bytes, float], None] | None = None
+        self.started = time.perf_counter()
+        self.pid, self._fd = _spawn(command, columns, rows, changes or {}, directory)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(self, keys: str | bytes) -> float:
+        """Types the keys; returns when they were written."""
+        now = time.perf_counter()
+        os.write(self._fd, keys.encode() if isinstance(keys, str) else keys)
+        return now
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Gives the terminal another size, as dragging its window would."""
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.screen.resize(rows, columns)
+        os.kill(self.pid, signal.SIGWINCH)
+
+    def pump(self, seconds: float = 0.01) -> bool:
+        """Takes what comes within the time. False when the program has closed the terminal."""
+        if not select.select([self._fd], [], [], seconds)[0]:
+            return True
+        try:
+            data = os.read(self._fd, 1 << 16)
+        except OSError:
+            return False
+        now = time.perf_counter()
+        self.received += len(data)
+        if self.watch is not None:
+            self.watch(data, now)
+        if self._emulate:
+            self._stream.feed(data)
+        return bool(data)
+
+    def until(self, condition: Callable[[], bool], seconds: float = 20.0) -> float:
+        """Takes bytes until the condition holds; returns when that was.
+
+        Raises TimeoutError with the screen in its text.
+        """
+        deadline = time.perf_counter() + seconds
+        while not condition():
+            if time.perf_counter() > deadline or not self.pump(0.02):
+                if condition():
+                    break
+                raise TimeoutError(f"the screen never came to it:\n{self.text()}")
+        return time.perf_counter()
+
+    def until_text(self, text: str, seconds: float = 20.0) -> float:
+        """Takes bytes until the text stands on the screen; returns when that was."""
+        return self.until(lambda: text in self.text(), seconds)
+
+    def settle(self, quiet: float = 0.2, seconds: float = 20.0) -> None:
+        """Takes bytes until none came for `quiet` seconds."""
+        deadline = time.perf_counter() + seconds
+        seen, since = self.received, time.perf_counter()
+        while time.perf_counter() - since < quiet and time.perf_counter() < deadline and self.pump(0.01):
+            if self.received != seen:
+                seen, since = self.received, time.perf_counter()
+
+    def text(self) -> str:
+        """What stands on the screen, a line a row, without trailing spaces."""
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def close(self) -> int:
+        """Ends the program (SIGKILL, no farewell) and gives its wait status; safe to call twice."""
+        if self.pid == 0:
+            return 0
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self._fd)
+        self.pid = 0
+        return status
+
+
+def _spawn(
+    command: Sequence[str], columns: int, rows: int, changes: Mapping[str, str], directory: str | None
+) -> tuple[int, int]:
+    variables = environment({"TERM": "xterm-256color", "COLORTERM": "truecolor", **changes})
+    for name in ("LINES", "COLUMNS", "NO_COLOR"):
+        variables.pop(name, None)
+    # The size must stand before the program asks for it, so the child waits for a byte.
+    ready, go = os.pipe()
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.read(ready, 1)
+        try:
+            if directory is not None:
+                os.chdir(directory)
+            os.execvpe(command[0], list(command), variables)
+        finally:
+            os._exit(127)
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    os.write(go, b"x")
+    os.close(go)
+    os.close(ready)
+    return pid, fd

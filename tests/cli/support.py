@@ -1,0 +1,55 @@
+"""The installed command, in a folder, in a pipe or in a terminal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.terminal import Terminal
+from tests.faults.support import Workbench
+
+INSTALLED = str(Path(sys.executable).parent / "workbench-tui")
+
+
+class Installed(Workbench):
+    """The command as a person calls it."""
+
+    def start(self, *arguments: str | bytes | os.PathLike[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a command and return its process."""
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        environment = {**os.environ, **self.environment}
+        return subprocess.Popen([INSTALLED, *arguments], cwd=self.folder, env=environment, **options)
+
+    def bytes_of(self, *arguments: str) -> bytes:
+        """Everything on stdout."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        return out
+
+    def in_terminal(self, *arguments: str, columns: int = 80) -> InTerminal:
+        """The command in a terminal of its own."""
+        return InTerminal(
+            [INSTALLED, *arguments], columns=columns, directory=str(self.folder), changes=self.environment
+        )
+
+
+class InTerminal(Terminal):
+    """A terminal that remembers every byte it was sent."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.raw = b""
+        self.watch = lambda data, _: self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
+        self.raw += data
+
+    def to_the_end(self) -> int:
+        """Take everything until the command has ended; its exit code."""
+        while self.pump(30):
+            continue
+        return os.waitstatus_to_exitcode(self.close())

@@ -1,0 +1,533 @@
+"""Compute targets on the command line: attached, checked, detached; every secret is asked for where nobody reads."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import require
+from tests.machines import PASSWORD, Machine, fingerprint, make_key
+from tui_workbench.project import Project
+from tui_workbench.runs import Runs
+from tui_workbench.targets.secrets import SecretStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+SECONDS = 30.0
+
+
+def noun(words: Sequence[str]) -> Sequence[str]:
+    """The words of a command; `computetarget` need not be said."""
+    return words if words[0] == "experiment" else ("computetarget", *words)
+
+
+def workbench(*words: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command without a terminal."""
+    return subprocess.run(
+        [require("setsid"), sys.executable, "-m", "tui_workbench", *noun(words)],
+        cwd=cwd,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, *words: str, cwd: Path) -> None:
+        self._screen, terminal = os.openpty()
+        self.shown = ""
+        command = [require("setsid"), "--ctty", "--wait", sys.executable, "-m", "tui_workbench"]
+        self._process = subprocess.Popen(
+            [*command, *noun(words)], cwd=cwd, stdin=terminal, stdout=terminal, stderr=terminal, close_fds=True
+        )
+        os.close(terminal)
+
+    def answer(self, question: str, answer: str) -> None:
+        """Wait for the question and type the answer."""
+        deadline = time.monotonic() + SECONDS
+        while question not in self.shown:
+            assert time.monotonic() < deadline, self.shown
+            assert self._read(), self.shown
+        self.shown = self.shown.partition(question)[2]
+        os.write(self._screen, f"{answer}\n".encode())
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the end: the exit code, and what was shown since the last question."""
+        while self._read():
+            pass
+        os.close(self._screen)
+        return self._process.wait(SECONDS), self.shown.replace("\r\n", "\n")
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self._screen, 1 << 16)
+        except OSError:
+            return False  # EIO: nobody has the terminal open any more
+        self.shown += data.decode()
+        return bool(data)
+
+
+@pytest.fixture
+def known(home: Path, connections: Path, gpubox: Machine) -> Path:
+    """`~/.ssh/known_hosts` of one who knows gpubox and has no key."""
+    folder = home / ".ssh"
+    folder.mkdir(mode=0o700)
+    (folder / "known_hosts").write_text(gpubox.known_hosts_line)
+    return folder / "known_hosts"
+
+
+@pytest.fixture
+def box(gpubox: Machine) -> list[str]:
+    """The options for the user research on gpubox."""
+    return ["--name", "box", "--address", gpubox.address, "--username", "research"]
+
+
+def result(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def files(root: Path) -> list[str]:
+    return sorted(path.name for path in (root / "aml_config").glob("box*"))
+
+
+# attach
+
+
+@pytest.mark.usefixtures("ssh_folder", "gpubox_engine")
+def test_a_machine_is_attached_and_checked(project_root: Path, box: Sequence[str]) -> None:
+    done = workbench("attach", "remotedocker", *box, "--image", "tests/python:1", cwd=project_root)
+    assert done.returncode == 0
+    assert done.stdout.startswith("wrote aml_config/box.compute\nwrote aml_config/box.runconfig\nok        name ")
+    assert done.stdout.endswith("box is attached. Run on it: workbench-tui experiment submit -c box SCRIPT\n")
+    assert done.stderr == ""
+    assert files(project_root) == ["box.compute", "box.runconfig"]
+
+
+@pytest.mark.usefixtures("ssh_folder")
+def test_the_old_form_works_and_names_the_current_one(project_root: Path, box: Sequence[str]) -> None:
+    done = workbench("attach", *box, "--type", "remote", cwd=project_root)
+    assert done.returncode == 0
+    assert done.stderr == (
+        "workbench-tui: --type is the old form. The current one: workbench-tui computetarget attach remote --name ...\n"
+    )
+    assert files(project_root) == ["box.compute", "box.runconfig"]
+
+
+@pytest.mark.usefixtures("ssh_folder")
+def test_the_result_as_data(project_root: Path, box: Sequence[str]) -> None:
+    attached = result(workbench("attach", "remote", *box, "-o", "json", cwd=project_root))
+    assert (attached["name"], attached["type"], attached["secrets"]) == ("box", "remote", [])
+    assert attached["compute"] == str(project_root / "aml_config" / "box.compute")
+    assert {rung["state"] for rung in attached["check"]} <= {"ok", "unneeded", "warning"}
+
+
+@pytest.mark.usefixtures("ssh_folder", "gpubox_engine")
+def test_what_is_attached_and_not_ready_says_what_mends_it(project_root: Path, gpubox: Machine) -> None:
+    words = ["--name", "box", "--address", gpubox.address, "--username", "outsider"]
+    done = workbench("attach", "remotedocker", *words, cwd=project_root)
+    assert done.returncode == 4
+    assert f"On {gpubox.address}, copy this:\n              sudo usermod -aG docker outsider\n" in done.stdout
+    assert done.stdout.endswith("When that is mended: workbench-tui computetarget check box\n")
+    assert files(project_root) == ["box.compute", "box.runconfig"]
+
+
+def test_without_asking_the_machine(project_root: Path, connections: Path) -> None:
+    done = workbench(
+        "attach", "remotedocker", "--name", "box", "--address", "nowhere.invalid", "--no-check", cwd=project_root
+    )
+    assert done.returncode == 0
+    assert Project.find(str(project_root)).target("box").nvidia_docker
+    assert not list(connections.glob("workbench-tui/*"))
+
+
+@pytest.mark.usefixtures("known", "keyring")
+def test_a_password_from_stdin(project_root: Path, box: Sequence[str]) -> None:
+    done = workbench("attach", "remote", *box, "--password-stdin", cwd=project_root, stdin=f"{PASSWORD}\n")
+    assert done.returncode == 0
+    assert "the secret is in the keyring\n" in done.stdout
+    assert done.stderr == ""
+    assert SecretStore().get(Project.find(str(project_root)).target("box").password) == PASSWORD
+
+
+@pytest.mark.usefixtures("known")
+def test_a_password_on_the_command_line_works_and_is_warned_about(project_root: Path, box: Sequence[str]) -> None:
+    done = workbench("attach", "remote", *box, "--password", PASSWORD, cwd=project_root)
+    assert done.returncode == 0
+    assert "visible to everybody" in done.stderr
+    assert PASSWORD not in done.stdout + done.stderr
+    assert "held in memory only (this system has no keyring)" in done.stdout
+
+
+@pytest.mark.usefixtures("known")
+def test_a_password_is_asked_for_without_echo_until_it_is_right(project_root: Path, box: Sequence[str]) -> None:
+    terminal = Terminal("attach", "remote", *box, "--password", cwd=project_root)
+    terminal.answer("Password of research on ", "not this one")
+    terminal.answer("Password of research on ", PASSWORD)
+    code, shown = terminal.end()
+    assert code == 0
+    assert "box is attached" in shown
+    assert PASSWORD not in shown
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize(
+    ("typed", "code", "said"), [("\x03", 130, ""), ("\x04", 2, "workbench-tui: no secret was given")]
+)
+def test_who_gives_no_password_attaches_nothing(
+    project_root: Path, box: Sequence[str], typed: str, code: int, said: str
+) -> None:
+    terminal = Terminal("attach", "remote", *box, "--password", cwd=project_root)
+    terminal.answer("Password of research on ", typed)
+    ended, shown = terminal.end()
+    assert ended == code
+    assert shown.partition(": ")[2].startswith(f"\n{said}")
+    assert files(project_root) == []
+
+
+def test_a_password_is_asked_for_after_the_host_key(project_root: Path, box: Sequence[str], known: Path) -> None:
+    known.write_text("")
+    terminal = Terminal("attach", "remote", *box, "--password", cwd=project_root)
+    terminal.answer("Type yes, or its fingerprint: ", "yes")
+    terminal.answer("Password of research on ", PASSWORD)
+    assert terminal.end()[0] == 0
+
+
+def test_a_password_is_asked_for_although_nothing_is_tried(project_root: Path, known: Path, gpubox: Machine) -> None:
+    words = ["attach", "remote", "--name", "box", "--address", gpubox.address, "--username", "research"]
+    terminal = Terminal(*words, "--password", "--no-check", cwd=project_root)
+    terminal.answer(f"Password of research@{gpubox.address}", PASSWORD)
+    assert terminal.end()[0] == 0
+    assert workbench("check", "box", cwd=project_root).returncode == 0
+
+
+@pytest.mark.usefixtures("known")
+def test_where_nobody_can_be_asked_a_missing_password_is_an_error(project_root: Path, box: Sequence[str]) -> None:
+    done = workbench("attach", "remote", *box, "--password", cwd=project_root)
+    assert done.returncode == 2
+    assert "--password-stdin" in done.stderr
+    done = workbench("attach", "remote", *box, "--password-stdin", cwd=project_root, stdin="wrong\n")
+    assert done.returncode == 4
+    assert "the password is wrong" in done.stderr
+    assert files(project_root) == []
+
+
+@pytest.mark.usefixtures("known")
+def test_an_encrypted_key_asks_for_its_passphrase(
+    project_root: Path,
+    box: Sequence[str],
+    gpubox: Machine,
+    home: Path,
+) -> None:
+    locked = make_key(home / ".ssh" / "locked", passphrase="open sesame")
+    accounts = gpubox.home() / ".ssh" / "authorized_keys"
+    before = accounts.read_text()
+    accounts.write_text(before + locked.with_suffix(".pub").read_text())
+    try:
+        terminal = Terminal("attach", "remote", *box, "--private-key-file", "~/.ssh/locked", cwd=project_root)
+        terminal.answer("Passphrase of ", "open sesame")
+        code, shown = terminal.end()
+    finally:
+        accounts.write_text(before)
+    assert code == 0, shown
+    assert Project.find(str(project_root)).target("box").private_key_passphrase.startswith("AzureMlSecret=box#")
+
+
+@pytest.mark.usefixtures("ssh_folder")
+def test_an_unknown_host_key_is_refused_until_it_is_named(
+    project_root: Path,
+    box: Sequence[str],
+    home: Path,
+    gpubox: Machine,
+) -> None:
+    known_hosts = home / ".ssh" / "known_hosts"
+    known_hosts.write_text("")
+    shown = fingerprint(gpubox.folder / "host_key.pub")
+    done = workbench("attach", "remote", *box, cwd=project_root)
+    assert (done.returncode, done.stdout, files(project_root)) == (4, "", [])
+    assert f"--accept-host-key {shown}" in done.stderr
+    done = workbench("attach", "remote", *box, "--accept-host-key", "SHA256:" + "A" * 43, cwd=project_root)
+    assert (done.returncode, known_hosts.read_text()) == (4, "")
+    assert workbench("attach", "remote", *box, "--accept-host-key", shown, cwd=project_root).returncode == 0
+    assert known_hosts.read_text().split() == gpubox.known_hosts_line.split()
+
+
+def test_a_machine_behind_a_jump_host_has_two_keys_to_name(
+    project_root: Path, bastion: Machine, gpubox: Machine
+) -> None:
+    words = ["attach", "remote", "--name", "box", "--address", "inner"]
+    for machine in (bastion, gpubox):
+        shown = fingerprint(machine.folder / "host_key.pub")
+        done = workbench(*words, cwd=project_root)
+        assert done.returncode == 4
+        assert f"--accept-host-key {shown}" in done.stderr
+        words += ["--accept-host-key", shown]
+    done = workbench(*words, cwd=project_root)
+    assert done.returncode == 0, done.stderr
+    assert "inner is reached through a jump host" in done.stdout
+    done = workbench("experiment", "submit", "-c", "box", "hello.py", cwd=project_root)
+    assert done.stdout.endswith("\nhello\n")
+
+
+@pytest.mark.usefixtures("known")
+def test_the_workbenchs_key_is_installed_by_a_password(project_root: Path, box: Sequence[str], gpubox: Machine) -> None:
+    accounts = gpubox.home() / ".ssh" / "authorized_keys"
+    before = accounts.read_text()
+    try:
+        words = ["attach", "remote", *box, "--use-azureml-ssh-key", "--password-stdin"]
+        done = workbench(*words, cwd=project_root, stdin=f"{PASSWORD}\n")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "secret" not in done.stdout  # the key needs none, and the password has served
+        workbench("disconnect", "box", cwd=project_root)
+        assert workbench("check", "box", cwd=project_root).returncode == 0
+    finally:
+        accounts.write_text(before)
+
+
+@pytest.mark.usefixtures("ssh_folder")
+@pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 4), ("", 4), ("y", 4)])
+def test_on_a_terminal_an_unknown_host_key_is_asked_about(
+    project_root: Path, box: Sequence[str], home: Path, answer: str, code: int
+) -> None:
+    (home / ".ssh" / "known_hosts").write_text("")
+    terminal = Terminal("attach", "remote", *box, cwd=project_root)
+    terminal.answer("Type yes, or its fingerprint: ", answer)
+    assert terminal.end()[0] == code
+    assert files(project_root) == ([] if code else ["box.compute", "box.runconfig"])
+
+
+@pytest.mark.usefixtures("ssh_folder")
+def test_a_changed_host_key_is_never_asked_about(
+    project_root: Path,
+    box: Sequence[str],
+    home: Path,
+    gpubox: Machine,
+    tmp_path: Path,
+) -> None:
+    old = make_key(tmp_path / "old").with_suffix(".pub")
+    (home / ".ssh" / "known_hosts").write_text(f"{gpubox.address} {old.read_text()}")
+    new = fingerprint(gpubox.folder / "host_key.pub")
+    code, shown = Terminal("attach", "remote", *box, "--accept-host-key", new, cwd=project_root).end()
+    assert code == 4
+    assert "HOST KEY CHANGED" in shown
+    assert new in shown
+    assert fingerprint(old) in shown
+    assert files(project_root) == []
+
+
+@pytest.mark.usefixtures("known")
+def test_the_workbenchs_key_is_printed_where_it_cannot_be_installed(project_root: Path, box: Sequence[str]) -> None:
+    done = workbench("attach", "remote", *box, "-k", cwd=project_root)
+    assert done.returncode == 0
+    assert re.search(r"copy this:\n    mkdir .* 'ssh-ed25519 \S+ workbench-tui .*' >> ~/.ssh/auth", done.stderr)
+    assert done.stdout.endswith("When the key is there: workbench-tui computetarget check box\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "--name"),
+        (["--name", "box"], "one of: remotedocker, localdocker, remote"),
+        (["cluster", "--name", "box"], "cluster"),
+        (["remote", "--name", "box"], "--address"),
+        (["remote", "--name", "box", "--type", "localdocker"], "remote or localdocker"),
+        (["remote", "--name", "box", "--address", "h", "--image", "i"], "--image"),
+        (["remotedocker", "--name", "box", "--address", "h", "--python", "p"], "--python"),
+        (["localdocker", "--name", "box", "--address", "h"], "localdocker"),
+        (["remote", "--name", "box", "--address", "h", "--password", "x", "--password-stdin"], "--password-stdin"),
+        (["remote", "--name", "box", "--address", "h", "--private-key-passphrase", "x"], "--private-key-file"),
+        (["remote", "--name", "box", "--address", "h", "--private-key-file", "/no", "--password", "x"], "not both"),
+        (["remotedocker", "--name", "box", "--address", "h", "--gpu", "--no-gpu"], "--no-gpu"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(project_root: Path, words: Sequence[str], said: str) -> None:
+    done = workbench("attach", *words, cwd=project_root)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr
+    assert files(project_root) == []
+
+
+def test_a_taken_name_is_refused(project_root: Path) -> None:
+    done = workbench("attach", "localdocker", "--name", "local", cwd=project_root)
+    assert done.returncode == 3
+    assert "computetarget detach local" in done.stderr
+
+
+# check
+
+
+@pytest.mark.usefixtures("ssh_folder")
+def test_a_check_as_data(project_root: Path, box: Sequence[str]) -> None:
+    assert workbench("attach", "remote", *box, "--no-check", cwd=project_root).returncode == 0
+    rungs = result(workbench("check", "box", "-o", "json", cwd=project_root))
+    assert [rung["rung"] for rung in rungs[:4]] == ["name", "port", "host key", "login"]
+    assert set(rungs[0]) == {"rung", "state", "message", "remedy", "command", "command_runs_on"}
+    found = workbench("check", "box", "--query", "[?rung=='python'].state", "-o", "tsv", cwd=project_root)
+    assert found.stdout == "ok\n"
+
+
+@pytest.mark.usefixtures("ssh_folder")
+def test_a_broken_check_ends_with_4(project_root: Path, box: Sequence[str], home: Path) -> None:
+    assert workbench("attach", "remote", *box, "--no-check", cwd=project_root).returncode == 0
+    (home / ".ssh" / "known_hosts").write_text("")
+    done = workbench("check", "box", cwd=project_root)
+    assert done.returncode == 4
+    command = re.search(r"Here, copy this:\n +workbench-tui computetarget (check .*)\n", done.stdout)
+    assert command
+    assert workbench(*command[1].split(), cwd=project_root).returncode == 0  # as it was copied
+
+
+def test_a_check_of_nothing(project_root: Path) -> None:
+    done = workbench("check", "nothing", cwd=project_root)
+    assert done.returncode == 3
+    assert "Known here: local" in done.stderr
+
+
+# login, disconnect, detach
+
+
+@pytest.fixture
+def attached(project_root: Path, box: Sequence[str], request: pytest.FixtureRequest) -> Project:
+    """`box` is attached with a password."""
+    request.getfixturevalue("known")
+    done = workbench("attach", "remote", *box, "--password-stdin", cwd=project_root, stdin=f"{PASSWORD}\n")
+    assert done.returncode == 0, done.stderr
+    return Project.find(str(project_root))
+
+
+def test_a_forgotten_password_is_given_again(attached: Project, project_root: Path) -> None:
+    assert workbench("disconnect", "box", cwd=project_root).returncode == 0
+    done = workbench("check", "box", cwd=project_root)
+    assert done.returncode == 4
+    assert "workbench-tui computetarget login box\n" in done.stdout
+    terminal = Terminal("login", "box", cwd=project_root)
+    terminal.answer("Password of research on ", PASSWORD)
+    assert terminal.end()[0] == 0
+    assert workbench("check", "box", cwd=project_root).returncode == 0
+
+
+def test_a_password_is_given_again_from_stdin(attached: Project, project_root: Path) -> None:
+    workbench("disconnect", "box", cwd=project_root)
+    done = workbench("login", "box", "--password-stdin", cwd=project_root, stdin=PASSWORD)
+    assert done.returncode == 0
+    assert done.stdout.startswith("logged in on ")
+    assert workbench("check", "box", cwd=project_root).returncode == 0
+
+
+def test_a_run_asks_for_a_forgotten_password_before_it_begins(attached: Project, project_root: Path) -> None:
+    workbench("disconnect", "box", cwd=project_root)
+    terminal = Terminal("experiment", "submit", "-c", "box", "hello.py", cwd=project_root)
+    terminal.answer("Password of research on ", PASSWORD)
+    code, shown = terminal.end()
+    assert code == 0, shown
+    assert "\nhello\n" in shown
+
+
+def test_a_run_that_can_ask_nobody_for_its_password_says_how_to_give_it(attached: Project, project_root: Path) -> None:
+    workbench("disconnect", "box", cwd=project_root)
+    done = workbench("experiment", "submit", "-c", "box", "hello.py", cwd=project_root)
+    assert done.returncode != 0
+    assert "asks for a password, and none is stored" in done.stderr
+    assert "workbench-tui computetarget login box" in done.stderr
+
+
+def test_a_run_on_a_machine_that_is_off_does_not_begin(attached: Project, project_root: Path, gpubox: Machine) -> None:
+    workbench("disconnect", "box", cwd=project_root)
+    gpubox.stop_sshd()
+    try:
+        code, shown = Terminal("experiment", "submit", "-c", "box", "hello.py", cwd=project_root).end()
+    finally:
+        gpubox.start_sshd()
+    assert code == 4
+    assert "nothing listens on port 22" in shown
+    assert Runs(attached).list() == []
+
+
+@pytest.mark.usefixtures("keyring")
+def test_a_password_in_the_file_is_moved_on_request(attached_path: Path, project_root: Path) -> None:
+    done = workbench("check", "box", cwd=project_root)
+    assert done.returncode == 4
+    assert PASSWORD not in done.stdout + done.stderr
+    done = workbench("login", "box", "--move-secrets", cwd=project_root)
+    assert done.returncode == 0, done.stderr
+    assert "change them" in done.stderr
+    assert PASSWORD not in attached_path.read_text()
+    assert workbench("check", "box", cwd=project_root).returncode == 0
+
+
+@pytest.fixture
+def attached_path(known: Path, project_root: Path, gpubox: Machine) -> Path:
+    """The file of a target that holds the password itself."""
+    path = project_root / "aml_config" / "box.compute"
+    path.write_text(
+        f"type: remote\naddress: {gpubox.address}\nusername: research\npassword: {PASSWORD}\npythonLocation: python3\n"
+    )
+    return path
+
+
+def test_a_target_of_this_machine_has_no_login(project_root: Path) -> None:
+    for verb in ("login", "disconnect"):
+        assert workbench(verb, "local", cwd=project_root).returncode == 2
+
+
+def test_detaching_moves_files_and_removes_the_secret(attached: Project, project_root: Path) -> None:
+    done = workbench("detach", "box", cwd=project_root)
+    assert done.returncode == 0
+    assert done.stdout == (
+        "moved to the trash: aml_config/box.compute\n"
+        "moved to the trash: aml_config/box.runconfig\n"
+        "its secret is removed\n"
+    )
+    assert files(project_root) == []
+    assert len(list((project_root / ".workbench" / "trash").iterdir())) == 2
+
+
+def test_a_target_in_use_is_not_detached(project_root: Path) -> None:
+    (project_root / "wait.py").write_text("import time\ntime.sleep(600)\n")
+    submit = [sys.executable, "-m", "tui_workbench", "experiment", "submit", "-c", "local", "--detach", "wait.py"]
+    subprocess.run(submit, cwd=project_root, check=True, capture_output=True)
+    with canceled_afterwards(project_root):
+        done = workbench("detach", "local", cwd=project_root)
+        assert done.returncode == 2
+        assert "--force" in done.stderr
+        assert (project_root / "aml_config" / "local.compute").exists()
+        assert workbench("detach", "local", "--force", cwd=project_root).returncode == 0
+
+
+@contextlib.contextmanager
+def canceled_afterwards(root: Path) -> Iterator[None]:
+    """Every run of the project is canceled in the end."""
+    from tui_workbench.runs import Runs
+
+    runs = Runs(Project.find(str(root)))
+    try:
+        yield
+    finally:
+        for run in runs.list():
+            runs.cancel(run.run_id)
+
+
+def test_the_short_commands_do_not_load_what_logging_in_needs(project_root: Path) -> None:
+    code = (
+        "import sys; from tui_workbench import cli; cli.run(['computetarget', 'list']);"
+        "sys.exit(' '.join({'keyring', 'asyncssh', 'docker', 'yaml'} & sys.modules.keys()) or 0)"
+    )
+    (project_root / "aml_config" / "local.compute").unlink()  # which is read by a YAML parser
+    done = subprocess.run([sys.executable, "-c", code], cwd=project_root, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr

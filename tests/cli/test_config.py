@@ -1,0 +1,148 @@
+"""`config ...` as a whole process: what it prints, its exit codes, and the bytes of the files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.config.documents import project
+from tui_workbench.config.images import DEFAULT_GPU_IMAGE
+
+COMPUTE = f'type: "localdocker"\r\nbaseDockerImage: "{DEFAULT_GPU_IMAGE}"\r\n# end'
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return project(
+        tmp_path, box__compute=COMPUTE, box__runconfig="Target: box\nFramework: Python\nPrepareEnvironment: true\n"
+    )
+
+
+def config(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tui_workbench", "config", *words], cwd=root, capture_output=True, text=True, check=False
+    )
+
+
+def result(root: Path, *words: str) -> Any:
+    return json.loads(config(root, *words, "-o", "json").stdout)
+
+
+def test_check_prints_clickable_lines_and_a_summary(root: Path) -> None:
+    done = config(root, "check")
+    path = root / "aml_config" / "box.compute"
+    assert done.stdout == (
+        f"{path}:2:18: warning: the image has CUDA, but without nvidiaDocker: true the GPU stays unused. "
+        "Set nvidiaDocker: true, or take an image without CUDA. (gpu-unused) [fix: set nvidiaDocker: true]\n"
+        "2 files: 0 errors, 1 piece of advice\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_check_as_data_and_its_exit_code(root: Path) -> None:
+    (root / "aml_config" / "box.runconfig").write_text("Target: bx\nFramework:Python\n")
+    done = config(root, "check", "box.runconfig", "-o", "json")
+    assert done.returncode == 3
+    assert json.loads(done.stdout) == [
+        {
+            "file": str(root / "aml_config" / "box.runconfig"),
+            "line": 2,
+            "column": 11,
+            "severity": "error",
+            "code": "missing-space",
+            "message": "`Framework:Python` has no space after the colon",
+            "remedy": "Put a space there.",
+            "fix": "put a space behind the colon",
+        }
+    ]
+    assert result(root, "check", "--query", "[].code") == ["gpu-unused", "missing-space"]
+
+
+def test_get_set_and_unset_leave_all_other_bytes(root: Path) -> None:
+    path = root / "aml_config" / "box.compute"
+    assert config(root, "get", "box.compute", "type").stdout == "localdocker\n"
+    assert config(root, "set", "box.compute", "nvidiaDocker", "true").stdout == "nvidiaDocker: nothing -> true\n"
+    assert path.read_bytes() == COMPUTE.replace("# end", "nvidiaDocker: true\r\n# end").encode()
+    assert config(root, "set", str(path), "nvidiaDocker", "true").stdout == "nvidiaDocker: as it was\n"
+    assert result(root, "unset", "box.compute", "nvidiaDocker")["changed"] is True
+    assert path.read_bytes() == COMPUTE.encode()
+
+
+def test_fix(root: Path) -> None:
+    shown = config(root, "fix", "box.compute", "--dry-run")
+    assert "+nvidiaDocker: true\n" in shown.stdout
+    assert "would fix: set nvidiaDocker: true\n" in shown.stdout
+    assert (root / "aml_config" / "box.compute").read_bytes() == COMPUTE.encode()
+    assert config(root, "fix", "box.compute").stdout == "fixed: set nvidiaDocker: true\n"
+    assert config(root, "fix", "box.compute").stdout == "nothing to fix\n"
+
+
+def test_gpu_ready(root: Path) -> None:
+    plan = result(root, "gpu-ready", "box", "--dry-run")
+    assert [change["id"] for change in plan["changes"]] == ["nvidiaDocker"]
+    assert plan["images"][0]["reference"] == DEFAULT_GPU_IMAGE
+    assert plan["applied"] is False
+    done = config(root, "gpu-ready", "box")
+    assert "+nvidiaDocker: true\n" in done.stdout
+    assert done.stdout.endswith("box is GPU-ready now\n")
+    assert config(root, "gpu-ready", "box").stdout.endswith("box is GPU-ready: nothing to do\n")
+
+
+def test_gpu_ready_without_a_change_says_what_was_left(root: Path) -> None:
+    done = config(root, "gpu-ready", "box", "--without", "nvidiaDocker")
+    assert "left out nvidiaDocker: true [nvidiaDocker]" in done.stdout
+    assert (root / "aml_config" / "box.compute").read_bytes() == COMPUTE.encode()
+
+
+def test_schema(root: Path) -> None:
+    assert {*result(root, "schema")} == {"compute", "runconfig", "conda", "spark"}
+    assert config(root, "schema").stdout == config(root, "schema", "-o", "json").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("get", "none.compute", "type"), 2, "there is no file none.compute"),
+        (("get", "box.compute", "nope"), 2, "nope is not set in box.compute"),
+        (("set", "box.compute", "nvidiaDocker", "maybe"), 2, "is true or false"),
+        (("set", "box.compute"), 2, "required: KEY, VALUE"),
+        (("gpu-ready", "none"), 2, "there is no target or run configuration 'none'. Known here: box."),
+        (("fix", "box.compute", "--code", "x"), 2, "there is no code 'x'"),
+        (("frob",), 2, "there is no command"),
+    ],
+)
+def test_wrong_use_is_one_line(root: Path, words: tuple[str, ...], code: int, said: str) -> None:
+    done = config(root, *words)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_a_broken_file_is_one_line_with_its_place(root: Path) -> None:
+    (root / "aml_config" / "box.runconfig").write_text("Target: 'box\n")
+    done = config(root, "set", "box.runconfig", "Target", "x")
+    assert done.returncode == 3
+    assert done.stderr == (
+        f"workbench-tui: {root}/aml_config/box.runconfig:1:9: a quote is opened here and never closed. Close it.\n"
+    )
+
+
+def test_what_stands_in_a_file_cannot_command_the_terminal(root: Path) -> None:
+    (root / "aml_config" / "box.compute").write_text('type: "local\\e]0;title\\x07"\n')
+    done = config(root, "check", "box.compute")
+    assert "\x1b" not in done.stdout
+    assert "\x07" not in done.stdout
+
+
+def test_outside_of_a_project_a_file_can_be_checked_and_edited(tmp_path: Path) -> None:
+    (tmp_path / "a.compute").write_text("type: local\n")
+    assert config(tmp_path, "check", "a.compute").returncode == 0
+    assert config(tmp_path, "set", "a.compute", "type", "remote").returncode == 0
+    assert config(tmp_path, "check").returncode == 2
+    assert (tmp_path / "a.compute").read_text() == "type: remote\n"

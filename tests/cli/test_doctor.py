@@ -1,0 +1,286 @@
+"""`doctor` says what is there and what its absence costs; it ends by itself, whatever it asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Installed
+from tests.conftest import require
+from tests.faults.support import until
+from tui_workbench.cli import doctor_folders, doctor_terminal, doctor_tools
+from tui_workbench.cli.doctor import BROKEN, LIMITED, OK, Answer
+from tui_workbench.cli.doctor_terminal import Said
+
+EVERYWHERE = ["terminal", "unicode", "python", "git", "ssh", "ssh agent", "ssh config", "docker", "keyring", "folders"]
+ON_A_TERMINAL = ["terminal", "unicode", "colours", "clipboard", "focus", "python"]
+
+
+@pytest.fixture
+def workbench(project_root: Path) -> Installed:
+    return Installed(project_root, {"LANG": "C.UTF-8", "LC_ALL": "", "LC_CTYPE": ""})
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_tools, "PATIENCE", 0.2)
+
+
+class TestTheCommand:
+    def test_without_a_terminal_it_asks_for_what_every_command_needs(self, workbench: Installed) -> None:
+        done = workbench.run("doctor", "-o", "json")
+        found = json.loads(done.out)
+        assert (done.code, done.err) == (0, "")
+        assert [answer["name"] for answer in found] == [*EVERYWHERE, "project", "disk", "clock"]
+        for answer in found:
+            assert set(answer) == {"name", "state", "message", "cost", "remedy", "command"}
+            assert bool(answer["cost"]) == (answer["state"] != OK), answer
+
+    def test_in_text_it_ends_with_what_is_not_there(self, workbench: Installed) -> None:
+        *lines, empty, summary = workbench.run("doctor").out.splitlines()
+        assert next(line.split("  ")[0] for line in lines if line[0] != " ") == LIMITED
+        assert empty == ""
+        assert re.match("It works; limited: terminal", summary)
+
+    def test_outside_of_a_project_it_leaves_that_out(self, tmp_path: Path) -> None:
+        found = json.loads(Installed(tmp_path).run("doctor", "-o", "json").out)
+        assert "project" not in {answer["name"] for answer in found}
+
+    def test_a_terminal_is_asked_and_its_answer_is_nobody_s_key(self, workbench: Installed) -> None:
+        workbench.environment |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TMUX": "", "STY": ""}
+        with workbench.in_terminal("doctor", "-o", "tsv", columns=200) as terminal:
+            while b"\x1b[c" not in terminal.raw:
+                assert terminal.pump(30), terminal.raw
+            terminal.send(b"\x1b[?1004;2$y\x1b[?62;22;52c")
+            assert terminal.to_the_end() == 0
+            text = terminal.raw.decode().replace("\x1b[?1004$p\x1b[c", "")
+        assert "\x1b" not in text
+        assert "62;22" not in text
+        rows = dict(line.split("\t")[0::2][:2] for line in text.splitlines())
+        assert list(rows)[: len(ON_A_TERMINAL)] == ON_A_TERMINAL
+        assert rows["clipboard"] == "the terminal takes it (OSC 52)"
+        assert rows["focus"] == "the terminal tells of it"
+        assert rows["colours"] == "16 million"
+
+    def test_a_terminal_that_does_not_answer_is_left_alone(self, workbench: Installed) -> None:
+        workbench.environment |= {"TERM": "xterm-256color", "TMUX": "", "STY": ""}
+        with workbench.in_terminal("doctor", "--query", "[?name=='focus'].message") as terminal:
+            assert terminal.to_the_end() == 0
+            assert b"does not say" in terminal.raw
+
+    def test_without_programs_it_says_what_they_are_for(self, workbench: Installed, tmp_path: Path) -> None:
+        (tmp_path / "empty").mkdir()
+        workbench.environment["PATH"] = str(tmp_path / "empty")
+        done = workbench.run("doctor", "-o", "json")
+        found = {answer["name"]: answer for answer in json.loads(done.out)}
+        assert done.code == 0
+        for name in ("git", "ssh"):
+            assert (found[name]["state"], found[name]["message"]) == (LIMITED, "it is not installed")
+
+
+class TestTerminal:
+    @pytest.mark.parametrize(
+        ("environment", "message", "state"),
+        [
+            ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, "16 million", OK),
+            ({"TERM": "screen-256color"}, "256", OK),
+            ({"TERM": "xterm"}, "16", LIMITED),
+            ({"TERM": "linux"}, "16", LIMITED),
+            ({"TERM": "xterm", "NO_COLOR": "1"}, "none, as NO_COLOR wants it", OK),
+        ],
+    )
+    def test_colours(self, environment: dict[str, str], message: str, state: str) -> None:
+        assert doctor_terminal.colours(environment)[1:3] == (state, message)
+
+    @pytest.mark.parametrize(
+        ("environment", "state"),
+        [
+            ({"LANG": "de_DE.UTF-8"}, OK),
+            ({"LANG": "C.utf8"}, OK),
+            ({"LANG": "de_DE.UTF-8", "LC_ALL": "C"}, LIMITED),
+            ({"LANG": "C.UTF-8", "TERM": "linux"}, LIMITED),
+            ({}, LIMITED),
+        ],
+    )
+    def test_characters(self, environment: dict[str, str], state: str) -> None:
+        assert doctor_terminal.characters(environment).state == state
+
+    def test_what_a_terminal_does_not_say_is_not_taken_for_a_no(self) -> None:
+        assert doctor_terminal.understood(b"") == Said(None, None)
+        assert doctor_terminal.understood(b"\x1b[?1004;0$y\x1b[?1;2c") == Said(clipboard=False, focus=False)
+        assert doctor_terminal.understood(b"\x1b[?1;2c") == Said(clipboard=False, focus=None)
+        assert doctor_terminal.focus({}, Said(focus=False)).state == LIMITED
+        assert doctor_terminal.focus({}, Said()).state == OK
+
+    def test_tmux_says_what_it_passes_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        tmux = [require("tmux"), "-S", str(tmp_path / "tmux"), "-f", "/dev/null"]
+        subprocess.run([*tmux, "new-session", "-d", "cat"], check=True)
+        try:
+            monkeypatch.setenv("TMUX", f"{tmp_path / 'tmux'},1,0")
+            environment = {"TMUX": os.environ["TMUX"], "TERM": "screen"}
+            subprocess.run([*tmux, "set-option", "-g", "set-clipboard", "off"], check=True)
+            answer = doctor_terminal.clipboard(environment, Said())
+            assert (answer.state, answer.command) == (LIMITED, "tmux set-option -g set-clipboard on")
+            focus = doctor_terminal.focus(environment, Said())
+            assert focus.state == LIMITED
+            for command in (answer.command, focus.command):
+                subprocess.run([*tmux, *command.split()[1:]], check=True)
+            assert doctor_terminal.clipboard(environment, Said()).state == OK
+            assert doctor_terminal.focus(environment, Said()).state == OK
+        finally:
+            subprocess.run([*tmux, "kill-server"], check=True)
+
+
+class TestPrograms:
+    @pytest.mark.usefixtures("impatient")
+    def test_one_that_hangs_is_given_up(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "git").write_text("#!/bin/sh\nexec sleep 100\n")
+        (tmp_path / "git").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        assert doctor_tools.git()[1:3] == (LIMITED, "git does not end")
+
+    def test_this_python_has_all_that_is_declared(self) -> None:
+        answer = doctor_tools.python()
+        assert (answer.state, sys.prefix in answer.message) == (OK, True)
+
+    def test_a_package_that_is_gone_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from importlib import metadata
+
+        monkeypatch.setattr(
+            metadata, "requires", lambda _: ["textual==0.0.1", "nowhere[x]>=2", 'torch; extra == "train"']
+        )
+        answer = doctor_tools.python()
+        assert answer.state == BROKEN
+        assert re.search(r"lacks textual 0\.0\.1 \(it has [\d.]+\), nowhere$", answer.message)
+
+
+class TestSsh:
+    def test_an_agent_tells_how_many_keys_it_holds(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = str(tmp_path / "agent")
+        agent = subprocess.Popen([require("ssh-agent"), "-D", "-a", path], stdout=subprocess.DEVNULL)
+        try:
+            until(lambda: os.path.exists(path), "the agent's socket")
+            monkeypatch.setenv("SSH_AUTH_SOCK", path)
+            assert doctor_tools.agent()[1:3] == (LIMITED, "it holds no keys")
+            key = str(tmp_path / "key")
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+            subprocess.run(["ssh-add", "-q", key], check=True, stderr=subprocess.DEVNULL)
+            assert doctor_tools.agent() == Answer("ssh agent", OK, "it holds 1 key")
+        finally:
+            agent.terminate()
+            agent.wait()
+
+    def test_an_agent_that_is_gone_is_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "gone"))
+        answer = doctor_tools.agent()
+        assert (answer.state, answer.message.startswith("nobody answers at")) == (LIMITED, True)
+
+    def test_a_configuration_that_cannot_be_read_is_told_with_its_line(self, home: Path) -> None:
+        assert doctor_tools.configuration().state == OK
+        (home / ".ssh").mkdir()
+        (home / ".ssh" / "config").write_text("Host box\n  Port many\n")
+        answer = doctor_tools.configuration()
+        assert answer.state == OK, "of hosts that are not asked for nothing is read"
+        (home / ".ssh" / "config").write_text("Port many\n")
+        answer = doctor_tools.configuration()
+        assert answer.state == LIMITED
+        assert "line 1" in answer.message
+
+    def test_a_key_that_others_may_read_is_told_with_the_command(self, home: Path) -> None:
+        (home / ".ssh").mkdir()
+        (home / ".ssh" / "id_rsa").write_text("")
+        (home / ".ssh" / "id_rsa").chmod(0o644)
+        answer = doctor_tools.configuration()
+        assert (answer.state, answer.command) == (LIMITED, "chmod 600 ~/.ssh/id_rsa")
+
+
+@pytest.fixture
+def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None]]:
+    """Listens where the engine would, and answers what it is told to."""
+    path = str(tmp_path / "docker.sock")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        threads = []
+
+        def answer(reply: bytes) -> None:
+            def serve() -> None:
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(reply)
+
+            threads.append(threading.Thread(target=serve))
+            threads[-1].start()
+
+        yield answer
+        for thread in threads:
+            thread.join()
+
+
+class TestDocker:
+    def test_an_engine_says_its_version(self, listening: Callable[[bytes], None]) -> None:
+        listening(b'HTTP/1.0 200 OK\r\n\r\n{"Version": "28.1.1", "Os": "linux", "Arch": "amd64"}')
+        answer = doctor_tools.docker()
+        assert (answer.state, answer.message.startswith("Docker 28.1.1 for amd64, at ")) == (OK, True)
+
+    def test_one_that_is_too_old_is_told(self, listening: Callable[[bytes], None]) -> None:
+        listening(b'HTTP/1.0 200 OK\r\n\r\n{"Version": "18.09", "Os": "linux"}')
+        answer = doctor_tools.docker()
+        assert answer.state == LIMITED
+        assert "19.03" in answer.message
+
+    @pytest.mark.parametrize("reply", [b"", b"HTTP/1.0 200 OK\r\n\r\n[]", b"SSH-2.0-OpenSSH\r\n"])
+    def test_what_is_no_engine_is_told(self, listening: Callable[[bytes], None], reply: bytes) -> None:
+        listening(reply)
+        answer = doctor_tools.docker()
+        assert (answer.state, "does not answer" in answer.message) == (LIMITED, True)
+
+    @pytest.mark.usefixtures("impatient", "listening")
+    def test_one_that_keeps_silent_is_given_up(self) -> None:
+        answer = doctor_tools.docker()
+        assert (answer.state, "timed out" in answer.message) == (LIMITED, True)
+
+    def test_none_at_all_is_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'nothing'}")
+        answer = doctor_tools.docker()
+        assert (answer.state, "nothing listens" in answer.message) == (LIMITED, True)
+        monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
+        assert "on this machine" in doctor_tools.docker().message
+
+
+class TestFolders:
+    def test_a_file_in_the_place_of_a_folder_is_told(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        answer = doctor_folders.folders(
+            {"config": str(tmp_path / "file" / "us"), "state": str(tmp_path / "new" / "us")}
+        )
+        assert answer.state == LIMITED
+        assert answer.message == f"config {tmp_path}/file/us cannot be written"
+        assert answer.command == f"ls -ld {tmp_path}/file"
+        assert doctor_folders.folders({"state": str(tmp_path / "new" / "us")}).state == OK
+        assert not (tmp_path / "new").exists()
+
+    def test_a_disk_has_room_little_room_or_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert doctor_folders.disk([str(tmp_path / "not" / "yet")]).state in (OK, LIMITED)
+        monkeypatch.setattr(doctor_folders, "LITTLE", 1 << 62)
+        monkeypatch.setattr(doctor_folders, "NOTHING", 0)
+        assert doctor_folders.disk([str(tmp_path)]).state == LIMITED
+        monkeypatch.setattr(doctor_folders, "NOTHING", 1 << 61)
+        assert doctor_folders.disk([str(tmp_path)]).state == BROKEN
+
+    def test_a_clock_before_our_time_is_broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert doctor_folders.clock().state in (OK, LIMITED)
+        monkeypatch.setattr(time, "time", lambda: 0.0)
+        assert doctor_folders.clock().state == BROKEN

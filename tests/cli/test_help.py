@@ -1,0 +1,80 @@
+"""Every command explains itself, in the width of the terminal, and knows its own name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Installed
+from tui_workbench import __version__
+from tui_workbench.cli import COMMANDS, build_parser
+
+WIDEST = 124
+"""Columns of an epilog or a usage that is written by hand; the rest keeps to HELP_WIDTH."""
+
+NOUNS = sorted({command.words[0] for command in COMMANDS if len(command.words) > 1})
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> Installed:
+    """No project: help needs none."""
+    return Installed(tmp_path)
+
+
+def names(words: tuple[str, ...]) -> str:
+    return " ".join(words)
+
+
+@pytest.mark.parametrize("words", [command.words for command in COMMANDS], ids=names)
+def test_each_command_has_help(words: tuple[str, ...], nowhere: Installed) -> None:
+    result = nowhere.run(*words, "--help")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"usage: workbench-tui {names(words)}")
+    assert "--project" in result.out or words[0] == "project"
+    assert max(map(len, result.out.splitlines())) <= WIDEST
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: names(command.words))
+def test_each_option_says_what_it_is(command: object) -> None:
+    from tui_workbench.cli import Command
+
+    assert isinstance(command, Command)
+    for action in build_parser(command)._actions:
+        assert action.help, action
+
+
+def test_help_fits_a_narrow_terminal(nowhere: Installed) -> None:
+    with nowhere.in_terminal("history", "list", "--help", columns=60) as terminal:
+        assert terminal.to_the_end() == 0
+    assert max(map(len, terminal.raw.decode().splitlines())) <= 60
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_the_overview_names_every_command(nowhere: Installed, option: str) -> None:
+    out = nowhere.run(option).out
+    assert out.startswith("usage: workbench-tui [PROJECT]")
+    for command in COMMANDS:
+        assert f"  {names(command.words)} " in out
+        assert command.help in out
+    for code in ("130", "1 when", "2 for", "3 for", "4 when"):
+        assert code in out
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_a_noun_alone_shows_its_verbs(nowhere: Installed, noun: str) -> None:
+    asked, alone = nowhere.run(noun, "--help"), nowhere.run(noun)
+    assert (asked.code, alone.code) == (0, 2)
+    assert asked.out == alone.out
+    assert {line.split()[0] for line in asked.out.splitlines()} == {noun}
+
+
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_the_version(nowhere: Installed, option: str) -> None:
+    assert nowhere.run(option).out == f"workbench-tui {__version__}\n"
+
+
+def test_help_lines_begin_and_end_alike() -> None:
+    for command in COMMANDS:
+        assert command.help[0].islower() or command.help.startswith("JSON"), command
+        assert not command.help.endswith("."), command

@@ -1,0 +1,234 @@
+"""`history`, `logs`, the lists and their forms, as whole processes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Installed
+from tests.faults.support import until
+from tests.runs.support import make_run, write_configuration, write_files
+from tui_workbench.project import Project
+
+ORIGINAL_KEYS = {
+    "created_utc", "start_time_utc", "end_time_utc", "duration", "description", "name", "parent_run_id", "properties",
+    "run_id", "run_number", "script_name", "status", "target", "user_id", "arguments",
+}  # fmt: skip
+
+
+@pytest.fixture
+def workbench(project_root: Path) -> Installed:
+    return Installed(project_root)
+
+
+@pytest.fixture
+def three_runs(project: Project) -> None:
+    make_run(project, "project_1700000000001", 1, state="completed", exit_code=0)
+    make_run(project, "project_1700000000002", 2, state="failed", exit_code=3, reason="exit code 3")
+    make_run(project, "project_1700000000003", 3, state="canceled", reason="canceled")
+
+
+class TestHistory:
+    def test_a_record_has_the_original_s_keys(self, workbench: Installed) -> None:
+        run_id = workbench.submit("hello.py").out.split()[1]
+        record = workbench.info(run_id)
+        assert set(record) >= ORIGINAL_KEYS
+        assert (record["status"], record["exit_code"], record["reason"]) == ("Completed", 0, None)
+        assert record["properties"] == {"CommitId": None}
+        start, end = (datetime.fromisoformat(record[key]) for key in ("start_time_utc", "end_time_utc"))
+        assert start.utcoffset() is not None
+        assert start < end
+        assert record["duration"] == str(end - start)
+        assert record["duration"].startswith("0:00:0")
+
+    def test_a_tracked_run_names_its_commit(self, workbench: Installed) -> None:
+        write_configuration(workbench.folder, TrackedRun=True)
+        run_id = workbench.submit("hello.py").out.split()[1]
+        assert len(workbench.info(run_id)["properties"]["CommitId"]) == 40
+
+    @pytest.mark.usefixtures("three_runs")
+    def test_the_list_the_last_one_and_the_one_agree(self, workbench: Installed) -> None:
+        listed = workbench.history()
+        assert [record["run_number"] for record in listed] == [3, 2, 1]
+        assert [record["status"] for record in listed] == ["Canceled", "Failed", "Completed"]
+        for shown, record in (
+            (json.loads(workbench.run("history", "last").out), listed[0]),
+            (workbench.info("project_1700000000002"), listed[1]),
+            (workbench.info("2"), listed[1]),
+        ):
+            assert shown.pop("attachments") == "events.jsonl, run.json"
+            assert shown == record
+
+    def test_without_runs_the_list_is_empty_and_there_is_no_last_one(self, workbench: Installed) -> None:
+        for form, empty in (("json", "[]\n"), ("table", ""), ("tsv", "")):
+            assert workbench.run("history", "list", "-o", form).out == empty
+        workbench.run("history", "last").error(2, "no runs yet", "submit")
+        assert not (workbench.folder / ".workbench").exists()
+
+    @pytest.mark.usefixtures("three_runs")
+    def test_as_a_table(self, workbench: Installed) -> None:
+        lines = workbench.run("history", "list", "-o", "table").out.splitlines()
+        assert lines[0].split() == ["Duration", "Run_id", "Script_name", "Start_time_utc", "Status"]
+        assert lines[1].replace(" ", "").strip("-") == ""
+        assert [line.split()[1] for line in lines[2:]] == [f"project_170000000000{n}" for n in (3, 2, 1)]
+        assert len({line.index("hello.py") for line in lines[2:]}) == 1
+        assert lines[3].endswith("Failed")
+
+    @pytest.mark.usefixtures("three_runs")
+    def test_as_tsv(self, workbench: Installed) -> None:
+        rows = list(csv.reader(io.StringIO(workbench.run("history", "list", "-o", "tsv").out), delimiter="\t"))
+        assert [row[:5] for row in rows][1] == ["2", "project_1700000000002", "hello.py", "local", "Failed"]
+        assert {len(row) for row in rows} == {8}
+
+    @pytest.mark.usefixtures("three_runs")
+    @pytest.mark.parametrize(
+        ("query", "form", "expected"),
+        [
+            ("[?status=='Completed'].run_number", "json", "[\n  1\n]\n"),
+            ("length(@)", "json", "3\n"),
+            ("[].run_number", "tsv", "3\n2\n1\n"),
+            ("[].{n: run_number, s: status}", "tsv", "3\tCanceled\n2\tFailed\n1\tCompleted\n"),
+            ("[0].{Number: run_number}", "table", "Number\n------\n3\n"),
+            ("[].run_number", "table", "Result\n------\n3\n2\n1\n"),
+            ("max_by(@, &run_number).run_id", "json", '"project_1700000000003"\n'),
+            ("nothing", "json", "null\n"),
+            ("nothing", "table", ""),
+            ("[0].arguments", "tsv", "--epochs\n3\n"),
+        ],
+    )
+    def test_a_query_picks(self, workbench: Installed, query: str, form: str, expected: str) -> None:
+        assert workbench.run("history", "list", "--query", query, "-o", form).out == expected
+
+    def test_names_of_others_cannot_break_a_table(self, workbench: Installed) -> None:
+        evil = "a\tb\nc\x1b]0;x\x07.py"
+        write_files(workbench.folder, {evil: "print(1)"})
+        assert workbench.submit(evil).code == 0
+        table = workbench.run("history", "list", "-o", "table").out
+        assert table.count("\n") == 3
+        assert "\x1b" not in table
+        (row,) = workbench.run("history", "list", "-o", "tsv").out.splitlines()
+        assert row.count("\t") == 7
+        assert workbench.history()[0]["script_name"] == evil
+
+
+class TestLogs:
+    @pytest.fixture
+    def log(self, project: Project) -> Path:
+        return Path(make_run(project, "project_1700000000001", state="completed", exit_code=0).path, "output.log")
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"one\n", b"no newline", b"\n\n", bytes(range(256)) * 999, b"\xff\x1b[2J"]
+    )
+    def test_to_a_file_every_byte_comes_as_it_is(
+        self, workbench: Installed, log: Path, tmp_path: Path, content: bytes
+    ) -> None:
+        log.write_bytes(content)
+        with open(tmp_path / "out", "wb") as out:
+            process = workbench.start("logs", "1", stdout=out)
+            _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, b"")
+        assert (tmp_path / "out").read_bytes() == content
+        assert workbench.bytes_of("logs", "-f", "project_1700000000001") == content
+
+    @pytest.mark.parametrize(
+        ("content", "count", "tail"),
+        [
+            (b"1\n2\n3\n", "2", b"2\n3\n"),
+            (b"1\n2\n3", "2", b"2\n3"),
+            (b"1\n2\n3\n", "0", b""),
+            (b"1\n2\n3\n", "3", b"1\n2\n3\n"),
+            (b"1\n2\n3\n", "99999", b"1\n2\n3\n"),
+            (b"", "5", b""),
+            (b"\n\n\n", "2", b"\n\n"),
+            (b"a\rb\x0bc\x0cd\x85\n2\n", "2", b"a\rb\x0bc\x0cd\x85\n2\n"),
+        ],
+    )
+    def test_the_last_lines(self, workbench: Installed, log: Path, content: bytes, count: str, tail: bytes) -> None:
+        log.write_bytes(content)
+        assert workbench.bytes_of("logs", "--tail", count, "1") == tail
+
+    def test_of_a_run_that_wrote_nothing_there_is_nothing(self, workbench: Installed, log: Path) -> None:
+        assert not log.exists()
+        for options in ((), ("-f",), ("--tail", "3")):
+            assert workbench.bytes_of("logs", *options, "1") == b""
+
+    def test_following_begins_with_the_last_lines_and_ends_with_the_run(self, workbench: Installed) -> None:
+        os.mkfifo(workbench.folder / "gate")
+        text = "for n in range(9): print(n)\nimport sys\nsys.stdout.flush()\nopen('gate').read()\nprint('end')\n"
+        write_files(workbench.folder, {"gated.py": text})
+        run_id = workbench.detach("gated.py")
+        log = workbench.folder / ".workbench" / "runs" / run_id / "output.log"
+        until(lambda: log.exists() and log.read_bytes().endswith(b"8\n"))
+        assert workbench.bytes_of("logs", run_id).count(b"\n") == 9
+        follower = workbench.start("logs", "-f", "--tail", "2", run_id)
+        assert follower.stdout is not None
+        assert [follower.stdout.readline() for _ in range(2)] == [b"7\n", b"8\n"]
+        (workbench.folder / "gate").write_text("go")
+        out, err = follower.communicate(timeout=60)
+        assert (out, err, follower.returncode) == (b"end\n", b"", 0)
+
+    def test_ctrl_c_ends_following_and_not_the_run(self, workbench: Installed) -> None:
+        os.mkfifo(workbench.folder / "gate")
+        write_files(workbench.folder, {"gated.py": "print('begun', flush=True)\nopen('gate').read()\n"})
+        run_id = workbench.detach("gated.py")
+        with workbench.in_terminal("logs", "-f", run_id) as terminal:
+            terminal.until_text("begun")
+            terminal.send("\x03")
+            assert terminal.to_the_end() == 130
+            assert "Traceback" not in terminal.text()
+        assert workbench.info(run_id)["status"] == "Running"
+        (workbench.folder / "gate").write_text("go")
+        assert workbench.run("logs", "-f", run_id).code == 0
+
+    def test_a_run_whose_directory_goes_while_it_is_followed_is_told(
+        self, workbench: Installed, project: Project
+    ) -> None:
+        os.mkfifo(workbench.folder / "gate")
+        write_files(workbench.folder, {"gated.py": "print('begun', flush=True)\nopen('gate').read()\n"})
+        run_id = workbench.detach("gated.py")
+        follower = workbench.start("logs", "-f", run_id)
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == b"begun\n"
+        shutil.rmtree(Path(project.runs_directory, run_id))
+        (workbench.folder / "gate").write_text("go")
+        _, err = follower.communicate(timeout=60)
+        assert follower.returncode == 2
+        assert run_id.encode() in err
+
+
+class TestLists:
+    def test_compute_targets(self, workbench: Installed) -> None:
+        write_files(workbench.folder / "aml_config", {"broken.compute": "type: [\n"})
+        write_configuration(
+            workbench.folder, "box", suffix="compute", type="remotedocker", address="10.0.0.1", username="me",
+            baseDockerImage="image:1",
+        )  # fmt: skip
+        rows = {row["name"]: row for row in json.loads(workbench.run("computetarget", "list").out)}
+        assert sorted(rows) == ["box", "broken", "local"]
+        assert (rows["box"]["type"], rows["box"]["address"]) == ("remotedocker", "10.0.0.1")
+        assert rows["local"]["problem"] is None
+        assert rows["broken"]["problem"].startswith("line ")
+        assert "broken" in workbench.run("computetarget", "list", "-o", "table").out
+
+    def test_run_configurations(self, workbench: Installed) -> None:
+        (row,) = json.loads(workbench.run("runconfiguration", "list").out)
+        assert (row["name"], row["target"], row["framework"]) == ("local", "local", "Python")
+        assert row["argument_vector"] == ["$file"]
+        assert row["tracked_run"] is False
+
+    def test_templates_and_a_project_made_from_one(self, workbench: Installed, tmp_path: Path) -> None:
+        names = json.loads(workbench.run("project", "sample", "list", "--query", "[].name").out)
+        assert "blank" in names
+        made = workbench.run("project", "create", "mine", "--path", str(tmp_path), "--template", "blank")
+        assert made.code == 0, made
+        assert json.loads(made.out)["path"] == str(tmp_path / "mine")
+        assert (tmp_path / "mine" / "aml_config").is_dir()
+        workbench.run("project", "create", "mine", "--path", str(tmp_path)).error(2, "mine")
+        workbench.run("project", "create", "--path", str(tmp_path)).error(2)

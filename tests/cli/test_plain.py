@@ -1,0 +1,115 @@
+"""`--plain` is for ears: a `name: value` a line, in the same order, without colours, boxes and columns."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.cli.support import Installed
+from tests.runs.support import make_run
+from tui_workbench.cli import COMMANDS, build_parser, parse
+from tui_workbench.cli.output import PLAIN, plain_text
+from tui_workbench.cli.terminal import PlainFilter
+from tui_workbench.project import Project
+
+
+@pytest.fixture
+def workbench(project_root: Path) -> Installed:
+    return Installed(project_root)
+
+
+class TestTheForm:
+    def test_a_record_is_its_values_without_what_is_empty(self) -> None:
+        record: dict[str, object] = {
+            "id": 1,
+            "reason": None,
+            "note": "",
+            "pinned": False,
+            "tags": [],
+            "loss": 0.123456789012,
+        }
+        assert plain_text(record) == "id: 1\npinned: false\nloss: 0.123457\n"
+
+    def test_a_list_says_first_how_many(self) -> None:
+        assert plain_text([{"a": 1, "b": 2}, {"a": 3, "b": 4}], ["a"]) == "results: 2\n\na: 1\n\na: 3\n"
+        assert plain_text([]) == "results: 0\n"
+        assert plain_text(["x", "y"]) == "x\ny\n"
+
+    def test_what_is_inside_is_named_by_its_way(self) -> None:
+        record = {"properties": {"CommitId": "1f"}, "steps": [{"title": "a"}, {"title": "b"}]}
+        assert plain_text(record) == "properties CommitId: 1f\nstep 1 title: a\nstep 2 title: b\n"
+
+    def test_arguments_can_be_copied_and_other_lists_have_commas(self) -> None:
+        assert plain_text({"arguments": ["--name", "a b"], "files": ["a b", "c"]}) == (
+            "arguments: --name 'a b'\nfiles: a b, c\n"
+        )
+
+    def test_lines_stay_lines_and_controls_become_glyphs(self) -> None:
+        assert plain_text({"diff": "-a\n+\x1b[2Jb\n"}) == "diff: -a\n+␛[2Jb\n"
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.words[0] != "shell"], ids=lambda c: " ".join(c.words))
+def test_every_command_with_a_result_has_it(command: object) -> None:
+    from tui_workbench.cli import Command
+
+    assert isinstance(command, Command)
+    actions = {action.dest: action for action in build_parser(command)._actions}
+    assert ("output" not in actions) or "plain" in actions
+
+
+def test_it_goes_before_any_other_output() -> None:
+    command = next(command for command in COMMANDS if command.words == ("history", "list"))
+    assert parse(command, ["--plain"]).output == parse(command, ["-o", "tsv", "--plain"]).output == PLAIN
+    assert parse(command, []).output == "json"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_history_is_told_run_by_run(project: Project, workbench: Installed) -> None:
+    make_run(project, "project_1700000000001", 1, state="completed", exit_code=0)
+    make_run(project, "project_1700000000002", 2, state="failed", exit_code=3, reason="exit code 3")
+    out = workbench.run("history", "list", "--plain").out
+    first, *runs = out.split("\n\n")
+    assert first == "results: 2"
+    assert [run.splitlines()[0] for run in runs] == ["run_number: 2", "run_number: 1"]
+    assert "reason: exit code 3" in runs[0].splitlines()
+    assert all(re.fullmatch(r"[^:]+: .+", line) for run in runs for line in run.splitlines())
+
+
+def test_a_run_is_followed_in_plain_lines(workbench: Installed) -> None:
+    (workbench.folder / "hello.py").write_text(
+        r"""print("\x1b[31mred\x1b[0m"); print(" 10 %\r 50 %\r100 %"); print("half", end="")"""
+    )
+    result = workbench.run("experiment", "submit", "-c", "local", "--plain", "hello.py")
+    assert result.code == 0
+    assert result.out.splitlines()[1:] == ["red", "100 %", "half"]
+    assert workbench.run("logs", "--plain", "1").out.splitlines() == ["red", "100 %", "half"]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (b"a\tb\n", "a b\n"),
+        (b"ab\b\bcd\n", "cd\n"),
+        (b"done\r\nnext\n", "done\nnext\n"),
+        (b"\x1b]0;title\x07x\x1b[?25l\n", "x\n"),
+        (b"\xff\n", "<FF>\n"),
+        (b"no end", "no end\n"),
+        (b"", ""),
+    ],
+)
+def test_a_line_is_what_it_came_to(written: bytes, said: str) -> None:
+    shown = PlainFilter()
+    assert (shown.feed(written) + shown.flush()).decode() == said
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from([b"abc", b"\r", b"\n", b"\x1b[31m", b"\x1b", b"[", b"m", b"\xc3", b"\xa4", b"\b"])))
+def test_pieces_make_no_difference(pieces: list[bytes]) -> None:
+    one, many = PlainFilter(), PlainFilter()
+    whole = one.feed(b"".join(pieces)) + one.flush()
+    assert b"".join(map(many.feed, pieces)) + many.flush() == whole
+    assert not re.search(rb"[\x00-\x09\x0b-\x1f]", whole)

@@ -1,0 +1,55 @@
+"""`project restore` as a whole process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Installed
+from tests.runs.support import write_configuration, write_files
+
+
+@pytest.fixture
+def workbench(project_root: Path) -> Installed:
+    write_configuration(project_root, TrackedRun=True)
+    return Installed(project_root)
+
+
+RESTORE = ("project", "restore")
+
+
+def test_restores_says_what_changed_and_undoes(workbench: Installed) -> None:
+    workbench.submit("hello.py")
+    write_files(workbench.folder, {"hello.py": "print('new')", "new\x1b.txt": "x"})
+    dry = workbench.run(*RESTORE, "--run-id", "1", "--dry-run")
+    assert dry.out == "changed hello.py\nremoved new␛.txt\n2 files would change.\n"
+    assert (workbench.folder / "hello.py").read_text() == "print('new')"
+    done = workbench.run(*RESTORE, "--run-id", "1")
+    assert done.out.endswith("2 files changed. What was there: workbench-tui project restore --undo\n")
+    assert (workbench.folder / "hello.py").read_text() == 'print("hello")\n'
+    assert workbench.run(*RESTORE, "--run-id", "1").out.startswith("Nothing differs from project_")
+    assert workbench.run(*RESTORE, "--undo", "--dry-run").out.endswith("2 files would change.\n")
+    undone = json.loads(workbench.run(*RESTORE, "--undo", "-o", "json").out)
+    assert undone["restored"].startswith("what was there before project_")
+    assert undone["changes"] == [{"kind": "changed", "path": "hello.py"}, {"kind": "added", "path": "new\x1b.txt"}]
+    assert (workbench.folder / "hello.py").read_text() == "print('new')"
+
+
+def test_mistakes_are_told(workbench: Installed) -> None:
+    workbench.run(*RESTORE).error(2, "one of --run-id and --undo")
+    workbench.run(*RESTORE, "--undo").error(2, "nothing was restored")
+    workbench.run(*RESTORE, "--run-id", "1").error(2, "there is no run '1'")
+
+
+def test_a_project_from_a_folder_or_of_a_folder(tmp_path: Path) -> None:
+    workbench = Installed(tmp_path)
+    write_files(tmp_path, {"old/train.py": "x"})
+    made = json.loads(workbench.bytes_of("project", "create", "new", "--from", "old"))
+    assert made == {"name": "new", "path": str(tmp_path / "new"), "template": "old"}
+    assert (tmp_path / "new" / "train.py").read_text() == "x"
+    added = json.loads(workbench.bytes_of("project", "add", "old"))
+    assert (added["name"], added["run_configurations"]) == ("old", ["docker", "docker-gpu", "local"])
+    assert json.loads(workbench.bytes_of("project", "add", "old"))["added"] == []
+    workbench.run("project", "create", "x1", "--template-url", "file:///nowhere").error(2, "cannot be had")

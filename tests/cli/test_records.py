@@ -1,0 +1,200 @@
+"""Metrics, annotations, comparisons, artifacts, export and import on the command line, as whole processes."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.support import Installed
+from tests.runs.support import make_run, write_configuration, write_files
+from tui_workbench.project import Project
+
+DONE: dict[str, Any] = {"state": "completed", "exit_code": 0}
+
+
+@pytest.fixture
+def workbench(project_root: Path, project: Project) -> Installed:
+    """Three runs with metrics, the last of which failed before it logged anything."""
+    logged: tuple[dict[str, object], ...] = (
+        {"Accuracy": 0.67, "status": 1.0, "loss": "NaN"},
+        {"Accuracy": 0.89, "Infinite": "Infinity"},
+        {},
+    )
+    for number, metrics in enumerate(logged, 1):
+        final = DONE if number < 3 else {"state": "failed", "exit_code": 1, "reason": "exit code 1"}
+        directory = Path(make_run(project, f"project_170000000000{number}", number, **final).path)
+        lines = (json.dumps({"name": name, "value": value, "step": 0, "time": 1.0}) for name, value in metrics.items())
+        write_files(
+            directory,
+            {
+                "metrics.jsonl": "".join(f"{line}\n" for line in lines),
+                "outputs/model.pkl": b"m%d\0\n" % number,
+                "output.log": "log\n",
+            },
+        )
+    return Installed(project_root)
+
+
+def answer(workbench: Installed, *arguments: str) -> Any:
+    """The JSON that a command prints."""
+    result = workbench.run(*arguments)
+    assert result.code == 0, result
+    return json.loads(result.out)
+
+
+class TestMetrics:
+    def test_the_original_s_own_queries_work(self, workbench: Installed) -> None:
+        """Those of its documentation, to the letter."""
+        best = answer(workbench, "history", "list", "--query", "@[?Accuracy != null] | max_by(@, &Accuracy).Accuracy")
+        assert best == 0.89
+        completed = answer(workbench, "history", "list", "--query", "[?status=='Completed']")
+        assert [record["run_number"] for record in completed] == [2, 1]
+        whole = answer(workbench, "history", "list", "--query", "@[?Accuracy != null] | max_by(@, &Accuracy)")
+        assert whole["run_id"] == "project_1700000000002"
+        assert len(answer(workbench, "history", "list", "--query", "@ | sort_by(@,&duration)")) == 3
+
+    def test_they_stand_at_the_top_and_never_for_anything_of_ours(self, workbench: Installed) -> None:
+        listed = workbench.history()
+        assert listed[2]["Accuracy"] == 0.67
+        assert (listed[2]["status"], listed[2]["metric_status"]) == ("Completed", 1.0)
+        assert listed[2]["loss"] is None
+        assert listed[1]["Infinite"] == math.inf
+        assert "Accuracy" not in listed[0]
+        assert "NaN" not in workbench.run("history", "list").out
+        assert workbench.info("1")["metric_status"] == 1.0
+
+    def test_a_table_has_them_first(self, workbench: Installed) -> None:
+        lines = workbench.run("history", "list", "-o", "table").out.splitlines()
+        assert lines[0].split() == [
+            "Accuracy", "Infinite", "Loss", "Metric_status",
+            "Duration", "Run_id", "Script_name", "Start_time_utc", "Status",
+        ]  # fmt: skip
+        assert lines[-1].split()[:2] == ["0.67", "1.0"]
+
+    def test_a_script_s_values_are_there_when_it_has_ended(self, workbench: Installed) -> None:
+        write_files(
+            workbench.folder, {"log.py": "import workbench\nworkbench.log('top1', 0.5)\nworkbench.tag('mine')\n"}
+        )
+        assert workbench.submit("log.py").code == 0
+        record = workbench.history()[0]
+        assert (record["top1"], record["tags"]) == (0.5, {"mine": ""})
+
+
+class TestAnnotations:
+    def test_what_is_said_is_shown(self, workbench: Installed) -> None:
+        assert answer(workbench, "history", "tag", "-r", "1", "best", "model=a=b", "--query", "tags") == {
+            "best": "",
+            "model": "a=b",
+        }
+        tags = answer(workbench, "history", "tag", "-r", "1", "--remove", "best", "other", "--query", "tags")
+        assert tags == {"model": "a=b", "other": ""}
+        assert answer(workbench, "history", "note", "-r", "1", "two\nlines", "--query", "description") == "two\nlines"
+        assert answer(workbench, "history", "pin", "-r", "1", "--query", "pinned") is True
+        record = workbench.history()[2]
+        assert (record["tags"], record["description"], record["pinned"]) == (tags, "two\nlines", True)
+        assert answer(workbench, "history", "pin", "-r", "1", "--undo", "--query", "pinned") is False
+        assert answer(workbench, "history", "note", "-r", "1", "", "--query", "description") is None
+
+    def test_an_archived_run_is_listed_only_when_asked_for(self, workbench: Installed) -> None:
+        assert answer(workbench, "history", "archive", "-r", "2", "--query", "hidden") is True
+        assert [record["run_number"] for record in workbench.history()] == [3, 1]
+        assert answer(workbench, "history", "list", "--all", "--query", "[].run_number") == [3, 2, 1]
+        answer(workbench, "history", "archive", "-r", "2", "--undo")
+        assert len(workbench.history()) == 3
+
+    def test_mistakes_are_told(self, workbench: Installed) -> None:
+        workbench.run("history", "tag", "-r", "1").error(2, "no tag was named")
+        workbench.run("history", "tag", "-r", "1", "--remove", "none").error(2, "none")
+        workbench.run("history", "tag", "-r", "1", "a\nb").error(2, "name for a tag")
+        workbench.run("history", "note", "-r", "9", "x").error(2, "no run '9'")
+
+
+class TestComparison:
+    def test_as_a_table_it_shows_what_differs(self, workbench: Installed) -> None:
+        result = workbench.run("history", "compare", "1", "2", "3")
+        lines = result.out.splitlines()
+        assert lines[0].split() == ["Section", "Name", "[1]", "[2]", "[3]"]
+        assert ["metrics", "Accuracy", "0.67", "0.89", "-"] in [line.split() for line in lines]
+        assert not any("script" in line for line in lines)
+        assert "untracked" in result.err
+        assert any("script" in line for line in workbench.run("history", "compare", "--all", "1", "2").out.splitlines())
+
+    def test_as_json_it_has_everything(self, workbench: Installed) -> None:
+        found = answer(workbench, "history", "compare", "1", "2", "-o", "json")
+        assert found["runs"] == ["project_1700000000001", "project_1700000000002"]
+        row = next(row for row in found["rows"] if row["name"] == "Accuracy")
+        assert row == {"section": "metrics", "name": "Accuracy", "differs": True, "values": [0.67, 0.89]}
+        assert found["notes"]
+
+    def test_the_code_as_a_difference(self, workbench: Installed) -> None:
+        write_configuration(workbench.folder, TrackedRun=True)
+        for text in ("print(1)\n", "print('zwei ä')\n"):
+            write_files(workbench.folder, {"train.py": text})
+            assert workbench.submit("train.py").code == 0
+        out = workbench.run("history", "compare", "4", "5", "--diff").out
+        assert "-print(1)\n+print('zwei ä')\n" in out
+        workbench.run("history", "compare", "1", "5", "--diff").error(2, "no snapshot")
+
+    def test_one_run_is_too_few(self, workbench: Installed) -> None:
+        workbench.run("history", "compare", "1").error(2, "two or more")
+        workbench.run("history", "compare", "1", "7").error(2, "no run '7'")
+
+
+class TestArtifacts:
+    def test_one_comes_to_stdout_to_the_byte(self, workbench: Installed) -> None:
+        assert workbench.bytes_of("history", "info", "-r", "2", "-a", "outputs/model.pkl") == b"m2\0\n"
+        assert workbench.bytes_of("history", "info", "-r", "2", "-a", "driver_log.txt") == b"log\n"
+        workbench.run("history", "info", "-r", "2", "-a", "../x").error(2, "no artifact")
+
+    def test_a_terminal_is_shown_and_not_told_what_is_in_it(self, workbench: Installed) -> None:
+        write_files(
+            workbench.folder / ".workbench/runs/project_1700000000001", {"outputs/evil": b"a\x1b]0;title\x07b\n"}
+        )
+        with workbench.in_terminal("history", "info", "-r", "1", "-a", "outputs/evil") as terminal:
+            assert terminal.to_the_end() == 0
+        assert b"\x1b]" not in terminal.raw
+        assert b"title" in terminal.raw
+
+    def test_a_download_stays_in_its_folder(self, workbench: Installed) -> None:
+        written = answer(workbench, "history", "download", "-r", "1", "-d", "got")
+        assert str(workbench.folder / "got/outputs/model.pkl") in written
+        assert (workbench.folder / "got/outputs/model.pkl").read_bytes() == b"m1\0\n"
+        workbench.run("history", "download", "-r", "2", "-d", "got").error(2, "there already", "--overwrite")
+        one = answer(workbench, "history", "download", "-r", "2", "-d", "got", "-a", "outputs/model.pkl", "--overwrite")
+        assert one == [str(workbench.folder / "got/outputs/model.pkl")]
+        assert (workbench.folder / "got/outputs/model.pkl").read_bytes() == b"m2\0\n"
+        workbench.run("history", "download", "-r", "2", "-d", "got", "--artifact", "../../x").error(2, "no artifact")
+
+    def test_an_artifact_is_promoted_and_comes_back(self, workbench: Installed) -> None:
+        promoted = answer(workbench, "history", "promote", "-r", "1", "-ap", "outputs/model.pkl", "-n", "digits.pkl")
+        assert promoted == {"name": "digits.pkl", "version": "1", "link": "assets/digits.pkl.link"}
+        answer(workbench, "history", "promote", "-r", "2", "--artifact-path", "outputs/model.pkl", "-n", "digits.pkl")
+        link = workbench.folder / "assets" / "digits.pkl.link"
+        assert json.loads(link.read_text()) == {"assetSource": "azureml", "name": "digits.pkl", "version": "2"}
+        answer(workbench, "asset", "download", "-l", "assets/digits.pkl.link", "-d", "here")
+        assert (workbench.folder / "here/model.pkl").read_bytes() == b"m2\0\n"
+        assert [asset["version"] for asset in answer(workbench, "asset", "list")] == ["2"]
+        workbench.run("asset", "download", "-l", "hello.py", "-d", "here").error(2, "no link file")
+        workbench.run("history", "promote", "-r", "1", "-ap", "pid").error(2, "no artifact")
+
+
+class TestExchange:
+    def test_out_and_in_again(self, workbench: Installed, tmp_path: Path) -> None:
+        report = answer(workbench, "history", "export", "--format", "mlflow", "mlruns")
+        assert (report["runs"], report["renamed"], report["cut"]) == (3, [], [])
+        again = answer(workbench, "history", "import", "mlruns")
+        assert (again["imported"], again["known"]) == ([], 3)
+        other = Installed(tmp_path / "other")
+        (other.folder / "aml_config").mkdir(parents=True)
+        assert len(answer(other, "history", "import", str(workbench.folder / "mlruns"))["imported"]) == 3
+        assert [record.get("Accuracy") for record in other.history()] == [None, 0.89, 0.67]
+        assert [record["status"] for record in other.history()] == ["Failed", "Completed", "Completed"]
+        other.run("history", "import", "nowhere").error(2, "no runs of MLflow")
+
+    def test_as_a_table(self, workbench: Installed) -> None:
+        assert answer(workbench, "history", "export", "--format", "csv", "-r", "2", "new/runs.csv")["runs"] == 1
+        assert "project_1700000000002" in (workbench.folder / "new/runs.csv").read_text()

@@ -1,0 +1,122 @@
+"""`experiment rerun` and `experiment sweep` as whole processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.support import Installed
+from tests.faults.support import Result, until
+from tests.runs.support import write_configuration, write_files
+
+REPORT = "import json, os, sys\nprint(json.dumps([*sys.argv[1:], os.environ.get('WORD')]))\n"
+GATED = "import sys\nprint('began', flush=True)\nopen(sys.argv[1]).read()\n"
+
+
+@pytest.fixture
+def workbench(project_root: Path) -> Installed:
+    write_files(project_root, {"report.py": REPORT, "gated.py": GATED, "fails.py": "raise SystemExit(3)"})
+    write_configuration(project_root, TrackedRun=True)
+    return Installed(project_root)
+
+
+def said(result: Result) -> Any:
+    assert result.code == 0, result
+    return json.loads(result.out.splitlines()[1])
+
+
+class TestRerun:
+    def test_as_it_was_and_with_changes(self, workbench: Installed) -> None:
+        workbench.submit("report.py", "a b", "--", "-x")
+        (workbench.folder / "report.py").unlink()
+        rerun = ("experiment", "rerun", "-r", "1")
+        assert said(workbench.run(*rerun)) == ["a b", "--", "-x", None]
+        assert said(workbench.run(*rerun, "--env", "WORD=w=x", "--", "--epochs", "3")) == ["--epochs", "3", "w=x"]
+        assert workbench.run(*rerun, "--script", "fails.py").code == 3
+
+    def test_dry_run_and_detach(self, workbench: Installed) -> None:
+        run_id = workbench.detach("report.py")
+        plan = workbench.run("experiment", "rerun", "-r", run_id, "--dry-run", "-o", "json")
+        assert json.loads(plan.out)["steps"][0]["title"] == f"take the snapshot of {run_id}"
+        record = json.loads(workbench.run("experiment", "rerun", "-r", run_id, "--detach", "-o", "json").out)
+        assert record["properties"]["CommitId"] == workbench.info(run_id)["properties"]["CommitId"]
+
+    def test_mistakes_are_told(self, workbench: Installed) -> None:
+        workbench.submit("report.py")
+        workbench.run("experiment", "rerun", "-r", "9").error(2, "there is no run '9'")
+        workbench.run("experiment", "rerun", "-r", "1", "--env", "X").error(2, "no NAME=VALUE")
+        workbench.run("experiment", "rerun", "-r", "1", "--env", "API_KEY=1").error(2, "speaks of a secret")
+        workbench.run("experiment", "rerun", "-r", "1", "--script", "none.py").error(2, "holds no script none.py")
+
+
+class TestSweep:
+    def test_runs_every_combination_and_tells_what_became_of_each(self, workbench: Installed) -> None:
+        sweep = ("experiment", "sweep", "-c", "local", "--param", "lr=0.1,0.01", "--max-parallel", "2")
+        result = workbench.run(*sweep, "report.py", "--n", "{lr}")
+        assert (result.code, result.err) == (0, "")
+        lines = result.out.splitlines()
+        assert lines[0] == "Sweep: sweep-1 (2 runs, 2 at a time)"
+        assert {line.rpartition("  ")[0] for line in lines[1:]} == {"[1] report.py --n 0.1", "[2] report.py --n 0.01"}
+        assert [record["sweep_id"] for record in workbench.history()] == ["sweep-1", "sweep-1"]
+
+    def test_a_member_that_fails_fails_it(self, workbench: Installed) -> None:
+        result = workbench.run("experiment", "sweep", "-c", "local", "--param", "n=1", "fails.py")
+        assert result.code == 1
+        assert "[1] fails.py --n 1  failed" in result.out
+        assert "exit code 3" in result.out
+
+    def test_dry_run_makes_nothing(self, workbench: Installed) -> None:
+        sweep = ("experiment", "sweep", "-c", "local", "--param", "lr=loguniform(1e-4,1)", "--random", "2")
+        text = workbench.run(*sweep, "--dry-run", "report.py")
+        assert text.out == workbench.run(*sweep, "--dry-run", "report.py").out != ""
+        rows = json.loads(workbench.run(*sweep, "--dry-run", "-o", "json", "report.py", "x").out)
+        assert [row["arguments"] for row in rows] == [["x", "--lr", row["values"]["lr"]] for row in rows]
+        assert workbench.history() == []
+
+    def test_a_list_and_what_stands_in_the_run_configuration(self, workbench: Installed) -> None:
+        write_configuration(workbench.folder, TrackedRun=True, ArgumentVector=["report.py", "-q"])
+        write_files(workbench.folder, {"values.csv": "a,b\n1,x y\n"})
+        result = workbench.run("experiment", "sweep", "-c", "local", "--list", "values.csv")
+        assert "[1] report.py -q --a 1 --b x y  completed" in result.out
+
+    def test_interrupted_it_goes_on_and_stopped_it_cancels_what_waits(self, workbench: Installed) -> None:
+        os.mkfifo(workbench.folder / "gate")
+        process = workbench.start(
+            "experiment", "sweep", "-c", "local", "--param", "n=1,2", "gated.py", str(workbench.folder / "gate")
+        )
+        out = process.stdout
+        assert out is not None
+        until(lambda: b"running" in out.readline(), "the first")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert b"experiment cancel --group sweep-1" in err
+        canceled = json.loads(workbench.run("experiment", "cancel", "--group", "sweep-1").out)
+        assert [record["reason"] for record in canceled] == ["canceled before it began"]
+        rest = json.loads(workbench.run("experiment", "cancel", "--group", "sweep-1", "--all", "--grace", "0").out)
+        assert [record["status"] for record in rest] == ["Canceled"]
+
+    @pytest.mark.parametrize(
+        ("words", "part"),
+        [
+            (("report.py",), "one of --param and --list"),
+            (("--param", "n=1", "--list", "x.csv", "report.py"), "one of --param and --list"),
+            (("--param", "n", "report.py"), "no name and values"),
+            (("--param", "n=1", "none.py"), "none.py does not exist"),
+            (("--param", "n=uniform(0,1)", "report.py"), "--random N"),
+            (("--param", "n=1", "--max-parallel", "0", "report.py"), "0 runs at a time"),
+            (("--param", "n=1", "-o", "json", "report.py"), "--detach and --dry-run"),
+        ],
+    )
+    def test_mistakes_are_told_and_nothing_runs(self, workbench: Installed, words: tuple[str, ...], part: str) -> None:
+        workbench.run("experiment", "sweep", "-c", "local", *words).error(2, part)
+        assert workbench.history() == []
+
+    def test_cancel_needs_one_or_the_other(self, workbench: Installed) -> None:
+        workbench.run("experiment", "cancel").error(2, "one of --run and --group")
+        workbench.run("experiment", "cancel", "--group", "sweep-9").error(2, "there is no sweep 'sweep-9'")

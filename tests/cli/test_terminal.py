@@ -1,0 +1,146 @@
+"""Whatever a script writes, in pieces of any size: a terminal shows it and obeys nothing but colours."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pyte
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui_workbench.cli.terminal import LONGEST_LINE, TerminalFilter
+from tui_workbench.plaintext import glyph, visible
+
+COLOUR = re.compile("\x1b\\[[0-9;:]*m")
+
+pieces = st.sampled_from(
+    [b"\x1b", b"[", b"m", b"K", b"31", b";", b"\x1b[31m", b"\x1b[0m", b"\x1b[2K", b"\x1b]0;title\x07", b"\x1bc",
+     b"\x1b]52;c;aGk=\x07", b"\x1b[2J", b"\x1b[6n", b"\x1bP1$r\x1b\\", b"\x9b31m", b"\xc2\x9b2J", b"\xe2\x80\xae",
+     b"\xe2\x80", b"\xff", b"\r", b"\n", b"\t", b"\b", b"\0", b"text", "\u00e9\u4f60\U0001f600".encode(),
+     b"\xed\xa0\x80", b"\x1b[?1049h", b"\x1b[" + b"1;" * 50 + b"m", b"\x1b(0", b"\x0e", b"\x07"]
+)  # fmt: skip
+streams = st.lists(pieces | st.binary(max_size=6), max_size=30)
+
+
+def is_text(character: str) -> bool:
+    """True for what is no control character, no half of one, and no separator of lines."""
+    return unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp")
+
+
+def passed(*data: bytes) -> str:
+    """What a terminal gets of a stream that comes in these pieces."""
+    output = TerminalFilter()
+    return (b"".join(output.feed(piece) for piece in data) + output.flush()).decode()
+
+
+@given(streams)
+def test_nothing_reaches_a_terminal_but_text_and_colours(data: list[bytes]) -> None:
+    left = COLOUR.sub("", passed(*data))
+    assert "\x1b" not in left
+    assert all(is_text(character) or character in "\n\r\t\b" for character in left), ascii(left)
+
+
+@given(streams, st.randoms())
+def test_how_it_is_cut_makes_no_difference(data: list[bytes], random: object) -> None:
+    whole = b"".join(data)
+    assert passed(*data) == passed(whole) == passed(*(whole[i : i + 1] for i in range(len(whole))))
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp", "Cn"])))
+def test_plain_text_passes_as_it_is(text: str) -> None:
+    shown = "".join(character if visible(character) == character else visible(character) for character in text)
+    assert passed(text.encode()) == shown
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b"plain\n", "plain\n"),
+        (b"a\tb\r\n", "a\tb\r\n"),
+        (b"\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m\x1b[0m"),
+        (b"\x1b[38:2::1:2:3mx", "\x1b[38:2::1:2:3mx\x1b[0m"),
+        (b"\x1b]0;title\x07", "\u241b]0;title\u2407"),
+        (b"\x1b]52;c;aGk=\x1b\\", "\u241b]52;c;aGk=\u241b\\"),
+        (b"\x1b[2J", "\u241b[2J"),
+        (b"\x1b[6n", "\u241b[6n"),
+        (b"\x1b[H", "\u241b[H"),
+        (b"\x1b[3K", "\u241b[3K"),
+        (b"\x1b[1A", "\u241b[1A"),
+        (b"\x1bc", "\u241bc"),
+        (b"\x1b[?1049h", "\u241b[?1049h"),
+        (b"\x1b]8;;http://x\x07link", "\u241b]8;;http://x\u2407link"),
+        (b"\x9b2J", "<9B>2J"),
+        (b"\xc2\x9b2J", "<U+009B>2J"),
+        (b"\xff\xfe", "<FF><FE>"),
+        (b"\xe2\x80\xaeevil", "<U+202E>evil"),
+        (b"\xe2\x80", "<E2><80>"),
+        (b"\x1b", "\u241b"),
+        (b"\x1b[", "\u241b["),
+        (b"\x1b[" + b"1" * 70 + b"m", "\u241b[" + "1" * 70 + "m"),
+        (b"\x00\x07\x7f", "\u2400\u2407\u2421"),
+        (b"", ""),
+    ],
+)
+def test_what_is_shown(data: bytes, shown: str) -> None:
+    assert passed(data) == shown
+
+
+def test_an_unfinished_sequence_waits_for_its_end() -> None:
+    output = TerminalFilter()
+    assert output.feed(b"a\x1b[3") == b"a"
+    assert output.feed(b"1mb") == b"\x1b[31mb"
+    assert output.feed("\u4f60".encode()[:2]) == b""
+    assert output.feed("\u4f60".encode()[2:]) == "\u4f60".encode()
+
+
+def test_colours_are_put_back_only_where_there_were_some() -> None:
+    assert passed(b"plain").endswith("plain")
+    assert passed(b"\x1b[31mred").endswith("\x1b[0m")
+
+
+def screen(data: str) -> list[str]:
+    """The lines that a terminal shows in the end."""
+    terminal = pyte.Screen(60, 5)
+    pyte.Stream(terminal).feed(data.replace("\n", "\r\n"))
+    return [line.rstrip() for line in terminal.display]
+
+
+@pytest.mark.parametrize(
+    "bar",
+    [
+        b"downloading 100 %\r\x1b[Kdone\n",
+        b"downloading 100 %\x1b[2K\rdone\n",
+        b"downloading 100 %\r\x1b[0Kdone",
+        b"12345\b\b\x1b[Kx\n",
+        b"a\tb\tc\ra\t\x1b[Kx\n",
+        b"12345\r123\x1b[1Kx\n",
+        b"one\ntwo long\r\x1b[Ktwo\nthree\n",
+        b"\x1b[K\x1b[2K\x1b[1Knothing\n",
+        b"\x1b[32mgreen and long\x1b[0m\r\x1b[Kshort\n",
+    ],
+)
+def test_a_progress_bar_looks_as_if_it_had_been_obeyed(bar: bytes) -> None:
+    obeyed = screen(bar.decode())
+    assert screen(passed(bar)) == obeyed
+    assert screen(passed(*(bar[i : i + 1] for i in range(len(bar))))) == obeyed
+
+
+def test_what_is_erased_is_bounded() -> None:
+    assert len(passed(b"x" * 1_000_000 + b"\r" + b"\x1b[K" * 10)) < 1_000_000 + 4 * LONGEST_LINE
+    assert len(passed(b"x" * 100_000 + b"\x1b[2K" * 10)) < 100_000 + 40 * LONGEST_LINE
+
+
+@given(st.characters())
+def test_every_character_is_either_shown_or_made_visible(character: str) -> None:
+    shown = visible(character)
+    assert shown in (character, glyph(character))
+    assert all(map(is_text, shown))
+    assert visible(shown) == shown
+
+
+@given(st.text())
+def test_a_line_of_ours_stays_a_line(text: str) -> None:
+    assert "\n" not in visible(text)
+    assert visible(visible(text)) == visible(text)

@@ -1,0 +1,122 @@
+"""What a GPU needs of targets and run configurations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.config.documents import document, in_project, project
+from tui_workbench.config.findings import INFO, WARNING
+from tui_workbench.config.images import DEFAULT_GPU_IMAGE
+
+
+def docker(image: str, rest: str = "", kind: str = "localdocker") -> str:
+    address = "address: h\n" if kind == "remotedocker" else ""
+    return f"type: {kind}\n{address}baseDockerImage: {image}\n{rest}"
+
+
+def codes(text: str, name: str = "a.compute") -> list[str]:
+    return [finding.code for finding in document(text, name).problems()]
+
+
+@pytest.mark.parametrize("kind", ["localdocker", "remotedocker"])
+def test_a_gpu_image_without_nvidia_docker_leaves_the_gpu_unused(kind: str) -> None:
+    text = docker(DEFAULT_GPU_IMAGE, kind=kind)
+    (finding,) = document(text, "a.compute").problems()
+    assert (finding.code, finding.severity, finding.key) == ("gpu-unused", WARNING, "nvidiaDocker")
+    assert finding.fix is not None
+    editing = document(text, "a.compute")
+    editing.apply(finding.fix)
+    assert editing.text == text + "nvidiaDocker: true\n"
+    assert editing.problems() == []
+
+
+def test_nvidia_docker_off_is_said_at_its_own_line() -> None:
+    (finding,) = document(docker(DEFAULT_GPU_IMAGE, "nvidiaDocker: false\n"), "a.compute").problems()
+    assert (finding.code, finding.line) == ("gpu-unused", 3)
+
+
+@pytest.mark.parametrize(
+    ("image", "better"),
+    [
+        ("microsoft/mmlspark:plus-0.9.9", "microsoft/mmlspark:plus-gpu-0.9.9"),
+        ("python:3.12-slim", DEFAULT_GPU_IMAGE),
+    ],
+)
+def test_nvidia_docker_needs_an_image_with_cuda(image: str, better: str) -> None:
+    text = docker(image, "nvidiaDocker: true\n")
+    finding = document(text, "a.compute").problems()[0]
+    assert (finding.code, finding.line, finding.column) == ("gpu-image-missing", 2, 18)
+    assert finding.fix is not None
+    assert finding.fix.title == f"set baseDockerImage: {better}"
+
+
+def test_an_image_that_nobody_knows_is_trusted() -> None:
+    assert codes(docker("mine/train:1", "nvidiaDocker: true\n")) == []
+    assert codes(docker("mine/train:1")) == []
+
+
+@pytest.mark.parametrize(
+    ("image", "rest", "severity"),
+    [
+        ("microsoft/mmlspark:0.7", "", INFO),
+        ("microsoft/mmlspark", "", INFO),
+        ("nvidia/cuda:8.0-cudnn6-devel-ubuntu16.04", "nvidiaDocker: true\n", WARNING),
+        ("microsoft/mmlspark:plus-gpu-0.9.9", "nvidiaDocker: true\n", INFO),
+    ],
+)
+def test_an_image_that_is_too_old_is_named(image: str, rest: str, severity: str) -> None:
+    (finding,) = document(docker(image, rest), "a.compute").problems()
+    assert (finding.code, finding.severity) == ("stale-image", severity)
+
+
+@pytest.mark.parametrize("image", ["mine/train", "mine/train:latest"])
+def test_an_image_without_a_fixed_tag_is_named(image: str) -> None:
+    assert codes(docker(image)) == ["no-tag"]
+    assert codes(docker(f"mine/train@sha256:{'0' * 64}")) == []
+
+
+def test_a_missing_framework_means_spark() -> None:
+    (finding,) = document("Target: x\n").problems()
+    assert (finding.code, finding.severity) == ("framework-missing", WARNING)
+    assert finding.fix is not None
+    assert finding.fix.title == "set Framework: Python"
+    assert codes("Target: x\nFramework: PySpark\n", "a.runconfig") == []
+
+
+def test_spark_for_scripts_that_do_not_use_it_is_unwise(tmp_path: Path) -> None:
+    files = {"a__runconfig": "Target: t\nFramework: PySpark\n", "t__compute": "type: local\n"}
+    project(tmp_path / "plain", **files, **{"train.py": "import torch\n"})
+    (finding,) = in_project(tmp_path / "plain", "a.runconfig").problems()
+    assert (finding.code, finding.line) == ("framework-pyspark", 2)
+    assert finding.fix is not None
+    project(tmp_path / "spark", **files, **{"train.py": "from pyspark.sql import SparkSession\n"})
+    assert in_project(tmp_path / "spark", "a.runconfig").problems() == []
+    project(tmp_path / "empty", **files)
+    assert in_project(tmp_path / "empty", "a.runconfig").problems() == []
+
+
+def test_the_script_that_is_named_decides(tmp_path: Path) -> None:
+    project(
+        tmp_path,
+        a__runconfig="ArgumentVector: [plain.py]\nTarget: t\nFramework: PySpark\n",
+        t__compute="type: local\n",
+        **{"plain.py": "print()\n", "spark.py": "import pyspark\n"},
+    )
+    assert [finding.code for finding in in_project(tmp_path, "a.runconfig").problems()] == ["framework-pyspark"]
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [("type: localdocker\nbaseDockerImage: i:1\n", ["not-prepared"]), ("type: local\n", [])],
+)
+def test_an_environment_that_nobody_prepares(tmp_path: Path, target: str, expected: list[str]) -> None:
+    project(
+        tmp_path,
+        a__runconfig="Target: t\nFramework: Python\nPrepareEnvironment: false\n",
+        b__runconfig="Target: t\nFramework: Python\nPrepareEnvironment: true\n",
+        t__compute=target,
+    )
+    assert [finding.code for finding in in_project(tmp_path, "a.runconfig").problems()] == expected
+    assert in_project(tmp_path, "b.runconfig").problems() == []

@@ -1,0 +1,97 @@
+"""What a run configuration refers to must be there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.config.documents import document, in_project, project
+from tui_workbench.config.findings import ERROR, WARNING, Finding
+
+
+def found(root: Path, name: str, code: str) -> list[Finding]:
+    return [finding for finding in in_project(root, name).problems() if finding.code == code]
+
+
+def test_a_target_that_does_not_exist_is_an_error_and_the_nearest_is_offered(tmp_path: Path) -> None:
+    project(
+        tmp_path, a__runconfig="Target: gpubox\nFramework: Python\n", gpu_box__compute="type: local\n", x__compute=""
+    )
+    (finding,) = found(tmp_path, "a.runconfig", "unknown-target")
+    assert (finding.severity, finding.line, finding.column, finding.key) == (ERROR, 1, 9, "Target")
+    assert finding.remedy == "Write one of: gpu_box, x."
+    assert finding.fix is not None
+    editing = in_project(tmp_path, "a.runconfig")
+    editing.apply(finding.fix)
+    assert editing.text == "Target: gpu_box\nFramework: Python\n"
+
+
+def test_without_any_target_one_must_be_made_first(tmp_path: Path) -> None:
+    project(tmp_path, a__runconfig="Target: x\nFramework: Python\n")
+    (finding,) = found(tmp_path, "a.runconfig", "unknown-target")
+    assert finding.fix is None
+    assert finding.remedy == "Create or attach a target first."
+
+
+def test_a_missing_target_is_guessed_from_the_name_of_the_file(tmp_path: Path) -> None:
+    project(
+        tmp_path, box__runconfig="Framework: Python\n", box__compute="type: local\n", other__compute="type: local\n"
+    )
+    (finding,) = found(tmp_path, "box.runconfig", "missing-field")
+    assert finding.fix is not None
+    assert finding.fix.title == "set Target: box"
+
+
+@pytest.mark.parametrize(
+    ("target", "severity"),
+    [("type: localdocker\nbaseDockerImage: i:1\n", ERROR), ("type: local\n", WARNING)],
+)
+def test_a_conda_file_that_is_not_there_matters_where_it_is_used(tmp_path: Path, target: str, severity: str) -> None:
+    project(
+        tmp_path,
+        a__runconfig=(
+            "Target: t\nFramework: Python\nPrepareEnvironment: true\nCondaDependenciesFile: aml_config/no.yml\n"
+        ),
+        t__compute=target,
+        conda_dependencies__yml="dependencies:\n- numpy\n",
+    )
+    (finding,) = found(tmp_path, "a.runconfig", "missing-file")
+    assert finding.severity == severity
+    assert finding.fix is not None
+    assert finding.fix.title == "set CondaDependenciesFile: aml_config/conda_dependencies.yml"
+
+
+@pytest.mark.parametrize(("framework", "severity"), [("PySpark", ERROR), ("Python", WARNING)])
+def test_a_spark_file_that_is_not_there_matters_to_spark(tmp_path: Path, framework: str, severity: str) -> None:
+    project(
+        tmp_path,
+        a__runconfig=f"Target: t\nFramework: {framework}\nSparkDependenciesFile: no.yml\n",
+        t__compute="type: local\n",
+    )
+    (finding,) = found(tmp_path, "a.runconfig", "missing-file")
+    assert finding.severity == severity
+
+
+def test_a_script_that_is_not_there_is_named_at_its_place(tmp_path: Path) -> None:
+    project(
+        tmp_path,
+        a__runconfig="ArgumentVector:\n- trian.py\n- --x\nTarget: t\nFramework: Python\n",
+        b__runconfig="ArgumentVector:\n- train.py\nTarget: t\nFramework: Python\n",
+        c__runconfig="ArgumentVector:\n- $file\nTarget: t\nFramework: Python\n",
+        t__compute="type: local\n",
+        **{"train.py": "print()\n"},
+    )
+    (finding,) = found(tmp_path, "a.runconfig", "missing-file")
+    assert (finding.line, finding.column) == (2, 3)
+    assert found(tmp_path, "b.runconfig", "missing-file") == []
+    assert found(tmp_path, "c.runconfig", "missing-file") == []
+
+
+def test_a_broken_neighbour_is_not_this_files_problem(tmp_path: Path) -> None:
+    project(tmp_path, a__runconfig="Target: t\nFramework: Python\n", t__compute="type: 'local\n")
+    assert in_project(tmp_path, "a.runconfig").problems() == []
+
+
+def test_outside_of_a_project_nothing_is_missing() -> None:
+    assert document("Target: nowhere\nFramework: Python\nCondaDependenciesFile: no.yml\n").problems() == []

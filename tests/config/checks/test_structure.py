@@ -1,0 +1,196 @@
+"""What is wrong with one file, where, and how one key puts it right."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.config.documents import document
+from tui_workbench.config.checks import CODES
+from tui_workbench.config.findings import ERROR, INFO, WARNING, Finding
+
+DOCKER = "type: localdocker\nbaseDockerImage: python:3.12\n"
+
+
+def found(text: str, name: str, code: str) -> Finding:
+    """The one finding of this code."""
+    findings = [finding for finding in document(text, name).problems() if finding.code == code]
+    assert len(findings) == 1, document(text, name).problems()
+    return findings[0]
+
+
+def fixed(text: str, name: str, code: str) -> str:
+    """The text after the fix of the one finding of this code, which must be gone then."""
+    finding = found(text, name, code)
+    assert finding.fix is not None
+    editing = document(text, name)
+    editing.apply(finding.fix)
+    assert code not in [other.code for other in editing.problems()]
+    return editing.text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code", "severity", "place"),
+    [
+        ("a.compute", "type: local\n\tx: y\n", "tab", ERROR, (2, 1)),
+        ("a.runconfig", "Target: x\nFramework:Python\n", "missing-space", ERROR, (2, 11)),
+        ("a.compute", "type: 'local\n", "unclosed", ERROR, (1, 7)),
+        ("a.compute", "type: lo\x07cal\n", "control-character", ERROR, (1, 9)),
+        ("a.compute", "type: local: x\n", "syntax", ERROR, (1, 12)),
+        ("a.compute", "type: local\n...\nx: y\n", "several-documents", ERROR, (2, 1)),
+        ("a.compute", "...\ntype: local\n", "ellipsis", WARNING, (1, 1)),
+        ("a.compute", "- type\n", "not-a-map", ERROR, (1, 1)),
+        ("a.compute", "type: local\ntype: local\n", "duplicate-key", ERROR, (2, 1)),
+        ("a.compute", f"{DOCKER}nvidiaDocker: maybe\n", "wrong-type", ERROR, (3, 15)),
+        ("a.compute", "type: lcoal\n", "wrong-choice", ERROR, (1, 7)),
+        ("a.runconfig", "Target:\nFramework: Python\n", "missing-value", ERROR, (1, 8)),
+        ("a.runconfig", "Framework: Python\n", "missing-field", ERROR, (1, 1)),
+        ("a.compute", "type: localdocker\nbaseDockerImage: My Image\n", "bad-image", ERROR, (2, 18)),
+        ("a.compute", "type: remote\naddress: me@host\n", "bad-address", ERROR, (2, 10)),
+        (
+            "a.runconfig",
+            "Target: x\nFramework: Python\nEnvironmentVariables: {A=B: 1}\n",
+            "bad-variable",
+            ERROR,
+            (3, 24),
+        ),
+        ("a.compute", "type: remote\naddress: h\npassword: hunter2\n", "plain-password", ERROR, (3, 11)),
+        (
+            "a.compute",
+            f"{DOCKER}sharedVolumes: false\nnativeSharedDirectory: x\n",
+            "share-without-volumes",
+            ERROR,
+            (3, 16),
+        ),
+        ("a.compute", "type: local\nodd: 1\n", "unknown-key", WARNING, (2, 1)),
+        ("a.compute", "type: local\nbaseDockerImage: x:1\n", "no-effect", INFO, (2, 18)),
+        ("a.compute", "type: docker\nbaseDockerImage: python:3.12\n", "old-form", INFO, (1, 7)),
+        ("a.runconfig", "Target: x\nFramework: python\n", "other-spelling", WARNING, (2, 12)),
+        (
+            "a.runconfig",
+            "Target: x\nFramework: Python\nEnvironmentVariables:\n  STORAGE_KEY: 0123456789abcdef\n",
+            "secret-in-file",
+            WARNING,
+            (4, 16),
+        ),
+    ],
+)
+def test_a_finding_has_its_place_and_a_remedy(
+    name: str, text: str, code: str, severity: str, place: tuple[int, int]
+) -> None:
+    finding = found(text, name, code)
+    assert (finding.severity, (finding.line, finding.column)) == (severity, place)
+    assert finding.remedy.endswith((".", "?"))
+    assert not finding.message.endswith(".")
+    assert finding.problem.line == place[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code", "after"),
+    [
+        ("a.compute", "type: local\n\tpythonLocation: y\n", "tab", "type: local\npythonLocation: y\n"),
+        ("a.runconfig", "Target: t\nEnvironmentVariables:\n\tA: 1\n\tB: 2\n", "tab", None),
+        ("a.runconfig", "Target: x\nFramework:Python\n", "missing-space", "Target: x\nFramework: Python\n"),
+        ("a.compute", "type:local", "missing-space", "type: local"),
+        ("a.compute", "type: lo\x07cal\n", "control-character", "type: local\n"),
+        ("a.compute", "type: local\n...\npythonLocation: y\n", "several-documents", "type: local\npythonLocation: y\n"),
+        ("a.compute", "# from a manual\n...\ntype: local\n", "ellipsis", "# from a manual\ntype: local\n"),
+        ("a.compute", "type: docker # a\ntype: local # b\n", "duplicate-key", "type: local # b\n"),
+        ("a.compute", f"{DOCKER}nvidiaDocker: 1\n", "wrong-type", f"{DOCKER}nvidiaDocker: true\n"),
+        ("a.compute", "type: lcoal\n", "wrong-choice", "type: local\n"),
+        ("a.compute", "pythonLocation: p\n", "missing-field", "type: local\npythonLocation: p\n"),
+        ("a.compute", "baseDockerImage: i:1\n", "missing-field", "type: localdocker\nbaseDockerImage: i:1\n"),
+        (
+            "a.compute",
+            "address: h\nbaseDockerImage: i:1\n",
+            "missing-field",
+            "type: remotedocker\naddress: h\nbaseDockerImage: i:1\n",
+        ),
+        (
+            "a.compute",
+            "type: remote\naddress: ssh://me@host:22\n",
+            "bad-address",
+            "type: remote\naddress: host:22\nusername: me\n",
+        ),
+        ("a.compute", "type: remote\naddress: h\npassword: hunter2\n", "plain-password", "type: remote\naddress: h\n"),
+        (
+            "a.compute",
+            f"{DOCKER}sharedVolumes: false\nnativeSharedDirectory: x\n",
+            "share-without-volumes",
+            f"{DOCKER}sharedVolumes: true\nnativeSharedDirectory: x\n",
+        ),
+        ("a.compute", f"{DOCKER}nvidiadocker: true\n", "unknown-key", f"{DOCKER}nvidiaDocker: true\n"),
+        ("a.compute", "type: local\nbaseDockerImage: x:1\n", "no-effect", "type: local\n"),
+        (
+            "a.compute",
+            'type: "docker"\nbaseDockerImage: x:1\n',
+            "old-form",
+            'type: "localdocker"\nbaseDockerImage: x:1\n',
+        ),
+        ("a.compute", "cluster: True\naddress: h\n", "old-form", "type: cluster\naddress: h\n"),
+        ("a.runconfig", "Target: x\nFramework: PYTHON\n", "other-spelling", "Target: x\nFramework: Python\n"),
+        ("a.compute", f"{DOCKER}nvidiaDocker: yes\n", "other-spelling", f"{DOCKER}nvidiaDocker: true\n"),
+        (
+            "a.runconfig",
+            "Target: x\nArgumentVector: t.py 'a b'\n",
+            "wrong-type",
+            "Target: x\nArgumentVector:\n  - t.py\n  - a b\n",
+        ),
+        ("a.runconfig", "Target: [x]\n", "wrong-type", "Target: x\n"),
+        (
+            "a.runconfig",
+            "Target: x\nArgumentVector:\n- a\n-\n- b\n",
+            "missing-value",
+            "Target: x\nArgumentVector:\n- a\n- b\n",
+        ),
+        ("a.runconfig", "Target: x\nCondaFile: e.yml\n", "old-form", "Target: x\nCondaDependenciesFile: e.yml\n"),
+        ("a.runconfig", "Target: x\nCondaFile: \n", "old-form", "Target: x\n"),
+    ],
+)
+def test_a_fix_does_what_it_says(name: str, text: str, code: str, after: str | None) -> None:
+    if after is None:
+        editing = document(text, name)
+        while (finding := editing.problems()[0]).code == code:
+            assert finding.fix is not None
+            editing.apply(finding.fix)
+        assert editing.error is None
+    else:
+        assert fixed(text, name, code) == after
+
+
+def test_a_good_file_has_nothing_to_say() -> None:
+    assert document(DOCKER + "sharedVolumes: true\nnativeSharedDirectory: ~/x\n", "a.compute").problems() == []
+    assert document("Target: x\nFramework: Python\n", "a.runconfig").problems() == []
+
+
+def test_json_is_understood_and_yaml_offered() -> None:
+    text = (
+        '{"ArgumentVector":["$file", "1.0"],"CondaFile":null,"Target":"x",'
+        '"EnvironmentVariables":{"A":"no"},"own":[1],"Framework":"Python"}'
+    )
+    after = fixed(text, "a.runconfig", "json-form")
+    assert after == (
+        'ArgumentVector:\n  - $file\n  - "1.0"\nTarget: x\nEnvironmentVariables:\n  A: "no"\nFramework: '
+        "Python\nown:\n  - 1\n"
+    )
+    assert [
+        finding.code for finding in document("{Target: x, Framework: Python} # c\n", "a.runconfig").problems()
+    ] == []
+
+
+def test_a_reference_to_a_secret_is_no_password() -> None:
+    text = "type: remote\naddress: h\npassword: AzureMlSecret=t#u#0123456789abcdef0123456789abcdef\n"
+    assert document(text, "a.compute").problems() == []
+
+
+def test_a_bomb_is_one_finding() -> None:
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdef", "bcdefg", strict=True)
+    )
+    findings = document(bomb, "a.compute").problems()
+    assert [finding.code for finding in findings] == ["refused"]
+
+
+def test_every_code_is_explained_and_every_finding_has_a_known_code() -> None:
+    for code, explained in CODES.items():
+        assert explained.severity in (ERROR, WARNING, INFO), code
+        assert explained.help.endswith("."), code

@@ -1,0 +1,257 @@
+"""The promise of the editor, on every real file known: an edit changes its value alone, and can be taken back.
+
+Each test goes through all files in one function, because pytest's own cost for the thousands of combinations would be
+most of the time.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.conftest import corpus
+from tui_workbench.config import schema
+from tui_workbench.config.document import Document, FieldState
+from tui_workbench.config.findings import ERROR
+from tui_workbench.config.history import difference
+from tui_workbench.config.paths import find
+from tui_workbench.config.source import read
+from tui_workbench.config.syntax import LIST, MAP, SCALAR, Node, plain_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tui_workbench.config.schema import Field
+
+NEW_TEXTS = ("a new value", "no", "0022", "C:\\dir: #1", 'say "hi"', "it's", "ünï", "two\nlines", "", "~")
+
+
+@pytest.fixture(scope="module")
+def paths() -> list[str]:
+    """Every configuration file of the collection."""
+    root = corpus()
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in sorted(names)]
+    return [path for path in sorted(found) if not path.endswith(".md")]
+
+
+def new_values(field: Field) -> tuple[Any, ...]:
+    """Values of the field's type, awkward ones among them."""
+    if field.type == schema.BOOLEAN:
+        return True, False
+    if field.type == schema.INTEGER:
+        return 7, 0
+    if field.type == schema.CHOICE:
+        return field.choices
+    if field.type == schema.STRINGS:
+        return ["$file", "--lr=0.1", "no"], ["one"]
+    if field.type == schema.MAPPING:
+        return {"A": "1", "B C": "x: y"}, {"spark.app.name": "no"}
+    if field.type == schema.ROWS:
+        return ([{"group": "g", "artifact": "a", "version": "1.0"}],)
+    if field.type == schema.DEPENDENCIES:
+        return (["python=3.6", "numpy", {"pip": ["keras==2.1", "no"]}],)
+    if field.type == schema.ANY:
+        return ({"my.dsource": {"Sampling": {"Sample": "Full"}}},)
+    return NEW_TEXTS
+
+
+def rows(path: str) -> Iterator[tuple[Document, FieldState]]:
+    """Every field of the file's kind, with a document of its own each."""
+    for field in Document.open(path).kind.fields:
+        document = Document.open(path)
+        yield document, document.field(field.key)
+
+
+def assert_only_value_changed(before: str, after: str, node: Node) -> None:
+    """All characters before and behind the value are as they were."""
+    start = node.start
+    # What stands below its key begins, for the eye, behind the colon.
+    while start and before[start - 1] in " \n" and (node.is_null or node.kind != SCALAR):
+        start -= 1
+    # `CondaFile: ` has its space already.
+    tail = before[node.end :].lstrip(" ") if node.start == node.end else before[node.end :]
+    assert after.startswith(before[:start])
+    assert after.endswith(tail)
+
+
+def test_every_file_opens_reads_as_before_and_has_no_unknown_key(paths: list[str]) -> None:
+    assert len(paths) >= 100
+    for path in paths:
+        document = Document.open(path)
+        assert document.error is None, path
+        assert document.reading.unknown == [], path
+        assert document.reading.faults == [], path
+        with open(path, "rb") as file:
+            data = file.read()
+        assert document.file.encode(document.text) == data, path
+        loaded = yaml.safe_load(data)
+        assert [*loaded] == [key.text for key, _ in document.tree.root.entries], path  # type: ignore[union-attr]
+
+
+def test_a_set_field_changes_alone_and_back_to_the_byte(paths: list[str]) -> None:
+    done = 0
+    for path in paths:
+        for document, row in rows(path):
+            if not row.is_set:
+                continue
+            before = document.text
+            node = find(document.tree, row.path)
+            assert node is not None
+            old = plain_value(node) if node.kind != SCALAR or node.is_null else node.text
+            for value in new_values(row.field):
+                document.set(row.path, value)
+                assert document.text != before or row.value == value or node.text == value
+                assert_only_value_changed(before, document.text, node)
+                read_back = document.field(row.key).value
+                assert read_back == (tuple(value) if isinstance(value, list) else value) or row.field.type in (
+                    schema.DEPENDENCIES,
+                    schema.ROWS,
+                )
+                document.set(row.path, old)
+                assert document.text == before, (path, row.key, value)
+                done += 1
+    assert done > 1000
+
+
+def test_an_absent_field_comes_and_goes_without_a_trace(paths: list[str]) -> None:
+    done = 0
+    for path in paths:
+        for document, row in rows(path):
+            if row.is_set:
+                continue
+            before = document.text
+            for value in new_values(row.field):
+                document.set(row.path, value)
+                after = document.text
+                step = difference(before, after, "")
+                assert step.before == "", (path, row.key, "one piece was put in, and all else is as it was")
+                document.unset(row.path)
+                assert document.text == before, (path, row.key, value)
+                done += 1
+    assert done > 1000
+
+
+def test_the_command_line_sets_and_unsets_without_memory(paths: list[str]) -> None:
+    """Each edit by a process of its own: what was inserted goes without a trace, a text comes back as it was."""
+    for path in paths:
+        for document, row in rows(path):
+            before = document.text
+            for value in new_values(row.field):
+                fresh = Document.open(path)
+                fresh.set(row.path, value)
+                other = Document(fresh.file._replace(text=fresh.text))
+                if not row.is_set:
+                    other.unset(row.path)
+                    assert other.text == before, (path, row.key, value)
+                elif row.field.type == schema.STRING and row.value is not None:
+                    other.set(row.path, row.value)
+                    assert other.text == before, (path, row.key, value)
+
+
+def test_every_item_and_entry_changes_alone_and_back(paths: list[str]) -> None:
+    done = 0
+    for path in paths:
+        first = Document.open(path)
+        for row in first.fields():
+            node = find(first.tree, row.path) if row.is_set else None
+            if node is None or node.kind == SCALAR:
+                continue
+            steps: list[str | int] = [*range(len(node.items)), *[key.text for key, _ in node.entries]]
+            for step in steps:
+                item = find(first.tree, (*row.path, step))
+                assert item is not None
+                if item.kind != SCALAR:
+                    continue
+                for value in NEW_TEXTS[:5]:
+                    document = Document.open(path)
+                    document.set((*row.path, step), value)
+                    assert_only_value_changed(first.text, document.text, item)
+                    document.set((*row.path, step), item.text)
+                    assert document.text == first.text, (path, row.path, step, value)
+                    done += 1
+    assert done > 500
+
+
+def test_items_and_entries_come_and_go_at_every_place(paths: list[str]) -> None:
+    for path in paths:
+        first = Document.open(path)
+        for row in first.fields():
+            node = find(first.tree, row.path) if row.is_set else None
+            if node is None:
+                continue
+            if node.kind == LIST:
+                for index in range(len(node.items) + 1):
+                    document = Document.open(path)
+                    document.insert_item(row.path, index, "new-item==1.0")
+                    assert plain_value(find(document.tree, (*row.path, index))) == "new-item==1.0"
+                    document.remove_item(row.path, index)
+                    assert document.text == first.text, (path, row.path, index)
+            if node.kind == MAP or row.field.type == schema.MAPPING:
+                document = Document.open(path)
+                document.set((*row.path, "NEW.KEY"), "1")
+                assert document.field(row.key).value["NEW.KEY"] == "1"
+                document.unset((*row.path, "NEW.KEY"))
+                assert document.text == first.text, (path, row.path)
+
+
+def test_whatever_is_removed_undo_brings_back(paths: list[str]) -> None:
+    for path in paths:
+        first = Document.open(path)
+        for row in first.fields():
+            document = Document.open(path)
+            document.unset(row.path)
+            assert not row.is_set or document.text != first.text
+            assert row.key not in document.reading.nodes
+            others = {key: value for key, value in first.values.items() if key != row.key}
+            assert document.values == others, (path, row.key)
+            document.undo()
+            assert document.text == first.text
+
+
+def test_saved_bytes_differ_in_the_value_alone(paths: list[str], tmp_path: Any) -> None:
+    for path in paths:
+        with open(path, "rb") as file:
+            data = file.read()
+        copy = str(tmp_path / os.path.basename(path))
+        with open(copy, "wb") as file:
+            file.write(data)
+        document = Document.open(copy)
+        row = next(
+            row
+            for row in document.fields()
+            if row.is_set and row.field.type in (schema.STRING, schema.CHOICE, schema.MAPPING)
+        )
+        old = document.get(row.path)
+        value = "localdocker" if row.field.choices else {"A": "B"} if row.field.type == schema.MAPPING else "changed"
+        document.set(row.path, value)
+        document.save()
+        document.set(row.path, plain_value(find(first_tree(path), row.path)))
+        document.save()
+        with open(copy, "rb") as file:
+            assert file.read() == data, (path, row.key, old)
+
+
+def first_tree(path: str) -> Any:
+    """The tree of the file as it is."""
+    from tui_workbench.config.syntax import parse
+
+    return parse(read(path).text)
+
+
+def test_findings_point_into_the_file_and_their_fixes_help(paths: list[str]) -> None:
+    for path in paths:
+        for finding in Document.open(path).problems():
+            if finding.fix is None:
+                continue
+            document = Document.open(path)
+            before = len(document.problems())
+            document.apply(finding.fix)
+            assert document.error is None, (path, finding)
+            left = [(other.code, other.message) for other in document.problems()]
+            assert (finding.code, finding.message) not in left or len(left) < before, (path, finding)
+            assert not [code for code, _ in left if code == ERROR], (path, finding)
+            document.undo()
+            assert document.text == read(path).text

@@ -1,0 +1,266 @@
+"""A document: one text, two views, one undo, and a file that is never overwritten unseen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.config.documents import document, in_project, project
+from tui_workbench.config.document import Document
+from tui_workbench.config.findings import Fix, SetValue
+from tui_workbench.config.verification import EditRefusedError
+from tui_workbench.errors import ConfigurationError, UsageError
+from tui_workbench.files import FileChangedError
+
+COMPUTE = 'type: "localdocker"\nbaseDockerImage: "python:3.12"\n# unknown to all\nodd: 1\n'
+
+
+def test_the_form_lists_set_fields_as_in_the_file_then_unset_ones_of_the_type() -> None:
+    rows = document(COMPUTE, "box.compute").fields()
+    assert [row.key for row in rows] == [
+        "type",
+        "baseDockerImage",
+        "odd",
+        "nvidiaDocker",
+        "gpus",
+        "sharedVolumes",
+        "nativeSharedDirectory",
+        "maxConcurrentRuns",
+    ]
+    image = rows[1]
+    assert (image.value, image.is_set, image.is_known, image.line) == ("python:3.12", True, True, 2)
+    assert image.span is not None
+    assert COMPUTE[slice(*image.span)] == '"python:3.12"'
+    odd = rows[2]
+    assert (odd.value, odd.is_set, odd.is_known) == (1, True, False)
+    assert [problem.code for problem in odd.problems] == ["unknown-key"]
+    nvidia = rows[3]
+    assert (nvidia.value, nvidia.default, nvidia.is_set, nvidia.span, nvidia.line) == (None, False, False, None, 0)
+
+
+def test_old_forms_and_fields_of_other_types_are_listed_only_when_set() -> None:
+    keys = [
+        row.key
+        for row in document("type: cluster\naddress: h\ncluster: True\nnvidiaDocker: true\n", "x.compute").fields()
+    ]
+    assert keys[:4] == ["type", "address", "cluster", "nvidiaDocker"]
+    assert "yarnDeployMode" in keys
+    assert {"native", "sharedVolumes", "pythonLocation"}.isdisjoint(keys)
+
+
+def test_fields_of_nested_maps_are_rows_like_all_others() -> None:
+    editing = document("script: t.py\ntarget: x\nenvironment:\n  docker:\n    gpuSupport: false\n")
+    assert editing.kind.name == "sdk-runconfig"
+    row = editing.field("environment.docker.gpuSupport")
+    assert (row.value, row.line, row.path) == (False, 5, ("environment", "docker", "gpuSupport"))
+    editing.set(row.path, True)
+    assert editing.text.endswith("gpuSupport: true\n")
+
+
+def test_a_field_that_the_kind_does_not_know_is_wrong_use() -> None:
+    with pytest.raises(UsageError, match="no field 'nope'"):
+        document(COMPUTE, "x.compute").field("nope")
+
+
+def test_values_come_by_key_typed_or_plain() -> None:
+    editing = document("Target: 0022\nEnvironmentVariables: {a.b: no}\nArgumentVector: [x, 1.0]\nother: {y: 3}\n")
+    assert editing.get("Target") == "0022"
+    assert editing.get("EnvironmentVariables.a.b") == "no"
+    assert editing.get("ArgumentVector") == ("x", "1.0")
+    assert editing.get("ArgumentVector[1]") == "1.0"
+    assert editing.get("EnvironmentVariables") == {"a.b": "no"}
+    assert editing.get("other.y") == 3
+    assert editing.get("Framework") is None
+
+
+def test_form_and_text_share_one_undo() -> None:
+    editing = document("Target: a\n")
+    editing.set("Framework", "Python")
+    editing.replace_text(editing.text + "# typed\n")
+    editing.set("Target", "b")
+    assert editing.undo_label == "set Target"
+    assert editing.undo() is not None
+    assert editing.text == "Target: a\nFramework: Python\n# typed\n"
+    assert editing.redo_label == "set Target"
+    editing.undo()
+    editing.undo()
+    assert editing.text == "Target: a\n"
+    assert editing.undo() is None
+    for _ in range(3):
+        editing.redo()
+    assert editing.text == "Target: b\nFramework: Python\n# typed\n"
+    assert editing.redo() is None
+
+
+def test_undo_says_what_was_replaced_so_that_a_view_can_show_it() -> None:
+    editing = document("Target: local\n")
+    editing.set("Target", "laptop")
+    step = editing.undo()
+    assert step is not None
+    assert (step.start, step.before, step.after) == (9, "aptop", "ocal")
+
+
+def test_typing_is_undone_word_by_word() -> None:
+    editing = document("")
+    typed = ""
+    for character in "Target: my box":
+        typed += character
+        editing.replace_text(typed, merge="typing")
+    editing.undo()
+    assert editing.text == "Target: my "
+    editing.undo()
+    assert editing.text == "Target: "
+
+
+def test_a_step_is_undone_as_one_and_taken_back_when_it_fails() -> None:
+    editing = document("Target: a\nFramework: Python\n")
+    with editing.step("both"):
+        editing.set("Target", "b")
+        editing.unset("Framework")
+    assert editing.undo_label == "both"
+    editing.undo()
+    assert editing.text == "Target: a\nFramework: Python\n"
+    with pytest.raises(EditRefusedError), editing.step("half"):
+        _set_and_fail(editing)
+    assert editing.text == "Target: a\nFramework: Python\n"
+    assert editing.undo_label == ""
+
+
+def _set_and_fail(editing: Document) -> None:
+    editing.set("Target", "c")
+    editing.rename_key("Target", "Framework")
+
+
+@pytest.mark.parametrize(
+    ("before", "index", "to", "after"),
+    [
+        ("ArgumentVector:\n- a\n- no\n- 1.0\n", 2, 0, "ArgumentVector:\n- 1.0\n- a\n- no\n"),
+        (
+            "ArgumentVector:\n- a # A\n\n# of b\n- b\nTarget: t",
+            0,
+            1,
+            "ArgumentVector:\n\n# of b\n- b\n- a # A\nTarget: t",
+        ),
+        ("ArgumentVector:\n- a\n- b", 1, 0, "ArgumentVector:\n- b\n- a"),
+        ("ArgumentVector: [a, 'b',  c]\n", 0, 2, "ArgumentVector: ['b', c,  a]\n"),
+        ("ArgumentVector:\r\n- a\n- b\r\n", 0, 1, "ArgumentVector:\r\n- b\n- a\r\n"),
+    ],
+)
+def test_an_item_moves_with_its_line_as_one_step(before: str, index: int, to: int, after: str) -> None:
+    editing = document(before)
+    editing.move_item("ArgumentVector", index, to)
+    assert editing.text == after
+    editing.undo()
+    assert editing.text == before
+    with pytest.raises(EditRefusedError, match="no such items"):
+        editing.move_item("ArgumentVector", 0, 9)
+
+
+def test_a_row_of_several_keys_moves_whole() -> None:
+    rows = "packages:\n# one\n- group: a\n  artifact: b\n  version: 1\n# two\n- {group: c, artifact: d, version: 2}\n"
+    editing = document(rows, "spark_dependencies.yml")
+    editing.move_item("packages", 1, 0)
+    assert editing.text == (
+        "packages:\n# two\n- {group: c, artifact: d, version: 2}\n# one\n- group: a\n  artifact: b\n  version: 1\n"
+    )
+
+
+def test_every_change_is_a_new_revision_and_nothing_else_is() -> None:
+    editing = document("Target: a\n")
+    editing.set("Target", "a")
+    editing.unset("Framework")
+    editing.replace_text("Target: a\n")
+    assert editing.revision == 0
+    editing.set("Target", "b")
+    assert editing.revision == 1
+
+
+def test_broken_text_is_edited_as_text_only_and_the_form_is_empty() -> None:
+    editing = document("Target: a\nFramework:Python\nx: y\n")
+    assert editing.fields() == []
+    assert editing.values == {}
+    assert editing.error is not None
+    with pytest.raises(ConfigurationError, match="no space after the colon"):
+        editing.set("Target", "b")
+    with pytest.raises(ConfigurationError):
+        editing.get("Target")
+    finding = editing.problems()[0]
+    assert (finding.code, finding.line, finding.column) == ("missing-space", 2, 11)
+    assert finding.fix is not None
+    editing.apply(finding.fix)
+    assert editing.get("Framework") == "Python"
+    assert editing.undo_label == "put a space behind the colon"
+
+
+def test_a_fix_is_one_step() -> None:
+    editing = document("Target: a\n")
+    editing.apply(Fix("two edits", (SetValue(("Target",), "b"), SetValue(("Framework",), "Python"))))
+    editing.undo()
+    assert editing.text == "Target: a\n"
+
+
+def test_saving_writes_the_bytes_of_the_file_and_makes_it_clean(tmp_path: Path) -> None:
+    path = tmp_path / "a.runconfig"
+    path.write_bytes(b"\xef\xbb\xbfTarget: a\r\n# c\r\nFramework: Python")
+    editing = Document.open(str(path))
+    assert not editing.is_dirty
+    editing.set("Target", "b")
+    editing.set("TrackedRun", True)
+    assert editing.is_dirty
+    editing.save()
+    assert not editing.is_dirty
+    assert path.read_bytes() == b"\xef\xbb\xbfTarget: b\r\n# c\r\nFramework: Python\r\nTrackedRun: true"
+    editing.undo()
+    editing.undo()
+    assert editing.is_dirty
+    editing.save()
+    assert path.read_bytes() == b"\xef\xbb\xbfTarget: a\r\n# c\r\nFramework: Python"
+
+
+def test_a_file_that_changed_on_disk_is_not_overwritten_and_the_user_chooses(tmp_path: Path) -> None:
+    path = tmp_path / "a.runconfig"
+    path.write_text("Target: a\n")
+    mine, other = Document.open(str(path)), Document.open(str(path))
+    other.set("Target", "theirs")
+    other.save()
+    mine.set("Target", "mine")
+    with pytest.raises(FileChangedError):
+        mine.save()
+    assert mine.text == "Target: mine\n"
+    assert path.read_text() == "Target: theirs\n"
+
+    theirs = mine.theirs()
+    assert theirs is not None
+    mine.take_theirs(theirs)
+    assert (mine.text, mine.is_dirty) == ("Target: theirs\n", False)
+    mine.undo()
+    assert mine.text == "Target: mine\n"
+    mine.keep_mine(theirs)
+    mine.save()
+    assert path.read_text() == "Target: mine\n"
+    assert mine.theirs() is None
+
+
+def test_a_value_set_back_after_other_edits_has_its_first_bytes() -> None:
+    text = "Target: a\nEnvironmentVariables:\n  # first\n  'A': \"1\"\n  B: 2   # second\nFramework: Python\n"
+    editing = document(text)
+    editing.set("EnvironmentVariables", {})
+    editing.set("Target", "b")
+    editing.set("EnvironmentVariables", {"A": "1", "B": "2"})
+    editing.set("Target", "a")
+    assert editing.text == text
+
+
+def test_problems_follow_the_text_and_the_project(tmp_path: Path) -> None:
+    project(
+        tmp_path,
+        a__runconfig="Target: box\nFramework: Python\n",
+        box__compute="type: local\n",
+    )
+    editing = in_project(tmp_path, "a.runconfig")
+    assert editing.problems() == []
+    editing.set("Target", "bx")
+    assert [problem.code for problem in editing.field("Target").problems] == ["unknown-target"]
+    editing.undo()
+    assert editing.problems() == []

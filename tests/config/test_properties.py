@@ -1,0 +1,213 @@
+"""What holds for every document, in whatever style it is written: the promises of `test_corpus` in general."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from tests.config.documents import KEYS, TEXTS, VALUES, document, texts
+from tui_workbench.config.paths import Path, find
+from tui_workbench.config.scalars import means
+from tui_workbench.config.syntax import LIST, MAP, SCALAR, Node, Tree, parse, plain_value
+from tui_workbench.config.verification import EditRefusedError, image
+from tui_workbench.errors import ConfigurationError
+
+
+def paths_of(tree: Tree) -> list[tuple[Path, Node]]:
+    """Every value of the tree with its path, except the root."""
+    found: list[tuple[Path, Node]] = []
+
+    def walk(node: Node, path: Path) -> None:
+        steps: list[tuple[str | int, Node]] = [(key.text, value) for key, value in node.entries]
+        steps += list(enumerate(node.items))
+        for step, value in steps:
+            found.append(((*path, step), value))
+            walk(value, (*path, step))
+
+    if tree.root is not None:
+        walk(tree.root, ())
+    return found
+
+
+def parsed(text: str) -> Tree:
+    """The tree of a generated text; the generator may put together what is no YAML, and that is passed over."""
+    try:
+        return parse(text)
+    except ConfigurationError:
+        assume(False)
+        raise
+
+
+@settings(max_examples=150)
+@given(text=texts(), value=VALUES, data=st.data())
+def test_a_value_set_changes_that_value_alone_and_set_back_gives_the_same_bytes(
+    text: str, value: Any, data: st.DataObject
+) -> None:
+    tree = parsed(text)
+    scalars = [(path, node) for path, node in paths_of(tree) if node.kind == SCALAR]
+    assume(scalars)
+    path, node = data.draw(st.sampled_from(scalars))
+    editing = document(text)
+    editing.set(path, value)
+    after = editing.tree
+    changed = find(after, path)
+    assert changed is not None
+    assert means(changed, value)
+    assert image(after.root, path) == image(tree.root, path)
+    # All bytes before and behind the value are where they were.
+    start, end = node.start, len(text) - node.end
+    assert editing.text[:start] == text[:start] or node.start == node.end
+    assert editing.text.endswith(text[len(text) - end :])
+    editing.set(path, node.text if not node.is_null else None)
+    assert editing.text == text
+    assert means(node, value) or editing.undo() is not None
+
+
+@settings(max_examples=150)
+@given(text=texts(), key=KEYS, value=VALUES, data=st.data())
+def test_a_key_inserted_and_removed_again_leaves_the_same_bytes(
+    text: str, key: str, value: Any, data: st.DataObject
+) -> None:
+    tree = parsed(text)
+    assume(tree.root is not None and tree.root.kind == MAP)
+    maps: list[Path] = [(), *[path for path, node in paths_of(tree) if node.kind == MAP]]
+    here = data.draw(st.sampled_from(maps))
+    path = (*here, key)
+    assume(find(tree, path) is None)
+    editing = document(text)
+    editing.set(path, value)
+    inserted = find(editing.tree, path)
+    assert inserted is not None
+    assert means(inserted, value)
+    assert image(editing.tree.root, path) == image(tree.root, path)
+    editing.unset(path)
+    assert editing.text == text
+
+
+@settings(max_examples=150)
+@given(text=texts(), value=TEXTS, data=st.data())
+def test_an_item_inserted_and_removed_again_leaves_the_same_bytes(text: str, value: str, data: st.DataObject) -> None:
+    tree = parsed(text)
+    lists = [(path, node) for path, node in paths_of(tree) if node.kind == LIST]
+    assume(lists)
+    path, node = data.draw(st.sampled_from(lists))
+    index = data.draw(st.integers(0, len(node.items)))
+    editing = document(text)
+    editing.insert_item(path, index, value)
+    assert plain_value(find(editing.tree, path)) == [
+        *[plain_value(item) for item in node.items[:index]],
+        value,
+        *[plain_value(item) for item in node.items[index:]],
+    ]
+    editing.remove_item(path, index)
+    assert editing.text == text
+
+
+@settings(max_examples=150)
+@given(text=texts(), data=st.data())
+def test_whatever_is_removed_the_rest_stays(text: str, data: st.DataObject) -> None:
+    tree = parsed(text)
+    everything = paths_of(tree)
+    assume(everything)
+    path, _ = data.draw(st.sampled_from(everything))
+    editing = document(text)
+    try:
+        editing.unset(path)
+    except EditRefusedError:
+        # Allowed only where a comment stands between a dash and the next key.
+        assert "#" in text
+        return
+    if isinstance(path[-1], str):
+        assert find(editing.tree, path) is None
+        assert image(editing.tree.root, path) == image(tree.root, path)
+    editing.undo()
+    assert editing.text == text
+
+
+@settings(max_examples=150)
+@given(text=texts(), data=st.data())
+def test_an_item_moved_there_and_back_leaves_the_same_bytes(text: str, data: st.DataObject) -> None:
+    tree = parsed(text)
+    lists = [(path, node) for path, node in paths_of(tree) if node.kind == LIST and len(node.items) > 1]
+    assume(lists)
+    path, node = data.draw(st.sampled_from(lists))
+    index = data.draw(st.integers(0, len(node.items) - 1))
+    to = data.draw(st.integers(0, len(node.items) - 1))
+    order = [image(item) for item in node.items]
+    order.insert(to, order.pop(index))
+    editing = document(text)
+    editing.move_item(path, index, to)
+    moved = find(editing.tree, path)
+    assert moved is not None
+    assert [image(item) for item in moved.items] == order
+    assert image(editing.tree.root, path) == image(tree.root, path)
+    editing.move_item(path, to, index)
+    assert editing.text == text
+
+
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(["set", "unset", "insert", "type", "undo", "redo"]), st.integers(0, 50), VALUES),
+    max_size=12,
+)
+
+
+@settings(max_examples=150)
+@given(text=texts(), operations=OPERATIONS)
+def test_undoing_everything_gives_the_first_text_and_redoing_the_last(
+    text: str, operations: list[tuple[str, int, Any]]
+) -> None:
+    editing = document(text)
+    for operation, number, value in operations:
+        places = paths_of(editing.tree) if editing.error is None else []
+        path = places[number % len(places)][0] if places else ("Target",)
+        try:
+            if operation == "set":
+                editing.set(path, value)
+            elif operation == "unset":
+                editing.unset(path)
+            elif operation == "insert":
+                editing.set((*path[:-1], "inserted") if isinstance(path[-1], str) else path, value)
+            elif operation == "type":
+                at = number % (len(editing.text) + 1)
+                editing.replace_text(editing.text[:at] + str(value) + editing.text[at:], merge="typing")
+            elif operation == "undo":
+                editing.undo()
+            else:
+                editing.redo()
+        except ConfigurationError:
+            continue
+    while editing.redo() is not None:
+        pass
+    last = editing.text
+    while editing.undo() is not None:
+        pass
+    assert editing.text == text
+    while editing.redo() is not None:
+        pass
+    assert editing.text == last
+
+
+@settings(max_examples=150)
+@given(
+    text=st.one_of(
+        texts(),
+        st.text(max_size=80),
+        st.text(st.sampled_from(" \t\n-:#'\"[]{}|>&*!%@,?abT\r\x85\u2028\ufeff~<=."), max_size=60),
+    ),
+    name=st.sampled_from(["a.compute", "a.runconfig", "conda_dependencies.yml", "spark_dependencies.yml"]),
+)
+@example("- &a [*a]", "a.compute")
+@example("dependencies:\n- pip:\n  - \n  - {}\n-\n", "conda_dependencies.yml")
+@example("Target: &t x\nFramework: *t\n", "a.runconfig")
+def test_no_text_breaks_reading_checking_or_the_form(text: str, name: str) -> None:
+    editing = document(text, name)
+    findings = editing.problems()
+    rows = editing.fields()
+    assert (editing.error is not None) == (rows == [])
+    for finding in findings:
+        assert finding.message
+        assert finding.remedy.endswith((".", "?"))
+        assert 1 <= finding.line <= text.count("\n") + 1
+        assert 0 <= finding.start <= finding.end <= len(text)

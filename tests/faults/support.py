@@ -1,0 +1,156 @@
+"""The real command line as a subprocess, and what the tests of faults ask about it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+COMMAND = (sys.executable, "-P", "-m", "tui_workbench")
+"""Like the installed command in that a module of the project cannot stand in for one of the library."""
+
+PATIENCE = 30.0
+"""Seconds after which a condition that does not come true is a failure: far more than anything here takes."""
+
+
+class Result(NamedTuple):
+    """What a command left: exit code, and stdout and stderr as text."""
+
+    code: int
+    out: str
+    err: str
+
+    def error(self, code: int, *parts: str) -> str:
+        """The one line of an error; it has this exit code, says each of `parts`, and nothing else was printed."""
+        assert self.code == code, self
+        assert self.out == "", self
+        assert self.err.startswith("workbench-tui: "), self
+        assert self.err.count("\n") == 1, self
+        assert self.err.endswith("\n"), self
+        for part in parts:
+            assert part in self.err, f"{part!r} is not in {self.err!r}"
+        return self.err
+
+
+class Workbench:
+    """The command line in a folder, with what a test changes in the environment."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.environment = dict(environment or {})
+
+    def start(self, *arguments: str | bytes | os.PathLike[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a command and return its process."""
+        command: list[Any] = [*COMMAND, *arguments]
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        return subprocess.Popen(command, cwd=self.folder, env={**os.environ, **self.environment}, **options)
+
+    def run(self, *arguments: str | bytes | os.PathLike[str]) -> Result:
+        """Run a command to its end."""
+        process = self.start(*arguments)
+        try:
+            out, err = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+        return Result(process.returncode, out.decode(errors="backslashreplace"), err.decode(errors="backslashreplace"))
+
+    def submit(self, *arguments: str, configuration: str = "local") -> Result:
+        """Submit and follow to the end."""
+        return self.run("experiment", "submit", "-c", configuration, *arguments)
+
+    def detach(self, *arguments: str, configuration: str = "local") -> str:
+        """Submit without following; the run's id."""
+        result = self.run("experiment", "submit", "-c", configuration, "--detach", *arguments)
+        assert result.code == 0, result
+        return result.out.strip().removeprefix("RunId: ")
+
+    def info(self, run_id: str) -> dict[str, Any]:
+        """What `history info` says of a run."""
+        result = self.run("history", "info", "--run", run_id)
+        assert result.code == 0, result
+        information: dict[str, Any] = json.loads(result.out)
+        return information
+
+    def history(self) -> list[dict[str, Any]]:
+        """What `history list` says."""
+        result = self.run("history", "list")
+        assert result.code == 0, result
+        records: list[dict[str, Any]] = json.loads(result.out)
+        return records
+
+    def log(self, run_id: str) -> str:
+        """What the run wrote."""
+        result = self.run("logs", run_id)
+        assert result.code == 0, result
+        return result.out
+
+
+def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
+    """Wait for a condition and return what it gave; a failure when it does not come true in PATIENCE seconds."""
+    deadline = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"{what} never came true"
+        time.sleep(0.005)
+    return value
+
+
+def open_gate(fifo: Path) -> None:
+    """Write a line to who waits for it at a named pipe; a failure when nobody comes to wait."""
+
+    def try_to_open() -> int:
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return 0
+
+    descriptor = until(try_to_open, f"a reader of {fifo}")
+    os.write(descriptor, b"go\n")
+    os.close(descriptor)
+
+
+def controller_of(run_directory: Path, *, other_than: int = 0) -> int:
+    """The process id of a run's controller, which signs a moment after the submit has returned."""
+
+    def signed() -> int:
+        text = (run_directory / "controller.lock").read_text().strip()
+        return int(text) if text.isdigit() and int(text) != other_than and is_running(int(text)) else 0
+
+    found: int = until(signed, "a controller")
+    return found
+
+
+def end_processes_told_of(place: Path) -> None:
+    """End every process that has this folder among its arguments: a process id might be somebody else's by now."""
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and str(place).encode() in (entry / "cmdline").read_bytes():
+                os.kill(int(entry.name), signal.SIGKILL)
+
+
+def is_running(pid: int) -> bool:
+    """True while the process lives; one that only waits to be collected by its parent does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    """Every file below `root` with its content, but for what the workbench keeps to itself."""
+    found = {}
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name != ".workbench"]
+        for name in files:
+            path = Path(folder, name)
+            found[str(path.relative_to(root))] = path.read_bytes() if path.is_file() else b""
+    return found

@@ -1,0 +1,119 @@
+"""Stand-in GPUs: a library in place of NVIDIA's, and a program in place of nvidia-smi, both compiled from C here.
+
+Both answer from one text file, read anew at each question (its form is in standin_state.h), so a test changes what a
+GPU does while something looks at it. They prove what the workbench makes of answers, not that a driver answers so.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.conftest import require
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SOURCES = Path(__file__).parent
+T4 = "util=37 mem=1024 total=15360 power=61200 limit=70000 temp=55 sm=1590 memclk=5000 throttle=0 ecc=0 name=Tesla_T4"
+"""A device that is at work."""
+
+REST = "util=0 mem=3 total=15360 power=9800 limit=70000 temp=31 sm=300 memclk=405 throttle=1 ecc=0 name=Tesla_T4"
+"""One that is not."""
+
+
+class Built(NamedTuple):
+    """Where the compiled parts lie: `libraries` for LD_LIBRARY_PATH, `programs` for PATH."""
+
+    libraries: Path
+    programs: Path
+
+
+class Standin:
+    """The GPUs of one test. What the test does not say of them is as in `T4`."""
+
+    def __init__(self, state: Path, built: Built) -> None:
+        self.state = state
+        self.built = built
+        self._lines: list[str] = []
+        self.write()
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What a process needs in its environment to see them."""
+        libraries, path = os.environ.get("LD_LIBRARY_PATH", ""), os.environ.get("PATH", os.defpath)
+        return {
+            "STANDIN_NVML_STATE": str(self.state),
+            "LD_LIBRARY_PATH": f"{self.built.libraries}{os.pathsep}{libraries}" if libraries else
+                               str(self.built.libraries),
+            "PATH": f"{self.built.programs}{os.pathsep}{path}",
+        }  # fmt: skip
+
+    def write(self, *lines: str, driver: str = "driver 550.54\ncuda 12040") -> None:
+        """Let the machine be as the lines say, at once and whole."""
+        self._lines = [driver, *lines]
+        self._write()
+
+    def add(self, *lines: str) -> None:
+        """Let this be so as well."""
+        self._lines += lines
+        self._write()
+
+    def remove(self) -> None:
+        """Let there be no driver."""
+        self.state.unlink()
+
+    def _write(self) -> None:
+        new = self.state.with_suffix(".new")
+        new.write_text("".join(f"{line}\n" for line in self._lines))
+        new.replace(self.state)
+
+
+def gpu(index: int = 0, words: str = T4, **changes: object) -> str:
+    """A device's line: `gpu(0, util=80)`; None for what it does not tell."""
+    values = dict(word.split("=", 1) for word in words.split())
+    values |= {key: str(value) for key, value in changes.items()}
+    told = " ".join(f"{key}={value}" for key, value in values.items() if value != "None")
+    return f"gpu {index} GPU-{index:08d}-0000-0000-0000-000000000000 {told}"
+
+
+def process(pid: int, index: int = 0, memory: object = 900, share: object = "-", kind: str = "C") -> str:
+    """A process's line."""
+    return f"proc {index} {pid} {memory} {share} {kind}"
+
+
+def build(folder: Path) -> Built:
+    """Compile both."""
+    compiler = require("gcc")
+    built = Built(folder / "lib", folder / "bin")
+    for each in built:
+        each.mkdir()
+    for source, target, options in (
+        (
+            "standin_nvml.c",
+            built.libraries / "libnvidia-ml.so.1",
+            ("-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1"),
+        ),
+        ("standin_smi.c", built.programs / "nvidia-smi", ("-D_GNU_SOURCE",)),
+    ):
+        subprocess.run([compiler, "-O1", *options, "-o", str(target), str(SOURCES / source)], check=True)
+    return built
+
+
+@pytest.fixture(scope="session")
+def standin_parts(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The stand-ins, compiled once."""
+    return build(tmp_path_factory.mktemp("standin"))
+
+
+@pytest.fixture
+def standin(tmp_path: Path, standin_parts: Built, monkeypatch: pytest.MonkeyPatch) -> Standin:
+    """Stand-in GPUs for this test and for what it starts; none at first."""
+    found = Standin(tmp_path / "gpus", standin_parts)
+    for name, value in found.variables.items():
+        monkeypatch.setenv(name, value)
+    return found

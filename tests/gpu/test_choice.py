@@ -1,0 +1,212 @@
+"""Which GPUs a run gets, on this machine; what a stand-in of nvidia-smi says stands for what a machine says."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from pathlib import Path
+
+import pytest
+
+from tests.gpu.standin import REST, Standin, gpu, process
+from tui_workbench.config import fields
+from tui_workbench.config.commands import parse_value
+from tui_workbench.config.loading import load_compute
+from tui_workbench.errors import ConfigurationError, UsageError, WorkbenchError
+from tui_workbench.model import ComputeTarget, RunConfiguration, RunSpec
+from tui_workbench.runs.queueing import limit_of
+from tui_workbench.targets import container as containers
+from tui_workbench.targets.gpu import choice
+from tui_workbench.targets.gpu.choice import Given
+from tui_workbench.targets.host import LocalHost
+from tui_workbench.targets.placing import symbolic_placement
+
+
+def spec(folder: Path, gpus: str, number: int = 1, kind: str = "local") -> RunSpec:
+    """A run on this machine."""
+    directory = folder / f"project_{number}"
+    directory.mkdir(exist_ok=True)
+    target = ComputeTarget("here", str(folder / "here.compute"), kind, gpus=gpus, base_docker_image="python:3.12")
+    configuration = RunConfiguration("here", str(folder / "here.runconfig"), "here", framework="Python")
+    return RunSpec(
+        directory.name, str(directory), str(folder), "project", str(folder), "train.py", (), configuration, target
+    )
+
+
+def take(of: RunSpec) -> tuple[Given, ...]:
+    return choice.take(LocalHost(), of, of.run_directory)
+
+
+def numbers(given: tuple[Given, ...]) -> list[int]:
+    return [each.number for each in given]
+
+
+@pytest.fixture
+def four(standin: Standin) -> Standin:
+    """Four GPUs at rest, with somebody's process on the first."""
+    standin.write(*(gpu(number, REST) for number in range(4)), process(1, 0))
+    return standin
+
+
+def test_a_free_one_is_held_by_nobody(four: Standin, tmp_path: Path) -> None:
+    one = spec(tmp_path, "free")
+    assert numbers(take(one)) == [1]
+    assert choice.chosen(one.run_directory) == (Given(1, "GPU-00000001-0000-0000-0000-000000000000"),)
+
+
+def test_two_runs_never_get_the_same(four: Standin, tmp_path: Path) -> None:
+    with concurrent.futures.ThreadPoolExecutor(3) as threads:
+        given = list(threads.map(take, [spec(tmp_path, "free", number) for number in (1, 2, 3)]))
+    assert sorted(numbers(each)[0] for each in given) == [1, 2, 3]
+    with pytest.raises(WorkbenchError) as refused:
+        take(spec(tmp_path, "free", 4))
+    assert str(refused.value).count("is taken by project_") == 3
+    assert "GPU 0 has 1 process on it" in str(refused.value)
+
+
+def test_the_same_run_gets_the_same_again(four: Standin, tmp_path: Path) -> None:
+    one = spec(tmp_path, "2")
+    assert take(one) == take(one)
+
+
+def test_it_keeps_what_it_has_when_an_earlier_one_becomes_free(four: Standin, tmp_path: Path) -> None:
+    one = spec(tmp_path, "free")
+    given = take(one)
+    four.write(*(gpu(number, REST) for number in range(4)))
+    assert take(one) == given
+
+
+@pytest.mark.parametrize("end", ["exit", "gone", "released"])
+def test_what_a_run_had_is_free_after_its_end(four: Standin, tmp_path: Path, end: str) -> None:
+    one = spec(tmp_path, "3")
+    take(one)
+    with pytest.raises(WorkbenchError):
+        take(spec(tmp_path, "free", 2))
+    if end == "exit":
+        Path(one.run_directory, "exit").write_text("0   \n")
+    elif end == "gone":
+        Path(one.run_directory, choice.CHOSEN).unlink()
+        Path(one.run_directory).rmdir()
+    else:
+        choice.release(LocalHost(), one)
+    assert numbers(take(spec(tmp_path, "free", 2))) == [1]
+
+
+def test_a_run_that_has_not_begun_keeps_what_it_took(four: Standin, tmp_path: Path) -> None:
+    one = spec(tmp_path, "free")
+    take(one)
+    Path(one.run_directory, "exit").write_text("    \n")
+    assert numbers(take(spec(tmp_path, "free", 2))) == [2]
+
+
+def test_when_too_few_are_free_none_is_kept(four: Standin, tmp_path: Path) -> None:
+    with pytest.raises(WorkbenchError, match="4 free GPUs wanted on this machine: GPU 0 has 1 process on it"):
+        take(spec(tmp_path, "4"))
+    assert numbers(take(spec(tmp_path, "3", 2))) == [1, 2, 3]
+
+
+def test_more_than_there_are_is_told_as_such(standin: Standin, tmp_path: Path) -> None:
+    standin.write(gpu(0, REST), gpu(1, REST))
+    with pytest.raises(WorkbenchError, match="3 free GPUs wanted on this machine: it has 2"):
+        take(spec(tmp_path, "3"))
+
+
+def test_memory_in_use_without_a_process_is_use_that_is_hidden(standin: Standin, tmp_path: Path) -> None:
+    standin.write(gpu(0, mem=9000), gpu(1, REST))
+    assert numbers(take(spec(tmp_path, "free"))) == [1]
+
+
+@pytest.mark.parametrize("gpus", ["[1, 0]", "[GPU-00000001-0000-0000-0000-000000000000, 0]"])
+def test_named_ones_are_given_in_their_order_whoever_is_on_them(four: Standin, tmp_path: Path, gpus: str) -> None:
+    assert numbers(take(spec(tmp_path, gpus))) == [1, 0]
+
+
+def test_one_that_is_not_there_is_an_error_with_its_place(four: Standin, tmp_path: Path) -> None:
+    (tmp_path / "here.compute").write_text("type: local\ngpus: [7]\n")
+    with pytest.raises(ConfigurationError, match=r"gpus names 7, and this machine has 0 \(GPU-") as refused:
+        take(spec(tmp_path, "[7]"))
+    assert refused.value.line == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [((), "No devices were found"), (("fail Broken",), "Broken"), (None, "NVIDIA-SMI has failed")],
+)
+def test_without_a_working_driver_none_can_be_chosen(
+    standin: Standin, tmp_path: Path, lines: tuple[str, ...] | None, said: str
+) -> None:
+    if lines is None:
+        standin.remove()
+    else:
+        standin.write(*lines)
+    with pytest.raises(WorkbenchError, match=f"no GPU can be chosen on this machine: {said}"):
+        take(spec(tmp_path, "free"))
+
+
+def test_a_script_is_told_numbers_in_the_order_of_nvidia_smi() -> None:
+    given = (Given(2, "GPU-b"), Given(0, "GPU-a"))
+    assert choice.variables(given, {}) == {"CUDA_VISIBLE_DEVICES": "2,0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    assert choice.variables((Given(-1, "MIG-x"),), {}) == {"CUDA_VISIBLE_DEVICES": "MIG-x"}
+    assert choice.variables(given, {"CUDA_VISIBLE_DEVICES": "3"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("all", "all"), ("FREE", "free"), ("2", "2"), ("0", "0"), ("[0, 1]", "[0, 1]"), ("[GPU-1a]", "[GPU-1a]"),
+     ("\n  - 0\n  - MIG-7", "[0, MIG-7]")],
+)  # fmt: skip
+def test_gpus_is_read_in_every_form(tmp_path: Path, written: str, read: str) -> None:
+    path = tmp_path / "here.compute"
+    path.write_text(f"type: local\ngpus: {written}\n")
+    assert load_compute(str(path)).gpus == read
+
+
+@pytest.mark.parametrize("written", ["some", "-1", "1.5", "[a b]", "{a: 1}", "[[0]]", "[-1]", "12345"])
+def test_anything_else_is_an_error_with_its_place(tmp_path: Path, written: str) -> None:
+    path = tmp_path / "here.compute"
+    path.write_text(f"type: local\ngpus: {written}\n")
+    with pytest.raises(ConfigurationError) as refused:
+        load_compute(str(path))
+    assert refused.value.line == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "value"), [("FREE", "free"), ("2", 2), ("[0, GPU-1]", [0, "GPU-1"]), ("some", None), ("-1", None)]
+)
+def test_on_the_command_line_it_is_set_as_it_is_written(word: str, value: object) -> None:
+    field = fields.COMPUTE.field("gpus")
+    if value is None:
+        with pytest.raises(UsageError, match="gpus is `all`, `free`, a number"):
+            parse_value(field, ("gpus",), word, "gpus")
+    else:
+        assert parse_value(field, ("gpus",), word, "gpus") == value
+
+
+@pytest.mark.parametrize(
+    ("gpus", "nvidia", "chosen", "asked", "option"),
+    [
+        ("", False, (), None, ""),
+        ("0", True, (), None, ""),
+        ("", True, (), {"Count": -1}, "--gpus all"),
+        ("all", False, (), {"Count": -1}, "--gpus all"),
+        ("free", True, ("GPU-b",), {"DeviceIDs": ["GPU-b"]}, '--gpus "device=GPU-b"'),
+        ("2", True, (), {"Count": -1}, "--gpus 2"),
+        ("[0, 1]", False, ("GPU-a", "GPU-b"), {"DeviceIDs": ["GPU-a", "GPU-b"]}, '--gpus "device=GPU-a,GPU-b"'),
+    ],
+)
+def test_a_container_is_given_them_by_a_device_request(
+    tmp_path: Path, gpus: str, nvidia: bool, chosen: tuple[str, ...], asked: dict[str, object] | None, option: str
+) -> None:
+    one = spec(tmp_path, gpus, kind="localdocker")
+    one = one._replace(target=one.target._replace(nvidia_docker=nvidia))
+    place = symbolic_placement(LocalHost(), one)._replace(gpus=chosen)
+    requests = containers.configuration(one, place)["HostConfig"].get("DeviceRequests")
+    expected = None if asked is None else [{"Driver": "", **asked, "Capabilities": [["gpu"]]}]
+    assert requests == expected
+    command = " ".join(containers.docker_command(one, place))
+    assert option in command
+    assert ("--gpus" in command) is bool(option)
+
+
+def test_runs_that_want_free_ones_wait_for_each_other() -> None:
+    target = ComputeTarget("box", "/x", "remote", address="box")
+    assert [limit_of(target._replace(gpus=gpus)) for gpus in ("", "all", "[0]", "0", "free", "2")] == [0, 0, 0, 0, 1, 1]

@@ -1,0 +1,107 @@
+"""Whose a process is, as the real /proc tells."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import until
+from tests.targets.harness import Harness, Script
+from tui_workbench.runs.gpu.facts import facts_of
+from tui_workbench.targets.docker import DockerTarget
+from tui_workbench.targets.gpu import owners
+from tui_workbench.targets.gpu.owners import NOBODY, Owners, hides_processes
+from tui_workbench.targets.host import LocalHost
+from tui_workbench.targets.processes import processes_of_run
+
+
+def sleeper(**variables: str) -> subprocess.Popen[bytes]:
+    """A process with these variables, once it is the program that it is to be."""
+    made = subprocess.Popen(["sleep", "60"], env={**os.environ, **variables})
+    until(lambda: Path(f"/proc/{made.pid}/comm").read_text() == "sleep\n", "its program")
+    return made
+
+
+def test_a_process_is_known_by_user_program_run_and_session() -> None:
+    process = sleeper(WORKBENCH_RUN_ID="of_test_owners_1")
+    try:
+        owner = Owners().of(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+    assert owner._replace(container="") == (
+        pwd.getpwuid(os.getuid()).pw_name, "sleep", "of_test_owners_1", "", os.getsid(0)
+    )  # fmt: skip
+
+
+def test_one_that_has_ended_is_nobody_s_also_when_it_was_known() -> None:
+    known = Owners()
+    process = sleeper()
+    assert known.of(process.pid) != NOBODY
+    process.kill()
+    process.wait()
+    assert known.of(process.pid) == NOBODY
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0::/system.slice/docker-{id}.scope",
+        "12:devices:/docker/{id}",
+        "0::/user.slice/user@1000.service/docker-{id}.scope/init",
+    ],
+)
+def test_a_container_is_known_by_the_cgroup_of_any_engine(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    container = "0123456789abcdef" * 4
+    read = owners._read
+    text = line.format(id=container).encode()
+    monkeypatch.setattr(owners, "_read", lambda path: text if path.endswith("/cgroup") else read(path))
+    assert Owners().of(os.getpid()).container == container
+
+
+def test_a_namespace_of_processes_is_told_from_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    for link, hides in (("pid:[4026531836]", False), ("pid:[4026532221]", True)):
+        monkeypatch.setattr(os, "readlink", lambda path, link=link: link)
+        assert hides_processes() is hides
+
+
+def test_processes_of_a_run_tell_whether_they_loaded_cuda(tmp_path: Path) -> None:
+    run_id = "of_test_owners_2"
+    assert facts_of(LocalHost(), run_id) == {}
+    plain = sleeper(WORKBENCH_RUN_ID=run_id, CUDA_VISIBLE_DEVICES="")
+    try:
+        assert facts_of(LocalHost(), run_id) == {"cuda": False, "visible": ""}
+    finally:
+        plain.kill()
+        plain.wait()
+    library = tmp_path / "libcuda.so.1"
+    library.write_bytes(b"\0" * 4096)
+    script = "import mmap, sys, time\nf = open(sys.argv[1])\n" \
+        "m = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)\nprint('up', flush=True)\ntime.sleep(60)"  # fmt: skip
+    loaded = subprocess.Popen(
+        [sys.executable, "-c", script, str(library)],
+        env={**os.environ, "WORKBENCH_RUN_ID": run_id},
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert loaded.stdout
+        loaded.stdout.readline()
+        assert facts_of(LocalHost(), run_id) == {"cuda": True}
+    finally:
+        loaded.kill()
+        loaded.communicate()
+
+
+def test_a_process_in_a_real_container_is_known_by_run_and_container(localdocker_harness: Harness) -> None:
+    spec = localdocker_harness.spec(Script(output="up", waits=True))
+    localdocker_harness.start(spec)
+    localdocker_harness.until_written(spec, "up")
+    target = localdocker_harness.target()
+    assert isinstance(target, DockerTarget)
+    (container,) = {Owners().of(pid).container for pid in processes_of_run(spec.run_id)}
+    assert container == target.container_id(spec) != ""

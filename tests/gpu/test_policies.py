@@ -1,0 +1,101 @@
+"""What a run configuration can want of a run, and what must have been seen for it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.gpu.test_usage import T4, other, own
+from tui_workbench.model import RunConfiguration, RunState
+from tui_workbench.runs.gpu.policies import REQUIRED_SECONDS, Policies
+from tui_workbench.runs.gpu.usage import Counted, Usage
+from tui_workbench.runs.rundir import RunDirectory
+from tui_workbench.targets.gpu.sample import Machine, Reading, Sample
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Watched:
+    """A run with policies, to which time passes."""
+
+    def __init__(self, folder: Path, machine: Machine = T4, **wanted: int | bool) -> None:
+        self.directory = RunDirectory(str(folder))
+        self.policies = Policies(RunConfiguration("local", "/x", "local", **wanted), self.directory)  # type: ignore[arg-type]
+        self.usage = Usage()
+        self.usage.machine = machine
+        self.now = 1000.0
+
+    def passes(self, seconds: int, reading: Reading, *processes: Counted) -> str:
+        """Why the run is to end after so many seconds of this, "" when it is not."""
+        for _ in range(seconds):
+            self.now += 1
+            self.usage.add(self.now, [reading], processes)
+            self.policies.count(Sample(self.now, (reading,)), list(processes), self.usage, 1.0)
+            if wanted := self.policies.by_use(self.usage):
+                return wanted
+        return ""
+
+
+def test_without_policies_nothing_ends_a_run(tmp_path: Path) -> None:
+    run = Watched(tmp_path)
+    assert run.passes(2000, Reading(0, 0)) == ""
+    assert (run.policies.by_the_clock(), run.policies.without_gpu(), run.policies.has_limit) == ("", "", False)
+
+
+def test_idling_ends_it_and_work_puts_that_off(tmp_path: Path) -> None:
+    run = Watched(tmp_path, stop_if_idle_minutes=2)
+    assert run.passes(119, Reading(0, 0, 900), own()) == ""
+    assert run.passes(1, Reading(0, 80, 900), own()) == ""
+    assert run.passes(119, Reading(0, 0, 900), own()) == ""
+    reason = run.passes(1, Reading(0, 0, 900), own())
+    assert reason == "StopIfIdleMinutes: nothing of it has computed on a GPU for 2 min"
+
+
+def test_the_work_of_others_is_not_the_run_s(tmp_path: Path) -> None:
+    assert Watched(tmp_path, stop_if_idle_minutes=1).passes(60, Reading(0, 100), other()).startswith("StopIfIdle")
+
+
+@pytest.mark.parametrize("machine", [T4, T4._replace(hides_processes=True)])
+def test_what_cannot_be_seen_ends_nothing(tmp_path: Path, machine: Machine) -> None:
+    run = Watched(tmp_path, machine, stop_if_idle_minutes=1, require_gpu=True)
+    assert run.passes(1000, Reading(0, None, 900), own()) == ""
+
+
+def test_a_gap_between_samples_is_no_idling(tmp_path: Path) -> None:
+    run = Watched(tmp_path, stop_if_idle_minutes=1)
+    run.policies.count(Sample(1.0, (Reading(0, 0),)), [own()], run.usage, 3600.0)
+    assert run.passes(59, Reading(0, 0), own()) == ""
+
+
+def test_a_gpu_that_is_required_may_be_used_late(tmp_path: Path) -> None:
+    run = Watched(tmp_path, require_gpu=True)
+    assert run.passes(int(REQUIRED_SECONDS) - 1, Reading(0, 0)) == ""
+    assert run.passes(1, Reading(0, 0)) == "RequireGpu: none of its processes has used a GPU in 10 min"
+    used = Watched(tmp_path, require_gpu=True)
+    assert used.passes(1, Reading(0, 0), own()) == ""
+    assert used.passes(2000, Reading(0, 0)) == ""
+
+
+def test_a_framework_that_says_that_it_found_none_is_believed(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_text("Torch not compiled with CUDA enabled\n")
+    assert Watched(tmp_path, require_gpu=True).passes(20, Reading(0, 0)) == "RequireGpu: PyTorch is a CPU build"
+
+
+def test_where_there_is_no_gpu_one_that_is_required_is_missed_at_once(tmp_path: Path) -> None:
+    assert Watched(tmp_path, require_gpu=True).policies.without_gpu() == "RequireGpu: there is no GPU that it could use"
+
+
+def test_the_clock_counts_from_when_the_script_began(tmp_path: Path) -> None:
+    directory = RunDirectory(str(tmp_path))
+    assert Watched(tmp_path, max_duration_minutes=1).policies.by_the_clock() == ""
+    (tmp_path / "events.jsonl").write_text(
+        f'{{"time": {time.time() - 61}, "event": "state", "state": "{RunState.RUNNING}"}}\n'
+    )
+    assert directory.status().start
+    late = Watched(tmp_path, max_duration_minutes=1).policies
+    assert (late.has_limit, late.by_the_clock()) == (True, "MaxDurationMinutes: ended after 1 min")
+    late.forget()
+    assert late.by_the_clock() == ""

@@ -1,0 +1,164 @@
+"""Runs on this machine and another, watched by the real controller. The GPUs are stand-ins, the processes are not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.faults.support import Workbench, controller_of, until
+from tests.gpu.standin import REST, Standin, gpu
+from tui_workbench.project import Project
+from tui_workbench.runs import Runs
+from tui_workbench.runs.table import RunQuery
+
+if TYPE_CHECKING:
+    from tests.machines import Machine
+
+TRAIN = """\
+import os, sys, time
+with open(os.environ["STANDIN_NVML_STATE"], "a") as state:
+    state.write("proc 0 %d 900 35 C\\n" % os.getpid())
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def workbench(project_root: Path, standin: Standin) -> Workbench:
+    """A project whose script puts itself onto the first of two GPUs, until its argument is a file."""
+    standin.write(gpu(0), gpu(1, REST))
+    (project_root / "train.py").write_text(TRAIN)
+    (project_root / "cpu.py").write_text('import time\nprint("PyTorch 2.13.0+cpu is a CPU build")\ntime.sleep(60)\n')
+    return Workbench(project_root)
+
+
+def run_directory(workbench: Workbench, run_id: str) -> Path:
+    return workbench.folder / ".workbench" / "runs" / run_id
+
+
+def samples(directory: Path) -> list[dict[str, Any]]:
+    """The whole lines of `gpu.jsonl` that are samples."""
+    path = directory / "gpu.jsonl"
+    text = path.read_text() if path.exists() else ""
+    return [value for value in map(json.loads, text.split("\n")[:-1]) if "d" in value]
+
+
+def until_sampled(directory: Path, count: int) -> None:
+    until(lambda: len(samples(directory)) >= count, f"{count} samples")
+
+
+def ended(workbench: Workbench, run_id: str) -> dict[str, Any]:
+    """What is said of the run once it has ended."""
+    until(lambda: workbench.info(run_id)["end_time_utc"], "its end")
+    return workbench.info(run_id)
+
+
+def test_a_run_that_computes_is_proven_while_it_runs_and_after(workbench: Workbench, tmp_path: Path) -> None:
+    run_id = workbench.detach("train.py", str(tmp_path / "done"))
+    until_sampled(run_directory(workbench, run_id), 3)
+    live = workbench.info(run_id)["gpu"]
+    assert (live["verdict"], live["final"]) == ("proven", False)
+    (tmp_path / "done").touch()
+    final = ended(workbench, run_id)["gpu"]
+    assert (final["verdict"], final["final"], final["devices"][0]["peak_memory"]) == ("proven", True, 900)
+    (listed,) = workbench.history()
+    assert listed["gpu"]["verdict"] == "proven"
+    runs = Runs(Project.find(str(workbench.folder)))
+    for filter_, total in (("gpu:proven", 1), ("gpu_seconds>0.5", 1), ("energy>0", 1), ("gpu:idle", 0)):
+        assert runs.page(RunQuery(filter_, sort="gpu_seconds")).total == total
+    stored = json.loads((run_directory(workbench, run_id) / "gpu.json").read_text())
+    assert stored == final
+    assert all(each["p"][0][4] == "own" for each in samples(run_directory(workbench, run_id)) if "p" in each)
+
+
+def test_a_controller_that_was_killed_is_followed_by_one_that_goes_on(workbench: Workbench, tmp_path: Path) -> None:
+    import os
+    import signal
+
+    run_id = workbench.detach("train.py", str(tmp_path / "done"))
+    directory = run_directory(workbench, run_id)
+    until_sampled(directory, 2)
+    os.kill(controller_of(directory), signal.SIGKILL)
+    before = len(samples(directory))
+    workbench.history()
+    until_sampled(directory, before + 2)
+    (tmp_path / "done").touch()
+    final = ended(workbench, run_id)["gpu"]
+    assert final["samples"] == len(samples(directory))
+    assert final["verdict"] == "proven"
+
+
+def test_without_a_gpu_there_is_no_file_and_no_word(workbench: Workbench, standin: Standin, tmp_path: Path) -> None:
+    standin.write()
+    (tmp_path / "done").touch()
+    result = workbench.submit("train.py", str(tmp_path / "done"))
+    assert (result.code, result.err) == (0, "")
+    (directory,) = (workbench.folder / ".workbench" / "runs").iterdir()
+    assert not list(directory.glob("gpu*"))
+    assert "gpu" not in workbench.info("1")
+
+
+def configure(workbench: Workbench, line: str) -> None:
+    with (workbench.folder / "aml_config" / "local.runconfig").open("a") as file:
+        file.write(f"{line}\n")
+
+
+def test_a_run_that_needs_a_gpu_and_says_that_it_has_none_is_ended(workbench: Workbench) -> None:
+    configure(workbench, "RequireGpu: true")
+    result = workbench.submit("cpu.py")
+    assert result.code == 1
+    assert "failed: RequireGpu: PyTorch is a CPU build" in result.err
+    assert "GPU not used: it used no GPU: PyTorch is a CPU build" in result.err
+
+
+def test_where_there_is_no_gpu_such_a_run_is_ended_at_once(workbench: Workbench, standin: Standin) -> None:
+    standin.write()
+    configure(workbench, "RequireGpu: true")
+    result = workbench.submit("cpu.py")
+    assert (result.code, "failed: RequireGpu: there is no GPU that it could use" in result.err) == (1, True)
+
+
+def test_a_run_of_free_gpus_is_told_which_and_lets_go_of_them(
+    workbench: Workbench, standin: Standin, home: Path, tmp_path: Path
+) -> None:
+    standin.write(gpu(0, REST), gpu(1, REST), "proc 0 1 500 - C")
+    with (workbench.folder / "aml_config" / "local.compute").open("a") as file:
+        file.write("gpus: free\nmaxConcurrentRuns: 0\n")
+    script = 'import os\nprint(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["CUDA_DEVICE_ORDER"])\n'
+    (workbench.folder / "hello.py").write_text(script)
+    assert (
+        "1. gpus: take one free GPU"
+        in workbench.run("experiment", "submit", "-c", "local", "--dry-run", "hello.py").out
+    )
+    for _ in range(2):
+        assert workbench.submit("hello.py").out.split("\n")[1] == "1 PCI_BUS_ID"
+    assert [path.name for path in (home / ".local/share/workbench-tui/gpus").iterdir()] == ["lock"]
+
+
+def test_a_run_on_another_machine_is_proven_over_its_link(
+    workbench: Workbench, standin: Standin, gpubox: Machine, ssh_folder: Path, tmp_path: Path
+) -> None:
+    target = f"type: remote\naddress: {gpubox.address}\nusername: research\npythonLocation: /usr/bin/python3\n"
+    (workbench.folder / "aml_config" / "gpubox.compute").write_text(target)
+    standin.state.chmod(0o666)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder != Path("/tmp") and folder.is_relative_to("/tmp"):
+            folder.chmod(0o755)
+    standin.state.parent.chmod(0o777)
+    for folder in (standin.built.programs, *standin.built.programs.parents):
+        if folder != Path("/tmp") and folder.is_relative_to("/tmp"):
+            folder.chmod(0o755)
+    variables = f"SetEnv PATH={standin.built.programs}:/usr/bin:/bin STANDIN_NVML_STATE={standin.state}"
+    with gpubox.configured(variables):
+        result = workbench.run(
+            "experiment", "submit", "-c", "local", "-t", "gpubox", "--detach", "train.py", str(tmp_path / "done")
+        )
+        assert result.code == 0, result
+        run_id = result.out.strip().removeprefix("RunId: ")
+        until_sampled(run_directory(workbench, run_id), 4)
+        (tmp_path / "done").touch()
+        final = ended(workbench, run_id)["gpu"]
+    assert (final["verdict"], final["devices"][0]["name"]) == ("proven", "Tesla T4")

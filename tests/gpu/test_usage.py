@@ -1,0 +1,158 @@
+"""What samples add up to, and that it does not matter from where they are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tui_workbench.runs.gpu.usage import OWN, Counted, Usage, counted, read_usage, sample_line, sum_line
+from tui_workbench.targets.gpu.sample import Device, Machine, Note, Process, Reading, Sample, encode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIRST, SECOND = (Device(number, f"GPU-{number}", "Tesla T4", 15360, 70) for number in (0, 1))
+T4 = Machine((FIRST, SECOND), "550", "12.4", "nvml")
+
+
+def own(device: int = 0, memory: float | None = 900, share: float | None = None) -> Counted:
+    return Counted(7, device, memory, share, OWN, "python", graphics=False)
+
+
+def other(device: int = 0, share: float | None = None, *, graphics: bool = False) -> Counted:
+    return Counted(8, device, 500, share, "alice", "train", graphics)
+
+
+def add(usage: Usage, seconds: int, reading: Reading, *processes: Counted) -> Usage:
+    """So many seconds of the same."""
+    for _ in range(seconds):
+        usage.add((usage.last or 1000.0) + 1, [reading], processes)
+    return usage
+
+
+def test_seconds_energy_and_peaks_are_those_in_which_the_run_held_the_device() -> None:
+    usage = add(Usage(), 10, Reading(0, 90, 5000, 70))
+    add(usage, 20, Reading(0, 50, 1000, 36), own(memory=800))
+    add(usage, 10, Reading(0, 100, 2000, 72), own(memory=1800), own(memory=100))
+    use = usage.devices[0]
+    assert use.held == pytest.approx(30)
+    assert use.gpu_seconds == pytest.approx(20)
+    assert use.energy == pytest.approx(20 * 36 + 10 * 72)
+    assert use.peak == 1900
+    assert use.mean_utilization == pytest.approx(100 * 20 / 30)
+    assert (use.quantile(0.5), use.quantile(0.95)) == (50, 100)
+
+
+def test_time_that_nobody_looked_at_is_no_use_and_no_rest() -> None:
+    usage = add(Usage(), 5, Reading(0, 100), own())
+    usage.add(usage.last + 3600, [Reading(0, 100)], [own()])
+    assert usage.devices[0].held == pytest.approx(6)
+    assert usage.unseen == pytest.approx(3599)
+
+
+def test_a_clock_that_was_set_back_takes_nothing_away() -> None:
+    usage = add(Usage(), 5, Reading(0, 100), own())
+    usage.add(usage.last - 100, [Reading(0, 100)], [own()])
+    assert usage.devices[0].held == pytest.approx(5)
+
+
+def test_what_a_driver_does_not_tell_is_not_counted_as_zero() -> None:
+    use = add(Usage(), 5, Reading(0), own(memory=None)).devices[0]
+    assert (use.untold, use.mean_utilization, use.peak, use.quantile(0.95)) == (5, None, None, None)
+
+
+def test_others_on_the_device_are_named_unless_they_draw_or_rest() -> None:
+    usage = add(Usage(), 4, Reading(0, 50), own(), other(graphics=True))
+    add(usage, 3, Reading(0, 50), own(), other(share=0))
+    assert usage.devices[0].shared == 0
+    add(usage, 2, Reading(0, 50), own(), other())
+    assert usage.devices[0].shared == pytest.approx(2)
+    assert usage.devices[0].others == ["train (alice)"]
+
+
+def test_the_run_s_own_share_decides_whether_it_computed_where_it_is_told() -> None:
+    use = add(Usage(), 10, Reading(0, 90), own(share=0), other(share=90)).devices[0]
+    assert (use.busy, use.own_known, use.own_seconds) == (0, 10, 0)
+
+
+READINGS = st.builds(
+    Reading,
+    st.integers(0, 2),
+    st.none() | st.integers(0, 100),
+    st.none() | st.integers(0, 80000),
+    st.none() | st.floats(0, 700).map(lambda value: round(value, 1)),
+    throttle=st.none() | st.integers(0, 0x1FF),
+    ecc=st.none() | st.integers(0, 9),
+)
+PROCESSES = st.builds(
+    Process,
+    st.integers(1, 9),
+    st.integers(0, 2),
+    st.none() | st.integers(0, 80000),
+    st.none() | st.integers(0, 100),
+    user=st.sampled_from([OWN, "alice", "run_2"]),
+    name=st.sampled_from(["python", "Ünï\x1b[2J"]),
+    graphics=st.booleans(),
+)
+SAMPLES = st.lists(
+    st.tuples(st.integers(1, 8), st.lists(READINGS, max_size=3, unique_by=lambda each: each.device),
+              st.lists(PROCESSES, max_size=3)),
+    max_size=20,
+)  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(SAMPLES, st.integers(0, 20))
+def test_a_sum_in_the_file_stands_for_all_before_it(
+    tmp_path_factory: pytest.TempPathFactory, samples: list[tuple[int, list[Reading], list[Process]]], place: int
+) -> None:
+    path = tmp_path_factory.mktemp("usage") / "gpu.jsonl"
+    usage = Usage()
+    usage.machine = T4
+    lines, time = [encode(T4)], 1000.0
+    for number, (pause, readings, processes) in enumerate(samples):
+        time += pause
+        usage.add(time, readings, [counted(each, "") for each in processes])
+        lines.append(sample_line(Sample(time, tuple(readings), tuple(processes)), [each.user for each in processes]))
+        if number == place:
+            lines.append(sum_line(usage))
+    path.write_bytes(b"".join(lines))
+    shortened, whole = read_usage(str(path)), read_usage(str(path), whole=True)
+    assert shortened is not None
+    assert whole is not None
+    assert whole.to_json() == usage.to_json()
+    assert shortened.samples == usage.samples
+    for number, use in usage.devices.items():
+        assert shortened.devices[number].held == pytest.approx(use.held, abs=0.1)
+        assert shortened.devices[number].energy == pytest.approx(use.energy, abs=0.1)
+
+
+def test_a_torn_last_line_and_foreign_ones_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.jsonl"
+    good = sample_line(Sample(1.0, (Reading(0, 50),), (Process(7, 0, 5.0),)), [OWN])
+    note = encode(Note(2.0, "nvidia-smi does not answer"))
+    path.write_bytes(encode(T4) + good + b'{"d":"","t":1,"p":[[]]}\n{"sum":{}}\n[]\n\xff\xfe\n\n' + note + good[:20])
+    usage = read_usage(str(path))
+    assert usage is not None
+    assert (usage.samples, usage.devices[0].peak, usage.machine) == (1, 5.0, T4)
+    assert usage.notes == [(2.0, "nvidia-smi does not answer")]
+
+
+def test_a_day_of_samples_is_read_from_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.jsonl"
+    usage = add(Usage(), 100, Reading(0, 50), own())
+    with path.open("wb") as file:
+        file.write(b'{"no":"sample"}\n' * 200_000)
+        file.write(sum_line(usage))
+        file.write(sample_line(Sample(usage.last + 1, (Reading(0, 50),), (Process(7, 0),)), [OWN]))
+    found = read_usage(str(path))
+    assert found is not None
+    assert found.samples == 101
+    assert found.devices[0].held == pytest.approx(101)
+
+
+def test_without_a_file_there_is_no_usage(tmp_path: Path) -> None:
+    assert read_usage(str(tmp_path / "gpu.jsonl")) is None

@@ -1,0 +1,173 @@
+"""The five words, and the figures behind them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.gpu.test_usage import T4, add, other, own
+from tui_workbench.model import RunConfiguration, RunState
+from tui_workbench.runs.gpu.evidence import AGAINST, FOR, Evidence
+from tui_workbench.runs.gpu.policies import judged
+from tui_workbench.runs.gpu.usage import Usage
+from tui_workbench.runs.gpu.verdict import IDLE, NOT_USED, PROVEN, SHARED, UNKNOWN, Verdict, from_json, judge, to_json
+from tui_workbench.runs.rundir import Ending
+from tui_workbench.targets.gpu.sample import Device, Machine, Reading
+
+CPU_BUILD = Evidence(AGAINST, "PyTorch", ("PyTorch 2.13.0+cpu is a CPU build",), 1, "PyTorch is a CPU build")
+BLOCK = Evidence(FOR, "PyTorch", ("name: Tesla T4",), 1)
+
+
+def usage(machine: Machine = T4) -> Usage:
+    made = Usage()
+    made.machine = machine
+    return made
+
+
+def verdict(of: Usage, *evidence: Evidence, **variables: str) -> Verdict:
+    return judge(of, evidence, variables, final=True)
+
+
+def test_proven_needs_memory_and_work_of_its_own_processes() -> None:
+    found = verdict(add(usage(), 60, Reading(0, 80, 5000, 60), own(memory=4300)))
+    assert found.word == PROVEN
+    assert found.text == (
+        "its processes computed on a GPU: GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean, 80 % p95, 48 s of GPU time, 1 Wh"
+    )
+    assert (found.gpu_seconds, found.energy, found.unseen) == (48, 1.0, ())
+
+
+def test_work_on_a_device_that_the_run_did_not_hold_proves_nothing() -> None:
+    assert verdict(add(usage(), 60, Reading(0, 100, 9000, 70), other())).word == NOT_USED
+
+
+def test_several_devices_are_told_together() -> None:
+    of = usage()
+    for _ in range(60):
+        of.add((of.last or 1000) + 1, [Reading(0, 90, 100, 50), Reading(1, 70, 100, 50)], [own(0, 1000), own(1, 2000)])
+    found = verdict(of)
+    assert found.word == PROVEN
+    assert found.text.startswith(
+        "its processes computed on 2 GPUs: GPUs 0,1 Tesla T4, peak 2.0 GiB each, 80 % mean, 90 % p95"
+    )
+    assert [each.number for each in found.devices] == [0, 1]
+
+
+def test_memory_without_work_is_idle_and_the_log_may_say_why() -> None:
+    found = verdict(add(usage(), 600, Reading(0, 0, 5000, 10), own()), CPU_BUILD)
+    assert (found.word, found.cause) == (IDLE, "PyTorch is a CPU build")
+
+
+def test_short_bursts_are_work() -> None:
+    of = usage()
+    for _ in range(20):
+        add(of, 9, Reading(0, 0, 900, 10), own())
+        add(of, 1, Reading(0, 100, 900, 70), own())
+    assert verdict(of).word == PROVEN
+
+
+@pytest.mark.parametrize(("seconds", "word"), [(1, PROVEN), (30, SHARED)])
+def test_others_on_the_device_make_its_figures_those_of_all(seconds: int, word: str) -> None:
+    of = add(usage(), 60, Reading(0, 80, 900, 60), own())
+    found = verdict(add(of, seconds, Reading(0, 80, 900, 60), own(), other()))
+    assert found.word == word
+    assert ("train (alice)" in found.text) is (word == SHARED)
+
+
+def test_one_that_only_rests_beside_a_busy_stranger_is_idle_where_shares_are_told() -> None:
+    assert verdict(add(usage(), 60, Reading(0, 95, 900, 60), own(share=0), other(share=95))).word != PROVEN
+
+
+@pytest.mark.parametrize(
+    ("variables", "facts", "cause"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": ""}, {}, "CUDA_VISIBLE_DEVICES is '', which hides every device"),
+        ({"CUDA_VISIBLE_DEVICES": "-1"}, {}, "CUDA_VISIBLE_DEVICES is '-1', which hides every device"),
+        ({"CUDA_VISIBLE_DEVICES": "7"}, {}, "CUDA_VISIBLE_DEVICES is '7', and there is no such device"),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, {"visible": "-1"}, "CUDA_VISIBLE_DEVICES is '-1', which hides every device"),
+        ({}, {"cuda": False}, "none of its processes loaded CUDA"),
+        ({}, {"cuda": True}, "CUDA was loaded and no device addressed"),
+        ({}, {}, "none of its processes held memory of one"),
+    ],
+)
+def test_not_used_has_a_likely_cause(variables: dict[str, str], facts: dict[str, object], cause: str) -> None:
+    of = add(usage(), 60, Reading(0, 0, 3, 10))
+    of.facts = facts
+    found = verdict(of, **variables)
+    assert (found.word, cause in found.cause, cause in found.text) == (NOT_USED, True, True)
+
+
+def test_the_log_knows_best_why_no_gpu_was_used_even_of_a_short_run() -> None:
+    found = verdict(add(usage(), 1, Reading(0, 0)), CPU_BUILD)
+    assert (found.word, found.cause) == (NOT_USED, "PyTorch is a CPU build")
+
+
+def test_a_log_that_names_a_gpu_is_no_proof() -> None:
+    found = verdict(add(usage(), 60, Reading(0, 90)), BLOCK)
+    assert (found.word, found.text) == (UNKNOWN, "its log names a GPU, and none of its processes was seen on one")
+
+
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_too_short_to_be_seen_is_unknown(seconds: int) -> None:
+    assert verdict(add(usage(), seconds, Reading(0, 0))).word == UNKNOWN
+
+
+def test_held_for_a_moment_and_at_rest_is_unknown() -> None:
+    assert verdict(add(usage(), 2, Reading(0, 0, 900), own())).word == UNKNOWN
+
+
+def test_inside_a_container_nobody_knows_whose_work_it_is() -> None:
+    of = add(usage(T4._replace(hides_processes=True)), 60, Reading(0, 0, 100))
+    add(of, 60, Reading(0, 90, 2148))
+    found = verdict(of)
+    assert found.word == UNKNOWN
+    assert "GPU 0 was at 45 % and its memory grew by 2.0 GiB" in found.text
+    assert "process ids of the driver are not those of this container" in found.unseen
+
+
+def test_mig_slices_tell_no_utilisation() -> None:
+    machine = Machine((Device(0, "GPU-a", "A100", 40960, 400, ("MIG-1",)),))
+    found = verdict(add(usage(machine), 60, Reading(0, None, 5000, 200), own()))
+    assert (found.word, "MIG is on" in found.text, found.devices[0].mean_utilization) == (UNKNOWN, True, None)
+
+
+def test_what_could_not_be_seen_is_named() -> None:
+    of = add(usage(), 60, Reading(0, 80, 900), own(memory=None))
+    of.note(1.0, "nvidia-smi does not answer")
+    of.add(of.last + 120, [Reading(0, None, 900)], [own(memory=None)])
+    found = verdict(of)
+    assert found.word == PROVEN
+    assert found.unseen == (
+        "nvidia-smi does not answer",
+        "nobody looked for 119 s",
+        "GPU 0: the driver does not tell the memory of processes",
+        "GPU 0: no utilisation for 1.0 s",
+        "GPU 0: the driver does not tell its power",
+    )
+
+
+def test_a_verdict_is_read_as_it_was_stored() -> None:
+    found = verdict(add(usage(), 60, Reading(0, 80, 900, 60, throttle=4, ecc=1), own(), other()), BLOCK)
+    assert from_json(json.loads(json.dumps(to_json(found)))) == found
+
+
+@pytest.mark.parametrize(
+    ("required", "state", "word", "expected"),
+    [
+        (True, RunState.COMPLETED, NOT_USED, RunState.FAILED),
+        (True, RunState.COMPLETED, "", RunState.FAILED),
+        (True, RunState.COMPLETED, PROVEN, RunState.COMPLETED),
+        (True, RunState.COMPLETED, UNKNOWN, RunState.COMPLETED),
+        (True, RunState.CANCELED, NOT_USED, RunState.CANCELED),
+        (False, RunState.COMPLETED, NOT_USED, RunState.COMPLETED),
+    ],
+)
+def test_a_run_that_required_a_gpu_and_used_none_has_failed(
+    required: bool, state: str, word: str, expected: str
+) -> None:
+    configuration = RunConfiguration("local", "/x", "local", require_gpu=required)
+    ending = judged(configuration, Ending(state, "", 0, 5.0), word, "a cause")
+    assert ending.state == expected
+    if expected == RunState.FAILED:
+        assert (ending.reason, ending.exit_code) == ("RequireGpu: it used no GPU: a cause", None)

@@ -1,0 +1,366 @@
+"""Other machines for the tests: real ones but for the hardware.
+
+A machine is a set of namespaces of this one: network, mounts, host name, processes. It has its own address, home
+folders, user accounts, /run and SSH server; it can be cut off, frozen and restarted. It shares /usr and /tmp. Only root
+can make one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.conftest import missing, require
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+PASSWORD = "correct horse"
+_PASSWORD_HASH = "$6$workbench$pzWGAEN5BpywVrfYto9eZoPb1.81ZsOeOzWoRtnlUM7Vl3jxsVEXtULTAPYrv6Y1t0IXZbShTVjUfjndJCGdC."
+
+DOCKER_GROUP = 2375
+USERS = {"research": 2001, "outsider": 2002}
+"""`research` may use Docker, `outsider` may not."""
+
+PATIENCE = 20.0
+"""Seconds for something that takes a tenth of one, on a machine that has other things to do."""
+
+_SETUP = """\
+set -e
+hostname "$1"
+mount --make-rprivate /
+mount --bind "$2/home" /home
+mount -t tmpfs tmpfs /run
+mount --bind "$2/etc" /etc
+mount --bind "$2/boot_id" /proc/sys/kernel/random/boot_id
+mkdir -p /run/sshd
+ip link set lo up
+exec "$3" -S -c "$4"
+"""
+
+_REAP = """\
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+print("up", flush=True)
+while True:
+    try:
+        os.wait()
+    except ChildProcessError:
+        signal.sigwait({signal.SIGCHLD})
+"""
+
+_SSHD_CONFIGURATION = """\
+Port 22
+HostKey {folder}/host_key
+PidFile {folder}/sshd.pid
+UsePAM no
+PasswordAuthentication yes
+KbdInteractiveAuthentication no
+PubkeyAuthentication yes
+AuthorizedKeysFile .ssh/authorized_keys
+AllowTcpForwarding yes
+AllowStreamLocalForwarding yes
+UseDNS no
+LogLevel VERBOSE
+MaxStartups 100
+Subsystem sftp internal-sftp
+"""
+
+
+class Machine:
+    """A machine called `name` whose files lie in `folder`; `address` is where it is reached from this one."""
+
+    _count = 0
+
+    def __init__(self, name: str, folder: Path, key: Path) -> None:
+        self.name = name
+        self.folder = folder
+        self.key = key
+        Machine._count += 1
+        # Own numbers for each process that runs tests, so that two test runs do not meet.
+        self._network = f"10.{77 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
+        self._number = Machine._count
+        self.link = f"wb{os.getpid() % 100000}n{self._number}"
+        self._init: subprocess.Popen[bytes] | None = None
+        self.pid = 0
+        self._sshd: subprocess.Popen[bytes] | None = None
+        self._inside: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def address(self) -> str:
+        """Its IPv4 address."""
+        return f"{self._network}.{4 * self._number + 2}"
+
+    @property
+    def gateway(self) -> str:
+        """Our address on the wire to it."""
+        return f"{self._network}.{4 * self._number + 1}"
+
+    def home(self, user: str = "research") -> Path:
+        """The home folder of one of its users, as it is seen from here."""
+        return self.folder / "home" / user
+
+    def install(self) -> None:
+        """Make its accounts, homes and host key."""
+        (self.folder / "home").mkdir(parents=True)
+        # The whole folder: a file that is replaced here, as packages do with /etc/passwd, would come to light there.
+        subprocess.run(["cp", "-a", "/etc", str(self.folder / "etc")], check=True)
+        (self.folder / "boot_id").write_text(self._new_boot_id())
+        base = {name: Path("/etc", name).read_text() for name in ("passwd", "group")}
+        users = "".join(f"{name}:x:{uid}:{uid}::/home/{name}:/bin/bash\n" for name, uid in USERS.items())
+        (self.folder / "etc/passwd").write_text(base["passwd"] + users)
+        groups = [line for line in base["group"].splitlines() if not line.startswith("docker:")]
+        groups += [f"{name}:x:{uid}:" for name, uid in USERS.items()] + [f"docker:x:{DOCKER_GROUP}:research"]
+        (self.folder / "etc/group").write_text("\n".join(groups) + "\n")
+        hashes = "".join(f"{name}:{_PASSWORD_HASH}:19000:0:99999:7:::\n" for name in USERS)
+        (self.folder / "etc/shadow").write_text("root:*:19000:0:99999:7:::\n" + hashes)
+        (self.folder / "etc/shadow").chmod(0o600)
+        for user, uid in USERS.items():
+            ssh = self.home(user) / ".ssh"
+            ssh.mkdir(parents=True, mode=0o700)
+            (ssh / "authorized_keys").write_text(self.key.with_suffix(".pub").read_text())
+            (ssh / "authorized_keys").chmod(0o600)
+            for path in (self.home(user), ssh, ssh / "authorized_keys"):
+                os.chown(path, uid, uid)
+        self.new_host_key()
+        (self.folder / "sshd_config").write_text(_SSHD_CONFIGURATION.format(folder=self.folder))
+
+    def new_host_key(self) -> None:
+        """Give it another host key, as a newly installed machine has."""
+        (self.folder / "host_key").unlink(missing_ok=True)
+        make_key(self.folder / "host_key")
+
+    @property
+    def known_hosts_line(self) -> str:
+        """What a user's known_hosts file says about it."""
+        return f"{self.address} {(self.folder / 'host_key.pub').read_text().rsplit(' ', 1)[0]}\n"
+
+    def start(self) -> None:
+        """Switch it on: namespaces, network, SSH server."""
+        # The machine ends with the tests, also when they are killed.
+        words = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--uts", "--pid", "--fork"]
+        words += ["--kill-child", "--mount-proc", "/bin/sh", "-c", _SETUP, "sh", self.name, str(self.folder)]
+        words += [os.path.realpath(sys.executable), _REAP]
+        environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+        with (self.folder / "start.log").open("wb") as log:
+            self._init = subprocess.Popen(
+                words, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=environment
+            )
+        assert self._init.stdout
+        if self._init.stdout.readline() != b"up\n":
+            said = (self.folder / "start.log").read_text()
+            missing(f"namespaces cannot be made here (root and all its capabilities are needed): {said}")
+        self.pid = int(Path(f"/proc/{self._init.pid}/task/{self._init.pid}/children").read_text().split()[0])
+        ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", str(self.pid))
+        ip("addr", "add", f"{self.gateway}/30", "dev", self.link)
+        ip("link", "set", self.link, "up")
+        self.run(["ip", "addr", "add", f"{self.address}/30", "dev", "eth0"])
+        self.run(["ip", "link", "set", "eth0", "up"])
+        self.start_sshd()
+
+    def wire_to(self, other: Machine) -> str:
+        """Lay a wire between the two machines, which this one has no part in; gives the other's address on it."""
+        ours, theirs = f"{self._network}.253/30", f"{self._network}.254/30"
+        ip("link", "add", "wire", "netns", str(self.pid), "type", "veth", "peer", "name", "wire", "netns",
+           str(other.pid))  # fmt: skip
+        for machine, address in ((self, ours), (other, theirs)):
+            machine.run(["ip", "addr", "add", address, "dev", "wire"])
+            machine.run(["ip", "link", "set", "wire", "up"])
+        return theirs.partition("/")[0]
+
+    def stop(self) -> None:
+        """Switch it off at once; every process on it dies."""
+        if self._init is None:
+            return
+        # The init of the process namespace: the kernel ends all others with it. One that never came up has no number,
+        # and 0 would mean ourselves and all our relatives.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid or self._init.pid, signal.SIGKILL)
+        self._init.wait(PATIENCE)
+        if self._init.stdout:
+            self._init.stdout.close()
+        for process in self._inside:
+            process.wait(PATIENCE)
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream:
+                    stream.close()
+        self._inside.clear()
+        self._init, self._sshd, self.pid = None, None, 0
+        with contextlib.suppress(subprocess.CalledProcessError):
+            ip("link", "del", self.link)
+
+    def reboot(self) -> None:
+        """Switch it off and on again."""
+        self.stop()
+        (self.folder / "boot_id").write_text(self._new_boot_id())
+        self.start()
+
+    def start_sshd(self) -> None:
+        """Start its SSH server and wait until it answers."""
+        log = self.folder / "sshd.log"
+        command = [require("sshd"), "-D", "-f", str(self.folder / "sshd_config"), "-E", str(log)]
+        self._sshd = self.enter(command)
+        require("sshd")
+        wait_for(lambda: self._listens(), f"sshd of {self.name}: {log.read_text() if log.exists() else 'no log'}")
+
+    def stop_sshd(self) -> None:
+        """End its SSH server and every connection to it."""
+        self.kill_sshd()
+        assert self._sshd is not None
+        self._sshd.wait(PATIENCE)
+        self.leave(self._sshd)
+
+    def kill_sshd(self, *, connections_only: bool = False) -> None:
+        """Kill every process of the SSH server; with `connections_only` the one that listens stays."""
+        keep = self._sshd_child() if connections_only else 0
+        for pid in self.processes("sshd"):
+            if pid != keep:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def configured(self, *lines: str) -> Iterator[None]:
+        """While in it, its SSH server runs with these lines of configuration before all others."""
+        path = self.folder / "sshd_config"
+        before = path.read_text()
+        self.stop_sshd()
+        path.write_text("\n".join([*lines, before]))
+        try:
+            self.start_sshd()
+            yield
+        finally:
+            self.stop_sshd()
+            path.write_text(before)
+            self.start_sshd()
+
+    @contextlib.contextmanager
+    def frozen_sshd(self) -> Iterator[None]:
+        """While in it, the SSH server and its connections are silent (SIGSTOP)."""
+        pids = self.processes("sshd")
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            # nsenter stops with the program it started, and would stay so.
+            for pid in [*pids, self._sshd.pid if self._sshd else 0]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def cut_off(self) -> Iterator[None]:
+        """While in it, no packet passes."""
+        ip("link", "set", self.link, "down")
+        try:
+            yield
+        finally:
+            ip("link", "set", self.link, "up")
+
+    @contextlib.contextmanager
+    def replaced(self, program: str, script: str) -> Iterator[None]:
+        """While in it a script stands at the program's path there; in its text, $ORIGINAL is what stood there."""
+        name = os.path.basename(program)
+        original, replacement = self.folder / f"original-{name}", self.folder / f"replacement-{name}"
+        shutil.copy2(program, original)
+        replacement.write_text(f"#!/bin/sh\nORIGINAL={original}\n{script}\n")
+        replacement.chmod(0o755)
+        self.run(["mount", "--bind", str(replacement), program])
+        try:
+            yield
+        finally:
+            self.run(["umount", "--lazy", program])
+
+    def processes(self, name: str) -> list[int]:
+        """The living processes on it whose name this is, by their ids on this machine."""
+        namespace = os.stat(f"/proc/{self.pid}/ns/pid").st_ino
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                same = os.stat(f"/proc/{pid}/ns/pid").st_ino == namespace
+                status = Path(f"/proc/{pid}/status").read_text().split("\n")
+                if same and status[0] == f"Name:\t{name}" and "State:\tZ" not in "".join(status[:4]):
+                    found.append(int(pid))
+        return found
+
+    def enter(self, argv: Sequence[str], **options: object) -> subprocess.Popen[bytes]:
+        """Start a program on it, as root; it ends with the machine."""
+        words = ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", "--pid", "--", *argv]
+        options.setdefault("stdin", subprocess.DEVNULL)
+        process: subprocess.Popen[bytes] = subprocess.Popen(words, **options)  # type: ignore[call-overload]
+        self._inside.append(process)
+        return process
+
+    def leave(self, process: subprocess.Popen[bytes]) -> None:
+        """Forget a program that has ended."""
+        self._inside.remove(process)
+
+    def run(self, argv: Sequence[str]) -> str:
+        """Run a program on it, as root, to its end; gives its output."""
+        words = ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", "--pid", "--", *argv]
+        return subprocess.run(words, check=True, capture_output=True, stdin=subprocess.DEVNULL, text=True).stdout
+
+    def _sshd_child(self) -> int:
+        assert self._sshd is not None
+        children = Path(f"/proc/{self._sshd.pid}/task/{self._sshd.pid}/children").read_text().split()
+        return int(children[0]) if children else 0
+
+    def _listens(self) -> bool:
+        import socket
+
+        with contextlib.suppress(OSError), socket.create_connection((self.address, 22), 1.0) as connection:
+            return connection.recv(4) == b"SSH-"
+        return False
+
+    @staticmethod
+    def _new_boot_id() -> str:
+        text = os.urandom(16).hex()
+        return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:])) + "\n"
+
+
+@contextlib.contextmanager
+def machine(name: str, folder: Path, key: Path) -> Iterator[Machine]:
+    """A machine that runs while in it. `key` is a private key file whose public half its users' accounts hold."""
+    if os.geteuid() != 0:
+        missing("another machine can only be made by root")
+    for command in ("sshd", "setpriv", "unshare", "nsenter", "ip"):
+        require(command)
+    made = Machine(name, folder, key)
+    made.install()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+def make_key(path: Path, passphrase: str = "") -> Path:
+    """Make an SSH key pair; gives the private file."""
+    command = [require("ssh-keygen"), "-q", "-t", "ed25519", "-N", passphrase, "-C", path.name, "-f", str(path)]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    return path
+
+
+def fingerprint(public_key: Path) -> str:
+    """`SHA256:...` as ssh-keygen says it."""
+    done = subprocess.run([require("ssh-keygen"), "-lf", str(public_key)], check=True, capture_output=True, text=True)
+    return done.stdout.split()[1]
+
+
+def ip(*words: str) -> None:
+    """Run the `ip` command."""
+    subprocess.run([require("ip"), *words], check=True, capture_output=True)
+
+
+def wait_for(condition: Callable[[], object], what: str = "it to happen", seconds: float = PATIENCE) -> None:
+    """Wait until the condition holds; fails the test when it does not."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"
+        time.sleep(0.01)

@@ -1,0 +1,171 @@
+"""Wheel and source distribution hold what the program needs and nothing left behind, and the wheel works by itself."""
+
+from __future__ import annotations
+
+import email.message
+import email.parser
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from benchmarks.terminal import Terminal
+from tests.conftest import REPOSITORY
+
+DATA = "tui_workbench/_data/"
+LEFT_BEHIND = (
+    "sample_project/.workbench/runs/r1/run.json",
+    "sample_project/outputs/model.pt",
+    "themes/__pycache__/x.pyc",
+)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository in which the sample has been run."""
+    root = tmp_path_factory.mktemp("source") / "workbench-tui"
+    apart = shutil.ignore_patterns(
+        ".git", ".venv*", "__pycache__", ".*_cache", ".hypothesis", "dist", "build", ".workbench"
+    )
+    shutil.copytree(REPOSITORY, root, ignore=apart)
+    for relative in LEFT_BEHIND:
+        (root / relative).parent.mkdir(parents=True)
+        (root / relative).write_text("left behind")
+    return root
+
+
+def build(what: str, source: Path, into: Path) -> Path:
+    command = [sys.executable, "-m", "build", f"--{what}", "--no-isolation", "--outdir", str(into), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = into.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", source, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def sdist(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("sdist", source, tmp_path_factory.mktemp("sdist"))
+
+
+def names_in(archive: Path) -> set[str]:
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as opened:
+            return set(opened.namelist())
+    with tarfile.open(archive) as opened_tar:
+        return {member.name.split("/", 1)[1] for member in opened_tar.getmembers() if member.isfile()}
+
+
+def files_below(source: Path, *folders: str) -> set[str]:
+    return {
+        str(path.relative_to(source)) for folder in folders for path in (source / folder).rglob("*") if path.is_file()
+    } - set(LEFT_BEHIND)
+
+
+def test_the_wheel_holds_the_package_the_themes_and_the_sample_and_nothing_else(source: Path, wheel: Path) -> None:
+    names = {name for name in names_in(wheel) if ".dist-info/" not in name}
+    wanted = files_below(source, "tui_workbench") | {
+        DATA + name for name in files_below(source, "themes", "sample_project")
+    }
+    assert names == wanted
+    assert DATA + "sample_project/aml_config/local.runconfig" in names
+    assert any(name.startswith(DATA + "themes/") for name in names)
+
+
+def test_the_source_distribution_holds_all_that_make_needs_and_nothing_left_behind(source: Path, sdist: Path) -> None:
+    names = names_in(sdist)
+    assert files_below(source, "tui_workbench", "themes", "sample_project", "tests", "benchmarks", ".ci") <= names
+    assert {"Makefile", "README.md", "LICENSE", "pyproject.toml"} <= names
+    assert not set(LEFT_BEHIND) & names
+
+
+def test_the_source_distribution_builds_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path) -> None:
+    with tarfile.open(sdist) as opened:
+        # Python 3.11.2, which Debian 12 has, knows no filters.
+        opened.extraction_filter = getattr(tarfile, "data_filter", None)
+        opened.extractall(tmp_path / "unpacked")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    again = build("wheel", unpacked, tmp_path / "wheel")
+    assert names_in(again) == names_in(wheel)
+
+
+def metadata_of(wheel: Path) -> email.message.Message:
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
+        return email.parser.Parser().parsestr(opened.read(name).decode())
+
+
+def test_torch_is_never_a_dependency_of_the_program_and_textual_is_pinned(wheel: Path) -> None:
+    requirements = metadata_of(wheel).get_all("Requires-Dist") or []
+    program = [requirement for requirement in requirements if "extra ==" not in requirement]
+    assert "textual==8.2.8" in program
+    assert not [requirement for requirement in program if requirement.startswith(("torch", "numpy"))]
+    assert [requirement for requirement in requirements if requirement.startswith("torch==2.13.0;")]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` folder of an environment with nothing in it but the wheel, which finds its dependencies in this one."""
+    environment = tmp_path_factory.mktemp("installed") / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    # One line of a .pth file is a path and no more: the editable install in it is not followed.
+    (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    return environment / "bin"
+
+
+def run(installed: Path, command: str, *arguments: str, folder: Path) -> str:
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    variables["PATH"] = f"{installed}:{variables['PATH']}"
+    done = subprocess.run(
+        [str(installed / command), *arguments], cwd=folder, env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_installed_program_is_the_wheel(installed: Path, wheel: Path, tmp_path: Path) -> None:
+    place = run(installed, "python", "-c", "import tui_workbench; print(tui_workbench.__file__)", folder=tmp_path)
+    assert place.startswith(str(installed.parent))
+    assert run(installed, "workbench-tui", "--version", folder=tmp_path).split()[-1] == wheel.name.split("-")[1]
+
+
+def test_the_installed_program_lists_its_templates_and_makes_the_sample(installed: Path, tmp_path: Path) -> None:
+    listed = json.loads(run(installed, "workbench-tui", "project", "sample", "list", "-o", "json", folder=tmp_path))
+    assert {"blank", "digits"} <= {template["name"] for template in listed}
+    run(installed, "workbench-tui", "project", "create", "my-digits", "--template", "digits", folder=tmp_path)
+    assert (tmp_path / "my-digits" / "data" / "digits.csv.gz").is_file()
+    targets = run(
+        installed, "workbench-tui", "computetarget", "list", "--project", "my-digits", "-o", "json", folder=tmp_path
+    )
+    assert "gpu-box" in targets
+
+
+def test_the_installed_program_runs_a_script(installed: Path, tmp_path: Path) -> None:
+    run(installed, "workbench-tui", "project", "create", "fresh", folder=tmp_path)
+    (tmp_path / "fresh" / "where.py").write_text("import sys; print(sys.prefix)\n")
+    command = ("experiment", "submit", "--project", "fresh", "-c", "local", "where.py")
+    said = run(installed, "workbench-tui", *command, folder=tmp_path)
+    assert said.splitlines()[1:] == [str(installed.parent)], "`python` is the one on the caller's PATH"
+
+
+def test_the_installed_program_opens_its_sample(installed: Path, tmp_path: Path) -> None:
+    (packages,) = installed.parent.glob("lib/python*/site-packages")
+    sample = packages / DATA / "sample_project"
+    with Terminal([str(installed / "workbench-tui"), str(sample)], directory=str(tmp_path)) as terminal:
+        for name in ("train.py", "readme.md", "gpu-box"):
+            terminal.until_text(name)

@@ -1,0 +1,104 @@
+"""Setting up says plainly what is missing and how to get it, and takes the first Python that will do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY, require
+
+SCRIPT = REPOSITORY / ".ci" / "make-environment"
+
+TOO_OLD = "#!/bin/sh\nexit 1\n"
+"""A Python that says that it is older than 3.11, or the shim of a version manager without a version."""
+
+WITHOUT_VENV = f"""\
+#!/bin/sh
+case "$*" in
+    *ensurepip*) exit 1 ;;
+    *) exec {sys.executable} "$@" ;;
+esac
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A folder to be the whole PATH, empty but for the shell."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "sh").symlink_to(require("sh"))
+    return folder
+
+
+def python(path: Path, name: str, text: str) -> None:
+    (path / name).write_text(text)
+    (path / name).chmod(0o755)
+
+
+def make_environment(path: Path, into: Path, wanted: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", str(SCRIPT), str(into), wanted],
+        env={**os.environ, "PATH": str(path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_without_python_it_says_how_to_get_one(path: Path, tmp_path: Path) -> None:
+    python(path, "python3", TOO_OLD)
+    done = make_environment(path, tmp_path / "environment")
+    assert done.returncode == 1
+    assert done.stderr.startswith("No Python 3.11 or newer is on the PATH.")
+    for system in ("apt-get install python3 python3-venv", "dnf install python3", "brew install python"):
+        assert system in done.stderr
+    assert not (tmp_path / "environment").exists()
+
+
+def test_without_venv_it_says_how_to_get_that(path: Path, tmp_path: Path) -> None:
+    python(path, "python3.12", WITHOUT_VENV)
+    done = make_environment(path, tmp_path / "environment")
+    assert done.returncode == 1
+    assert "without the part that makes virtual environments" in done.stderr
+    assert "apt-get install python3 python3-venv" in done.stderr
+
+
+def test_a_named_python_that_will_not_do_is_named(path: Path, tmp_path: Path) -> None:
+    done = make_environment(path, tmp_path / "environment", "/nowhere/python")
+    assert done.returncode == 1
+    assert done.stderr.startswith("/nowhere/python is not Python 3.11 or newer")
+
+
+def test_it_passes_by_what_will_not_do_and_clears_what_is_broken(path: Path, tmp_path: Path) -> None:
+    python(path, "python3.13", TOO_OLD)
+    python(path, "python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    environment = tmp_path / "an environment"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin" / "python").symlink_to("/nowhere/python")
+    done = make_environment(path, environment)
+    assert done.returncode == 0, done.stderr
+    answer = subprocess.run(
+        [str(environment / "bin" / "python"), "-c", "import sys; print(sys.prefix)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert answer.stdout.strip() == str(environment)
+
+
+def test_make_takes_the_steps_that_the_readme_promises() -> None:
+    make = require("make")
+    plan = subprocess.run(
+        [make, "--dry-run", "--always-make", "run"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout
+    assert 'workbench-tui "sample_project"' in plan
+    assert ".ci/install .venv train" in plan
+    tests = subprocess.run(
+        [make, "--dry-run", "--always-make", "test"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout
+    for step in ("ruff check", "ruff format --check", "mypy", "lint-imports", "pytest"):
+        assert f".venv/bin/{step}" in tests

@@ -1,0 +1,169 @@
+"""Lines of output: what is a metric in them and at which step, and what only looks like one."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from tests.runs.metrics.support import curve, end, lasts, read, write
+from tui_workbench.runs.metrics import RunMetrics
+from tui_workbench.runs.metrics.progress import Progress
+
+LINES: list[tuple[str, dict[str, float], float | None]] = [
+    ("loss: 0.31", {"loss": 0.31}, None),
+    ("epoch 3/5  loss 0.0412  accuracy 0.983", {"loss": 0.0412, "accuracy": 0.983}, 3),
+    ("val/loss=2e-1 val.acc=.9 -", {"val/loss": 0.2, "val.acc": 0.9}, None),
+    ("Test accuracy: 98.3%", {"Test accuracy": 98.3}, None),
+    ("Iteration 20, loss = -0.1234;", {"loss": -0.1234}, 20),
+    ("[step 1,500] Loss: 7.", {"Loss": 7}, 1500),
+    ("2024-01-01 12:30:45,123 INFO [trainer.py:45] step 100 loss=0.3 lr=0.1 elapsed=12.3s",
+     {"loss": 0.3, "lr": 0.1}, 100),
+    ("{'loss': 0.31, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.5}",  # Hugging Face
+     {"loss": 0.31, "grad_norm": 1.2, "learning_rate": 5e-5}, 0.5),
+    ('{"epoch": 2, "loss": 0.25, "note": "x"}', {"loss": 0.25}, 2),
+    ("Train Epoch: 2 [640/60000 (1%)]\tLoss: 2.300", {"Loss": 2.3}, 1 + 640 / 60000),  # PyTorch's examples
+    ("Test set: Average loss: 0.0262, Accuracy: 9913/10000 (99%)", {"Average loss": 0.0262, "Accuracy": 0.9913}, None),
+    ("Epoch: [1][  10/5000]\tTime  0.212 ( 0.343)\tLoss 6.9e+00 (7.0e+00)\tAcc@1   0.00 (  0.10)",
+     {"Loss": 6.9, "Acc@1": 0}, 10 / 5000),
+    ("[7]\ttrain-rmse:0.5\teval-rmse:0.6", {"train-rmse": 0.5, "eval-rmse": 0.6}, 7),  # XGBoost
+    ("[10]\tvalid_0's auc: 0.9\tvalid_1's l2: 0.1", {"valid_0's auc": 0.9, "valid_1's l2": 0.1}, 10),  # LightGBM
+    ("| epoch 002:    10 / 100 loss=5.3, ppl=40, wps=3000", {"loss": 5.3, "ppl": 40, "wps": 3000}, 1.1),  # fairseq
+    ("Epoch [2][50/1000]  lr: 0.002, eta: 0:10:00, time: 0.3, data_time: 0.01, memory: 3000, loss: 1.2",
+     {"lr": 0.002, "loss": 1.2}, 1.05),  # OpenMMLab
+    (" 10/40 [=====>.........] - ETA: 5s - loss: 2.1 - accuracy: 0.2", {"loss": 2.1, "accuracy": 0.2}, 10),  # Keras 2
+    ("\x1b[1m40/40\x1b[0m \x1b[32m━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m3s\x1b[0m 6ms/step - accuracy: 0.92 - loss: 0.25",
+     {"accuracy": 0.92, "loss": 0.25}, 40),  # Keras 3
+    ("Train:  10%|█         | 10/100 [00:01<00:09,  9.50it/s, loss=0.31, lr=1e-4]", {"loss": 0.31, "lr": 1e-4}, 10),
+    ("Epoch 3: 100%|████| 100/100 [00:01<00:00, 80.0it/s, v_num=0, train_loss=0.3]",  # Lightning
+     {"train_loss": 0.3}, 3),
+    ("test accuracy 0.983 in 1.2 s, model in outputs/model.pt", {"test accuracy": 0.983}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "metrics", "step"), LINES, ids=[line[:40] for line, _, _ in LINES])
+def test_progress_is_seen_with_its_step(line: str, metrics: dict[str, float], step: float | None) -> None:
+    found = list(Progress().metrics(line.encode()))
+    assert {one.name: one.value for one in found} == metrics
+    assert {one.step for one in found} == {step}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "", "hello", "Epoch 1/5", "10000/10000 examples done", "name: NVIDIA H200", "major: 9 minor: 0",
+        "pciBusID 0000:01:00.0", "Total memory: 139.00GiB", "Namespace(epochs=15, batch_size=64, lr=0.01, seed=0)",
+        "python train.py --epochs 5 --lr 0.1", "1437 images to learn from, 360 to test with", "seed: 42", "lr: 0.01",
+        "http://localhost:8080/x=3", "/data/loss=3/file", "C:\\loss=3\\x", "12:30:45 started", "2024-01-01T12:30:45",
+        "device=cuda:0 precision=32", "loss_scale=65536", "loss: none", "loss: 3GB", "loss: 1.2.3", "accuracy: 12:30",
+        '  File "train.py", line 30, in main', "Epoch 00005: val_loss improved from inf to 0.123", "port: 8080",
+        "loss in step 3 of 5", "error: 5", "GPU 0: 50%", "Saved checkpoint at step 500", "eta: 3 time: 4 step 5",
+        "requests==2.31", "torch 2.3.0", "[1/5] loading", "x" * 3000 + " loss: 1",
+    ],
+    ids=lambda line: line[:40],
+)  # fmt: skip
+def test_what_only_looks_like_progress_is_none(line: str) -> None:
+    assert list(Progress().metrics(line.encode())) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("nan", math.nan), ("NaN", math.nan), ("inf", math.inf), ("-inf", -math.inf)]
+)
+def test_a_loss_that_has_diverged_is_seen(text: str, value: float) -> None:
+    (found,) = Progress().metrics(f"loss: {text}".encode())
+    assert repr(found.value) == repr(value)
+
+
+def test_a_bar_belongs_to_the_epoch_that_a_line_before_it_named() -> None:
+    progress = Progress()
+    steps = []
+    for line in (
+        "Epoch 1/2",
+        " 20/40 [==>..] - loss: 4",
+        "40/40 [====] - loss: 3",
+        "Epoch 2/2",
+        " 10/40 [>] - loss: 2",
+    ):
+        steps += [found.step for found in progress.metrics(line.encode())]
+    assert steps == [0.5, 1, 1.25]
+
+
+def test_epochs_that_are_counted_from_zero_are_seen() -> None:
+    progress = Progress()
+    lines = ("Epoch 0: 50%|██  | 5/10 [00:01<00:01, loss=3]", "Epoch 1: 50%|██  | 5/10 [00:01<00:01, loss=2]")
+    assert [found.step for line in lines for found in progress.metrics(line.encode())] == [0.5, 1.5]
+
+
+def test_bars_without_epochs_follow_each_other() -> None:
+    progress = Progress()
+    lines = [f"{done}/4 [..] - loss: 1" for done in (2, 4, 1, 4, 2)]
+    assert [found.step for line in lines for found in progress.metrics(line.encode())] == [2, 4, 5, 8, 10]
+
+
+@hypothesis.given(strategies.text(max_size=200))
+@hypothesis.settings(max_examples=150)
+def test_any_line_is_read(text: str) -> None:
+    for found in Progress().metrics(f"epoch 1 {text}".encode("utf-8", "surrogatepass")):
+        assert found.name
+
+
+# The whole log
+
+
+def test_a_log_is_read_as_it_grows(tmp_path: Path) -> None:
+    metrics = RunMetrics(str(tmp_path))
+    write(tmp_path / "output.log", "starting\nepoch 1/3 loss 0.5\nepoch 2/3 lo")
+    assert metrics.refresh()
+    assert curve(metrics, "loss") == [(1, 0.5)]
+    write(tmp_path / "output.log", "ss 0.4\n", append=True)
+    assert metrics.refresh()
+    assert curve(metrics, "loss") == [(1, 0.5), (2, 0.4)]
+    assert metrics.summary()["loss"].source == "output"
+    assert not metrics.refresh()
+
+
+def test_a_bar_is_seen_while_it_goes_on_and_its_end_when_the_run_has_ended(tmp_path: Path) -> None:
+    metrics = RunMetrics(str(tmp_path))
+    for done in range(1, 4):
+        write(tmp_path / "output.log", f"\r {done}/4 [=>..] - loss: {5 - done}", append=True)
+    metrics.refresh()
+    assert curve(metrics, "loss") == [(1, 4), (2, 3)]
+    write(tmp_path / "output.log", "\r 4/4 [====] - loss: 1 - val_loss: 2", append=True)
+    end(tmp_path)
+    metrics.refresh()
+    assert curve(metrics, "loss") == [(1, 4), (2, 3), (3, 2), (4, 1)]
+    assert curve(metrics, "val_loss") == [(4, 2)]
+
+
+def test_of_a_bar_that_writes_a_step_twice_the_last_counts(tmp_path: Path) -> None:
+    write(tmp_path / "output.log", "\r 1/4 [..] - loss: 9\r 1/4 [..] - loss: 3\r 2/4 [..] - loss: 2\n")
+    metrics = read(tmp_path)
+    assert curve(metrics, "loss") == [(1, 3), (2, 2)]
+    assert metrics.summary()["loss"].maximum == 3
+
+
+def test_lines_of_other_systems_end_as_well(tmp_path: Path) -> None:
+    write(tmp_path / "output.log", "epoch 1 loss 3\r\nepoch 2 loss 2\r\n")
+    assert curve(read(tmp_path), "loss") == [(1, 3), (2, 2)]
+
+
+def test_a_log_of_gigabytes_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui_workbench.runs.metrics.output.LIMIT", 20)
+    monkeypatch.setattr("tui_workbench.runs.metrics.tail.CHUNK", 10)
+    write(tmp_path / "output.log", "loss: 3\n" * 20)
+    metrics = read(tmp_path)
+    assert 2 <= metrics.summary()["loss"].count <= 4
+    assert len(metrics.notes()) == 1
+    assert metrics.notes()[0].startswith("output.log: only its first")
+    assert not metrics.refresh()
+
+
+def test_what_the_script_logged_itself_counts_and_not_what_it_printed(tmp_path: Path) -> None:
+    write(tmp_path / "output.log", "epoch 1 loss 3 accuracy 0.5\n")
+    write(tmp_path / "metrics.jsonl", '{"name":"loss","step":1,"value":2.99,"time":1}\n')
+    metrics = read(tmp_path)
+    assert lasts(metrics) == {"loss": 2.99, "accuracy": 0.5}
+    assert [found.source for found in metrics.summary().values()] == ["sdk", "output"]

@@ -1,0 +1,124 @@
+"""`aml_config/metrics.yml`: what a project adds, switches off and ignores, and mistakes in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.runs.metrics.support import curve, events, lasts, read, write
+from tui_workbench.runs.metrics.rules import read_rules
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project."""
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def run(root: Path) -> Path:
+    """A tracked run of it, that tells metrics in every way."""
+    run = root / ".workbench" / "runs" / "project_1"
+    record = {
+        "project_root": str(root),
+        "working_directory": str(run / "work"),
+        "run_configuration": {"tracked_run": True},
+        "snapshot": "git",
+    }
+    write(run / "run.json", json.dumps(record))
+    write(run / "output.log", "epoch 1 loss 3 top-1 0.5 after 7\nvalidation 2: 0.75\n")
+    write(run / "outputs" / "metrics.csv", "epoch,csv\n1,2\n")
+    write(run / "outputs" / "stats" / "odd.csv", "epoch,odd\n1,4\n")
+    write(run / "outputs" / "tb" / "events.out.tfevents.1.machine", events("tb", [5]))
+    return run
+
+
+USUAL = {"tb": 5, "csv": 2, "loss": 3}
+
+
+def rules(root: Path, text: str) -> None:
+    write(root / "aml_config" / "metrics.yml", text)
+
+
+def test_without_the_file_the_usual_rules_apply(run: Path) -> None:
+    assert lasts(read(run)) == USUAL
+
+
+@pytest.mark.parametrize(
+    ("text", "gone"),
+    [("output: false", "loss"), ("tensorboard: false", "tb"), ("files: false", "csv"), ("ignore: ['l*s']", "loss")],
+)
+def test_each_source_and_name_can_be_switched_off(root: Path, run: Path, text: str, gone: str) -> None:
+    rules(root, text)
+    metrics = read(run)
+    assert lasts(metrics) == {name: value for name, value in USUAL.items() if name != gone}
+    assert not metrics.notes()
+
+
+def test_what_the_script_logs_itself_cannot_be_switched_off(root: Path, run: Path) -> None:
+    rules(root, "ignore: ['*']")
+    write(run / "metrics.jsonl", '{"name":"mine","step":1,"value":1,"time":1}\n')
+    assert lasts(read(run)) == {"mine": 1}
+
+
+def test_further_tables_are_named_by_their_place(root: Path, run: Path) -> None:
+    rules(root, "files: ['elsewhere/*.csv', 'tats/*.csv']")
+    assert lasts(read(run)) == USUAL
+    for pattern in ("stats/*.csv", "outputs/stats/*.csv", "odd.csv"):
+        rules(root, f"files: ['{pattern}']")
+        assert lasts(read(run)) == {**USUAL, "odd": 4}
+
+
+def test_further_lines_are_taught_by_expressions(root: Path, run: Path) -> None:
+    rules(
+        root,
+        """
+lines:
+  - 'top-1 (?P<top1>[0-9.]+) after (?P<step>[0-9]+)'
+  - pattern: 'validation (\\d+): ([0-9.]+)'
+    names: [step, val/quality]
+output: false
+""",
+    )
+    metrics = read(run)
+    assert lasts(metrics) == {"tb": 5, "csv": 2, "top1": 0.5, "val/quality": 0.75}
+    assert curve(metrics, "top1") == [(7, 0.5)]
+    assert curve(metrics, "val/quality") == [(2, 0.75)]
+
+
+def test_a_name_that_was_taught_counts_instead_of_the_usual(root: Path, run: Path) -> None:
+    rules(root, "lines: ['top-1 (?P<loss>[0-9.]+)']")
+    assert curve(read(run), "loss") == [(0, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("output: [", "line 2: "),
+        ("- a", "it is no mapping"),
+        ("outputs: true", "'outputs': what is written there means nothing; the keys are output, tensorboard"),
+        ("output: 7", "'output'"),
+        ("files: [1]", "'files'"),
+        ("lines: ['(unclosed']", "lines, entry 1: missing )"),
+        ("lines: ['no group']", "lines, entry 1: it needs a group for each metric"),
+        ("lines: ['(?P<step>x)']", "lines, entry 1: it needs a group for each metric"),
+        ("lines: [{pattern: '(x)', names: [a, b]}]", "lines, entry 1: it needs a group"),
+        ("lines: [7]", "lines, entry 1: a regular expression"),
+        ("a: !!python/object/apply:os.system ['false']", "line 1: could not determine a constructor"),
+        ("\x00", "control characters are not allowed in"),
+    ],
+)
+def test_a_mistake_is_told_and_costs_nothing_else(root: Path, run: Path, text: str, words: str) -> None:
+    rules(root, text)
+    metrics = read(run)
+    assert lasts(metrics) == USUAL
+    (note,) = metrics.notes()
+    assert note.startswith("aml_config/metrics.yml: ")
+    assert words in note
+
+
+def test_a_file_too_large_to_be_rules_is_not_read(root: Path) -> None:
+    rules(root, "ignore: [" + "a, " * 400_000 + "a]")
+    assert read_rules(str(root)).mistakes == ["it is too large"]

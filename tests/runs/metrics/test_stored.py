@@ -1,0 +1,188 @@
+"""What is kept of a run's metrics when it has ended: the same as its files tell, quickly, and only while it holds."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.runs.metrics.support import curve, end, log, point, points, read, write
+from tui_workbench.runs.metrics import RunMetrics, keeping, stored, summary_of
+from tui_workbench.runs.metrics.keeping import Keeper
+from tui_workbench.runs.rundir import RunDirectory
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An ended run with all kinds of things, kept by its controller."""
+    monkeypatch.setattr(stored, "WORTH_A_CACHE", 1)
+    path = tmp_path / "run"
+    path.mkdir()
+    points(path, *(point("loss", 1 / (step + 1), step) for step in range(100)), point("loss", "NaN", 100))
+    points(path, point("odd", "Infinity", 0), point("phase", "done"), point("損失/\x1b", 3, 0))
+    log(path, {"kind": "list", "name": "roc", "value": [1, 2]}, {"kind": "tag", "name": "best", "value": None})
+    write(path / "output.log", "epoch 1 accuracy 0.5\nno json\n")
+    write(path / "outputs" / "metrics.csv", "epoch,val\n1,2\n")
+    write(path / "metrics.jsonl", "foreign\n", append=True)
+    keep(path)
+    end(path)
+    return path
+
+
+def keep(run: Path) -> None:
+    keeper = Keeper(RunDirectory(str(run)))
+    keeper.look()
+    keeper.keep()
+
+
+def everything(metrics: RunMetrics) -> str:
+    """All that can be asked."""
+    summary = metrics.summary()
+    found = [
+        sorted(map(repr, summary.values())),
+        {name: metrics.series(name) for name in sorted(summary)},
+        [metrics.items(kind) for kind in ("list", "tag", "image")],
+        metrics.notes(),
+    ]
+    return repr(found)
+
+
+def test_the_cache_tells_what_the_files_tell(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui_workbench.runs.metrics.logged.Logged.refresh", lambda _: pytest.fail("it was read"))
+    from_cache = read(run)
+    told = everything(from_cache)
+    monkeypatch.undo()
+    anew = RunMetrics(str(run), use_stored=False)
+    anew.refresh()
+    assert told == everything(anew)
+    assert not from_cache.refresh()
+
+
+def test_the_summary_is_json_that_anybody_reads(run: Path) -> None:
+    def refuse(name: str) -> None:
+        pytest.fail(f"{name} is no JSON")
+
+    found = json.loads((run / "metrics.json").read_text(), parse_constant=refuse)
+    assert found["metrics"]["loss"] == {
+        "kind": "scalar", "last": "NaN", "count": 101, "minimum": 0.01, "maximum": 1.0, "source": "sdk",
+    }  # fmt: skip
+    assert found["files"] == ["outputs/metrics.csv"]
+
+
+def test_last_values_come_from_the_summary(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui_workbench.runs.metrics.reading.RunMetrics", lambda _: pytest.fail("it was read"))
+    found = summary_of(str(run))
+    assert math.isnan(float(found.pop("loss")))
+    assert found == {"odd": math.inf, "phase": "done", "損失/\x1b": 3, "accuracy": 0.5, "val": 2}
+
+
+@pytest.mark.parametrize("name", ["metrics.cache", "metrics.json"])
+def test_both_may_be_deleted_at_any_time(run: Path, name: str) -> None:
+    before, summary = everything(read(run)), summary_of(str(run))
+    (run / name).unlink()
+    assert everything(read(run)) == before
+    assert repr(summary_of(str(run))) == repr(summary)
+
+
+def test_the_cache_may_be_deleted_while_it_is_open(run: Path) -> None:
+    metrics = read(run)
+    (run / "metrics.cache").unlink()
+    assert len(curve(metrics, "loss")) == 101
+
+
+def test_what_is_logged_after_the_end_is_seen(run: Path) -> None:
+    points(run, point("loss", 0.25, 101))
+    assert curve(read(run), "loss")[-1] == (101, 0.25)
+    assert summary_of(str(run))["loss"] == 0.25
+
+
+def test_a_cache_of_other_rules_does_not_hold(run: Path) -> None:
+    assert stored.open_cache(str(run), b"") is not None
+    assert stored.open_cache(str(run), b"ignore: [loss]") is None
+
+
+@pytest.mark.parametrize("name", ["metrics.cache", "metrics.json"])
+def test_what_is_damaged_is_not_taken(run: Path, name: str) -> None:
+    before, summary = everything(read(run)), repr(summary_of(str(run)))
+    data = (run / name).read_bytes()
+    sizes = [0, 1, len(stored.MAGIC), len(stored.MAGIC) + 8, len(stored.MAGIC) + 20, len(data) // 2, len(data) - 2]
+    for damaged in (*(data[:size] for size in sizes), b"\xff" * len(data), b"[]", b"{}", b'{"schema":99,"metrics":{}}'):
+        (run / name).write_bytes(damaged)
+        assert everything(read(run)) == before
+        assert repr(summary_of(str(run))) == summary
+
+
+def test_numbers_in_the_byte_order_of_another_machine_are_turned(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = everything(read(run))
+    data = (run / "metrics.cache").read_bytes()
+    ours, theirs = (sys.byteorder, "big") if sys.byteorder == "little" else ("big", "little")
+    start = len(stored.MAGIC)
+    size = int.from_bytes(data[start : start + 8], "little")
+    head = json.loads(data[start + 8 : start + 8 + size])
+    numbers = data[start + 8 + size + head["items"] :]
+    turned = b"".join(numbers[at : at + 8][::-1] for at in range(0, len(numbers), 8))
+    head["order"] = theirs
+    new = json.dumps(head).encode()
+    items = data[start + 8 + size :][: head["items"]]
+    (run / "metrics.cache").write_bytes(stored.MAGIC + len(new).to_bytes(8, "little") + new + items + turned)
+    assert ours != theirs
+    assert stored.open_cache(str(run), b"") is not None
+    assert everything(read(run)) == before
+
+
+def test_a_run_that_goes_on_has_no_cache(run: Path) -> None:
+    (run / "events.jsonl").unlink()
+    points(run, point("loss", 7, 7))
+    metrics = read(run)
+    points(run, point("loss", 8, 8))
+    assert metrics.refresh()
+    assert curve(metrics, "loss")[-2:] == [(7, 7), (8, 8)]
+
+
+def test_a_small_run_has_a_summary_and_no_cache_and_one_without_metrics_neither(tmp_path: Path) -> None:
+    for name, text in (("small", "loss: 3\n"), ("none", "hello\n")):
+        write(tmp_path / name / "output.log", text)
+        keep(tmp_path / name)
+    assert sorted(os.listdir(tmp_path / "small")) == ["metrics.json", "output.log"]
+    assert os.listdir(tmp_path / "none") == ["output.log"]
+
+
+def test_what_links_of_the_copy_led_to_is_found_again_when_the_cache_is_gone(tmp_path: Path) -> None:
+    """`runs/` is excluded from snapshots in most projects, so the copy links to it, and the link goes at the end."""
+    root = tmp_path / "project"
+    run = root / ".workbench" / "runs" / "project_1"
+    record = {"project_root": str(root), "working_directory": str(run / "work"), "snapshot": "git"}
+    write(run / "run.json", json.dumps({**record, "run_configuration": {"tracked_run": True}}))
+    write(root / "runs" / "metrics.csv", "epoch,loss\n1,3\n")
+    (run / "work").mkdir()
+    (run / "work" / "runs").symlink_to(root / "runs")
+    keep(run)
+    (run / "work" / "runs").unlink()
+    end(run)
+    assert curve(read(run), "loss") == [(1, 3)]
+    assert summary_of(str(run)) == {"loss": 3}
+
+
+def test_a_fault_of_ours_costs_a_run_nothing_and_is_noted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (run / "metrics.json").unlink()
+
+    def fail(*_: object) -> None:
+        raise ValueError("a strange file")
+
+    monkeypatch.setattr(keeping, "write", fail)
+    keep(run)
+    *_, event = RunDirectory(str(run)).events()
+    assert (event["step"], event["reason"]) == ("metrics", "not kept: ValueError: a strange file")
+
+
+def test_a_folder_that_cannot_be_written_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "output.log", "loss: 3\n")
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    keep(tmp_path)
+    *_, event = RunDirectory(str(tmp_path)).events()
+    assert "No space left" in event["reason"]
+    assert not list(tmp_path.glob("*.new"))

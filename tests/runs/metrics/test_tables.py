@@ -1,0 +1,118 @@
+"""Tables that a script writes: as Lightning, Keras, YOLO and people write them, appended to or written anew."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from tests.runs.metrics.support import curve, lasts, read, write
+from tui_workbench.runs.metrics import RunMetrics
+from tui_workbench.runs.metrics.tables import Table
+
+
+def table(path: Path, text: str | bytes) -> Table:
+    write(path, text)
+    found = Table(str(path))
+    found.refresh()
+    return found
+
+
+def curves(found: Table) -> dict[str, list[tuple[float, float]]]:
+    return {name: list(zip(curve.steps, curve.values, strict=True)) for name, curve in found.columns.curves.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("epoch,loss,acc\n1,0.5,\n2,0.4,0.9\n", {"loss": [(1, 0.5), (2, 0.4)], "acc": [(2, 0.9)]}),
+        ("epoch,step,train_loss\n0,49,3\n0,99,2\n", {"train_loss": [(49, 3), (99, 2)]}),  # Lightning
+        ("   epoch,   train/box_loss\n     1,    1.5\n", {"train/box_loss": [(1, 1.5)]}),  # YOLO
+        ("loss;val\n1;2\n3;4\n", {"loss": [(0, 1), (1, 3)], "val": [(0, 2), (1, 4)]}),
+        ("loss\tname\n1\tx\n", {"loss": [(0, 1)]}),
+        ('"a ""b""",c\r\n1,nan\r\n', {'a "b"': [(0, 1)], "c": [(0, math.nan)]}),
+        ("# a comment\nloss\n1\n\n2\nloss\n3\n", {"loss": [(0, 1), (1, 2), (2, 3)]}),
+        ("loss,acc\n1\n2,3,4\n", {"loss": [(0, 1), (1, 2)], "acc": [(0, 3)]}),
+        ("1,2\n3,4\n", {}), ("a,a\n1,2\n", {}), ("loss\nx\n1_0\n", {}), ("", {}), ("loss\n", {}),
+    ],
+    ids=lambda value: value.split("\n")[0] if isinstance(value, str) else "",
+)  # fmt: skip
+def test_the_columns_of_a_csv_file_are_metrics(
+    tmp_path: Path, text: str, expected: dict[str, list[tuple[float, float]]]
+) -> None:
+    assert repr(curves(table(tmp_path / "metrics.csv", text))) == repr(
+        {name: [(float(step), float(value)) for step, value in points] for name, points in expected.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"epoch": 1, "loss": 0.5, "ok": true, "note": "x"}\n', {"loss": [(1, 0.5)]}),
+        ('{"step": 7, "val": {"loss": 1, "deep": {"er": 2, "too": {"deep": 3}}}}\n',
+         {"val/loss": [(7, 1)], "val/deep/er": [(7, 2)]}),
+        ('{"name": "loss", "value": 3, "step": 5}\n{"metric": "acc", "value": 1}\n',
+         {"loss": [(5, 3)], "acc": [(0, 1)]}),
+        ('{"loss": NaN}\n{"loss": "Infinity"}\n', {"loss": [(0, math.nan), (1, math.inf)]}),
+        ('[1]\n"x"\nno json\n{"loss": 1}\n', {"loss": [(0, 1)]}),
+    ],
+)  # fmt: skip
+def test_the_numbers_of_json_lines_are_metrics(
+    tmp_path: Path, text: str, expected: dict[str, list[tuple[float, float]]]
+) -> None:
+    assert repr(curves(table(tmp_path / "log.jsonl", text))) == repr(
+        {name: [(float(step), float(value)) for step, value in points] for name, points in expected.items()}
+    )
+
+
+def test_a_column_of_times_is_the_time_and_a_duration_is_none(tmp_path: Path) -> None:
+    found = table(tmp_path / "m.csv", "timestamp,loss\n1700000000,1\n")
+    assert list(found.columns.curves["loss"].times) == [1_700_000_000]
+    assert set(found.columns.curves) == {"loss"}
+    found = table(tmp_path / "d.csv", "time,loss\n12.5,1\n")
+    assert math.isnan(found.columns.curves["loss"].times[0])
+
+
+def test_a_table_is_read_as_it_grows_and_anew_when_it_is_written_anew(tmp_path: Path) -> None:
+    """Lightning writes the whole table again when a column is added to it."""
+    path = tmp_path / "outputs" / "metrics.csv"
+    write(path, "step,loss\n1,3\n2,")
+    metrics = read(tmp_path)
+    assert curve(metrics, "loss") == [(1, 3)]
+    write(path, "2\n", append=True)
+    assert metrics.refresh()
+    assert curve(metrics, "loss") == [(1, 3), (2, 2)]
+    write(path, "step,loss,val_loss\n1,3,\n2,2,\n2,,5\n3,1,\n")
+    assert metrics.refresh()
+    assert curve(metrics, "loss") == [(1, 3), (2, 2), (3, 1)]
+    assert curve(metrics, "val_loss") == [(2, 5)]
+
+
+def test_two_tables_with_a_column_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+    write(tmp_path / "outputs" / "a" / "metrics.csv", "epoch,loss\n1,1\n")
+    write(tmp_path / "outputs" / "b" / "metrics.csv", "epoch,loss\n1,2\n")
+    write(tmp_path / "outputs" / "history.csv", "epoch,val\n1,3\n")
+    assert lasts(read(tmp_path)) == {"a/metrics/loss": 1, "b/metrics/loss": 2, "val": 3}
+
+
+def test_a_table_that_is_moved_when_the_run_ends_is_not_read_twice(tmp_path: Path) -> None:
+    write(tmp_path / "work" / "outputs" / "metrics.csv", "epoch,loss\n1,1\n")
+    metrics = RunMetrics(str(tmp_path))
+    metrics.refresh()
+    (tmp_path / "work" / "outputs").rename(tmp_path / "outputs")
+    write(tmp_path / "outputs" / "metrics.csv", "2,0.5\n", append=True)
+    again = RunMetrics(str(tmp_path))
+    again.refresh()
+    while not metrics.refresh():
+        pass
+    assert curve(metrics, "loss") == curve(again, "loss") == [(1, 1), (2, 0.5)]
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "log.jsonl"])
+@hypothesis.given(data=strategies.binary(max_size=120))
+@hypothesis.settings(max_examples=60, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+def test_any_bytes_are_read_or_counted(tmp_path: Path, name: str, data: bytes) -> None:
+    table(tmp_path / name, data + b"\n")

@@ -1,0 +1,90 @@
+"""A file that grows: each whole line once and in order, however it is written and however small the looks are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from tests.runs.metrics.support import write
+from tui_workbench.runs.metrics import tail
+from tui_workbench.runs.metrics.tail import Tail
+
+
+@hypothesis.given(
+    parts=strategies.lists(strategies.binary(max_size=30).map(lambda data: data.replace(b"\r", b"\n")), max_size=12),
+    chunk=strategies.integers(1, 20),
+)
+@hypothesis.settings(max_examples=150, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+def test_each_whole_line_comes_once_and_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: list[bytes], chunk: int
+) -> None:
+    monkeypatch.setattr(tail, "CHUNK", chunk)
+    path = tmp_path / "file"
+    path.unlink(missing_ok=True)
+    found, following = b"", Tail(str(path))
+    for part in parts:
+        write(path, part, append=True)
+        for block in following.blocks():
+            assert block.endswith(b"\n")
+            found += block
+        assert not following.began_anew
+    whole = b"".join(parts)
+    assert found == whole[: whole.rfind(b"\n") + 1]
+
+
+def test_a_line_without_an_end_is_passed_over_when_it_is_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tail, "CHUNK", 8)
+    monkeypatch.setattr(tail, "LONGEST_LINE", 64)
+    following = Tail(str(tmp_path / "file"))
+    write(tmp_path / "file", b"before\n" + b"x" * 300)
+    found = b"".join(following.blocks())
+    write(tmp_path / "file", b"x" * 50 + b"\nbehind\n", append=True)
+    found += b"".join(following.blocks())
+    assert found == b"before\nbehind\n"
+
+
+def test_a_file_that_is_not_there_or_is_none_gives_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name in ("nowhere", ".", "pipe", "zero"):
+        assert list(Tail(str(tmp_path / name)).chunks()) == []
+
+
+def test_a_file_that_went_for_a_moment_goes_on_where_it_was(tmp_path: Path) -> None:
+    following = Tail(str(tmp_path / "file"))
+    write(tmp_path / "file", b"one\n")
+    assert list(following.blocks()) == [b"one\n"]
+    (tmp_path / "file").rename(tmp_path / "away")
+    assert list(following.blocks()) == []
+    (tmp_path / "away").rename(tmp_path / "file")
+    write(tmp_path / "file", b"two\n", append=True)
+    assert list(following.blocks()) == [b"two\n"]
+    assert not following.began_anew
+
+
+def test_of_a_large_file_only_its_beginning_and_its_end_are_read(tmp_path: Path) -> None:
+    lines = [b"%06d\n" % number for number in range(1000)]
+    write(tmp_path / "file", b"".join(lines))
+    following = Tail(str(tmp_path / "file"), at_most=100)
+    found = b"".join(following.blocks()).splitlines(keepends=True)
+    assert found[:5] == lines[:5]
+    assert found[-5:] == lines[-5:]
+    assert len(found) < 2 * 100 // 7
+    assert set(found) <= set(lines)
+    write(tmp_path / "file", b"new\n", append=True)
+    assert list(following.blocks()) == [b"new\n"]
+
+
+def test_a_line_longer_than_what_is_read_at_most_is_read_all_the_same(tmp_path: Path) -> None:
+    write(tmp_path / "file", b"x" * 1000 + b"\n" + b"short\n" * 100)
+    found = b"".join(Tail(str(tmp_path / "file"), at_most=100).blocks())
+    assert found.startswith(b"x" * 1000 + b"\n")
+    assert found.endswith(b"short\n")
+    write(tmp_path / "other", b"short\n" * 100 + b"x" * 1000 + b"\n")
+    assert set(b"".join(Tail(str(tmp_path / "other"), at_most=100).blocks()).split()) == {b"short"}

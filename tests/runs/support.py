@@ -1,0 +1,131 @@
+"""Run directories made by hand, and projects whose scripts do what a test needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tui_workbench.model import ComputeTarget, Plan, RunConfiguration, RunRequest, RunSpec, Step
+from tui_workbench.project import Project
+from tui_workbench.runs.rundir import Record, RunDirectory
+from tui_workbench.targets.children import reap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+REQUEST = RunRequest("local", "hello.py")
+
+
+def record_of(directory: Path, number: int = 1, **changes: Any) -> Record:
+    """A record like that of a small untracked run."""
+    root = directory.parent.parent.parent
+    configuration = RunConfiguration(
+        name="local",
+        path=str(root / "aml_config" / "local.runconfig"),
+        target="local",
+        framework="Python",
+        tracked_run=False,
+        environment_variables={"NAME": "value"},
+    )
+    target = ComputeTarget(
+        name="local", path=str(root / "aml_config" / "local.compute"), type="local", python_location=sys.executable
+    )
+    spec = RunSpec(
+        run_id=directory.name,
+        run_directory=str(directory),
+        project_root=str(root),
+        project_name=root.name,
+        working_directory=str(root),
+        script="hello.py",
+        arguments=("--epochs", "3"),
+        run_configuration=configuration,
+        target=target,
+    )
+    steps = (Step("start", "start it", (sys.executable, "hello.py"), str(root), {"NAME": "value"}), Step("follow", ""))
+    plan = Plan("local", "local", sys.executable, steps)
+    record = Record(directory.name, number, 1_700_000_000.0 + number, "somebody", spec, plan, "", "none")
+    return record._replace(**changes)
+
+
+def make_run(project: Project, run_id: str, number: int = 1, **final: Any) -> RunDirectory:
+    """A run's directory as an ended run leaves it; `final` are fields of its last event, none for an active run."""
+    directory = Path(project.runs_directory, run_id)
+    directory.mkdir(parents=True)
+    run = RunDirectory(str(directory))
+    run.write_record(record_of(directory, number))
+    run.append_event("state", state="queued")
+    run.append_event("step", step="start", status="done", seconds=0.001)
+    run.append_event("state", state="running")
+    if final:
+        run.append_event("state", **{"reason": "", "final": True, "end": 1_700_000_100.0 + number, **final})
+    return run
+
+
+def write_configuration(root: Path, name: str = "local", *, suffix: str = "runconfig", **values: object) -> None:
+    """Change keys of a configuration file; None removes one."""
+    path = root / "aml_config" / f"{name}.{suffix}"
+    defaults: dict[str, object] = {"Target": "local", "Framework": "Python", "TrackedRun": False}
+    known = {**defaults, **values} if suffix == "runconfig" else values
+    path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in known.items() if value is not None))
+
+
+def write_files(root: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write files below a folder, with the folders that they need."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+NOBODY = 65534
+
+
+def let_everybody_in(*folders: Path) -> None:
+    """Make the folders, and all above them that pytest keeps private, readable by every user."""
+    temporary = Path(tempfile.gettempdir())
+    for folder in folders:
+        for each in (folder, *folder.parents):
+            if each != temporary and each.is_relative_to(temporary):
+                each.chmod(0o755)
+
+
+def as_anybody(check: Callable[[], None]) -> None:
+    """Make a check as a user to whom permissions apply: root makes it in a child that is nobody."""
+    if os.geteuid() != 0:
+        check()
+        return
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            check()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0, "it failed, as told above"
+
+
+def children() -> set[int]:
+    """Processes that this one has started, ended or not; those of the whole session (engines) are among them."""
+    reap()
+    listed: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            listed.update(int(pid) for pid in (task / "children").read_text().split())
+        except OSError:
+            continue  # the thread has ended meanwhile
+    return listed
+
+
+def descriptors() -> int:
+    """How many files this process has open."""
+    return len(os.listdir("/proc/self/fd"))

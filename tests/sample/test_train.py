@@ -1,0 +1,159 @@
+"""The sample project's training: what it prints and leaves, how well it reads, and that PyTorch is all it needs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+
+from tests.conftest import REPOSITORY
+from tests.sdk.support import load, logged
+
+SAMPLE = REPOSITORY / "sample_project"
+EPOCH = re.compile(r"^epoch (\d+)/(\d+)  loss (\d+\.\d{4})  accuracy ([01]\.\d{3})$")
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    root = tmp_path / "sample_project"
+    shutil.copytree(SAMPLE, root, ignore=shutil.ignore_patterns("outputs", ".workbench", "__pycache__"))
+    return root
+
+
+@pytest.fixture(scope="module")
+def train() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("sample_train", SAMPLE / "train.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(script: Path, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(script), *arguments],
+        cwd=folder or script.parent,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_defaults_read_95_of_100_digits_of_unknown_hands(sample: Path, tmp_path: Path) -> None:
+    done = run(sample / "train.py", folder=tmp_path)
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.splitlines()
+    epochs = [found for line in lines if (found := EPOCH.match(line))]
+    assert [(int(found[1]), int(found[2])) for found in epochs] == [(number, 15) for number in range(1, 16)]
+    assert float(epochs[-1][4]) >= 0.95
+    assert float(epochs[-1][3]) < float(epochs[0][3]) / 10
+    assert lines[-1].startswith(f"test accuracy {epochs[-1][4]} in ")
+    # Everything else is a line on the device and one on the data: no warnings, no progress bars.
+    assert len(lines) == len(epochs) + (3 if not torch.cuda.is_available() else 7)
+
+    metrics = json.loads((sample / "outputs" / "metrics.json").read_text())
+    assert f"{metrics['accuracy']:.3f}" == epochs[-1][4]
+    assert [f"{epoch['loss']:.4f}" for epoch in metrics["epochs"]] == [found[3] for found in epochs]
+    assert metrics["settings"]["epochs"] == 15
+
+
+def test_the_saved_model_reads_as_well_as_the_log_says(sample: Path, train: ModuleType) -> None:
+    done = run(sample / "train.py", "--epochs", "4", "--device", "cpu")
+    assert done.returncode == 0, done.stdout
+    network = train.build_network()
+    network.load_state_dict(torch.load(sample / "outputs" / "model.pt", weights_only=True))
+    _, test = train.load_digits()
+    said = json.loads((sample / "outputs" / "metrics.json").read_text())["accuracy"]
+    assert train.accuracy(network, test) == pytest.approx(said, abs=1.5 / len(test.labels))
+
+
+def test_in_a_run_the_charts_get_exact_values_and_elsewhere_it_is_a_plain_script(
+    train: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train.workbench is None
+    epoch = train.Epoch(loss=0.123456789, accuracy=0.9)
+    train.report(epoch, 1, 2)
+    monkeypatch.setenv("WORKBENCH_RUN_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr(train, "workbench", load())
+    train.report(epoch, 2, 2)
+    assert [EPOCH.match(line) is not None for line in capsys.readouterr().out.splitlines()] == [True, True]
+    assert [(record["name"], record["step"], record["value"]) for record in logged(tmp_path)] == [
+        ("loss", 2, 0.123456789),
+        ("accuracy", 2, 0.9),
+    ]
+
+
+def test_a_seed_repeats_a_training_and_another_changes_it(sample: Path) -> None:
+    def losses(seed: str) -> list[str]:
+        done = run(sample / "train.py", "--epochs", "1", "--device", "cpu", "--seed", seed)
+        return [line for line in done.stdout.splitlines() if EPOCH.match(line)]
+
+    first = losses("3")
+    assert len(first) == 1
+    assert losses("3") == first
+    assert losses("4") != first
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_without_a_gpu_it_says_where_it_trains_and_refuses_to_pretend(sample: Path) -> None:
+    done = run(sample / "train.py", "--epochs", "1")
+    assert done.returncode == 0
+    assert re.match(r"training on the CPU: PyTorch \S+ (is a CPU build|finds no GPU on this machine)\n", done.stdout)
+
+    refused = run(sample / "train.py", "--device", "cuda")
+    assert refused.returncode == 1
+    assert re.fullmatch(r"train\.py: no GPU to train on: .*\. With --device auto .*\n", refused.stdout)
+
+
+def test_wrong_numbers_are_refused_before_anything_is_loaded(sample: Path) -> None:
+    refused = run(sample / "train.py", "--epochs", "0")
+    assert refused.returncode == 2
+    assert refused.stdout.splitlines()[-1] == "train.py: error: argument --epochs: 0 is not 1 or more"
+    assert not (sample / "outputs").exists()
+
+
+def test_the_gpu_is_named_in_the_form_of_the_originals_pages(
+    train: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = SimpleNamespace(
+        name="Tesla K80",
+        major=3,
+        minor=7,
+        pci_domain_id=0x06C3,
+        pci_bus_id=0,
+        pci_device_id=0,
+        total_memory=11995578368,
+    )
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: card)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (11929124864, 11995578368))
+    assert train.describe_gpu(torch.device("cuda", 0)).splitlines() == [
+        "name: Tesla K80",
+        "major: 3 minor: 7",
+        "pciBusID 06c3:00:00.0",
+        "Total memory: 11.17GiB",
+        "Free memory: 11.11GiB",
+    ]
+
+
+def test_no_image_is_in_both_parts_and_all_digits_are_in_each(train: ModuleType) -> None:
+    digits, test = train.load_digits()
+    assert len(digits.labels) + len(test.labels) == 1797
+    assert len(test.labels) == train.TEST_IMAGES
+    for part in (digits, test):
+        assert part.images.shape == (len(part.labels), 1, 8, 8)
+        assert 0 <= float(part.images.min()) < float(part.images.max()) <= 1
+        assert sorted(part.labels.unique().tolist()) == list(range(10))
+    seen = {tuple(image.flatten().tolist()) for image in digits.images}
+    assert not seen & {tuple(image.flatten().tolist()) for image in test.images}

@@ -1,0 +1,50 @@
+"""The SDK runs on whatever Python a script has, from 3.5 on, and without anything that is not in it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+from tui_workbench.targets import sdk
+from tui_workbench.targets.local import SDK_FOLDER
+
+SOURCES = sorted(Path(SDK_FOLDER).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SDK_FOLDER)))
+def test_it_is_written_in_the_grammar_of_python_3_5(path: Path) -> None:
+    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 5))
+    with pytest.raises(SyntaxError):
+        ast.parse("x: int = 1", feature_version=(3, 5))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SDK_FOLDER)))
+def test_it_has_no_grammar_that_the_parser_overlooks(path: Path) -> None:
+    """f-strings (3.6), a comma behind `*arguments` of a definition (3.6), and imports from the future (3.7)."""
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    assert "__future__" not in text
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and (node.args.kwarg or node.args.vararg):
+            head = "".join(text.splitlines()[node.lineno - 1 : node.body[0].lineno - 1]).partition(" -> ")[0]
+            assert not head.replace(" ", "").endswith(",)")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SDK_FOLDER)))
+def test_it_needs_nothing_but_the_standard_library(path: Path) -> None:
+    imported = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add((node.module or "").partition(".")[0])
+    assert imported <= {*sys.stdlib_module_names, "workbench", "azureml"}
+
+
+def test_all_of_it_is_sent_to_other_machines() -> None:
+    assert set(sdk.files()) == {str(path.relative_to(SDK_FOLDER)) for path in SOURCES}
+    assert sdk.version() == sdk.version()

@@ -1,0 +1,342 @@
+"""`workbench`: a line for each thing that is logged, by one write, whatever its type, and nothing outside of a run."""
+
+from __future__ import annotations
+
+import decimal
+import errno
+import io
+import math
+import multiprocessing
+import os
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.sdk.support import load, logged, script
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "run"
+    path.mkdir()
+    monkeypatch.setenv("WORKBENCH_RUN_DIRECTORY", str(path))
+    monkeypatch.setenv("WORKBENCH_RUN_ID", "project_1")
+    monkeypatch.delenv("WORKBENCH_OUTPUTS_DIRECTORY", raising=False)
+    return path
+
+
+@pytest.fixture
+def workbench(run: Path) -> ModuleType:
+    return load()
+
+
+class Scalar:
+    """As NumPy's and PyTorch's."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"scalar {self.value!r}"
+
+    def tolist(self) -> object:
+        return self.value
+
+    item = tolist
+
+
+class Subclass(float):
+    def __repr__(self) -> str:
+        return "np.float64(0.5)"
+
+
+class Floating:
+    def __repr__(self) -> str:
+        return "floating"
+
+    def __float__(self) -> float:
+        return 0.25
+
+
+class Eager:
+    """As TensorFlow's."""
+
+    def __repr__(self) -> str:
+        return "eager"
+
+    def numpy(self) -> Scalar:
+        return Scalar(0.75)
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0.5, 0.5), (-0.0, -0.0), (3, 3), (True, True), ("text", "text"), (math.nan, "NaN"), (math.inf, "Infinity"),
+        (-math.inf, "-Infinity"), (1e300, 1e300), (5e-324, 5e-324), (10**400, "Infinity"), (-(10**400), "-Infinity"),
+        (Scalar(0.5), 0.5), (Scalar(7), 7), (Scalar(math.nan), "NaN"), (Subclass(0.5), 0.5), (Floating(), 0.25),
+        (Eager(), 0.75), (decimal.Decimal("1.5"), 1.5), (b"bytes", "bytes"),
+        ("line\nfeed \x1b[31m", "line\nfeed \x1b[31m"),
+        ("\ud800", "\ud800"),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_value_is_logged_as_what_it_stands_for(workbench: ModuleType, run: Path, value: Any, expected: Any) -> None:
+    workbench.log("loss", value, 3)
+    assert logged(run) == [{"name": "loss", "step": 3, "value": expected}]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([1, 2.5], [1, 2.5]), ((1, "a", None), [1, "a", None]), (Scalar([1, 2]), [1, 2]), (range(3), [0, 1, 2]),
+        ([Scalar(0.5), math.nan, [math.inf]], [0.5, "NaN", ["Infinity"]]), ([], []),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_list_or_an_array_is_logged_as_a_list(workbench: ModuleType, run: Path, value: Any, expected: Any) -> None:
+    workbench.log("curve", value)
+    assert logged(run) == [{"kind": "list", "name": "curve", "step": None, "value": expected}]
+
+
+def test_a_dict_is_logged_as_a_row(workbench: ModuleType, run: Path) -> None:
+    workbench.log("epoch", {"loss": Scalar(0.5), 1: math.nan})
+    workbench.log_row("epoch", loss=0.5, comment="fine", step=2)
+    row = {"kind": "row", "name": "epoch"}
+    assert logged(run) == [
+        {**row, "step": None, "value": {"loss": 0.5, "1": "NaN"}},
+        {**row, "step": 2, "value": {"loss": 0.5, "comment": "fine"}},
+    ]
+
+
+def test_a_table_is_a_dict_of_lists_or_a_list_of_rows(workbench: ModuleType, run: Path) -> None:
+    workbench.log_table("t", {"a": [1, 2], "b": Scalar([3, 4])})
+    workbench.log_table("t", [{"a": 1}, {"a": 2, "b": 3}])
+    assert [record["value"] for record in logged(run)] == [{"a": [1, 2], "b": [3, 4]}, {"a": [1, 2], "b": [None, 3]}]
+    with pytest.raises(ValueError, match="equally long"):
+        workbench.log_table("t", {"a": [1, 2], "b": [3]})
+
+
+def test_a_confusion_matrix_is_square_and_has_a_label_for_each_class(workbench: ModuleType, run: Path) -> None:
+    workbench.log_confusion_matrix("cm", Scalar([[5, 1], [0, 4]]), ["cat", "dog"])
+    workbench.log_confusion_matrix("cm", [[1]])
+    assert [record["value"] for record in logged(run)] == [
+        {"labels": ["cat", "dog"], "matrix": [[5, 1], [0, 4]]},
+        {"labels": ["0"], "matrix": [[1]]},
+    ]
+    with pytest.raises(ValueError, match="as many columns as rows"):
+        workbench.log_confusion_matrix("cm", [[1, 2]])
+    with pytest.raises(ValueError, match="1 labels for 2 classes"):
+        workbench.log_confusion_matrix("cm", [[1, 2], [3, 4]], ["one"])
+
+
+@pytest.mark.parametrize("step", [0, -1, 2.5, Scalar(4), None])
+def test_a_step_is_any_number(workbench: ModuleType, run: Path, step: Any) -> None:
+    workbench.log("loss", 1.0, step)
+    assert logged(run)[0]["step"] == (4 if isinstance(step, Scalar) else step)
+
+
+@pytest.mark.parametrize(
+    "name", ["train/loss", "Präzision", "損失", 'a "quote" and \\', "line\nfeed", "100%", "\ud800"]
+)
+def test_a_name_is_any_text(workbench: ModuleType, run: Path, name: str) -> None:
+    workbench.log(name, 1.0)
+    workbench.tag(name, "value")
+    assert [record["name"] for record in logged(run)] == [name, name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (("", 1.0), ValueError, "needs a name"),
+        ((7, 1.0), TypeError, "is a text, not int"),
+        (("loss", object()), TypeError, "value of type object"),
+        (("loss", None), TypeError, "NoneType"),
+        (("loss", [object()]), TypeError, "value of type object"),
+        (("loss", 1.0, "three"), TypeError, "a step is a number, not str"),
+        (("loss", 1.0, True), TypeError, "a step is a number, not bool"),
+    ],
+)
+@pytest.mark.parametrize("inside", [True, False], ids=["run", "no run"])
+def test_what_cannot_be_logged_is_told_in_a_run_and_outside_of_one(
+    run: Path, monkeypatch: pytest.MonkeyPatch, arguments: Any, error: type[Exception], words: str, inside: bool
+) -> None:
+    if not inside:
+        monkeypatch.delenv("WORKBENCH_RUN_DIRECTORY")
+    with pytest.raises(error, match=words):
+        load().log(*arguments)
+    assert not logged(run)
+
+
+# Files
+
+
+def test_an_image_is_copied_under_a_name_of_its_own_each_time(workbench: ModuleType, run: Path, tmp_path: Path) -> None:
+    image = tmp_path / "plot.PNG"
+    for content in (b"first", b"second"):
+        image.write_bytes(content)
+        workbench.log_image("val/confusion", image, step=1)
+    paths = [record["path"] for record in logged(run)]
+    assert paths == ["outputs/images/val-confusion.png", "outputs/images/val-confusion-1.png"]
+    assert [(run / path).read_bytes() for path in paths] == [b"first", b"second"]
+
+
+def test_a_figure_draws_itself(workbench: ModuleType, run: Path) -> None:
+    class Figure:
+        def savefig(self, path: str) -> None:
+            Path(path).write_bytes(b"drawn")
+
+    workbench.log_image("../../etc/100%", Figure())
+    (record,) = logged(run)
+    assert record["path"] == "outputs/images/-..-etc-100-.png"
+    assert (run / record["path"]).read_bytes() == b"drawn"
+
+
+def test_what_is_no_image_is_told(workbench: ModuleType, run: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no image nowhere\.png"):
+        workbench.log_image("plot", "nowhere.png")
+    with pytest.raises(TypeError, match="an image is a path"):
+        workbench.log_image("plot", 7)
+    assert not logged(run)
+
+
+def test_files_and_folders_are_kept_among_the_outputs(workbench: ModuleType, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "model" / "deep").mkdir(parents=True)
+    (tmp_path / "model" / "deep" / "weights").write_bytes(b"w")
+    (tmp_path / "note.txt").write_text("note")
+    workbench.upload(tmp_path / "note.txt")
+    workbench.upload(str(tmp_path / "model"), "outputs/best")
+    workbench.upload_content("a/b.txt", "text")
+    workbench.upload_content("c.bin", io.BytesIO(b"\0"))
+    paths = [record["path"] for record in logged(run)]
+    assert paths == ["outputs/note.txt", "outputs/best/deep/weights", "outputs/a/b.txt", "outputs/c.bin"]
+    assert [(run / path).read_bytes() for path in paths] == [b"note", b"w", b"text", b"\0"]
+    assert not list(run.rglob("*.part-*"))
+
+
+def test_a_file_that_lies_in_the_outputs_is_not_copied_onto_itself(workbench: ModuleType, run: Path) -> None:
+    (run / "outputs").mkdir()
+    (run / "outputs" / "model.pt").write_bytes(b"weights")
+    workbench.upload(run / "outputs" / "model.pt")
+    assert (run / "outputs" / "model.pt").read_bytes() == b"weights"
+    assert logged(run) == [{"kind": "upload", "name": "model.pt", "path": "outputs/model.pt"}]
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "..", ".", "", "outputs/../../x", "..\\x", "a\0b"])
+def test_a_name_that_leads_out_of_the_outputs_is_refused(
+    workbench: ModuleType, run: Path, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(ValueError, match="does not stay in the outputs"):
+        workbench.upload_content(name, "text")
+    assert not logged(run)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["run"]
+
+
+def test_outputs_go_where_the_target_says(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBENCH_OUTPUTS_DIRECTORY", str(tmp_path / "work" / "outputs"))
+    load().upload_content("x.txt", "text")
+    assert (tmp_path / "work" / "outputs" / "x.txt").read_text() == "text"
+
+
+# Outside of a run, and against odds
+
+
+def test_outside_of_a_run_nothing_is_written_and_nothing_said(tmp_path: Path) -> None:
+    text = (
+        "import workbench as w; w.log('a', 1); w.log('b', [1]); w.log_row('c', d=1); w.tag('e'); "
+        "w.upload_content('f', 'g'); open('i.png', 'w').close(); w.log_image('h', 'i.png'); print(w.in_run())"
+    )
+    assert script(text, None, directory=tmp_path) == "False\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["i.png"]
+
+
+def test_a_folder_of_the_run_that_is_gone_ends_no_training_and_is_told_once(
+    run: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run.rmdir()
+    workbench = load()
+    for _ in range(3):
+        workbench.log("loss", 1.0)
+    assert capfd.readouterr().err.count("what is logged cannot be kept") == 1
+
+
+def test_a_full_disk_costs_what_was_torn_and_not_what_follows(
+    workbench: ModuleType, run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write = os.write
+
+    def full(_descriptor: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    workbench.log("a", 1)
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:9]))
+    workbench.log("torn", 2)
+    monkeypatch.setattr(os, "write", full)
+    workbench.log("lost", 3)
+    monkeypatch.setattr(os, "write", write)
+    workbench.log("b", 4)
+    lines = (run / "metrics.jsonl").read_text().split("\n")
+    assert [line[:11] for line in lines] == ['{"name":"a"', '{"name":"', '{"name":"b"', ""]
+    assert "No space left" in capfd.readouterr().err
+
+
+def test_threads_and_processes_that_log_at_once_lose_nothing(workbench: ModuleType, run: Path) -> None:
+    def log(name: str) -> None:
+        for number in range(200):
+            workbench.log(name, float(number), number)
+
+    def log_from_threads(name: str) -> None:
+        threads = [threading.Thread(target=log, args=(f"{name}/{number}",)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=log_from_threads, args=(f"rank{number}",)) for number in range(3)]
+    log("parent")
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+        assert child.exitcode == 0
+    records = logged(run)
+    names = {record["name"] for record in records}
+    assert names == {"parent", *(f"rank{rank}/{thread}" for rank in range(3) for thread in range(2))}
+    for name in names:
+        assert [record["value"] for record in records if record["name"] == name] == list(map(float, range(200)))
+
+
+def test_a_child_whose_descriptors_were_closed_writes_into_no_other_file(
+    workbench: ModuleType, run: Path, tmp_path: Path
+) -> None:
+    """As daemons do, and then open files of their own under the same numbers."""
+    workbench.log("a", 1)
+    child = os.fork()
+    if child == 0:
+        os.closerange(3, 100)
+        opened = [os.open(tmp_path / f"other{number}", os.O_WRONLY | os.O_CREAT, 0o644) for number in range(90)]
+        workbench.log("b", 2)
+        os._exit(0 if opened else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [record["name"] for record in logged(run)] == ["a", "b"]
+    assert not [path for path in tmp_path.glob("other*") if path.stat().st_size]
+
+
+def test_what_is_logged_survives_a_kill(run: Path) -> None:
+    text = "import os, workbench\nfor n in range(100):\n workbench.log('loss', n)\nos.kill(os.getpid(), 9)"
+    with pytest.raises(AssertionError):
+        script(text, run)
+    assert [record["value"] for record in logged(run)] == list(range(100))
+
+
+def test_to_have_it_on_the_path_loads_nothing(tmp_path: Path) -> None:
+    modules = "import sys; print([name for name in sys.modules if 'workbench' in name or 'azureml' in name])"
+    assert script(modules, tmp_path) == "[]\n"
+    added = script("import sys; old = set(sys.modules); import workbench; print(sorted(set(sys.modules) - old))", None)
+    assert added == "['workbench']\n"

@@ -1,0 +1,166 @@
+"""Machines and logins for the tests of targets."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import require
+from tests.machines import Machine, machine, make_key, wait_for
+from tests.targets.docker_fixtures import (  # noqa: F401  (fixtures)
+    engine,
+    gpubox_engine,
+    localdocker_harness,
+    remotedocker_harness,
+    session_engine,
+    session_gpubox_engine,
+    shellless_harness,
+)
+from tests.targets.remote_fixtures import remote_harness  # noqa: F401  (a fixture)
+from tui_workbench.targets import ssh_wire as wire
+from tui_workbench.targets.ssh import SshHost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A private key that the users of every machine accept."""
+    return make_key(tmp_path_factory.mktemp("keys") / "id_ed25519")
+
+
+@pytest.fixture(scope="session")
+def gpubox(key: Path) -> Iterator[Machine]:
+    """Another machine, for all tests together: who changes it changes it back."""
+    # Its users look for things here, and every session of pytest that begins makes pytest's own folder private again.
+    folder = Path(tempfile.mkdtemp(prefix="wb-gpubox-"))
+    folder.chmod(0o755)
+    with machine("gpubox", folder, key) as made:
+        yield made
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def without_engine(gpubox: Machine) -> Iterator[None]:
+    """gpubox's Docker engine cannot be found, if another test has started one."""
+    gpubox.run(["sh", "-c", "! [ -S /run/docker.sock ] || mv /run/docker.sock /run/away.sock"])
+    yield
+    gpubox.run(["sh", "-c", "! [ -S /run/away.sock ] || mv /run/away.sock /run/docker.sock"])
+
+
+@pytest.fixture
+def connections(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the test's own SSH links, all of which are ended after it."""
+    folder = Path(tempfile.mkdtemp(prefix="wb-"))  # a socket's path must be short
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    yield folder
+    end_links(folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def ssh_folder(home: Path, connections: Path, gpubox: Machine, key: Path) -> Path:
+    """`~/.ssh` of one who has logged in on gpubox before, with a key."""
+    folder = home / ".ssh"
+    folder.mkdir(mode=0o700)
+    shutil.copy(key, folder / "id_ed25519")
+    shutil.copy(key.with_suffix(".pub"), folder / "id_ed25519.pub")
+    (folder / "known_hosts").write_text(gpubox.known_hosts_line)
+    return folder
+
+
+@pytest.fixture
+def bastion(gpubox: Machine, key: Path, ssh_folder: Path) -> Iterator[Machine]:
+    """A machine by way of which `inner` of ~/.ssh/config is reached, which is gpubox; neither host key is known."""
+    folder = Path(tempfile.mkdtemp(prefix="wb-bastion-"))
+    folder.chmod(0o755)
+    with machine("bastion", folder, key) as made:
+        inner = made.wire_to(gpubox)
+        (ssh_folder / "config").write_text(
+            f"Host inner\n  HostName {inner}\n  ProxyJump research@{made.address}\n  User research\n"
+        )
+        (ssh_folder / "known_hosts").unlink()
+        yield made
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def login(gpubox: Machine, ssh_folder: Path) -> wire.Login:
+    """A login on gpubox that works."""
+    return wire.Login("gpubox", gpubox.address, "research")
+
+
+@pytest.fixture
+def host(login: wire.Login) -> SshHost:
+    """The user research's account on gpubox."""
+    return SshHost(login)
+
+
+def link_processes(folder: Path) -> list[int]:
+    """The processes of the links whose sockets lie below the folder."""
+    found = []
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with contextlib.suppress(OSError):
+                words = (path / "cmdline").read_bytes()
+                mine = f"XDG_RUNTIME_DIR={folder}\0".encode() in (path / "environ").read_bytes()
+                if b"tui_workbench.targets.ssh_link" in words and mine:
+                    found.append(int(path.name))
+    return found
+
+
+def end_links(folder: Path) -> None:
+    """End every link whose socket lies below the folder."""
+    for path in folder.glob("workbench-tui/*.link"):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(path))
+            connection.settimeout(20.0)
+            wire.send(connection, {"op": wire.CLOSE})
+            while wire.receive(connection) is not None:
+                pass
+
+
+@pytest.fixture
+def keyring(home: Path, connections: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A real keyring of the test's own, unlocked, on a message bus of its own; gives the folder of its files."""
+    bus = connections / "bus"
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", f"unix:path={bus}")
+    processes = []
+
+    def start(*command: str) -> subprocess.Popen[bytes]:
+        log = connections / f"{Path(command[0]).name}.log"
+        with log.open("wb") as output:
+            processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output))
+        return processes[-1]
+
+    try:
+        start(require("dbus-daemon"), "--session", "--nofork", "--nopidfile", f"--address=unix:path={bus}")
+        wait_for(lambda: _answers(bus), "the message bus to start")
+        daemon = start(require("gnome-keyring-daemon"), "--foreground", "--unlock", "--components=secrets")
+        assert daemon.stdin
+        daemon.stdin.write(b"test\n")
+        daemon.stdin.close()
+        wait_for((connections / "keyring" / "control").exists, "the keyring to start")
+        yield home / ".local/share/keyrings"
+    finally:
+        for process in reversed(processes):
+            process.kill()
+            process.wait()
+            if process.stdin:
+                process.stdin.close()
+
+
+def _answers(path: Path) -> bool:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
+        return True
+    return False

@@ -1,0 +1,191 @@
+"""How a kind of target joins the conformance suite: a harness says how its scripts are written and its runs placed.
+
+To join, write a subclass of Harness, a fixture `NAME_harness` that gives one, and add NAME to HARNESSES.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.faults.support import until
+from tui_workbench.model import ComputeTarget, RunConfiguration, RunSpec
+from tui_workbench.targets import supervisor
+from tui_workbench.targets.fake import FakeTarget
+from tui_workbench.targets.local import LocalTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tui_workbench.targets.protocol import Target
+
+HARNESSES = ("fake", "local", "localdocker", "shellless", "remotedocker", "remote")
+
+
+class Script(NamedTuple):
+    """What a script of the suite does, in this order."""
+
+    output: str = ""  # written first
+    report: bool = False  # then a line of JSON with its arguments and environment
+    leaves_child: bool = False  # starts a process that goes on for ever, and writes its id into the file `child`
+    waits: bool = False  # then goes on until it is asked to end
+    stubborn: bool = False  # and does not listen
+    exit_code: int = 0
+    logs: bool = False  # logs a value to the workbench, after its output
+
+
+class Harness:
+    """Runs of one kind of target, in a folder of their own. Every run made is stopped at the end."""
+
+    outlives = True
+    """False for a target whose runs end with the process that started them."""
+
+    inherits_environment = True
+    """False for a target whose scripts do not see the variables of the process that started them."""
+
+    has_processes = True
+    """False for a target whose scripts are no processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._specs: list[RunSpec] = []
+
+    def target(self) -> Target:
+        """The implementation under test, made anew: nothing may be kept in it."""
+        raise NotImplementedError
+
+    def compute_target(self) -> ComputeTarget:
+        """What its `.compute` file says."""
+        raise NotImplementedError
+
+    def write(self, path: Path, script: Script) -> None:
+        """Write the script in the form that the target runs."""
+        raise NotImplementedError
+
+    def lose(self, spec: RunSpec) -> None:
+        """End a started run in a way that leaves its exit code unknown."""
+        raise NotImplementedError
+
+    def spec(
+        self, script: Script, arguments: tuple[str, ...] = (), variables: Mapping[str, str] | None = None
+    ) -> RunSpec:
+        """A run of the script, ready to be planned."""
+        number = len(self._specs) + 1
+        project = self.folder / "project"
+        # Processes are found by their run's id: tests that run beside these must not have the same.
+        run = self.folder / "runs" / f"project_{os.getpid()}{number:03}"
+        project.mkdir(exist_ok=True)
+        run.mkdir(parents=True)
+        self.write(project / f"script_{number}", script)
+        configuration = RunConfiguration(
+            name="local",
+            path=str(project / "aml_config" / "local.runconfig"),
+            target="local",
+            framework="Python",
+            tracked_run=False,
+            environment_variables=variables or {},
+        )
+        spec = RunSpec(
+            run_id=run.name,
+            run_directory=str(run),
+            project_root=str(project),
+            project_name="project",
+            working_directory=str(project),
+            script=f"script_{number}",
+            arguments=arguments,
+            run_configuration=configuration,
+            target=self.compute_target(),
+        )
+        self._specs.append(spec)
+        return spec
+
+    def start(self, spec: RunSpec) -> None:
+        """Plan and start it."""
+        target = self.target()
+        target.start(spec, target.plan(spec), dict(os.environ))
+
+    def log(self, spec: RunSpec) -> bytes:
+        """What it has written so far."""
+        path = Path(spec.run_directory, "output.log")
+        return path.read_bytes() if path.exists() else b""
+
+    def until_written(self, spec: RunSpec, text: str) -> None:
+        """Wait until its output holds the text."""
+        until(lambda: text.encode() in self.log(spec), f"{text!r} in the output")
+
+    def report(self, spec: RunSpec) -> dict[str, Any]:
+        """What a script with `report` has found."""
+        found: dict[str, Any] = json.loads(self.log(spec))
+        return found
+
+    def close(self) -> None:
+        """End what a test left running."""
+        for spec in self._specs:
+            self.target().stop(spec, grace=0)
+
+
+class FakeHarness(Harness):
+    outlives = False
+    has_processes = False
+
+    def target(self) -> Target:
+        return FakeTarget(self.compute_target())
+
+    def compute_target(self) -> ComputeTarget:
+        return ComputeTarget(name="fake", path=str(self.folder / "fake.compute"), type="fake")
+
+    def write(self, path: Path, script: Script) -> None:
+        path.write_text(json.dumps(script._asdict()))
+
+    def lose(self, spec: RunSpec) -> None:
+        """Let it have been started by a process that is no more."""
+        self.target().stop(spec, grace=0)
+        from tui_workbench.targets import fake
+
+        fake._scripts.pop(spec.run_directory)
+        Path(spec.run_directory, "exit").unlink()
+        Path(spec.run_directory, fake.OWNER).write_text(f"{os.getpid()} 1\n")
+
+
+PYTHON = """\
+import json, os, signal, subprocess, sys, time
+output, report, leaves_child, waits, stubborn, exit_code, logs = {script!r}
+if stubborn:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+if leaves_child:
+    with open("child", "w") as file:
+        file.write(str(subprocess.Popen(["sleep", "600"], start_new_session=True).pid))
+os.write(1, output.encode("utf-8", "surrogateescape"))
+if report:
+    print(json.dumps({{"arguments": sys.argv[1:], "environment": dict(os.environ)}}))
+if logs:
+    import workbench
+    workbench.log("loss", 0.5, 3)
+    workbench.upload_content("made.txt", "made")
+while waits or stubborn:
+    time.sleep(60)
+sys.exit(exit_code)
+"""
+
+
+class LocalHarness(Harness):
+    def target(self) -> Target:
+        return LocalTarget(self.compute_target())
+
+    def compute_target(self) -> ComputeTarget:
+        path = str(self.folder / "project" / "aml_config" / "local.compute")
+        return ComputeTarget(name="local", path=path, type="local", python_location=sys.executable)
+
+    def write(self, path: Path, script: Script) -> None:
+        path.write_text(PYTHON.format(script=tuple(script)))
+
+    def lose(self, spec: RunSpec) -> None:
+        """Kill the shell that would have noted the end, and the script."""
+        shell = until(lambda: supervisor.read_supervisor(spec.run_directory), "the supervisor")
+        os.kill(shell.pid, signal.SIGKILL)
+        self.target().stop(spec, grace=0)

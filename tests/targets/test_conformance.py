@@ -1,0 +1,293 @@
+"""What every target must be able to do, by the numbers in `tui_workbench.targets.protocol`.
+
+How a kind of target joins is told in `tests.targets.harness`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.faults.support import is_running, until
+from tests.runs.metrics.support import curve, read
+from tests.targets.harness import HARNESSES, FakeHarness, Harness, LocalHarness, Script
+from tui_workbench.errors import WorkbenchError
+from tui_workbench.targets.protocol import Interrupted
+from tui_workbench.targets.staged import StagedTarget
+
+NEVER = -1
+
+
+@pytest.fixture
+def fake_harness(tmp_path: Path) -> Harness:
+    return FakeHarness(tmp_path)
+
+
+@pytest.fixture
+def local_harness(tmp_path: Path) -> Harness:
+    return LocalHarness(tmp_path)
+
+
+@pytest.fixture(params=HARNESSES)
+def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
+    harness: Harness = request.getfixturevalue(f"{request.param}_harness")
+    yield harness
+    harness.close()
+
+
+def files_of(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def test_1_a_plan_is_the_same_each_time_and_touches_nothing(harness: Harness) -> None:
+    spec = harness.spec(Script(), ("a",), {"NAME": "value"})
+    plan = harness.target().plan(spec)
+    assert plan == harness.target().plan(spec)
+    assert files_of(spec.run_directory) == {}
+    start = plan.step("start")
+    assert start is not None
+    assert start.command[1:] == (spec.script, "a")
+    assert start.environment["NAME"] == "value"
+
+
+def test_1_a_plan_shows_no_secret(harness: Harness) -> None:
+    start = harness.target().plan(harness.spec(Script(), (), {"API_TOKEN": "hunter2"})).step("start")
+    assert start is not None
+    assert start.environment["API_TOKEN"] == "***"
+
+
+def test_2_a_run_starts_once_however_often_and_by_whomever_it_is_asked_for(harness: Harness) -> None:
+    spec = harness.spec(Script(output="once\n"))
+    with ThreadPoolExecutor(8) as pool:
+        for future in [pool.submit(harness.start, spec) for _ in range(8)]:
+            future.result()
+    assert harness.target().started(spec) or until(lambda: harness.target().started(spec))
+    assert harness.target().wait(spec, NEVER).exit_code == 0
+    harness.start(spec)
+    assert harness.target().wait(spec, NEVER).exit_code == 0
+    assert harness.log(spec) == b"once\n"
+
+
+def test_2_a_run_that_was_not_started_says_so(harness: Harness) -> None:
+    spec = harness.spec(Script())
+    assert not harness.target().started(spec)
+    assert not harness.target().has_ended(spec)
+    with pytest.raises(WorkbenchError, match="started"):
+        harness.target().wait(spec, NEVER)
+
+
+def test_3_a_run_outlives_the_process_that_started_it(harness: Harness) -> None:
+    if not harness.outlives:
+        pytest.skip("its runs are threads of the process that starts them, and it says so")
+    spec = harness.spec(Script(output="began\n", waits=True))
+    starter = os.fork()
+    if starter == 0:
+        code = 1
+        try:
+            harness.start(spec)
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(starter, 0)[1] == 0
+    harness.until_written(spec, "began")
+    assert not harness.target().has_ended(spec)
+    assert harness.target().stop(spec, grace=10) is False
+    assert harness.target().wait(spec, NEVER).exit_code == 143
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 42, 127, 128, 255])
+def test_4_wait_gives_the_exit_code_of_the_script_however_late_it_is_called(harness: Harness, code: int) -> None:
+    spec = harness.spec(Script(exit_code=code))
+    harness.start(spec)
+    assert harness.target().wait(spec, NEVER).exit_code == code
+    assert harness.target().has_ended(spec)
+    again = harness.target().wait(spec, NEVER)
+    assert again.exit_code == code
+    assert bool(again.reason) is (code != 0)
+
+
+def test_5_an_exit_code_that_cannot_be_known_is_not_made_up(harness: Harness) -> None:
+    spec = harness.spec(Script(output="began\n", waits=True))
+    harness.start(spec)
+    harness.until_written(spec, "began")
+    harness.lose(spec)
+    outcome = harness.target().wait(spec, NEVER)
+    assert outcome.exit_code is None
+    assert outcome.reason
+
+
+def test_6_the_log_holds_every_byte_when_wait_has_returned(harness: Harness) -> None:
+    output = "".join(f"\x1b[31m{number}\x00\r\t\u00e9\u202e\U0001f600\n" for number in range(20_000)) + "no newline"
+    spec = harness.spec(Script(output=output))
+    harness.start(spec)
+    harness.target().wait(spec, NEVER)
+    assert harness.log(spec) == output.encode()
+
+
+def test_7_stop_asks_first(harness: Harness) -> None:
+    spec = harness.spec(Script(output="began\n", waits=True))
+    harness.start(spec)
+    harness.until_written(spec, "began")
+    assert harness.target().stop(spec, grace=30) is False
+    assert harness.target().has_ended(spec)
+    assert harness.target().wait(spec, NEVER).exit_code == 143
+
+
+def test_7_stop_forces_what_does_not_listen_and_says_so(harness: Harness) -> None:
+    spec = harness.spec(Script(output="began\n", stubborn=True))
+    harness.start(spec)
+    harness.until_written(spec, "began")
+    assert harness.target().stop(spec, grace=0.05) is True
+    assert harness.target().has_ended(spec)
+    assert harness.target().wait(spec, NEVER).exit_code == 137
+
+
+def test_8_stop_without_anything_to_stop_does_nothing(harness: Harness) -> None:
+    never = harness.spec(Script())
+    assert harness.target().stop(never, grace=30) is False
+    assert files_of(never.run_directory) == {}
+    ended = harness.spec(Script(output="done\n", exit_code=3))
+    harness.start(ended)
+    harness.target().wait(ended, NEVER)
+    before = files_of(ended.run_directory)
+    assert harness.target().stop(ended, grace=30) is False
+    assert files_of(ended.run_directory) == before
+    assert harness.target().wait(ended, NEVER).exit_code == 3
+
+
+ODD = (
+    "", " ", "two words", "'", '"', "$(touch hacked)", "`touch hacked`", "$HOME", "${HOME}", "a\nb", "\n", "\t", "\r\n",
+    "*", "?", "[a]", "~", "\\", "\\n", "-", "--", "-x", "--option=value", ";", "&&", "|", "> file", "#", "!", "%s", "%",
+    "{}", "(", "\u00e9", "\u4f60\u597d", "\U0001f600", "\u202e", "\x1b[31m", "\x7f", "\x01", "\udcff", "=", "a=b",
+)  # fmt: skip
+
+
+def test_9_odd_arguments_arrive_exactly(harness: Harness) -> None:
+    spec = harness.spec(Script(report=True), ODD)
+    harness.start(spec)
+    assert harness.target().wait(spec, NEVER).exit_code == 0
+    assert tuple(harness.report(spec)["arguments"]) == ODD
+    assert not list(Path(spec.working_directory).glob("hacked"))
+
+
+def test_9_odd_variables_arrive_exactly(harness: Harness) -> None:
+    variables = {f"NAME_{number}": value for number, value in enumerate(ODD)}
+    names = ("with.dots", "with-hyphens", "with space", "1digit", "\u00fcber", "-x", "--", "a\nb", "$(x)", "%s", "'")
+    variables |= {name: f"value of {name}" for name in names}
+    # A shell stands between on most targets, and has its own ideas of these.
+    variables |= {"IFS": ":", "PWD": "/nowhere", "OPTIND": "7", "PS4": "$", "_": "_", "PPID": "1", "LINENO": "x"}
+    variables |= {"run": "1", "dir": "2", "boot": "3", "stat": "4", "code": "5"}
+    variables |= {"PATH": "/only/here", "HOME": "/nobody", "OLDPWD": "/before", "ENV": "/etc/profile", "SHLVL": "9"}
+    spec = harness.spec(Script(report=True), (), variables)
+    harness.start(spec)
+    outcome = harness.target().wait(spec, NEVER)
+    assert outcome.exit_code == 0, harness.log(spec)
+    found = harness.report(spec)["environment"]
+    assert {name: found.get(name) for name in variables} == variables
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=20, max_size=80)
+)
+def test_9_any_text_arrives_exactly(harness: Harness, texts: list[str]) -> None:
+    variables = {f"V{number}": text for number, text in enumerate(texts)}
+    spec = harness.spec(Script(report=True), tuple(texts), variables)
+    harness.start(spec)
+    assert harness.target().wait(spec, NEVER).exit_code == 0
+    report = harness.report(spec)
+    assert report["arguments"] == texts
+    assert {name: report["environment"][name] for name in variables} == variables
+
+
+def test_9_the_caller_s_environment_is_there_below_the_configuration_s(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FROM_CALLER", "caller")
+    monkeypatch.setenv("IN_BOTH", "caller")
+    monkeypatch.setenv("caller.with.dots", "caller")
+    spec = harness.spec(Script(report=True), (), {"IN_BOTH": "configuration"})
+    harness.start(spec)
+    harness.target().wait(spec, NEVER)
+    found = harness.report(spec)["environment"]
+    expected = "caller" if harness.inherits_environment else None
+    assert (found.get("FROM_CALLER"), found["IN_BOTH"]) == (expected, "configuration")
+    assert found.get("caller.with.dots") == expected
+    assert found["AZUREML_RUN_ID"] == spec.run_id
+
+
+def test_10_what_the_script_left_running_ends_with_it(harness: Harness) -> None:
+    spec = harness.spec(Script(leaves_child=True, exit_code=5))
+    harness.start(spec)
+    assert harness.target().wait(spec, NEVER).exit_code == 5
+    assert harness.target().has_ended(spec)
+    if harness.has_processes:
+        assert not is_running(int(Path(spec.working_directory, "child").read_text()))
+
+
+def test_11_wait_can_be_interrupted_and_called_again(harness: Harness) -> None:
+    spec = harness.spec(Script(output="began\n", waits=True))
+    harness.start(spec)
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, b"x")
+        with pytest.raises(Interrupted):
+            harness.target().wait(spec, reading)
+        os.read(reading, 1)
+        raised = threading.Event()
+
+        def wait() -> None:
+            try:
+                harness.target().wait(spec, reading)
+            except Interrupted:
+                raised.set()
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        harness.until_written(spec, "began")
+        assert waiter.is_alive()
+        os.write(writing, b"x")
+        waiter.join(30)
+        assert raised.is_set()
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert harness.target().stop(spec, grace=30) is False
+    assert harness.target().wait(spec, NEVER).exit_code == 143
+
+
+def test_11_several_may_wait_at_once(harness: Harness) -> None:
+    spec = harness.spec(Script(output="began\n", waits=True))
+    harness.start(spec)
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(harness.target().wait, spec, NEVER) for _ in range(4)]
+        harness.until_written(spec, "began")
+        harness.target().stop(spec, grace=30)
+        assert {future.result(30).exit_code for future in waiting} == {143}
+
+
+def test_a_target_says_what_stands_in_its_way_and_here_nothing_does(harness: Harness) -> None:
+    assert harness.target().check() == []
+
+
+def test_16_what_the_script_logs_is_in_the_runs_directory(harness: Harness) -> None:
+    if isinstance(harness, FakeHarness):
+        pytest.skip("its scripts are no programs")
+    spec = harness.spec(Script(report=True, logs=True), (), {"PYTHONPATH": "/of/the/user"})
+    harness.start(spec)
+    target = harness.target()
+    assert target.wait(spec, NEVER).exit_code == 0
+    ours, users = harness.report(spec)["environment"]["PYTHONPATH"].split(":")
+    assert "sdk" in ours.split("/")
+    assert users == "/of/the/user"
+    if isinstance(target, StagedTarget):
+        target.collect(spec)
+    assert curve(read(Path(spec.run_directory)), "loss") == [(3, 0.5)]
+    assert Path(spec.run_directory, "outputs", "made.txt").read_text() == "made"

@@ -1,0 +1,107 @@
+"""A controller that dies after any call to its engine: the next one goes on, and nothing happens twice or is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.targets.docker_fixtures import DockerHarness
+from tests.targets.harness import Script
+from tui_workbench.targets.docker import DockerTarget
+from tui_workbench.targets.engine import Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tui_workbench.model import RunSpec
+    from tui_workbench.targets.protocol import Outcome
+
+NEVER = -1
+
+
+class Died(BaseException):
+    """The process was killed."""
+
+
+class MortalEngine:
+    """An engine whose user dies when it has answered its call number `last`; counted in `calls`."""
+
+    def __init__(self, engine: Engine, calls: list[str], last: int) -> None:
+        self._engine, self._calls, self._last = engine, calls, last
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._engine, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            answer = method(*arguments, **options)
+            self._calls.append(name)
+            if len(self._calls) == self._last:
+                raise Died
+            return answer
+
+        return call
+
+
+class MortalTarget(DockerTarget):
+    """A target on such an engine."""
+
+    calls: list[str]
+    last = 0
+
+    def _connect(self) -> Engine:
+        if self._engine is None:
+            self._engine = MortalEngine(super()._connect(), self.calls, self.last)  # type: ignore[assignment]
+        assert self._engine is not None
+        return self._engine
+
+
+class Journal:
+    """What controllers note of a run, whatever becomes of them."""
+
+    prepared = started = False
+    ending: Outcome | None = None
+
+
+def drive(target: DockerTarget, spec: RunSpec, journal: Journal) -> None:
+    """Take the steps that are left, as a controller does."""
+    plan = target.plan(spec)
+    if not journal.prepared:
+        target.prepare(spec, plan, list)
+        journal.prepared = True
+    if not journal.started:
+        target.start(spec, plan, {})
+        journal.started = True
+    if journal.ending is None:
+        journal.ending = target.wait(spec, NEVER)
+    target.collect(spec)
+    target.release(spec)
+
+
+def mortal(harness: DockerHarness, last: int) -> MortalTarget:
+    target = harness.target()
+    assert isinstance(target, DockerTarget)
+    made = MortalTarget(target.target, target.host)
+    made.calls, made.last = [], last
+    return made
+
+
+@pytest.mark.parametrize("kind", ["localdocker", "shellless"])
+def test_a_controller_may_die_after_any_call(kind: str, request: pytest.FixtureRequest) -> None:
+    harness: DockerHarness = request.getfixturevalue(f"{kind}_harness")
+    script = Script(output="once\n", exit_code=3)
+    drive(mortal(harness, 0), harness.spec(script), Journal())  # what the image holds is known from here on
+    whole = mortal(harness, 0)
+    drive(whole, harness.spec(script), Journal())
+    assert {"create", "start", "wait", "remove"} <= set(whole.calls)
+    for last in range(1, len(whole.calls) + 1):
+        spec, journal = harness.spec(script), Journal()
+        with pytest.raises(Died):
+            drive(mortal(harness, last), spec, journal)
+        drive(mortal(harness, 0), spec, journal)
+        where = f"killed after {whole.calls[:last]}"
+        assert journal.ending is not None
+        assert journal.ending.exit_code == 3, where
+        assert harness.log(spec) == b"once\n", where
+        assert harness.engine.containers() == [], where
+    harness.close()

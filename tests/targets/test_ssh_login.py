@@ -1,0 +1,415 @@
+"""Logging in over SSH: only on the right machine, and only with the right keys and secrets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import require
+from tests.machines import PASSWORD, Machine, fingerprint, make_key, wait_for
+from tests.targets.conftest import link_processes
+from tui_workbench.targets import ssh_wire as wire
+from tui_workbench.targets.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
+from tui_workbench.targets.ssh import SshHost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REFERENCE = "AzureMlSecret=gpubox#research#0123456789abcdef0123456789abcdef"
+RELAY = (
+    "import os, socket, sys, threading; line = socket.create_connection((sys.argv[1], int(sys.argv[2]))); "
+    "back = lambda: [os.write(1, data) for data in iter(lambda: line.recv(65536), bytes())]; "
+    "threading.Thread(target=back, daemon=True).start(); "
+    "[line.sendall(data) for data in iter(lambda: os.read(0, 65536), bytes())]"
+)
+"""What `nc HOST PORT` does."""
+
+
+# Host keys.
+
+
+@pytest.fixture
+def shown(gpubox: Machine) -> str:
+    """The fingerprint of gpubox's host key as its owner sees it."""
+    return fingerprint(gpubox.folder / "host_key.pub")
+
+
+def test_an_unknown_host_key_is_refused_and_shown(host: SshHost, ssh_folder: Path, shown: str) -> None:
+    known = ssh_folder / "known_hosts"
+    known.unlink()
+    with pytest.raises(HostKeyRefused, match="is not known yet") as caught:
+        host.run(["true"])
+    assert (caught.value.presented, caught.value.known) == (shown, ())
+    assert f"--accept-host-key {shown}" in caught.value.remedy
+    assert not known.exists()
+
+
+def test_an_accepted_host_key_is_kept(host: SshHost, ssh_folder: Path, shown: str, gpubox: Machine) -> None:
+    known = ssh_folder / "known_hosts"
+    known.write_text("other-host ssh-ed25519 AAAA")  # no line end
+    host.accept_host_key(shown)
+    assert host.run(["echo", "in"]).text == "in"
+    assert known.read_text() == "other-host ssh-ed25519 AAAA\n" + gpubox.known_hosts_line
+    done = subprocess.run([require("ssh-keygen"), "-F", gpubox.address, "-f", str(known)], capture_output=True)
+    assert done.returncode == 0
+
+
+def test_another_fingerprint_accepts_nothing(host: SshHost, ssh_folder: Path) -> None:
+    (ssh_folder / "known_hosts").unlink()
+    host.accept_host_key("SHA256:" + "A" * 43)
+    with pytest.raises(HostKeyRefused):
+        host.run(["true"])
+    assert not (ssh_folder / "known_hosts").exists()
+
+
+def test_a_changed_host_key_is_refused_with_both_fingerprints(
+    host: SshHost, ssh_folder: Path, shown: str, gpubox: Machine, tmp_path: Path
+) -> None:
+    old = make_key(tmp_path / "old")
+    (ssh_folder / "known_hosts").write_text(f"{gpubox.address} {old.with_suffix('.pub').read_text()}")
+    host.accept_host_key(shown)  # even then
+    with pytest.raises(HostKeyRefused, match="THE HOST KEY CHANGED") as caught:
+        host.run(["true"])
+    assert caught.value.presented == shown
+    assert fingerprint(old.with_suffix(".pub")) in str(caught.value)
+    assert f"ssh-keygen -R '{gpubox.address}'" in caught.value.remedy
+    assert gpubox.known_hosts_line not in (ssh_folder / "known_hosts").read_text()
+
+
+def test_a_host_known_by_another_kind_of_key_has_changed(
+    host: SshHost, ssh_folder: Path, gpubox: Machine, tmp_path: Path
+) -> None:
+    command = [require("ssh-keygen"), "-q", "-t", "ecdsa", "-N", "", "-f", str(tmp_path / "old")]
+    subprocess.run(command, check=True)
+    (ssh_folder / "known_hosts").write_text(f"{gpubox.address} {(tmp_path / 'old.pub').read_text()}")
+    with pytest.raises(HostKeyRefused, match="THE HOST KEY CHANGED"):
+        host.run(["true"])
+
+
+def test_a_revoked_host_key_is_refused(host: SshHost, ssh_folder: Path) -> None:
+    known = ssh_folder / "known_hosts"
+    known.write_text(known.read_text() + "@revoked " + known.read_text())
+    with pytest.raises(HostKeyRefused, match="revoked"):
+        host.run(["true"])
+
+
+@pytest.mark.parametrize(
+    "line", ["UserKnownHostsFile none", "UserKnownHostsFile /dev/null", "StrictHostKeyChecking no"]
+)
+def test_no_configuration_lets_an_unknown_key_pass(host: SshHost, ssh_folder: Path, line: str) -> None:
+    (ssh_folder / "known_hosts").unlink()
+    (ssh_folder / "config").write_text(f"Host *\n  {line}\n")
+    with pytest.raises(HostKeyRefused, match="is not known yet"):
+        host.run(["true"])
+
+
+def test_hashed_names_in_known_hosts_are_found(host: SshHost, ssh_folder: Path) -> None:
+    command = [require("ssh-keygen"), "-q", "-H", "-f", str(ssh_folder / "known_hosts")]
+    subprocess.run(command, check=True, capture_output=True)
+    assert "|1|" in (ssh_folder / "known_hosts").read_text()
+    assert host.run(["echo", "in"]).text == "in"
+
+
+def test_a_host_key_changed_while_connected_is_noticed_at_the_next_login(
+    host: SshHost, gpubox: Machine, ssh_folder: Path
+) -> None:
+    host.run(["true"])
+    kept = {name: (gpubox.folder / name).read_bytes() for name in ("host_key", "host_key.pub")}
+    gpubox.stop_sshd()
+    try:
+        gpubox.new_host_key()
+        gpubox.start_sshd()
+        with pytest.raises(HostKeyRefused, match="THE HOST KEY CHANGED"):
+            host.wait_until_reachable()
+    finally:
+        gpubox.stop_sshd()
+        for name, data in kept.items():
+            (gpubox.folder / name).write_bytes(data)
+        gpubox.start_sshd()
+
+
+# Keys and passwords.
+
+
+@pytest.fixture
+def with_password(login: wire.Login, ssh_folder: Path) -> wire.Login:
+    """A login by password, on an account whose keys are not here."""
+    for path in ssh_folder.glob("id_*"):
+        path.unlink()
+    return login._replace(password=REFERENCE)
+
+
+def test_a_password_from_the_store_logs_in(with_password: wire.Login) -> None:
+    asked: list[str] = []
+
+    def secrets(reference: str) -> str:
+        asked.append(reference)
+        return PASSWORD
+
+    host = SshHost(with_password, secrets)
+    assert host.run(["id", "-un"]).text == "research"
+    assert host.run(["id", "-un"]).text == "research"
+    assert asked == [REFERENCE]
+
+
+def test_a_password_that_was_given_serves_everybody(with_password: wire.Login) -> None:
+    SshHost(with_password).give_secret(REFERENCE, PASSWORD)
+    assert SshHost(with_password).run(["id", "-un"]).text == "research"
+
+
+def test_a_missing_password_is_asked_for(with_password: wire.Login) -> None:
+    with pytest.raises(SecretNeeded, match="none is stored") as caught:
+        SshHost(with_password).run(["true"])
+    assert caught.value.reference == REFERENCE
+    assert caught.value.prompt == f"Password of research on {with_password.address}"
+
+
+def test_a_wrong_password_is_told_and_can_be_corrected(with_password: wire.Login) -> None:
+    host = SshHost(with_password, lambda _reference: "wrong")
+    with pytest.raises(SecretNeeded, match="the password is wrong"):
+        host.run(["true"])
+    host.give_secret(REFERENCE, PASSWORD)
+    assert host.run(["id", "-un"]).text == "research"
+
+
+def test_a_password_is_not_asked_for_before_the_machine_has_shown_the_right_key(
+    with_password: wire.Login, ssh_folder: Path, gpubox: Machine
+) -> None:
+    host = SshHost(with_password)
+    with pytest.raises(SecretNeeded) as needed:
+        host.run(["true"])
+    assert needed.value.is_all
+    (ssh_folder / "known_hosts").write_text("")
+    host.disconnect()
+    with pytest.raises(HostKeyRefused):
+        host.run(["true"])
+    with pytest.raises(ConnectionLost, match="nothing listens on port 23"):
+        SshHost(with_password._replace(address=f"{with_password.address}:23")).run(["true"])
+    with pytest.raises(HostKeyRefused):
+        SshHost(with_password._replace(password="", private_key="~/no-such-key")).run(["true"])
+
+
+def test_a_wrong_password_is_tried_once_however_often_it_is_waited_for(
+    with_password: wire.Login, gpubox: Machine
+) -> None:
+    log = gpubox.folder / "sshd.log"
+    begun = log.stat().st_size
+    host = SshHost(with_password, lambda _reference: "wrong")
+    for _ in range(3):
+        with pytest.raises(SecretNeeded, match="the password is wrong"):
+            host.wait_until_reachable()
+    wait_for(lambda: _count_failures(log, begun), "sshd to tell of it")
+    assert _count_failures(log, begun) == 1
+    host.give_secret(REFERENCE, "wrong")  # a person insists
+    with pytest.raises(SecretNeeded, match="the password is wrong"):
+        host.run(["true"])
+    wait_for(lambda: _count_failures(log, begun) == 2, "sshd to tell of it")
+
+
+def _count_failures(log: Path, begun: int) -> int:
+    return log.read_bytes()[begun:].count(b"Failed password for research")
+
+
+def test_a_password_shows_up_nowhere(with_password: wire.Login, home: Path, connections: Path) -> None:
+    SshHost(with_password, lambda _reference: PASSWORD).run(["true"])
+    secret = PASSWORD.encode()
+    for folder in (home, connections):
+        for path in folder.rglob("*"):
+            assert not path.is_file() or secret not in path.read_bytes()
+    for pid in link_processes(connections):
+        assert secret not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert secret not in Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def test_a_key_file_named_by_the_target(login: wire.Login, ssh_folder: Path, home: Path) -> None:
+    (ssh_folder / "id_ed25519").rename(home / "my key")
+    assert SshHost(login._replace(private_key="~/my key")).run(["id", "-un"]).text == "research"
+
+
+def test_a_key_file_that_is_not_there(login: wire.Login) -> None:
+    with pytest.raises(LoginRefused, match="cannot be read: No such file"):
+        SshHost(login._replace(private_key="~/nowhere")).run(["true"])
+
+
+def test_a_file_that_is_no_key(login: wire.Login, home: Path) -> None:
+    (home / "text").write_text("hello\n")
+    with pytest.raises(LoginRefused, match="is no private key"):
+        SshHost(login._replace(private_key="~/text")).run(["true"])
+
+
+def test_a_key_that_the_host_does_not_know(login: wire.Login, home: Path) -> None:
+    make_key(home / "stranger")
+    with pytest.raises(LoginRefused, match="the key ~/stranger was refused") as caught:
+        SshHost(login._replace(private_key="~/stranger")).run(["true"])
+    assert "ssh-copy-id" in caught.value.remedy
+
+
+def test_a_key_that_has_expired(login: wire.Login, gpubox: Machine, home: Path) -> None:
+    key = make_key(home / "old")
+    authorized = gpubox.home() / ".ssh" / "authorized_keys"
+    before = authorized.read_text()
+    authorized.write_text(f'{before}expiry-time="20200101" {key.with_suffix(".pub").read_text()}')
+    with pytest.raises(LoginRefused, match="the key ~/old was refused"):
+        SshHost(login._replace(private_key="~/old")).run(["true"])
+    authorized.write_text(before)
+
+
+def test_no_key_at_all(login: wire.Login, ssh_folder: Path) -> None:
+    for path in ssh_folder.glob("id_*"):
+        path.unlink()
+    with pytest.raises(LoginRefused, match="none of your SSH keys was accepted"):
+        SshHost(login).run(["true"])
+
+
+@pytest.fixture
+def protected(login: wire.Login, gpubox: Machine, home: Path, ssh_folder: Path) -> Iterator[wire.Login]:
+    """A login with a key that a passphrase protects."""
+    for path in ssh_folder.glob("id_*"):
+        path.unlink()
+    key = make_key(home / "protected", passphrase=PASSWORD)
+    authorized = gpubox.home() / ".ssh" / "authorized_keys"
+    before = authorized.read_text()
+    authorized.write_text(before + key.with_suffix(".pub").read_text())
+    yield login._replace(private_key="~/protected", passphrase=REFERENCE)
+    authorized.write_text(before)
+
+
+def test_a_passphrase_from_the_store_opens_the_key(protected: wire.Login) -> None:
+    assert SshHost(protected, lambda _reference: PASSWORD).run(["id", "-un"]).text == "research"
+
+
+def test_a_missing_passphrase_is_asked_for(protected: wire.Login) -> None:
+    with pytest.raises(SecretNeeded, match="is protected by a passphrase") as caught:
+        SshHost(protected).run(["true"])
+    assert caught.value.reference == REFERENCE
+
+
+def test_a_wrong_passphrase_is_told(protected: wire.Login) -> None:
+    with pytest.raises(SecretNeeded, match="does not open with the passphrase"):
+        SshHost(protected, lambda _reference: "wrong").run(["true"])
+
+
+def test_a_key_without_a_stored_passphrase_can_be_opened_too(protected: wire.Login) -> None:
+    host = SshHost(protected._replace(passphrase=""))
+    with pytest.raises(SecretNeeded) as caught:
+        host.run(["true"])
+    host.give_secret(caught.value.reference, PASSWORD)
+    assert host.run(["id", "-un"]).text == "research"
+
+
+def test_a_protected_key_in_the_agent_needs_no_passphrase(
+    protected: wire.Login, home: Path, connections: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = subprocess.Popen([require("ssh-agent"), "-D", "-a", str(connections / "agent")], stdout=subprocess.DEVNULL)
+    try:
+        wait_for((connections / "agent").exists, "the agent")
+        with pytest.raises(SecretNeeded):
+            SshHost(protected).run(["true"])  # the link runs now, and knows of no agent
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(connections / "agent"))
+        ask = connections / "ask"
+        ask.write_text(f"#!/bin/sh\necho '{PASSWORD}'\n")
+        ask.chmod(0o700)
+        environment = {**os.environ, "SSH_ASKPASS": str(ask), "SSH_ASKPASS_REQUIRE": "force"}
+        subprocess.run([require("ssh-add"), "-q", str(home / "protected")], check=True, env=environment)
+        assert SshHost(protected).run(["id", "-un"]).text == "research"
+        assert SshHost(protected._replace(private_key="", passphrase="")).run(["id", "-un"]).text == "research"
+    finally:
+        agent.kill()
+        agent.wait()
+
+
+def test_an_agent_with_more_keys_than_the_machine_lets_try(
+    login: wire.Login, ssh_folder: Path, gpubox: Machine, tmp_path: Path
+) -> None:
+    """Not to be tried again and again: a machine that is waited for would be asked all night."""
+    for path in ssh_folder.glob("id_*"):
+        path.unlink()
+    names = [make_key(tmp_path / f"key{number}") for number in range(7)]  # sshd's MaxAuthTries is 6
+    (ssh_folder / "config").write_text("Host *\n" + "".join(f"  IdentityFile {name}\n" for name in names))
+    with pytest.raises(LoginRefused, match="gave up before the right key was tried") as caught:
+        SshHost(login).run(["true"])
+    assert "IdentitiesOnly" in caught.value.remedy
+
+
+# ~/.ssh/config.
+
+
+def test_an_alias_with_port_user_and_key(gpubox: Machine, ssh_folder: Path, home: Path, login: wire.Login) -> None:
+    (ssh_folder / "id_ed25519").rename(home / "elsewhere")
+    (ssh_folder / "config").write_text(
+        f"Host big-box\n  HostName {gpubox.address}\n  User research\n  Port 22\n  IdentityFile ~/elsewhere\n"
+    )
+    assert SshHost(wire.Login("t", "big-box")).run(["id", "-un"]).text == "research"
+    assert SshHost(wire.Login("t", "big-box", "nobody-here")).status()["state"] == "down"
+
+
+def test_commands_and_terminals_of_the_configuration_are_not_ours(host: SshHost, ssh_folder: Path) -> None:
+    (ssh_folder / "config").write_text(
+        "Host *\n  RemoteCommand tmux attach\n  RequestTTY yes\n  ForwardAgent yes\n  SetEnv A=b\n  Compression yes\n"
+    )
+    assert host.run(["sh", "-c", "tty; echo $SSH_TTY$SSH_AUTH_SOCK"]).text == "not a tty\n"
+
+
+def test_files_that_the_configuration_names_and_that_are_not_there_are_left_out(
+    host: SshHost, ssh_folder: Path
+) -> None:
+    (ssh_folder / "id_ed25519").rename(ssh_folder / "work")
+    (ssh_folder / "config").write_text(
+        "Host *\n  IdentityFile ~/.ssh/nothing\n  IdentityFile ~/.ssh/work\n  CertificateFile ~/.ssh/no-cert\n"
+    )
+    assert host.run(["id", "-un"]).text == "research"
+
+
+def test_a_key_that_is_not_tried_because_it_is_locked_is_named(login: wire.Login, ssh_folder: Path) -> None:
+    for path in ssh_folder.glob("id_*"):
+        path.unlink()
+    make_key(ssh_folder / "id_ed25519", passphrase=PASSWORD)
+    with pytest.raises(LoginRefused, match=r"~/\.ssh/id_ed25519 needs a passphrase") as caught:
+        SshHost(login).run(["true"])
+    assert "ssh-add ~/.ssh/id_ed25519" in caught.value.remedy
+
+
+@pytest.mark.parametrize("line", ["ProxyCommand {python} -c '{relay}' %h %p", "Include more", 'Match exec "true"'])
+def test_other_ways_of_the_configuration_lead_there(gpubox: Machine, ssh_folder: Path, line: str) -> None:
+    place = f"  HostName {gpubox.address}\n  User research\n"
+    (ssh_folder / "more").write_text(f"Host box\n{place}")
+    line = line.format(python=sys.executable, relay=RELAY)
+    (ssh_folder / "config").write_text(f"Host box\n{place}  {line}\n" if "Proxy" in line else f"{line}\n{place}")
+    assert SshHost(wire.Login("t", "box")).run(["id", "-un"]).text == "research"
+
+
+def test_a_configuration_that_is_no_text_says_so(host: SshHost, ssh_folder: Path) -> None:
+    (ssh_folder / "config").write_bytes(b"# \xff\n")
+    with pytest.raises(LoginRefused, match="the SSH configuration cannot be understood: 'utf-8' codec"):
+        host.run(["true"])
+
+
+def test_a_configuration_that_cannot_be_read_names_its_line(host: SshHost, ssh_folder: Path) -> None:
+    (ssh_folder / "config").write_text("Host *\n  Port many\n")
+    with pytest.raises(LoginRefused, match=r"config line 2: Invalid Port integer value: many"):
+        host.run(["true"])
+
+
+def test_a_jump_host_leads_there(bastion: Machine, gpubox: Machine) -> None:
+    host = SshHost(wire.Login("t", "inner"))
+    for machine, place in (
+        (bastion, f"jump host {bastion.address}: the host key"),
+        (gpubox, "t .inner.: the host key"),
+    ):
+        with pytest.raises(HostKeyRefused, match=place) as refused:
+            host.run(["true"])
+        assert refused.value.presented == fingerprint(machine.folder / "host_key.pub")
+        host.accept_host_key(refused.value.presented)
+    assert host.run(["hostname"]).text == "gpubox"
+    assert host.run(["sh", "-c", "echo $SSH_CLIENT"]).text.split()[0] != gpubox.gateway
+
+
+def test_jump_hosts_in_a_circle_end(ssh_folder: Path) -> None:
+    (ssh_folder / "config").write_text("Host a\n  ProxyJump b\nHost b\n  ProxyJump a\n")
+    with pytest.raises(LoginRefused, match="in a circle"):
+        SshHost(wire.Login("t", "a")).run(["true"])

@@ -1,0 +1,162 @@
+"""SSH servers and accounts as people have them: hardened, limited, with start-up files that do anything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import require
+from tests.engines import PYTHON_IMAGE
+from tests.machines import Machine, wait_for
+from tui_workbench.model import ComputeTarget
+from tui_workbench.targets.check import DOCKER, ENGINE, HOST_KEY, OK, ladder
+from tui_workbench.targets.host import ConnectionLost, LoginRefused
+from tui_workbench.targets.ssh import SshHost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.engines import DockerEngine
+    from tui_workbench.targets import ssh_wire as wire
+
+
+@pytest.fixture
+def start_up(gpubox: Machine) -> Iterator[Path]:
+    """`.bashrc` of research, which bash reads at the start of a program over SSH."""
+    path = gpubox.home() / ".bashrc"
+    yield path
+    path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def shell(gpubox: Machine) -> Iterator[Path]:
+    """/etc/passwd there, put back after the test."""
+    path = gpubox.folder / "etc" / "passwd"
+    before = path.read_text()
+    yield path
+    path.write_text(before)
+
+
+# Limits.
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_server_that_allows_few_sessions_on_a_connection(host: SshHost, gpubox: Machine, limit: int) -> None:
+    with gpubox.configured(f"MaxSessions {limit}"):
+        processes = [host.open(["cat"]) for _ in range(4)]
+        assert host.run(["echo", "one more"]).text == "one more"
+        for process in processes:
+            process.close()
+        assert host.run(["echo", "still"]).text == "still"
+        host.disconnect()
+
+
+def test_many_callers_at_once_of_a_server_that_allows_one_session(host: SshHost, gpubox: Machine) -> None:
+    said: list[str] = []
+    with gpubox.configured("MaxSessions 1"):
+        threads = [threading.Thread(target=lambda: said.append(host.run(["echo", "me too"]).text)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        host.disconnect()
+    assert said == ["me too"] * 6
+
+
+def test_a_server_without_sessions_says_so(host: SshHost, gpubox: Machine) -> None:
+    with gpubox.configured("MaxSessions 0"), pytest.raises(LoginRefused, match="MaxSessions of its SSH server is 0"):
+        host.run(["true"])
+
+
+def test_a_server_that_gives_no_terminals(host: SshHost, gpubox: Machine) -> None:
+    with gpubox.configured("PermitTTY no"):
+        assert [host.run(["echo", "fine"]).text for _ in range(2)] == ["fine", "fine"]
+        host.disconnect()
+
+
+def test_a_server_that_speaks_only_what_we_do_not(host: SshHost, login: wire.Login, gpubox: Machine) -> None:
+    with gpubox.configured("KexAlgorithms diffie-hellman-group1-sha1"):
+        with pytest.raises(ConnectionLost, match="No matching key exchange") as lost:
+            host.run(["true"])
+        assert lost.value.rung == HOST_KEY  # the port is open, and nobody has logged in
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("ForceCommand internal-sftp", "This service allows sftp connections only."),
+        ("ForceCommand echo This account is for files.", "This account is for files."),
+        ("ForceCommand true", ""),
+    ],
+)
+def test_an_account_that_may_start_no_programs(host: SshHost, gpubox: Machine, line: str, said: str) -> None:
+    with gpubox.configured(line), pytest.raises(LoginRefused) as refused:
+        host.run(["true"])
+    assert refused.value.message.partition("no program can be started")[2] == (said and f": {said}")
+
+
+def test_an_account_whose_shell_is_none(host: SshHost, shell: Path) -> None:
+    shell.write_text(shell.read_text().replace("/home/research:/bin/bash", "/home/research:/usr/sbin/nologin"))
+    with pytest.raises(LoginRefused, match="no program can be started: This account is currently not available"):
+        host.run(["true"])
+
+
+# Start-up files.
+
+
+def test_start_up_files_that_print_and_loiter_do_no_harm(host: SshHost, start_up: Path) -> None:
+    start_up.write_text("echo noise; echo more noise >&2; sleep 0.5; echo workbench-tui ready\n")
+    assert host.run(["sh", "-c", "cat; echo end >&2"], stdin=b"\0\nx") == (0, b"\0\nx", b"end\n")
+    assert host.run(["echo", "again"]).stdout == b"again\n"
+
+
+def test_a_start_up_file_that_ends_the_shell_is_told(host: SshHost, start_up: Path) -> None:
+    start_up.write_text("echo 'please use the queue' >&2; exit 1\n")
+    with pytest.raises(LoginRefused, match="no program can be started: please use the queue"):
+        host.run(["true"])
+
+
+# Forwarding.
+
+
+@pytest.fixture
+def hardened(gpubox: Machine, host: SshHost, gpubox_engine: DockerEngine) -> Iterator[str]:
+    """The engine's socket as it appears here, although the SSH server forwards nothing."""
+    with gpubox.configured("DisableForwarding yes"):
+        yield host.docker_socket()
+        host.disconnect()
+
+
+def docker(socket: str, *words: str) -> subprocess.Popen[bytes]:
+    """The docker command, at work on the engine behind a socket."""
+    return subprocess.Popen(
+        [require("docker"), "--host", f"unix://{socket}", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+
+
+def test_streams_pass_in_both_directions_and_end(hardened: str) -> None:
+    data = os.urandom(3_000_000)
+    copy = "import shutil, sys; shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)"
+    with docker(hardened, "run", "--rm", "--interactive", PYTHON_IMAGE, "python3", "-c", copy) as process:
+        assert process.communicate(data)[0] == data
+    assert process.returncode == 0
+
+
+def test_who_hangs_up_leaves_no_program_there(hardened: str, gpubox: Machine) -> None:
+    with docker(hardened, "events") as process:
+        wait_for(lambda: gpubox.processes("docker"), "the bridge")
+        process.kill()
+    wait_for(lambda: not gpubox.processes("docker"), "the bridge to end")
+
+
+def test_a_target_is_ready_although_the_server_forwards_nothing(hardened: str, gpubox: Machine) -> None:
+    target = ComputeTarget(
+        name="gpubox", path="gpubox.compute", type="remotedocker", address=gpubox.address, username="research"
+    )
+    rungs = {rung.name: rung.state for rung in ladder(target)}
+    assert (rungs[DOCKER], rungs[ENGINE]) == (OK, OK)

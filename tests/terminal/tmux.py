@@ -1,0 +1,85 @@
+"""The real program in a real terminal multiplexer, driven by keys and read as text."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Self
+
+from tests.conftest import require
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PATIENCE = 30.0
+"""Seconds after which what a test waits for counts as never coming."""
+
+
+class Tmux:
+    """One tmux server with one window, of its own for each test. Ends with the `with` block, and all in it."""
+
+    def __init__(self, command: list[str], *, size: tuple[int, int], name: str, environment: Mapping[str, str]) -> None:
+        self._base = [require("tmux"), "-L", f"workbench-{name}", "-f", "/dev/null"]
+        width, height = map(str, size)
+        variables = [part for key, value in environment.items() for part in ("-e", f"{key}={value}")]
+        # A shell stands behind the program, so that what is left in the terminal afterwards can be read.
+        line = f"{shlex.join(command)}; echo left-with-$?; exec cat"
+        self._call("new-session", "-d", "-x", width, "-y", height, *variables, "sh", "-c", line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run([*self._base, "kill-server"], capture_output=True, check=False)
+
+    def _call(self, *arguments: str) -> str:
+        # A size in the environment would be believed before the terminal's own.
+        clean = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "TMUX", "NO_COLOR")}
+        done = subprocess.run([*self._base, *arguments], env=clean, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def press(self, *keys: str) -> None:
+        """Press keys, in tmux's names: `Enter`, `C-r`, `Escape`, single characters."""
+        for key in keys:
+            self._call("send-keys", *(() if len(key) > 1 else ("-l",)), key)
+
+    def resize(self, width: int, height: int) -> None:
+        """Give the window another size."""
+        self._call("resize-window", "-x", str(width), "-y", str(height))
+
+    def lines(self) -> list[str]:
+        """What stands on the screen."""
+        return self._call("capture-pane", "-p").split("\n")
+
+    def text(self) -> str:
+        """What stands on the screen, as one text."""
+        return "\n".join(self.lines())
+
+    @property
+    def pid(self) -> int:
+        """The process id of the shell in the window."""
+        return int(self._call("display-message", "-p", "#{pane_pid}"))
+
+    @property
+    def title(self) -> str:
+        """The title that the program gave the window."""
+        return self._call("display-message", "-p", "#{pane_title}").strip()
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Wait until the condition holds. Fails with the screen when it never does."""
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end, f"it never came to this:\n{self.text()}"
+            time.sleep(0.02)
+
+    def until_text(self, *texts: str) -> None:
+        """Wait until all of the texts stand on the screen."""
+        self.until(lambda: all(text in self.text() for text in texts))
+
+
+def workbench(*arguments: str) -> list[str]:
+    """The command that starts the program with the interpreter of the tests."""
+    return [sys.executable, "-m", "tui_workbench", *arguments]

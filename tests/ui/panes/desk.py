@@ -1,0 +1,136 @@
+"""The editor pane at work: what a person sees of it and does with it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from textual.app import App, ComposeResult
+
+from tui_workbench.ui.panes.config_view import ConfigView
+from tui_workbench.ui.panes.editor import EditorPane
+from tui_workbench.ui.panes.file_view import FileView
+from tui_workbench.ui.themes import load_theme
+from tui_workbench.ui.widgets.editor_status import EditorStatus
+from tui_workbench.ui.widgets.question_row import QuestionRow
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from textual.message import Message
+    from textual.pilot import Pilot
+
+    from tui_workbench.ui.panes.form_view import FormView
+    from tui_workbench.ui.widgets.text_editor import TextEditor
+
+
+class EditorApp(App[None]):
+    """The editor pane alone, as the main screen mounts it."""
+
+    CSS = "EditorPane { border: round $border-blurred; height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pane = EditorPane()
+        self.told: list[Message] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.pane
+
+    def on_mount(self) -> None:
+        theme = load_theme("slate")
+        self.register_theme(theme)
+        self.theme = theme.name
+        self.pane.take_focus()
+
+    def on_editor_pane_file_opened(self, event: EditorPane.FileOpened) -> None:
+        self.told.append(event)
+
+    def on_editor_pane_file_saved(self, event: EditorPane.FileSaved) -> None:
+        self.told.append(event)
+
+    def on_editor_pane_file_closed(self, event: EditorPane.FileClosed) -> None:
+        self.told.append(event)
+
+    def on_editor_pane_dirty_changed(self, event: EditorPane.DirtyChanged) -> None:
+        self.told.append(event)
+
+
+class Desk:
+    """What a person sees of the editor and does with it."""
+
+    def __init__(self, app: EditorApp, pilot: Pilot[None], folder: Path) -> None:
+        self.app, self.pane, self.pilot, self.folder = app, app.pane, pilot, folder
+
+    def path(self, name: str) -> str:
+        return str(self.folder / name)
+
+    async def open(self, name: str, line: int = 0) -> TextEditor:
+        """Open a file as text."""
+        await self.pane.open_file(self.path(name), line)
+        if isinstance(self.view, ConfigView) and self.view.as_form:
+            self.view.action_change_view()
+        await self.settled()
+        return self.view.editor
+
+    async def open_form(self, name: str, line: int = 0) -> FormView:
+        """Open a configuration file as a form."""
+        await self.pane.open_file(self.path(name), line)
+        await self.settled()
+        assert isinstance(self.view, ConfigView)
+        return self.view.form
+
+    async def settled(self) -> None:
+        """Wait until everything that was begun is done."""
+        await self.app.workers.wait_for_complete()
+        await self.pilot.pause()
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.settled()
+
+    async def look_at_disk(self) -> None:
+        self.pane.check_disk()
+        await self.settled()
+
+    @property
+    def view(self) -> FileView:
+        """The file that is shown."""
+        return next(view for view in self.pane.query(FileView) if view.display)
+
+    @property
+    def text(self) -> TextEditor:
+        return self.view.editor
+
+    @property
+    def title(self) -> str:
+        assert self.pane._border_title is not None
+        return self.pane._border_title.plain
+
+    def loud_in_title(self) -> list[str]:
+        """What is bold in the upper border, and in the lower one."""
+        borders = [border for border in (self.pane._border_title, self.pane._border_subtitle) if border is not None]
+        return [
+            border.plain[span.start : span.end]
+            for border in borders
+            for span in border.spans
+            if "bold" in str(span.style)
+        ]
+
+    @property
+    def status(self) -> str:
+        return self.view.query_one(EditorStatus).render_line(0).text
+
+    @property
+    def question(self) -> str:
+        rows = list(self.view.query(QuestionRow)) if self.pane.query(FileView) else []
+        return rows[0].render().plain if rows else ""
+
+
+@asynccontextmanager
+async def desk(folder: Path, size: tuple[int, int] = (90, 24)) -> AsyncIterator[Desk]:
+    app = EditorApp()
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield Desk(app, pilot, folder)

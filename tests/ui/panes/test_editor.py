@@ -1,0 +1,481 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+from textual.widgets import Input
+
+from tests.ui.panes.desk import desk
+from tests.ui.waiting import until
+from tui_workbench.ui.panes.editor import EMPTY, EditorPane, EditorState, TabState
+from tui_workbench.ui.widgets.difference_view import DifferenceView
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "local.compute").write_bytes(b'type: "local"\n# comment\n')
+    (tmp_path / "train.py").write_bytes(b"import torch\n\nprint(torch.__version__)\n")
+    return tmp_path
+
+
+class TestOpening:
+    async def test_an_empty_editor_says_what_to_do(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            assert it.pane.render().plain == EMPTY
+            assert it.pane.has_focus
+            assert it.title == "3 Editor"
+
+    async def test_a_file_is_shown_in_its_tab_with_the_focus_and_its_place(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            editor = await it.open("train.py", line=3)
+            assert editor.source == "import torch\n\nprint(torch.__version__)\n"
+            assert editor.has_focus
+            assert it.title == "3 train.py"
+            assert it.status.split() == ["3:1", "Python"]
+
+    async def test_a_file_has_one_tab_however_often_it_is_opened(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            await it.open("local.compute")
+            await it.open("train.py")
+            assert it.title == "3 train.py  local.compute"
+            assert [type(message).__name__ for message in it.app.told] == ["FileOpened"] * 3
+
+    async def test_the_last_file_asked_for_is_shown_whichever_was_read_last(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            for name in ("train.py", "local.compute", "train.py", "local.compute"):
+                it.pane.run_worker(it.pane.open_file(it.path(name)))
+            await it.settled()
+            assert it.pane.state.active == it.path("local.compute")
+            assert len(it.pane.state.tabs) == 2
+
+    async def test_what_cannot_be_opened_is_said_where_the_person_looks(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            assert not await it.pane.open_file(it.path("missing\x1b[2J.py"))
+            assert "missing␛[2J.py: cannot read it: no such file" in it.pane.render().plain
+            await it.open("train.py")
+            assert not await it.pane.open_file(it.path("missing.py"))
+            assert "no such file" in it.status
+            await it.press("x")
+            assert "no such file" not in it.status
+
+    @pytest.mark.parametrize(
+        ("name", "data", "said"),
+        [
+            ("binary", b"\x7fELF\0\x1b[2J", "Read-only: it is binary"),
+            ("latin", b"gr\xfc\xdfe\n", "Read-only: it is not UTF-8"),
+            ("large", b"0123456789\n" * 200_000, "Read-only: it is larger than 2 MB. The beginning is shown."),
+            ("private", "\U000fb000".encode(), "Read-only: it holds characters"),
+        ],
+    )
+    async def test_what_cannot_be_edited_is_shown_and_says_why(
+        self, folder: Path, name: str, data: bytes, said: str
+    ) -> None:
+        (folder / name).write_bytes(data)
+        async with desk(folder) as it:
+            editor = await it.open(name)
+            assert said in it.status
+            await it.press("x", "ctrl+s")
+            assert not it.pane.dirty_paths()
+            assert editor.read_only
+        assert (folder / name).read_bytes() == data
+
+    async def test_a_long_file_says_that_it_is_not_highlighted(self, folder: Path) -> None:
+        (folder / "long.yml").write_text("a: 1\n" * 3_000, encoding="utf-8")
+        async with desk(folder) as it:
+            await it.open("long.yml")
+            assert "YAML, not highlighted: over 3,000 lines" in it.status
+
+
+class TestTabs:
+    async def test_keys_go_around_the_tabs(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            await it.open("local.compute")
+            await it.press("ctrl+pagedown")
+            assert it.pane.state.active == it.path("train.py")
+            assert it.loud_in_title() == ["train.py"]
+            await it.press("alt+left")
+            assert it.pane.state.active == it.path("local.compute")
+            assert it.loud_in_title() == ["local.compute", "Text"]
+            assert it.text.has_focus
+
+    async def test_a_click_on_a_name_shows_it_and_the_middle_button_closes_it(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            await it.open("local.compute")
+            await it.pilot.click(EditorPane, offset=(6, 0))
+            assert it.pane.state.active == it.path("train.py")
+            await it.pilot.click(EditorPane, offset=(16, 0), button=2)
+            await it.settled()
+            assert it.title == "3 train.py"
+
+    async def test_closing_the_last_tab_leaves_an_empty_editor_with_the_focus(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            await it.open("local.compute")
+            await it.press("ctrl+w")
+            assert it.title == "3 train.py"
+            assert it.text.has_focus
+            await it.press("ctrl+w")
+            assert it.title == "3 Editor"
+            assert it.pane.has_focus
+            assert it.pane.render().plain == EMPTY
+
+    async def test_the_state_is_plain_and_restores_files_and_cursors(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py", line=3)
+            await it.open("local.compute")
+            written = json.dumps(it.pane.state)
+        tabs, active = json.loads(written)
+        state = EditorState(tuple(TabState(*tab) for tab in tabs), active)
+        (folder / "gone.py").write_bytes(b"")
+        state = state._replace(tabs=(*state.tabs, TabState(str(folder / "never"))))
+        async with desk(folder) as it:
+            await it.pane.restore(state)
+            assert it.title == "3 train.py  local.compute"
+            assert it.pane.state.tabs[0] == TabState(it.path("train.py"), 2, 0)
+            assert it.pane.has_focus
+
+    async def test_every_name_fits_into_a_narrow_terminal(self, folder: Path) -> None:
+        async with desk(folder, size=(30, 10)) as it:
+            for number in range(5):
+                (folder / f"a_long_module_name_{number}.py").write_bytes(b"")
+                await it.open(f"a_long_module_name_{number}.py")
+            assert it.title == "3 ‹4 a_long…_4.py"
+
+
+class TestSaving:
+    async def test_a_save_writes_what_was_typed_and_nothing_else(self, folder: Path) -> None:
+        path = folder / "local.compute"
+        path.write_bytes(b"\xef\xbb\xbftype: x\r\n\ta \xc3\xbc\x1b[1m\r\nlast")
+        path.chmod(0o640)
+        async with desk(folder) as it:
+            await it.open("local.compute")
+            assert "BOM   CRLF" in it.status
+            await it.press("end", "enter", "n", "e", "w", "ctrl+s")
+            assert "Saved." in it.status
+        assert path.read_bytes() == b"\xef\xbb\xbftype: x\r\nnew\r\n\ta \xc3\xbc\x1b[1m\r\nlast"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+    async def test_the_dirty_mark_comes_with_an_edit_and_goes_with_save_or_undo(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            await it.press("x")
+            assert it.title == "3 train.py ●"
+            assert it.pane.dirty_paths() == {it.path("train.py")}
+            await it.press("ctrl+z")
+            assert it.title == "3 train.py"
+            await it.press("x", "ctrl+s")
+            assert it.title == "3 train.py"
+            await it.press("ctrl+z")
+            assert it.title == "3 train.py ●"
+            dirty = [sorted(message.paths) for message in it.app.told if isinstance(message, EditorPane.DirtyChanged)]
+            assert dirty == [[it.path("train.py")], []] * 2 + [[it.path("train.py")]]
+
+    async def test_save_all_writes_every_dirty_file_with_the_keys_pressed_before(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            await it.press("x")
+            await it.open("local.compute")
+            await it.press("y")
+            assert await it.pane.save_all() == []
+        assert (folder / "train.py").read_bytes().startswith(b"ximport")
+        assert (folder / "local.compute").read_bytes().startswith(b"ytype")
+
+    async def test_what_cannot_be_written_keeps_its_text_and_says_why(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            await it.press("x")
+            await asyncio.to_thread(shutil.rmtree, folder)
+            assert await it.pane.save_all() == [it.path("train.py")]
+            assert "cannot write it: no such file or folder" in it.status
+            assert it.text.source.startswith("ximport")
+            assert it.title == "3 train.py ●"
+
+    async def test_a_character_that_does_not_encode_is_refused_with_its_place(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            editor = await it.open("train.py")
+            editor.replace_source("a\n \ud800\n")
+            await it.press("ctrl+s")
+            assert "Line 2: the character U+D800 has no form in utf-8. Remove it" in it.status
+        assert (folder / "train.py").read_bytes().startswith(b"import")
+
+
+class TestClosing:
+    async def test_unsaved_text_is_asked_about_once_and_can_be_kept(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            await it.press("x", "ctrl+w")
+            assert "This is not saved." in it.question
+            await it.press("escape")
+            assert it.question == ""
+            assert it.text.has_focus
+            assert it.title == "3 train.py ●"
+
+    async def test_it_can_be_saved_or_discarded(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            await it.press("x", "ctrl+w", "s")
+            assert it.title == "3 Editor"
+            assert (folder / "train.py").read_bytes().startswith(b"ximport")
+            await it.open("train.py")
+            await it.press("y", "ctrl+w", "d")
+            assert it.title == "3 Editor"
+            assert (folder / "train.py").read_bytes().startswith(b"ximport")
+
+    async def test_a_key_that_still_waits_counts_as_typed(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            it.app.simulate_key("x")
+            it.app.simulate_key("ctrl+w")
+            await until(lambda: it.question)
+            assert "This is not saved." in it.question
+
+
+class TestDisk:
+    async def test_a_clean_file_follows_the_disk_and_undo_goes_back(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            editor = await it.open("train.py", line=3)
+            (folder / "train.py").write_bytes(b"# new\nimport torch\n\nprint(torch.__version__)\n")
+            await until(lambda: editor.source.startswith("# new"))
+            assert it.title == "3 train.py"
+            assert editor.cursor_location == (3, 0)
+            assert "Reloaded" in it.status
+            await it.press("ctrl+z")
+            assert it.title == "3 train.py ●"
+
+    async def test_a_new_date_on_the_same_bytes_is_no_change(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            await it.press("x")
+            os.utime(folder / "train.py", (1, 1))
+            await it.look_at_disk()
+            assert it.question == ""
+            await it.press("ctrl+s")
+            assert it.title == "3 train.py"
+
+    async def test_a_dirty_file_asks_without_taking_the_keys(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            editor = await it.open("train.py")
+            await it.press("x")
+            (folder / "train.py").write_bytes(b"theirs\n")
+            await it.look_at_disk()
+            assert "changed on disk" in it.question
+            assert "ctrl+o" in it.question
+            await it.press("t")
+            assert editor.source.startswith("xtimport")
+            assert (folder / "train.py").read_bytes() == b"theirs\n"
+
+    async def test_keeping_mine_saves_it_later_without_asking_again(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            await it.press("x")
+            (folder / "train.py").write_bytes(b"theirs\n")
+            await it.look_at_disk()
+            await it.press("ctrl+o", "k")
+            assert it.question == ""
+            assert it.title == "3 train.py ●"
+            assert (folder / "train.py").read_bytes() == b"theirs\n"
+            await it.press("ctrl+s")
+            assert (folder / "train.py").read_bytes().startswith(b"ximport")
+
+    async def test_taking_theirs_can_be_undone(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            editor = await it.open("train.py")
+            await it.press("x")
+            (folder / "train.py").write_bytes(b"theirs\n")
+            await it.look_at_disk()
+            await it.press("ctrl+o", "t")
+            assert (editor.source, it.title) == ("theirs\n", "3 train.py")
+            assert "Undo brings yours back" in it.status
+            await it.press("ctrl+z")
+            assert editor.source.startswith("ximport")
+
+    async def test_a_save_over_a_version_nobody_has_seen_asks_first(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            await it.press("x")
+            (folder / "train.py").write_bytes(b"theirs\n")
+            assert await it.pane.save_all() == [it.path("train.py")]
+            assert "save mine over it" in it.question
+            assert (folder / "train.py").read_bytes() == b"theirs\n"
+            await it.press("ctrl+o", "k")
+            assert (folder / "train.py").read_bytes().startswith(b"ximport")
+            assert it.title == "3 train.py"
+
+    async def test_the_difference_is_shown_and_answered_from(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            await it.press("x")
+            (folder / "train.py").write_bytes(b"theirs\n\nprint(torch.__version__)\n")
+            await it.press("ctrl+s", "d")
+            shown = it.pane.query_one(DifferenceView)
+            lines = [(line.kind, line.text) for line in shown.lines if line.number]
+            assert lines[:2] == [("-", "theirs"), ("+", "ximport torch")]
+            await it.press("escape")
+            assert not it.pane.query(DifferenceView)
+            assert it.question
+            await it.press("d", "t")
+            assert it.text.source.startswith("theirs")
+            assert it.text.has_focus
+            assert not it.pane.query(DifferenceView)
+
+    async def test_a_question_is_withdrawn_when_the_disk_goes_back(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            before = (folder / "train.py").read_bytes()
+            await it.press("x")
+            (folder / "train.py").write_bytes(b"theirs\n")
+            await it.look_at_disk()
+            assert it.question
+            (folder / "train.py").write_bytes(before)
+            await it.look_at_disk()
+            assert it.question == ""
+            await it.press("ctrl+s")
+            assert (folder / "train.py").read_bytes() == b"x" + before
+
+    async def test_a_deleted_file_keeps_its_text_and_is_written_again_by_a_save(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            (folder / "train.py").unlink()
+            await it.look_at_disk()
+            assert it.title == "3 train.py ✗"
+            assert "Deleted on disk" in it.status
+            await it.press("ctrl+w")
+            assert "only this text is left" in it.question
+            await it.press("escape", "ctrl+s")
+            assert it.title == "3 train.py"
+        assert (folder / "train.py").read_bytes().startswith(b"import torch")
+
+    async def test_nothing_is_looked_at_while_no_file_is_open(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open("train.py")
+            assert it.pane._watch is not None
+            assert it.pane._watch._active.is_set()
+            await it.press("ctrl+w")
+            assert not it.pane._watch._active.is_set()
+
+
+class TestProblems:
+    """What is found is up to tui_workbench.config; here it is shown, gone to and fixed."""
+
+    @pytest.fixture
+    def configuration(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "aml_config"
+        folder.mkdir()
+        (folder / "gpu.compute").write_bytes(
+            b"type: remotedocker\naddress: gpu-box\nbaseDockerImage: microsoft/mmlspark:plus-gpu-0.9.9\n"
+        )
+        return folder
+
+    async def test_they_are_said_and_marked_as_one_types(self, configuration: Path) -> None:
+        (configuration / "local.compute").write_bytes(b"type: local\n")
+        async with desk(configuration) as it:
+            editor = await it.open("local.compute")
+            assert "▲" not in it.status
+            await it.press("end", "enter", *"bogus", "colon", "space", "1")
+            await until(lambda: "▲" in editor.render_line(1).text)
+            assert "bogus" in it.status
+            await it.press("up")
+            assert "▲ Line 2: " in it.status
+            await it.press("down", "end", "backspace", "ctrl+u")
+            await until(lambda: "▲" not in editor.render_line(1).text)
+            assert "▲" not in it.status
+
+    async def test_a_key_goes_around_them(self, configuration: Path) -> None:
+        (configuration / "local.compute").write_bytes(b"type: local\nfirst: 1\npythonLocation: python\nsecond: 1\n")
+        async with desk(configuration) as it:
+            editor = await it.open("local.compute")
+            await it.settled()
+            rows = []
+            for _ in range(3):
+                await it.press("f8")
+                rows.append(editor.cursor_location[0])
+            assert rows == [1, 3, 1]
+
+    async def test_one_key_fixes_what_is_wrong_in_the_line_and_undo_takes_it_back(self, configuration: Path) -> None:
+        before = (configuration / "gpu.compute").read_text(encoding="utf-8")
+        async with desk(configuration) as it:
+            editor = await it.open("gpu.compute", line=3)
+            await it.settled()
+            assert "f9 fix" in it.status
+            await it.press("f9")
+            assert editor.source == before + "nvidiaDocker: true\n"
+            assert it.title == "3 gpu.compute ●"
+            await it.press("ctrl+z")
+            assert editor.source == before
+
+    async def test_what_another_tab_has_not_saved_counts(self, configuration: Path) -> None:
+        (configuration / "gpu.runconfig").write_bytes(b"Target: new\nFramework: Python\n")
+        async with desk(configuration) as it:
+            await it.open("gpu.runconfig")
+            await it.settled()
+            assert "new" in it.status
+            await it.open("gpu.compute")
+            await it.open("gpu.runconfig")
+            (configuration / "new.compute").write_bytes(b"type: local\n")
+            await it.open("gpu.compute")
+            await it.open("gpu.runconfig")
+            await it.settled()
+            assert "new" not in it.status
+
+    async def test_other_files_are_not_checked(self, configuration: Path) -> None:
+        (configuration / "settings.yml").write_bytes(b"a: [\n")
+        async with desk(configuration) as it:
+            await it.open("settings.yml")
+            await it.settled()
+            assert "▲" not in it.status
+
+
+class TestSearch:
+    async def test_letters_pressed_right_after_the_key_are_sought_not_typed(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            editor = await it.open("train.py")
+            for key in ("ctrl+f", "t", "o", "r", "c", "h"):
+                it.app.simulate_key(key)
+            await until(lambda: it.pane.query(Input) and it.pane.query_one(Input).value == "torch")
+            await until(lambda: editor.selected_text == "torch")
+            assert editor.cursor_location[0] == 0
+            assert not it.pane.dirty_paths()
+
+    async def test_enter_goes_around_the_matches_and_escape_back_to_the_text(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            editor = await it.open("train.py")
+            await it.press("ctrl+f", *"torch", "enter")
+            assert editor.selection.start == (2, 6)
+            await it.press("enter")
+            assert editor.selection.start == (0, 7)
+            await it.press("up")
+            assert editor.selection.start == (2, 6)
+            await it.press("escape")
+            assert editor.has_focus
+            assert editor.selected_text == "torch"
+
+    async def test_a_line_can_be_gone_to(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            editor = await it.open("train.py")
+            await it.press("ctrl+f", *":3", "escape")
+            assert editor.cursor_location == (2, 0)
+
+
+class TestCommands:
+    async def test_only_what_would_do_something_is_offered(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            assert it.pane.why_not("close_tab") == "No file is open."
+            await it.open("train.py")
+            view = it.view
+            assert not it.pane.check_action("next_tab", ())
+            assert not view.check_action("save", ())
+            assert not view.check_action("answer", ())
+            await it.press("x")
+            assert view.check_action("save", ())
+            assert it.pane.check_action("close_tab", ())

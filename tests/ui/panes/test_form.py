@@ -1,0 +1,320 @@
+"""The form on the screen: keys, and how form and text are two views of one document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from textual import events
+
+from tests.ui.panes.desk import Desk, desk
+from tests.ui.waiting import until
+from tui_workbench.ui.panes.config_view import ConfigView
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tui_workbench.ui.panes.form_view import FormView
+
+RUNCONFIG = "Target: gpu-box\nArgumentVector:\n  - $file\nFramework: Python   # plain\n"
+COMPUTE = "type: remotedocker\naddress: gpu-box\nbaseDockerImage: microsoft/mmlspark:plus-gpu-0.9.9\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "aml_config"
+    folder.mkdir()
+    (folder / "gpu-box.compute").write_bytes(COMPUTE.encode())
+    (folder / "local.compute").write_bytes(b"type: local\n")
+    (folder / "gpu.runconfig").write_bytes(RUNCONFIG.encode())
+    (tmp_path / "train.py").write_bytes(b"")
+    return folder
+
+
+def drawn(form: FormView) -> list[str]:
+    return [form.render_line(y).text.rstrip() for y in range(form.size.height)]
+
+
+def current(form: FormView) -> str:
+    assert form.current is not None
+    return form.current.label or f"+ {form.current.noun}"
+
+
+async def to_row(it: Desk, form: FormView, label: str) -> None:
+    await it.press("home")
+    while current(form) != label:
+        before = current(form)
+        await it.press("down")
+        assert current(form) != before, f"there is no row {label}"
+
+
+class TestRows:
+    async def test_a_configuration_file_opens_as_a_form(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu.runconfig")
+            assert form.has_focus
+            lines = drawn(form)
+            assert lines[0].split() == ["Target", "gpu-box"]
+            assert lines[3].split() == ["+", "argument"]
+            assert "default" in next(line for line in lines if "UseSampling" in line)
+
+    async def test_the_help_is_about_the_field_under_the_cursor(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            assert isinstance(it.view, ConfigView)
+            assert "One of: local, localdocker" in it.view._help.render().plain
+            await to_row(it, form, "nvidiaDocker")
+            assert "NVIDIA GPUs" in it.view._help.render().plain
+            assert "Default: off." in it.view._help.render().plain
+
+    async def test_a_text_that_is_no_yaml_says_so_and_the_text_is_one_key_away(self, folder: Path) -> None:
+        (folder / "gpu.runconfig").write_bytes(b"Target: [\n")
+        async with desk(folder) as it:
+            form = await it.open_form("gpu.runconfig")
+            assert "This is no YAML yet." in drawn(form)[1]
+            await it.press("x", "enter", "a", "d", "ctrl+t")
+            assert it.text.has_focus
+            assert it.text.source == "Target: [\n"
+
+    async def test_the_line_of_a_problem_is_gone_to(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute", line=3)
+            assert current(form) == "baseDockerImage"
+
+
+class TestEditing:
+    async def test_a_value_is_typed_over_in_place(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            await to_row(it, form, "address")
+            await it.press("enter", *"box2", "enter")
+            assert it.text.source == COMPUTE.replace("address: gpu-box", "address: box2")
+            assert not form.is_editing
+            assert it.title == "3 gpu-box.compute ●"
+
+    async def test_escape_leaves_the_value_as_it_was(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            await to_row(it, form, "address")
+            await it.press("enter", *"box2", "escape")
+            assert it.text.source == COMPUTE
+            assert it.title == "3 gpu-box.compute"
+
+    async def test_a_burst_of_keys_means_what_it_means_key_by_key(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            keys = ["down", "enter", *"jadu", "enter", *["down"] * 6, "space", "u", "space", "k", "u"]
+            for key in keys:
+                form.post_message(events.Key(key, key if len(key) == 1 else " " if key == "space" else None))
+            await until(lambda: current(form) == "privateKeyPassphrase")
+            await it.settled()
+            assert it.text.source == COMPUTE.replace("address: gpu-box", "address: jadu")
+
+    async def test_a_switch_turns_over_and_undo_takes_it_back(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            await to_row(it, form, "nvidiaDocker")
+            await it.press("space")
+            assert it.text.source == COMPUTE + "nvidiaDocker: true\n"
+            assert current(form) == "nvidiaDocker"
+            await it.press("u")
+            assert it.text.source == COMPUTE
+            await it.press("U")
+            assert it.text.source == COMPUTE + "nvidiaDocker: true\n"
+
+    async def test_of_a_few_words_one_is_chosen(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu.runconfig")
+            await to_row(it, form, "Framework")
+            await it.press("enter")
+            assert any("● Python" in line for line in drawn(form))
+            await it.press("down", "enter")
+            assert it.text.source == RUNCONFIG.replace("Framework: Python", "Framework: PySpark")
+            await it.press("enter", *"pyt", "enter")
+            assert it.text.source == RUNCONFIG
+            await it.press("enter", *"fortran", "enter")
+            assert form.is_editing
+            assert any("✗ Framework has no value 'fortran'" in line for line in drawn(form))
+
+    async def test_values_are_suggested_from_the_project(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu.runconfig")
+            await it.press("enter")
+            assert [line.split() for line in drawn(form)[1:3]] == [["●", "gpu-box", "remotedocker"], ["local", "local"]]
+            await it.press(*"lo")
+            assert drawn(form)[1].split() == ["local", "local"]
+            await it.press("tab", "enter")
+            assert it.text.source == RUNCONFIG.replace("Target: gpu-box", "Target: local")
+
+    async def test_images_of_earlier_runs_are_suggested_after_those_of_the_targets(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open_form("local.compute")
+            it.pane.show_images_used(("ours/used:7",))
+            form = await it.open_form("gpu-box.compute")
+            while form.current is None or form.current.field.key != "baseDockerImage":
+                await it.press("down")
+            await it.press("enter")
+            own, used = (line.split() for line in drawn(form) if " in gpu-box" in line or "used before" in line)
+            assert (own[-2:], used[:1]) == (["in", "gpu-box"], ["ours/used:7"])
+
+    async def test_a_problem_goes_when_the_other_file_that_brought_it_changes(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            (folder / "gpu.runconfig").write_text("Target: elsewhere\nFramework: Python\n")
+            await it.open_form("gpu.runconfig")
+            assert isinstance(it.view, ConfigView)
+            assert any("elsewhere" in finding.message for finding in it.view.findings)
+            (folder / "elsewhere.compute").write_text("type: local\n")
+            it.pane.others_changed()
+            await it.settled()
+            assert not any("elsewhere" in finding.message for finding in it.view.findings)
+
+    async def test_paths_are_suggested_folder_by_folder(self, folder: Path) -> None:
+        keys = folder.parent / "keys"
+        keys.mkdir()
+        (keys / "id_box").write_bytes(b"")
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            await to_row(it, form, "privateKey")
+            await it.press("enter")
+            assert any(line.split() == ["keys/", "folder"] for line in drawn(form))
+            await it.press(*"ke", "tab")
+            assert any(line.strip() == "keys/id_box" for line in drawn(form))
+            await it.press("tab", "enter")
+            assert "privateKey: keys/id_box\n" in it.text.source
+
+    async def test_text_that_is_not_suggested_can_be_typed(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            await to_row(it, form, "baseDockerImage")
+            await it.press("enter", *"my", "slash", *"image", "enter")
+            assert "baseDockerImage: my/image\n" in it.text.source
+
+    async def test_entries_are_added_one_after_the_other_moved_and_removed(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu.runconfig")
+            await to_row(it, form, "ArgumentVector")
+            await it.press("a", *"one", "enter", "a", *"two", "enter")
+            assert "  - $file\n  - one\n  - two\nFramework" in it.text.source
+            assert current(form) == "+ argument"
+            await it.press("up", "K")
+            assert "  - two\n  - one\n" in it.text.source
+            await it.press("d", "d")
+            assert it.text.source == RUNCONFIG
+
+    async def test_a_map_gets_names_and_values(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu.runconfig")
+            await to_row(it, form, "EnvironmentVariables")
+            await it.press("enter", *"SEED", "equals_sign", *"1", "enter")
+            assert "EnvironmentVariables:\n  SEED: " in it.text.source
+            await it.press("up", "r", *"LR", "enter")
+            assert "  LR: " in it.text.source
+            assert current(form) == "LR"
+            await it.press("enter", *"0", "enter")
+            await it.press("a", *"x", "enter")
+            assert any("NAME=value" in line and "✗" in line for line in drawn(form))
+
+    async def test_a_paste_goes_into_the_value(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            await to_row(it, form, "address")
+            await it.press("enter")
+            form.post_message(events.Paste("pasted.example\n"))
+            await it.press("end", "backspace", "enter")
+            assert "address: pasted.example\n" in it.text.source
+
+    async def test_what_is_being_typed_counts_as_an_edit(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            await to_row(it, form, "address")
+            await it.press("enter")
+            assert not it.pane.dirty_paths()
+            await it.press("x")
+            assert it.pane.dirty_paths() == {it.path("gpu-box.compute")}
+            await it.press("escape")
+            assert not it.pane.dirty_paths()
+
+    async def test_a_save_takes_what_is_being_typed(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            await to_row(it, form, "address")
+            await it.press("enter", *"box2", "ctrl+s")
+            assert it.title == "3 gpu-box.compute"
+        assert (folder / "gpu-box.compute").read_text(encoding="utf-8") == COMPUTE.replace(": gpu-box", ": box2")
+
+
+class TestTwoViews:
+    async def test_the_cursor_stays_at_its_value(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu.runconfig")
+            await to_row(it, form, "Framework")
+            await it.press("ctrl+t")
+            assert it.text.cursor_location[0] == 3
+            await it.press("up", "ctrl+t")
+            assert current(form) == "1"
+
+    async def test_undo_spans_both(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            await to_row(it, form, "nvidiaDocker")
+            await it.press("space", "ctrl+t", "ctrl+end", *"sharedVolumes", "colon", "space", *"true", "ctrl+t")
+            assert any(line.split()[:3] == ["sharedVolumes", "●", "on"] for line in drawn(form))
+            while it.text.source != COMPUTE + "nvidiaDocker: true\n":
+                await it.press("u")
+            await it.press("ctrl+t", "ctrl+z")
+            assert it.text.source == COMPUTE
+
+    async def test_the_form_follows_the_disk(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu.runconfig")
+            (folder / "gpu.runconfig").write_bytes(b"Target: local\n")
+            await it.look_at_disk()
+            assert drawn(form)[0].split() == ["Target", "local"]
+
+    async def test_the_names_in_the_lower_border_change_the_view(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            await it.open_form("gpu.runconfig")
+            assert it.loud_in_title()[1:] == ["Form"]
+            await it.pilot.click(it.pane, offset=(80, 23))
+            await it.settled()
+            assert it.text.has_focus
+            assert it.loud_in_title()[1:] == ["Text"]
+
+
+class TestProblems:
+    async def test_a_problem_stands_at_its_field_and_one_key_fixes_it(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            await to_row(it, form, "nvidiaDocker")
+            assert "▲" in drawn(form)[form._cursor]
+            assert "f fix" in it.status
+            await it.press("f")
+            assert it.text.source == COMPUTE + "nvidiaDocker: true\n"
+            assert "▲" not in drawn(form)[form._cursor]
+
+    async def test_a_key_goes_from_problem_to_problem(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            seen = []
+            for _ in range(3):
+                await it.press("f8")
+                seen.append(current(form))
+            assert seen == ["baseDockerImage", "nvidiaDocker", "baseDockerImage"]
+
+
+class TestMouse:
+    async def test_a_click_goes_to_a_row_a_double_click_edits_it(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu-box.compute")
+            await it.pilot.click(form, offset=(30, 1))
+            assert current(form) == "address"
+            assert not form.is_editing
+            await it.pilot.click(form, offset=(30, 1), times=2)
+            assert form.is_editing
+
+    async def test_a_click_takes_a_suggestion(self, folder: Path) -> None:
+        async with desk(folder) as it:
+            form = await it.open_form("gpu.runconfig")
+            await it.press("enter")
+            await it.pilot.click(form, offset=(40, 2))
+            assert "Target: local\n" in it.text.source

@@ -1,0 +1,31 @@
+"""What a person would see of a running app, as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from textual.app import App
+    from textual.widget import Widget
+
+
+def screen_lines(app: App[Any]) -> list[str]:
+    """Every line of the screen on top, without trailing blanks."""
+    return [strip.text.rstrip() for strip in app.screen._compositor.render_strips()]
+
+
+def lines_of(widget: Widget) -> list[str]:
+    """The lines of a widget as they stand on the screen, borders and all; none when it is hidden."""
+    region = widget.region
+    strips = widget.screen._compositor.render_strips()[region.y : region.bottom]
+    return [strip.crop(region.x, region.right).text.rstrip() for strip in strips]
+
+
+def content_of(widget: Widget) -> list[str]:
+    """The lines inside of the widget's border that are not empty, stripped."""
+    region = widget.content_region
+    strips = widget.screen._compositor.render_strips()[region.y : region.bottom]
+    lines = [strip.crop(region.x, region.right).text.strip() for strip in strips]
+    return [line for line in lines if line]

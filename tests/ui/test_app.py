@@ -1,0 +1,73 @@
+"""The application around the screens: mistakes of ours, and what is imported when."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.terminal import Terminal
+from tui_workbench.errors import ProjectNotFound
+from tui_workbench.ui import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def imported_by(statement: str) -> set[str]:
+    """The modules that are loaded after a statement in a fresh interpreter."""
+    code = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_the_first_frame_needs_no_parser_no_database_no_editor_and_no_second_program() -> None:
+    loaded = imported_by("import tui_workbench.ui.app, tui_workbench.project, tui_workbench.ui.file_tree")
+    heavy = {"yaml", "sqlite3", "tree_sitter", "textual.widgets._text_area", "tui_workbench.ui.panes.editor"}
+    assert not loaded & heavy
+    assert "tui_workbench.ui.panes.log" not in loaded
+
+
+def test_the_package_of_the_screens_itself_imports_no_textual() -> None:
+    assert not {name for name in imported_by("import tui_workbench.ui") if name.split(".")[0] in ("textual", "rich")}
+
+
+def test_a_folder_that_is_no_project_is_refused_before_any_screen(tmp_path: Path) -> None:
+    with pytest.raises(ProjectNotFound, match="is no project"):
+        run(str(tmp_path))
+
+
+def test_a_mistake_of_ours_ends_with_its_traceback_and_without_the_values_of_variables(project_root: Path) -> None:
+    code = (
+        "from tui_workbench.ui.screens.main import MainScreen\n"
+        "def fail(self):\n"
+        "    password = 'hunter2'\n"
+        "    raise RuntimeError('a mistake')\n"
+        "MainScreen.action_zoom = fail\n"
+        "from tui_workbench.ui import run\n"
+        f"run({str(project_root)!r})\n"
+    )
+    with Terminal([sys.executable, "-c", code], columns=100, rows=40) as terminal:
+        terminal.until_text("ready")
+        terminal.send("z")
+        terminal.until_text("mistake in workbench-tui")
+        assert "RuntimeError: a mistake" in terminal.text()
+        assert "hunter2" not in terminal.text().replace("password = 'hunter2'", "")
+
+
+def test_leaving_says_which_runs_go_on(project_root: Path) -> None:
+    (project_root / "hello.py").write_text("import time\ntime.sleep(600)\n")
+    with Terminal([sys.executable, "-m", "tui_workbench", str(project_root)], columns=100, rows=40) as terminal:
+        terminal.until_text("hello.py ▾")
+        terminal.send("\x12")
+        terminal.until_text("1 running")
+        terminal.send("q")
+        terminal.until_text("1 run goes on: hello.py [1]")
+        terminal.until_text("workbench-tui logs -f 1")
+    subprocess.run(
+        [sys.executable, "-m", "tui_workbench", "experiment", "cancel", "--project", str(project_root), "--run", "1"],
+        check=True,
+        capture_output=True,
+    )

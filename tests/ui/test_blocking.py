@@ -1,0 +1,38 @@
+"""Calls that block are waited for, and never waited for longer than anybody wants."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tui_workbench.ui.blocking import in_thread
+
+
+async def test_the_result_comes_from_another_thread() -> None:
+    assert await in_thread(threading.get_ident) != threading.get_ident()
+
+
+async def test_an_error_is_raised_where_it_is_waited_for() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await in_thread(lambda: 1 // 0)
+
+
+def test_a_loop_ends_without_waiting_for_a_call() -> None:
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        may_end.wait()
+        ended.set()
+
+    async def give_up() -> None:
+        waiting = asyncio.create_task(in_thread(call))
+        await asyncio.to_thread(begun.wait)
+        waiting.cancel()
+
+    asyncio.run(give_up())
+    assert not ended.is_set()
+    may_end.set()
+    assert ended.wait(20.0)  # and it ends quietly, although nobody hears of it

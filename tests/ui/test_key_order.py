@@ -1,0 +1,106 @@
+"""Keys that arrive together mean what they mean one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Input
+
+from tests.ui.waiting import until
+from tui_workbench.ui import key_order
+from tui_workbench.ui.key_order import KeysInOrder
+
+
+class Pad(Widget, can_focus=True):
+    """Takes letters for commands, and opens a field on `/`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", "Search"),
+        Binding("x", "note('x')", "Note"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[str] = []
+        self.released = asyncio.Event()
+
+    async def action_search(self) -> None:
+        field = Input()
+        await self.mount(field)
+        field.focus()
+
+    def action_note(self, text: str) -> None:
+        self.noted.append(text)
+
+    async def on_key(self, event: events.Key) -> None:
+        if event.key == "w":
+            await self.released.wait()
+
+
+class PadApp(KeysInOrder[None]):
+    def compose(self) -> ComposeResult:
+        yield Pad()
+
+    def on_mount(self) -> None:
+        self.query_one(Pad).focus()
+
+    def type(self, *keys: str) -> None:
+        for key in keys:
+            self.post_message(events.Key(key, "/" if key == "slash" else key if len(key) == 1 else None))
+
+    @property
+    def pad(self) -> Pad:
+        return self.query_one(Pad)
+
+    @property
+    def searched(self) -> str:
+        return "".join(field.value for field in self.query(Input))
+
+
+async def test_letters_behind_a_key_that_opens_a_field_go_into_the_field() -> None:
+    app = PadApp()
+    async with app.run_test():
+        app.type("x", "slash", "x", "a", "x")
+        await until(lambda: app.searched == "xax")
+        assert app.pad.noted == ["x"]
+
+
+async def test_a_paste_waits_its_turn() -> None:
+    app = PadApp()
+    async with app.run_test():
+        app.type("slash")
+        app.post_message(events.Paste("pasted"))
+        app.type("x")
+        await until(lambda: app.searched == "pastedx")
+
+
+async def test_a_widget_that_goes_away_holds_nothing_back() -> None:
+    app = PadApp()
+    async with app.run_test():
+        app.type("slash", "a")
+        await until(lambda: app.searched == "a")
+        field = app.query_one(Input)
+        app.type("b", "c")
+        await field.remove()
+        app.pad.focus()
+        app.type("x")
+        await until(lambda: app.pad.noted == ["x"])
+
+
+async def test_a_key_that_hangs_does_not_lock_a_person_out() -> None:
+    app = PadApp()
+    async with app.run_test():
+        app.type("w", "slash")
+        before, key_order.PATIENCE = key_order.PATIENCE, 0.0
+        try:
+            app.type("x")
+            await until(lambda: not app._keys)
+        finally:
+            key_order.PATIENCE = before
+        app.pad.released.set()
+        await until(lambda: len(app.query(Input)) == 1 or app.pad.noted)

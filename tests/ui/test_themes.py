@@ -1,0 +1,146 @@
+"""What a theme file may hold, and what is said about one that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.color import Color
+
+from tui_workbench import resources
+from tui_workbench.errors import ConfigurationError, UsageError
+from tui_workbench.ui import themes
+
+BUILT_IN = sorted(Path(resources.packaged("themes")).glob("*.yaml"))
+
+
+@pytest.fixture
+def user_themes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's theme folder, empty."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    folder = tmp_path / "workbench-tui" / "themes"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def slate() -> str:
+    return (Path(resources.packaged("themes")) / "slate.yaml").read_text()
+
+
+def error_of(folder: Path, text: str) -> str:
+    """What is said about a theme file of this text, without the folder."""
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        themes.read_theme(str(path))
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+@pytest.mark.parametrize("path", BUILT_IN, ids=lambda path: path.stem)
+def test_built_in_themes_are_read_without_a_yaml_parser_and_mean_the_same_with_one(path: Path) -> None:
+    text = path.read_text()
+    flat = themes._flat_values(text)
+    assert flat is not None
+    assert flat == themes._yaml_values(text, str(path))
+
+
+@pytest.mark.parametrize("path", BUILT_IN, ids=lambda path: path.stem)
+def test_text_of_built_in_themes_can_be_read_on_every_ground(path: Path) -> None:
+    palette = themes.read_theme(str(path)).palette
+    for ground in ("background", "raised", "marked", "selected"):
+        for ink in ("text", "muted", "accent", "running", "success", "warning", "error"):
+            if ground == "selected" and ink != "text":
+                continue  # the row under the cursor draws everything in the text colour
+            back, front = Color.parse(getattr(palette, ground)), Color.parse(getattr(palette, ink))
+            assert back.get_contrast_text(1) is not None
+            assert _contrast(back, front) >= 4.5, f"{ink} on {ground}"
+
+
+def _contrast(one: Color, other: Color) -> float:
+    """The contrast ratio of WCAG 2."""
+
+    def luminance(color: Color) -> float:
+        parts = [part / 255 for part in color.rgb]
+        linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_there_is_a_dark_and_a_light_theme_and_the_default_is_one_of_them() -> None:
+    loaded = [themes.read_theme(str(path)) for path in BUILT_IN]
+    assert {theme.dark for theme in loaded} == {True, False}
+    assert themes.DEFAULT_THEME in {theme.name for theme in loaded}
+
+
+def test_a_user_theme_hides_the_built_in_one_of_its_name(user_themes: Path) -> None:
+    (user_themes / "slate.yaml").write_text(slate().replace('accent: "#6cb6ff"', "accent: '#ABCDEF'"))
+    theme = themes.load_theme("slate")
+    assert theme.palette.accent == "#abcdef"
+    assert theme.path == str(user_themes / "slate.yaml")
+
+
+def test_every_way_to_write_a_flat_mapping_is_understood(user_themes: Path) -> None:
+    palette = themes.load_theme("slate").palette
+    one_line = ", ".join(f"{name}: '{color}'" for name, color in palette._asdict().items())
+    (user_themes / "mine.yaml").write_text(f"{{dark: true, {one_line}}}\n")
+    theme = themes.load_theme("mine")
+    assert theme.palette == palette
+    assert theme.title == "mine"
+
+
+def test_names_of_all_themes_are_listed_even_of_broken_ones(user_themes: Path) -> None:
+    (user_themes / "broken.yaml").write_text("{")
+    (user_themes / "notes.txt").write_text("")
+    names = themes.theme_names()
+    assert "broken" in names
+    assert "slate" in names
+    assert "notes" not in names
+
+
+def test_a_theme_that_does_not_exist_names_those_that_do() -> None:
+    with pytest.raises(UsageError, match=r"no theme 'neon'\. Known here: .*slate"):
+        themes.load_theme("neon")
+
+
+def test_a_colour_without_quotes_is_told_apart_from_a_wrong_one(tmp_path: Path) -> None:
+    text = slate().replace('accent: "#6cb6ff"', "accent: #6cb6ff")
+    line = text.split("\n").index("accent: #6cb6ff") + 1
+    assert f"mine.yaml:{line}:" in error_of(tmp_path, text)
+    assert "Put the colour in quotes" in error_of(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('accent: "#6cb6ff"', 'accent: "blue"', "accent is 'blue', which is no colour. Write it as \"#rrggbb\"."),
+        ('accent: "#6cb6ff"', 'acent: "#6cb6ff"', "a theme has no 'acent'. Did you mean accent?"),
+        ('accent: "#6cb6ff"', "accent: [1, 2]", "accent must be a single value"),
+        ("dark: true", "dark: perhaps", "dark is 'perhaps'. Write true or false."),
+        ('accent: "#6cb6ff"', 'accent: ]"#6cb6ff"', "this is no YAML"),
+        ('title: "Slate"', 'accent: "#000000"', "accent is set twice. Remove one."),
+    ],
+)
+def test_errors_name_line_and_remedy(tmp_path: Path, old: str, new: str, said: str) -> None:
+    message = error_of(tmp_path, slate().replace(old, new))
+    assert said in message
+    assert message.startswith("mine.yaml:")
+    assert message.split(":")[1].isdigit()
+
+
+def test_missing_colours_are_named(tmp_path: Path) -> None:
+    text = "\n".join(line for line in slate().split("\n") if not line.startswith(("faint:", "dark:")))
+    assert "the theme lacks dark, faint" in error_of(tmp_path, text)
+
+
+@pytest.mark.parametrize("text", ["", "just words\n", "- a\n- list\n"])
+def test_what_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    assert "mine.yaml" in error_of(tmp_path, text)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes(b'title: "caf\xe9"\n')
+    for name, said in (("latin.yaml", "it is not UTF-8 text"), ("missing.yaml", "No such file")):
+        with pytest.raises(ConfigurationError, match=said):
+            themes.read_theme(str(tmp_path / name))

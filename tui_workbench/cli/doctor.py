@@ -1,0 +1,99 @@
+"""`doctor`: what of this machine the workbench stands on, and what it costs where something is missing.
+
+It asks nobody, changes nothing, and ends: everything that could hang has a time limit. An answer comes as it is found.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tui_workbench.cli.output import FORMATS, add_plain_option, add_project_option, emit
+from tui_workbench.plaintext import visible
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+    from typing import Any
+
+OK, LIMITED, BROKEN = "ok", "limited", "broken"
+"""It is there; the workbench works without, at a price; the workbench does not work."""
+
+TEXT = "text"
+COLUMNS = ("name", "state", "message", "cost", "command")
+_STATE_WIDTH, _NAME_WIDTH = 8, 10
+
+
+class Answer(NamedTuple):
+    """What was found about one thing.
+
+    `cost` says what one does without, `remedy` what to do, as sentences; `command` does it, to be copied. All three are
+    empty where the state is `ok`.
+    """
+
+    name: str
+    state: str
+    message: str
+    cost: str = ""
+    remedy: str = ""
+    command: str = ""
+
+
+def configure_doctor(parser: argparse.ArgumentParser) -> None:
+    """Options of `doctor`."""
+    parser.epilog = """\
+ok: it is there. limited: the workbench works, and this is what one does without. broken: the workbench does not work.
+What a target's machine lacks is answered by `computetarget check NAME`.
+
+exit code: 0, or 1 when something is broken"""
+    add_project_option(parser)
+    parser.add_argument("-o", "--output", choices=(TEXT, *FORMATS), default=TEXT, help="default: %(default)s")
+    add_plain_option(parser)
+    parser.add_argument("--query", metavar="JMESPATH", help="pick from the result, as in \"[?state!='ok']\"")
+
+
+def run_doctor(arguments: argparse.Namespace) -> int:
+    """Look at everything; 1 when something is broken."""
+    in_text = arguments.output == TEXT and not arguments.query
+    found = []
+    for answer in answers(arguments.project):
+        found.append(answer)
+        if in_text:
+            sys.stdout.write("".join(f"{visible(line)}\n" for line in _lines(answer)))
+            sys.stdout.flush()
+    if in_text:
+        sys.stdout.write(f"\n{_summary(found)}\n")
+    else:
+        emit([_record(answer) for answer in found], arguments, COLUMNS)
+    return 1 if any(answer.state == BROKEN for answer in found) else 0
+
+
+def answers(project: str) -> Iterator[Answer]:
+    """Everything that can be asked about this machine; `project` is a folder that may be of a project."""
+    from tui_workbench.cli import doctor_folders, doctor_terminal, doctor_tools
+
+    yield from doctor_terminal.answers()
+    yield from doctor_tools.answers()
+    yield from doctor_folders.answers(project)
+
+
+def _lines(answer: Answer) -> list[str]:
+    """An answer for people: the cost, the remedy, and the command on a line of its own."""
+    indent = " " * (_STATE_WIDTH + 2)
+    lines = [f"{answer.state:{_STATE_WIDTH}}  {answer.name:{_NAME_WIDTH}}  {answer.message}"]
+    lines += [f"{indent}{text}" for text in (answer.cost, answer.remedy) if text]
+    if answer.command:
+        lines.append(f"{indent}    {answer.command}")
+    return lines
+
+
+def _summary(found: list[Answer]) -> str:
+    limited = [answer.name for answer in found if answer.state == LIMITED]
+    broken = [answer.name for answer in found if answer.state == BROKEN]
+    if broken:
+        return f"Broken: {', '.join(broken)}."
+    return f"It works; limited: {', '.join(limited)}." if limited else "Everything is there."
+
+
+def _record(answer: Answer) -> dict[str, Any]:
+    return {name: value or None for name, value in answer._asdict().items()}

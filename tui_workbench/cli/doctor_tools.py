@@ -1,0 +1,247 @@
+"""What `doctor` finds out about the programs that the workbench works with: Python, git, SSH, Docker, the keyring.
+
+Each is asked in a way that ends by itself: a program with a time limit, a socket with one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from tui_workbench.cli.doctor import BROKEN, LIMITED, OK, Answer
+from tui_workbench.errors import ConfigurationError, TargetUnreachable
+from tui_workbench.records import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from tui_workbench.targets.host import Completed
+
+PATIENCE = 5.0
+"""Seconds for a program or a service that others wait for as well."""
+
+OLDEST_PYTHON = (3, 11)
+IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
+
+_LIST_KEYS, _KEYS = b"\x00\x00\x00\x01\x0b", 12
+"""The agent protocol's question for its keys, and the kind of its answer."""
+
+_READ_CONFIGURATION = "from tui_workbench.targets.ssh_config import Hop; Hop('localhost', 0, '')"
+_ANSWER_LIMIT = 1 << 20
+
+
+def answers() -> Iterator[Answer]:
+    """Every program, one by one."""
+    yield python()
+    yield git()
+    yield ssh()
+    yield agent()
+    yield configuration()
+    yield docker()
+    yield keyring()
+
+
+def _run(*command: str) -> Completed | None:
+    """The result of a program; None when it does not end in time."""
+    from tui_workbench.targets.host import LocalHost
+
+    try:
+        return LocalHost().run(command, timeout=PATIENCE)
+    except TargetUnreachable:
+        return None
+
+
+def python() -> Answer:
+    """Whether this Python will do, and everything is installed in it."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < OLDEST_PYTHON:
+        return Answer("python", BROKEN, f"{version} in {sys.prefix}", "", "Install the workbench with 3.11 or newer.")
+    wrong = _wrong_packages()
+    if wrong:
+        said = f"{version} in {sys.prefix} lacks {', '.join(wrong)}"
+        command = f"{sys.executable} -m pip install --upgrade --force-reinstall workbench-tui"
+        return Answer("python", BROKEN, said, "What needs them fails.", "Install the workbench again:", command)
+    return Answer("python", OK, f"{version} in {sys.prefix}")
+
+
+def _wrong_packages() -> list[str]:
+    """What the installation asks for and does not have; nothing is known where it has no record of itself."""
+    from importlib import metadata
+
+    try:
+        wanted = metadata.requires("workbench-tui") or []
+    except metadata.PackageNotFoundError:
+        return []
+    wrong = []
+    for requirement in wanted:
+        found = re.match(r"([\w.-]+)(?:\[[^\]]*\])?\s*(==([\w.]+))?", requirement)
+        if "extra ==" in requirement or found is None:
+            continue
+        try:
+            has = metadata.version(found[1])
+        except metadata.PackageNotFoundError:
+            wrong.append(found[1])
+        else:
+            wrong += [f"{found[1]} {found[3]} (it has {has})"] if found[3] not in (None, has) else []
+    return wrong
+
+
+def git() -> Answer:
+    """Whether snapshots are taken by git."""
+    done = _run("git", "--version")
+    if done is not None and done.code == 0:
+        return Answer("git", OK, done.text.strip())
+    cost = "Runs work in plain copies of the project: nothing can be restored, no code compared, no commit told."
+    return Answer("git", LIMITED, _fault("git", done), cost, "Install it:", _install("git"))
+
+
+def ssh() -> Answer:
+    """Whether there is an OpenSSH client. The workbench's own connections do not need it."""
+    done = _run("ssh", "-V")
+    if done is not None and done.code == 0:
+        return Answer("ssh", OK, (done.stderr + done.stdout).decode("utf-8", "replace").strip())
+    cost = "The workbench logs in without it, but ProxyCommand lines and copied commands mostly call it."
+    return Answer("ssh", LIMITED, _fault("ssh", done), cost, "Install it:", _install("openssh-client"))
+
+
+def agent() -> Answer:
+    """Whether keys are at hand without their passphrases being asked for."""
+    import struct
+
+    folder = os.path.join(os.path.expanduser("~"), ".ssh")
+    files = [name for name in IDENTITIES if os.path.exists(os.path.join(folder, name))]
+    cost = "A key with a passphrase asks for it at each login."
+    path = os.environ.get("SSH_AUTH_SOCK", "")
+    if not path:
+        if not files:
+            cost = "There is no key to log in with either; `computetarget attach -k` makes one."
+        said = f"there is none; keys in ~/.ssh: {', '.join(files) or 'none'}"
+        return Answer("ssh agent", LIMITED, said, cost, "Start one:", 'eval "$(ssh-agent)" && ssh-add')
+    try:
+        reply = _asked(path, _LIST_KEYS)
+        number = struct.unpack(">I", reply[5:9])[0] if reply[4:5] == bytes([_KEYS]) else 0
+    except (OSError, struct.error) as error:
+        said = f"nobody answers at {path} ({error})"
+        return Answer("ssh agent", LIMITED, said, cost, "Start one:", 'eval "$(ssh-agent)" && ssh-add')
+    if not number and not files:
+        cost = "There is no key to log in with; `computetarget attach -k` makes one."
+        return Answer(
+            "ssh agent", LIMITED, "it holds no keys", cost, "Or make one and add it:", "ssh-keygen && ssh-add"
+        )
+    return Answer("ssh agent", OK, f"it holds {number} key{'' if number == 1 else 's'}")
+
+
+def configuration() -> Answer:
+    """Whether ~/.ssh/config can be understood, and its keys are safe from others."""
+    path = os.path.join(os.path.expanduser("~"), ".ssh")
+    loose = [name for name in IDENTITIES if _mode(os.path.join(path, name)) & 0o077]
+    if loose:
+        files = " ".join(f"~/.ssh/{name}" for name in loose)
+        cost = "OpenSSH refuses a key that others may read."
+        return Answer(
+            "ssh config", LIMITED, f"others may read {files}", cost, "Keep it to yourself:", f"chmod 600 {files}"
+        )
+    if not os.path.exists(os.path.join(path, "config")):
+        return Answer("ssh config", OK, "there is no ~/.ssh/config, and none is needed")
+    done = _run(sys.executable, "-P", "-c", _READ_CONFIGURATION)
+    if done is not None and done.code == 0:
+        return Answer("ssh config", OK, "~/.ssh/config is understood")
+    said = "reading ~/.ssh/config does not end" if done is None else done.complaint.rpartition("\n")[2]
+    return Answer(
+        "ssh config", LIMITED, said, "No machine over SSH can be reached.", "See how ssh reads it:", "ssh -G localhost"
+    )
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.stat(path).st_mode
+    except OSError:
+        return 0
+
+
+def docker() -> Answer:
+    """Whether the engine of this machine may be used."""
+    from tui_workbench.targets.check import Broken
+    from tui_workbench.targets.check_engine import judged
+    from tui_workbench.targets.docker_socket import EngineOutOfReach, local_docker_socket
+    from tui_workbench.targets.engine import EngineFacts
+
+    cost = "Targets of the type localdocker cannot be used; local ones and other machines can."
+    try:
+        socket = local_docker_socket()
+        facts: dict[str, Any] = _engine(socket)
+    except (ConfigurationError, EngineOutOfReach) as error:
+        command = getattr(error, "command", "")
+        remedy = error.remedy.partition(command)[0].strip() if command else error.remedy
+        return Answer("docker", LIMITED, error.message, cost, remedy, command)
+    except (OSError, ValueError) as error:
+        said = f"the engine at {socket} does not answer: {error}"
+        return Answer("docker", LIMITED, said, cost, "Look what ails it:", "sudo systemctl status docker")
+    version, system, kind = (str(facts.get(key, "")) for key in ("Version", "Os", "Arch"))
+    try:
+        rung = judged(EngineFacts(version, system, kind, rootless=False, runtimes=(), root=""), there=False)
+    except Broken as broken:
+        return Answer("docker", LIMITED, broken.error.message, cost, broken.error.remedy, broken.command)
+    return Answer("docker", OK, f"{rung.message}, at {socket}")
+
+
+def _engine(socket: str) -> dict[str, Any]:
+    """What the engine says of itself. Raises OSError, ValueError."""
+    import json
+
+    reply = _asked(socket, b"GET /version HTTP/1.0\r\nHost: docker\r\n\r\n", to_the_end=True)
+    facts = json.loads(reply.partition(b"\r\n\r\n")[2])
+    if not isinstance(facts, dict):
+        raise ValueError("what answers there is no Docker engine")
+    return facts
+
+
+def _asked(path: str, question: bytes, *, to_the_end: bool = False) -> bytes:
+    """The answer at a unix socket. Raises OSError; TimeoutError is one."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE)
+        connection.connect(path)
+        connection.sendall(question)
+        reply = b""
+        while (piece := connection.recv(1 << 16)) and len(reply) < _ANSWER_LIMIT:
+            reply += piece
+            if not to_the_end and len(reply) >= 9:
+                break
+        return reply
+
+
+def keyring() -> Answer:
+    """Whether secrets can be kept."""
+    done = _run(sys.executable, "-P", "-m", "tui_workbench.targets.secrets", "get", "AzureMlSecret=doctor##none")
+    if done is not None and done.code in (0, 1):
+        return Answer("keyring", OK, "secrets are kept in it")
+    said = "it does not answer; it may be locked" if done is None else done.complaint.rpartition("\n")[2]
+    cost = "Passwords and passphrases are held in memory, and asked for again after a day or a restart."
+    remedy = "Unlock it, or install one:" if done is None else "Install one, or log in with keys:"
+    return Answer("keyring", LIMITED, said, cost, remedy, _install("gnome-keyring"))
+
+
+def _fault(name: str, done: Completed | None) -> str:
+    if done is None:
+        return f"{name} does not end"
+    return "it is not installed" if done.code == 127 else f"{name} fails: {done.complaint}"
+
+
+def _install(package: str) -> str:
+    """The command that installs a package of this system."""
+    managers: Sequence[tuple[str, str]] = (
+        ("apt-get", "sudo apt-get install"),
+        ("dnf", "sudo dnf install"),
+        ("pacman", "sudo pacman -S"),
+        ("zypper", "sudo zypper install"),
+        ("apk", "sudo apk add"),
+        ("brew", "brew install"),
+    )
+    for program, command in managers:
+        if any(os.access(os.path.join(folder, program), os.X_OK) for folder in os.get_exec_path()):
+            return f"{command} {package}"
+    return ""

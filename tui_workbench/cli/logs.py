@@ -1,0 +1,47 @@
+"""`logs [-f] [--tail N] ID`: what a run wrote, to the byte when it goes to a file or a pipe."""
+
+from __future__ import annotations
+
+from tui_workbench.cli.output import add_project_option
+from tui_workbench.project import Project
+from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.runs import Runs
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def configure_logs(parser: argparse.ArgumentParser) -> None:
+    """Options of `logs`."""
+    parser.epilog = """\
+A file or a pipe gets every byte that the run wrote to stdout and stderr. A terminal gets its text and colours;
+other control sequences are shown and not obeyed. Ctrl-C ends following, not the run."""
+    parser.add_argument("id", metavar="ID", help="the run's id, or its number")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+    parser.add_argument("--tail", metavar="N", type=_count, help="only the last N lines")
+    parser.add_argument("--plain", action="store_true", help="for screen readers: complete lines of plain text")
+    add_project_option(parser)
+
+
+def run_logs(arguments: argparse.Namespace) -> int:
+    """Print a run's output. Ctrl-C ends following, not the run."""
+    from tui_workbench.cli.stream import OutputStream
+
+    runs = Runs(Project.find(arguments.project))
+    directory = runs.directory(arguments.id)
+    with OutputStream(runs, directory, plain=arguments.plain) as stream:
+        if arguments.tail is not None:
+            stream.skip_to_last(arguments.tail)
+        if arguments.follow:
+            stream.follow()
+        else:
+            stream.copy_new()
+    return 0
+
+
+def _count(text: str) -> int:
+    from argparse import ArgumentTypeError
+
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"{text!r} is no number of lines")
+    return int(text)

@@ -1,0 +1,75 @@
+"""What happens before a run's first output, on stderr while it happens: images fetched and built, what is sent.
+
+And, at any time, that the target is out of reach. stdout holds the run's own output and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from tui_workbench.cli.terminal import visible
+from tui_workbench.model import RunState
+from tui_workbench.records import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tui_workbench.runs.rundir import RunDirectory
+
+LOOK_SECONDS = 0.1
+"""How often the files are looked at; the caller's loop turns faster than a person reads."""
+
+SLOW_SECONDS = 0.5
+"""A preparation that takes less is not worth a word."""
+
+
+class PreparationNotes:
+    """Tells on stderr what a run's preparation writes down."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        from tui_workbench.runs.progress import PREPARATION_LOG
+
+        self._directory = directory
+        self._path = directory.file(PREPARATION_LOG)
+        self._offset = 0
+        self._begun = time.monotonic()
+        self._next = self._begun
+        self._unknown = ""
+        self._waits = ""
+
+    def tell(self) -> None:
+        """Write what is new; to be called again and again."""
+        moment = time.monotonic()
+        if moment < self._next:
+            return
+        self._next = moment + LOOK_SECONDS
+        status = self._directory.status()
+        is_slow = status.state == RunState.PREPARING and moment - self._begun > SLOW_SECONDS
+        if is_slow or self._offset:
+            self._tell_log()
+        if status.state == RunState.QUEUED and status.reason != self._waits:
+            self._waits = status.reason
+            _say(status.reason)
+        unknown = status.reason if status.state == RunState.UNKNOWN and not status.end else ""
+        if unknown != self._unknown:
+            _say(unknown or f"the run is {status.state} again")
+            self._unknown = unknown
+
+    def _tell_log(self) -> None:
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except OSError:
+            return
+        whole, newline, _ = data.rpartition(b"\n")
+        if newline:
+            self._offset += len(whole) + 1
+            for line in whole.decode("utf-8", "replace").split("\n"):
+                _say(line)
+
+
+def _say(text: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(f"{visible(text)}{os.linesep}")
+    sys.stderr.flush()

@@ -1,0 +1,227 @@
+"""The nouns of the workbench, as immutable values.
+
+Nothing here reads a file or knows a screen. They are named tuples and not dataclasses because every command of the
+command line pays for this import: `dataclasses` pulls `inspect` and costs 7 ms, a third of a whole `history list`.
+"""
+
+from __future__ import annotations
+
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+Severity = str
+"""`error` (a run would fail), `warning` (unwise) or `info`."""
+
+
+class Problem(NamedTuple):
+    """Something wrong or unwise in a file, with its place and its remedy.
+
+    Lines and columns count from 1; 0 means the whole file.
+    """
+
+    file: str
+    line: int
+    column: int
+    severity: Severity
+    code: str
+    message: str
+    remedy: str = ""
+
+
+class ComputeTarget(NamedTuple):
+    """A machine or engine that runs scripts: one `.compute` file. Names in comments are the keys of the file."""
+
+    name: str
+    path: str
+    type: str  # local, localdocker, remotedocker, remote, cluster (docker is read as localdocker)
+    python_location: str = "python"  # pythonLocation
+    address: str = ""
+    username: str = ""
+    password: str = ""  # a reference `AzureMlSecret=...`, never the secret
+    base_docker_image: str = ""  # baseDockerImage
+    shared_volumes: bool | None = None  # sharedVolumes
+    native_shared_directory: str = ""  # nativeSharedDirectory; "" when the file does not set one
+    nvidia_docker: bool = False  # nvidiaDocker
+    user_managed_environment: bool = True  # userManagedEnvironment
+    private_key: str = ""  # privateKey: a key file; never the key
+    private_key_passphrase: str = ""  # privateKeyPassphrase: a reference, as `password`
+    max_concurrent_runs: int = -1  # maxConcurrentRuns; 0 for no limit, -1 when the file does not set it
+    values: Mapping[str, Any] = {}  # every key of the file as read, known or not
+    problem: Problem | None = None  # why the file cannot be used; everything but name and path is then a guess
+    gpus: str = ""  # gpus: all, free, a number, or [ids]; "" when the file does not say
+
+    @property
+    def gives_gpus(self) -> bool:
+        """True for a target that gives its containers GPUs."""
+        return self.gpus != "0" if self.gpus else self.nvidia_docker
+
+
+REMOTE_TYPES = frozenset(("remotedocker", "remote", "cluster"))
+"""Types of targets that are other machines."""
+
+
+class RunConfiguration(NamedTuple):
+    """How to run a script: one `.runconfig` file."""
+
+    name: str
+    path: str
+    target: str  # Target
+    argument_vector: tuple[str, ...] = ("$file",)  # ArgumentVector
+    environment_variables: Mapping[str, str] = {}  # EnvironmentVariables
+    framework: str = "PySpark"  # Framework; missing means PySpark, as in the original
+    conda_dependencies_file: str = ""  # CondaDependenciesFile
+    spark_dependencies_file: str = ""  # SparkDependenciesFile
+    prepare_environment: bool = False  # PrepareEnvironment
+    tracked_run: bool = True  # TrackedRun
+    use_sampling: bool = True  # UseSampling
+    values: Mapping[str, Any] = {}  # every key of the file as read, known or not
+    problem: Problem | None = None  # why the file cannot be used; everything but name and path is then a guess
+    require_gpu: bool = False  # RequireGpu
+    stop_if_idle_minutes: int = 0  # StopIfIdleMinutes; 0 for never
+    max_duration_minutes: int = 0  # MaxDurationMinutes; 0 for no limit
+    processes_per_node: str = ""  # ProcessesPerNode: a number or gpus; "" for no torchrun
+
+
+MASK = "***"
+"""Stands in everything that is written down for the value of a variable whose name speaks of a secret."""
+
+_SECRET_WORDS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "KEY", "CREDENTIAL")
+
+
+def is_secret_name(name: str) -> bool:
+    """True for a variable whose value must not be written down, judged by its name."""
+    upper = name.upper()
+    return any(word in upper for word in _SECRET_WORDS)
+
+
+def masked(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables as they may be shown and recorded."""
+    return {name: MASK if is_secret_name(name) else value for name, value in variables.items()}
+
+
+class RunState:
+    """The words for what a run is doing. A lost link to the target is `UNKNOWN`, not a failed run."""
+
+    QUEUED = "queued"
+    PREPARING = "preparing"
+    RUNNING = "running"
+    FINALIZING = "finalizing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    UNKNOWN = "unknown"
+
+    TERMINAL = frozenset({COMPLETED, FAILED, CANCELED})
+    """No event follows one of these.
+
+    `UNKNOWN` ends a run only together with an end time: it ended, how is not known.
+    """
+
+
+class RunRequest(NamedTuple):
+    """What a person asked for.
+
+    `script` and `arguments` replace `$file` and what follows in the run configuration's ArgumentVector.
+    """
+
+    run_configuration: str
+    script: str = ""
+    arguments: tuple[str, ...] = ()
+    target: str = ""  # overrides the run configuration's Target
+    exact_arguments: bool = False  # no arguments means none, and not those of the ArgumentVector
+    origin: str = ""
+    """The id of a run to run again: its snapshot, and what is empty here is as it was there."""
+    environment: tuple[tuple[str, str], ...] = ()  # on top of EnvironmentVariables; no secrets
+    group: str = ""  # the sweep that it belongs to
+    member: int = 0  # its place in the group, from 1
+    group_limit: int = 0  # how many of the group may run at a time; 0 for all
+
+
+class RunSpec(NamedTuple):
+    """A request made concrete: everything a target needs to plan and start the run."""
+
+    run_id: str
+    run_directory: str
+    project_root: str
+    project_name: str
+    working_directory: str  # where the script runs: the run's own copy, or the project itself when untracked
+    script: str  # relative to the working directory
+    arguments: tuple[str, ...]
+    run_configuration: RunConfiguration
+    target: ComputeTarget
+
+    @property
+    def tracked(self) -> bool:
+        """True when the run executes in its own copy of the snapshot; on another machine it can do nothing else."""
+        return self.run_configuration.tracked_run or self.target.type in REMOTE_TYPES
+
+
+class Step(NamedTuple):
+    """One step of a plan.
+
+    What will be done, with the exact command, folder and variables where a process is started.
+    """
+
+    name: str  # snapshot, copy, start, follow, collect, ...
+    title: str
+    command: tuple[str, ...] = ()
+    directory: str = ""
+    environment: Mapping[str, str] = {}
+
+
+class Plan(NamedTuple):
+    """Everything a run will do, in order, before it does it. Pure data: `--dry-run` prints it and run.json keeps it."""
+
+    target: str
+    target_type: str
+    interpreter: str
+    steps: tuple[Step, ...]
+
+    def step(self, name: str) -> Step | None:
+        """The step of this name, or None."""
+        return next((step for step in self.steps if step.name == name), None)
+
+
+class Run(NamedTuple):
+    """One run as its directory tells it. Times are seconds since the epoch, UTC; 0.0 when not (yet) known."""
+
+    run_id: str
+    run_number: int
+    directory: str
+    script_name: str
+    arguments: tuple[str, ...]
+    run_configuration: str
+    target: str
+    target_type: str
+    state: str
+    reason: str = ""
+    exit_code: int | None = None
+    created: float = 0.0
+    start: float = 0.0
+    end: float = 0.0
+    interpreter: str = ""
+    tracked: bool = False
+    commit_id: str = ""
+    user_id: str = ""
+    group: str = ""
+
+    @property
+    def is_active(self) -> bool:
+        """True until the run has ended for good.
+
+        A run whose end is known but not its exit code has state `unknown` and an end time.
+        """
+        return self.state not in RunState.TERMINAL and not self.end
+
+    @property
+    def log_path(self) -> str:
+        """The file that holds every byte the run wrote to stdout and stderr."""
+        return f"{self.directory}/output.log"
+
+    @property
+    def duration(self) -> float:
+        """Seconds from start to end; 0.0 while running or when it never started."""
+        return max(0.0, self.end - self.start) if self.end and self.start else 0.0

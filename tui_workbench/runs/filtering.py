@@ -1,0 +1,153 @@
+"""The filter of the table of runs, as a person types it, made a condition in SQL.
+
+Words must all occur (in any case) in what a row shows: number, script, arguments, target, configuration, state, user,
+tags, note. `"two words"` is one, `-word` must not occur. `column:text` looks in one column, `column=value` wants all of
+it, and numbers, times and metrics compare: `loss<0.1`, `duration>10m`, `started>=2026-01-31`, `accuracy!=1`.
+`is:pinned`, `is:active`, `is:archived`, `has:accuracy`, `has:note`. What is not complete yet (`loss<`) filters nothing,
+so that a table does not become empty while one types. No text ever becomes part of the SQL: it goes in as values.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
+
+TEXT_COLUMNS = {
+    "script": "script", "target": "target", "configuration": "configuration", "config": "configuration",
+    "runconfig": "configuration", "user": "user", "state": "state", "status": "state", "tag": "tags", "tags": "tags",
+    "note": "note", "id": "run_id", "run_id": "run_id", "sweep": "sweep", "group": "sweep",
+    "gpu": "gpu",
+}  # fmt: skip
+_NOW = "(julianday('now') - 2440587.5) * 86400"
+
+NUMBER_COLUMNS = {
+    "number": "number", "#": "number", "run_number": "number", "exit": "code", "exit_code": "code",
+    "duration": f"CASE WHEN started > 0 THEN max(0, (CASE WHEN ended > 0 THEN ended ELSE {_NOW} END) - started) END",
+    "started": "nullif(started, 0)", "start": "nullif(started, 0)", "ended": "nullif(ended, 0)",
+    "end": "nullif(ended, 0)", "created": "created", "gpu_seconds": "gpu_seconds", "energy": "energy",
+}  # fmt: skip
+_IS = {
+    "pinned": "pinned", "archived": "hidden", "hidden": "hidden", "tagged": "tags != ''", "noted": "note != ''",
+    "active": "(state NOT IN ('completed', 'failed', 'canceled') AND ended = 0)",
+    "ended": "(state IN ('completed', 'failed', 'canceled') OR ended > 0)",
+}  # fmt: skip
+_TOKEN = re.compile(r'(-?)((?:[^\s":=<>!]*(?:!=|<=|>=|[:=<>]))?"[^"]*"?|\S+)')
+_COMPARISON = re.compile(r'([^:=<>!"]+)(!=|<=|>=|[:=<>])(.*)', re.DOTALL)
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
+_DURATION = re.compile(r"(\d+(?:\.\d*)?)\s*([smhd]?)")
+_CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d+(?:\.\d*)?)")
+
+
+class Condition(NamedTuple):
+    """A condition on a row of `listed`, with the values for its question marks."""
+
+    sql: str
+    values: tuple[Any, ...] = ()
+
+
+def condition_of(text: str, *, archived: bool = False) -> Condition:
+    """The condition that the filter `text` makes. Archived runs are left out unless wanted or asked for by it."""
+    parts: list[str] = []
+    values: list[Any] = []
+    for minus, word in _TOKEN.findall(text):
+        if word in ("is:archived", "is:hidden"):
+            archived = True
+        found = _condition(word)
+        if found is not None:
+            parts.append(f"NOT coalesce(({found.sql}), 0)" if minus else f"({found.sql})")
+            values += found.values
+    if not archived:
+        parts.insert(0, "hidden = 0")
+    return Condition(" AND ".join(parts) or "1", tuple(values))
+
+
+def _condition(word: str) -> Condition | None:
+    """The condition of one word of the filter; None for one that is not complete yet."""
+    match = None if word.startswith('"') else _COMPARISON.fullmatch(word)
+    if match is None:
+        return _occurs("search", word.strip('"'))
+    name, operator, value = match[1], match[2], match[3].strip('"')
+    if not value:
+        return None
+    key = name.casefold()
+    if operator == ":" and key == "is":
+        return Condition(_IS[value.casefold()]) if value.casefold() in _IS else _occurs("state", value)
+    if operator == ":" and key == "has":
+        return _has(value)
+    if key in TEXT_COLUMNS:
+        return _on_text(TEXT_COLUMNS[key], operator, value)
+    if key in NUMBER_COLUMNS:
+        return _on_number(NUMBER_COLUMNS[key], operator, _number_of(key, value))
+    return _on_metric(name, operator, value, word)
+
+
+def _occurs(column: str, value: str) -> Condition | None:
+    return Condition(f"instr({column}, ?)", (value.casefold(),)) if value else None
+
+
+def _has(value: str) -> Condition:
+    if value in ("note", "tag", "tags"):
+        return Condition(f"{TEXT_COLUMNS[value]} != ''")
+    return Condition("listed.id IN (SELECT metrics.id FROM metrics JOIN names USING (name) WHERE text = ?)", (value,))
+
+
+def _on_text(column: str, operator: str, value: str) -> Condition | None:
+    if column == "tags" and operator in ("=", "!="):
+        # Tags stand there a line each; one with a value is also found by its name.
+        lines = "('\n' || tags || '\n')"
+        sql = f"(instr({lines}, ?) OR instr({lines}, ?))"
+        folded = value.casefold()
+        return Condition(sql if operator == "=" else f"NOT {sql}", (f"\n{folded}\n", f"\n{folded}="))
+    if operator == ":" and column in ("tags", "note"):
+        return _occurs(column, value)
+    if operator == ":":
+        return Condition(f"instr(lower({column}), lower(?))", (value,))
+    if operator in ("=", "!="):
+        return Condition(f"{column} {operator} ? COLLATE NOCASE", (value,))
+    return Condition(f"{column} {operator} ?", (value,))
+
+
+def _on_number(expression: str, operator: str, value: float | None) -> Condition | None:
+    if value is None:
+        return None
+    return Condition(f"{expression} {'=' if operator == ':' else operator} ?", (value,))
+
+
+def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | None:
+    """A condition on a metric; what could as well be part of the arguments (`lr=0.1`) is looked for there too."""
+    one = "SELECT metrics.id FROM metrics JOIN names USING (name) WHERE text = ? AND value"
+    compared: float | str = value
+    try:
+        compared = float(value)
+    except ValueError:
+        if operator in ("<", ">", "<=", ">="):
+            return None
+    if operator in (":", "="):
+        return Condition(f"listed.id IN ({one} = ?) OR instr(search, ?)", (name, compared, word.casefold()))
+    # In SQL texts are larger than all numbers.
+    kind = "" if isinstance(compared, str) else " AND typeof(value) != 'text'"
+    return Condition(f"listed.id IN ({one} {operator} ?{kind})", (name, compared))
+
+
+def _number_of(column: str, value: str) -> float | None:
+    """The number that a value stands for: of a duration in seconds, of a time in seconds since the epoch."""
+    if column == "duration":
+        if clock := _CLOCK.fullmatch(value):
+            return int(clock[1] or 0) * 3600 + int(clock[2]) * 60 + float(clock[3])
+        match = _DURATION.fullmatch(value)
+        return float(match[1]) * _UNITS[match[2]] if match else None
+    if column in ("started", "start", "ended", "end", "created"):
+        from datetime import datetime
+
+        try:
+            return datetime.fromisoformat(value).astimezone().timestamp()
+        except (ValueError, OverflowError):
+            return None
+    try:
+        return float(value.lstrip("#"))
+    except ValueError:
+        return None

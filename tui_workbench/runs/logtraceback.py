@@ -1,0 +1,88 @@
+"""The last Python traceback of a log: where it stands, what was raised, and which line of the project raised it.
+
+Understood are the usual form, each line of it behind a prefix (`[rank0]: `, as torchrun writes), exception groups, and
+errors in the syntax of the script, which come without the word traceback.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from tui_workbench.runs.logsearch import Pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tui_workbench.runs.logfile import LogFile, LogLine
+
+HEADER = Pattern("Traceback (most recent call last)")
+"""The lines that begin a traceback, but for a syntax error's."""
+
+MOST_LINES = 2000
+"""Lines that one traceback may have: a recursion that ran away prints a thousand frames."""
+
+_SGR = re.compile(r"\x1b\[[0-9;:]*m")
+_HEADER_LINE = re.compile(r"(?P<prefix>.*?)(?P<group>\+ Exception Group )?Traceback \(most recent call last\)")
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*))?$')
+_SYNTAX_ERROR = re.compile(r"(SyntaxError|IndentationError|TabError): ")
+_LIBRARY = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib[/\\]python\d[^/\\]*)[/\\]|^<")
+
+
+class Frame(NamedTuple):
+    """One call of the stack, as the traceback tells it."""
+
+    file: str
+    line: int
+    function: str = ""
+
+
+class Traceback(NamedTuple):
+    """One traceback of a log."""
+
+    offset: int
+    """Where its first line starts."""
+    exception: str
+    """`ValueError: shapes do not match`: its first line, not made safe; empty while it is not all written."""
+    frame: Frame | None
+    """The innermost call that is not in a library; the innermost of all when every one is."""
+
+
+def read_traceback(log: LogFile, offset: int) -> Traceback | None:
+    """The traceback whose first line starts at the offset; None when what stands there is none after all."""
+    # A line that is still being written does not say all of what was raised.
+    lines = [_text(line) for line in log.lines_from(offset, MOST_LINES) if line.stop < line.end]
+    header = _HEADER_LINE.match(lines[0]) if lines else None
+    if header is None:
+        return None
+    prefix = header["prefix"] + "| " if header["group"] else header["prefix"]
+    frames: list[Frame] = []
+    for line in lines[1:]:
+        if not line.startswith(prefix.rstrip()):
+            continue  # another process writes between
+        line = line[len(prefix) :]
+        if frame := _FRAME.match(line):
+            frames.append(Frame(frame["file"], int(frame["line"]), frame["function"] or ""))
+        elif line[:1].strip() and not line.startswith("["):
+            return Traceback(offset, line, _own(frames))
+    return Traceback(offset, "", _own(frames))
+
+
+def read_syntax_error(log: LogFile) -> Traceback | None:
+    """The error with which Python refuses a script that it cannot parse, when that is the last thing in the log."""
+    found = log.lines_before(log.size, 5)
+    lines = [_text(line) for line in found]
+    for line, text in zip(found, lines, strict=True):
+        frame = _FRAME.match(text)
+        if frame is not None and frame["function"] is None and _SYNTAX_ERROR.match(lines[-1]):
+            return Traceback(line.start, lines[-1], Frame(frame["file"], int(frame["line"])))
+    return None
+
+
+def _text(line: LogLine) -> str:
+    return _SGR.sub("", line.data.decode("utf-8", "surrogateescape")).rstrip("\r")
+
+
+def _own(frames: Sequence[Frame]) -> Frame | None:
+    own = [frame for frame in frames if not _LIBRARY.search(frame.file)] or frames
+    return own[-1] if own else None

@@ -1,0 +1,186 @@
+r"""`aml_config/metrics.yml`: what of a script's output and files becomes metrics, beside and instead of the usual.
+
+```yaml
+output: true                    # progress lines of the output; false switches the usual ones off
+tensorboard: true               # event files
+files:                          # tables (CSV, JSON lines) that the script writes, beside the usual; false: none at all
+  - stats/*.csv
+lines:                          # further lines: regular expressions whose named groups are the metrics
+  - 'top-1 (?P<top1>[0-9.]+) after (?P<step>[0-9]+)'
+  - pattern: 'validation (\d+): ([0-9.]+)'
+    names: [step, val/quality]  # for the groups in their order, where a name is more than letters
+ignore: [lr, gpu_*]             # names of metrics that nobody wants, from any of these sources
+```
+
+A file with a mistake in it changes nothing but what its sound parts say, and the mistake is told.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import os
+import re
+
+from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.runs.metrics.values import LONGEST_LINE, Found
+from tui_workbench.runs.regular import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+NAME = os.path.join("aml_config", "metrics.yml")
+LARGEST = 1 << 20
+STEP = "step"
+
+USUAL_FILES = (
+    "metrics*.jsonl", "*metrics.jsonl", "metrics*.csv", "*metrics.csv", "log.jsonl", "log.csv",
+    "logs.jsonl", "logs.csv",
+    "history.jsonl", "history.csv", "progress.jsonl", "progress.csv", "results.csv", "training.jsonl", "training.csv",
+    "training_log.jsonl", "training_log.csv", "train_log.jsonl", "train_log.csv", "loss.csv", "losses.csv",
+)  # fmt: skip
+"""Names of tables that hold metrics with those who write them (Lightning, Keras, YOLO, RLlib, ...)."""
+
+
+class Pattern:
+    """A line of the user's: an expression, and for each of its groups the name of a metric."""
+
+    def __init__(self, expression: str, names: list[str] | None) -> None:
+        self._expression = re.compile(expression)
+        self._names = dict(self._expression.groupindex)
+        if names is not None:
+            self._names = {name: number for number, name in enumerate(names, 1)}
+        if len(self._names) > self._expression.groups or not set(self._names) - {STEP}:
+            raise ValueError("it needs a group for each metric: (?P<name>[0-9.]+)")
+
+    def metrics(self, text: str) -> Iterator[Found]:
+        """The metrics of a line, when it matches."""
+        match = self._expression.search(text)
+        if match is None:
+            return
+        step = _number(match[self._names[STEP]]) if STEP in self._names else None
+        for name, group in self._names.items():
+            value = _number(match[group])
+            if name != STEP and value is not None:
+                yield Found(name, value, step, refreshed=False)
+
+
+class Rules:
+    """What the file says; the usual where it says nothing."""
+
+    def __init__(self) -> None:
+        self.output = True
+        self.tensorboard = True
+        self.files: tuple[str, ...] = USUAL_FILES
+        self.mistakes: list[str] = []
+        self.text = b""
+        """The file as it was read: what tells whether anything has changed."""
+        self._patterns: list[Pattern] = []
+        self._ignored: list[str] = []
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the usual lines are read, and no others."""
+        return self.output and not self._patterns
+
+    def metrics(self, line: bytes) -> Iterator[Found]:
+        """What the user's own patterns find in a line of the output."""
+        if self._patterns and len(line) <= LONGEST_LINE:
+            text = line.decode("utf-8", "replace")
+            for pattern in self._patterns:
+                yield from pattern.metrics(text)
+
+    def ignores(self, name: str) -> bool:
+        """Whether nobody wants a metric of this name."""
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in self._ignored)
+
+    def is_table(self, name: str, path: str) -> bool:
+        """Whether a file is a table of metrics.
+
+        `path` is from the script's folder, or nothing to ask whether any file of the name can be one.
+        """
+        for pattern in self.files:
+            folder, _, ending = pattern.rpartition("/")
+            if fnmatch.fnmatchcase(name if folder else name.lower(), ending) and (
+                not folder
+                or not path
+                or fnmatch.fnmatchcase(path, pattern)
+                or fnmatch.fnmatchcase(path, f"*/{pattern}")
+            ):
+                return True
+        return False
+
+    def take(self, values: Any) -> None:
+        """Take over what the file says."""
+        if not isinstance(values, dict):
+            self.mistakes.append("it is no mapping of keys to values")
+            return
+        for key, value in values.items():
+            if key in ("output", "tensorboard") and isinstance(value, bool):
+                setattr(self, key, value)
+            elif key == "files" and value in (True, False, None):
+                self.files = () if value is False else self.files
+            elif key in ("files", "ignore") and _is_texts(value):
+                if key == "files":
+                    self.files = (*self.files, *value)
+                else:
+                    self._ignored = list(value)
+            elif key == "lines" and isinstance(value, list):
+                for number, entry in enumerate(value, 1):
+                    self._take_line(number, entry)
+            else:
+                known = "output, tensorboard, files, lines, ignore"
+                self.mistakes.append(f"{key!r}: what is written there means nothing; the keys are {known}")
+
+    def _take_line(self, number: int, entry: Any) -> None:
+        names = None
+        if isinstance(entry, dict):
+            names = entry.get("names")
+            entry = entry.get("pattern")
+        if not isinstance(entry, str) or not (names is None or _is_texts(names)):
+            self.mistakes.append(f"lines, entry {number}: a regular expression, or `pattern` and `names`, is expected")
+            return
+        try:
+            self._patterns.append(Pattern(entry, names))
+        except (re.error, ValueError, RecursionError, OverflowError) as error:
+            self.mistakes.append(f"lines, entry {number}: {error}")
+
+
+def read_rules(project_root: str) -> Rules:
+    """The rules of the project at a folder; the usual ones when it has no file of them."""
+    rules = Rules()
+    path = os.path.join(project_root, NAME)
+    try:
+        with open_regular(path) as file:
+            rules.text = file.read(LARGEST + 1)
+    except OSError:
+        return rules
+    if len(rules.text) > LARGEST:
+        rules.mistakes.append("it is too large")
+        return rules
+    import yaml
+
+    try:
+        values = yaml.load(rules.text, yaml.CSafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or error
+        rules.mistakes.append(
+            f"line {mark.line + 1}: {problem}" if mark is not None else " ".join(str(problem).split())
+        )
+        return rules
+    if values is not None:
+        rules.take(values)
+    return rules
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text is not None else None
+    except ValueError:
+        return math.nan if text == "NaN" else None

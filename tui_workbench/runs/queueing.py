@@ -1,0 +1,396 @@
+"""Runs that wait for their turn: on a target that takes only so many at a time, or in a sweep.
+
+Nobody waits in a process: a run in line is its directory with the file `waiting` in it, and a link to it in a folder
+of the user's that all projects share. Whoever ends a run lets the next ones begin, and whoever looks at the runs makes
+up for those who were killed. Turns are given under one lock, in the order of submission; the removal of `waiting` is
+what gives one. A run that nothing limits never comes here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+
+from tui_workbench.errors import RunNotFound, StorageError, WorkbenchError
+from tui_workbench.model import REMOTE_TYPES, RunState, Step
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.runs.pending import keep_environment
+from tui_workbench.runs.rundir import RECORD, TURN, WAITING, ControllerLock, RunDirectory, storage_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tui_workbench.model import ComputeTarget, RunRequest, RunSpec
+
+STEP = "queue"
+FOLDER = "queue"
+IN_LINE, GOING = "waiting", "going"
+_NAMED_HOLDERS = 3
+_GPUS = "/proc/driver/nvidia/gpus"
+
+
+class Facts(NamedTuple):
+    """What a run's turn depends on. Empty names and 0 stand for what does not limit it."""
+
+    machine: str  # the machine that it was submitted on, whose processes alone look after it
+    target: str  # what all runs on the same target have in common
+    target_name: str
+    limit: int
+    group: str
+    group_limit: int
+    label: str  # how the run is called in the reasons of others
+
+
+class _Ticket(NamedTuple):
+    name: str
+    directory: RunDirectory
+    facts: Facts
+
+
+def limit_of(target: ComputeTarget) -> int:
+    """How many runs the target takes at a time; 0 when any number.
+
+    A target that asks for GPUs and says nothing takes one a GPU: one that cannot be counted from here has one.
+    """
+    if target.max_concurrent_runs >= 0:
+        return target.max_concurrent_runs
+    wanted = 1 if target.gpus == "free" else int(target.gpus) if target.gpus.isdigit() else 0
+    if not wanted and not (target.nvidia_docker and target.gives_gpus):
+        return 0
+    if target.type in REMOTE_TYPES:
+        return 1
+    try:
+        return max(1, len(os.listdir(_GPUS)) // max(1, wanted))
+    except OSError:
+        return 1
+
+
+def is_limited(target: ComputeTarget, request: RunRequest) -> bool:
+    """True for a request whose run may have to wait for a turn."""
+    return bool(request.group_limit or limit_of(target))
+
+
+def step_of(target: ComputeTarget, request: RunRequest) -> Step:
+    """What the plan says of the wait."""
+    limits = [f"{limit} at a time on {target.name}" for limit in (limit_of(target),) if limit]
+    limits += [f"{request.group_limit} at a time of its sweep"] if request.group_limit else []
+    return Step(STEP, f"wait for its turn: {', '.join(limits)}")
+
+
+def register(directory: RunDirectory, spec: RunSpec, request: RunRequest, number: int) -> None:
+    """Note, in a run's directory that has no name yet, what its turn depends on, and that it has not come.
+
+    Whoever gives it its turn may have quite another environment than this process, so that is noted as well, but for
+    what must not be written down. Raises StorageError.
+    """
+    # Names of sweeps are the project's own.
+    group = f"{request.group} {spec.project_root}" if request.group_limit else ""
+    _write_facts(directory, _facts(spec, number, group, request.group_limit))
+    keep_environment(directory, os.environ)
+    try:
+        os.close(os.open(directory.file(WAITING), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    except OSError as error:
+        raise storage_error("write", directory.file(WAITING), error) from error
+
+
+def enter(directory: RunDirectory, lock: ControllerLock, active: Iterable[str]) -> bool:
+    """Put a new run in line; True when it is its turn already, and the caller's to start it. Else its lock is released.
+
+    `active` are the ids of the project's runs that go on: those on the same target count, also when nothing limited it
+    as they began. Raises StorageError.
+    """
+    with _Line() as line:
+        line.add(directory)
+        line.count_others(directory, active)
+        line.advance(own=directory.path)
+        if not directory.is_waiting:
+            return True
+        # Before anybody else can move the line: a run that is held by somebody is not begun.
+        lock.release()
+        return False
+
+
+def resume(waiting: Iterable[RunDirectory]) -> list[str]:
+    """See to it that runs that wait are in line and that the line moves. Returns the ids of those whose turn has come.
+
+    Raises StorageError.
+    """
+    directories = list(waiting)
+    with _Line() as line:
+        unheard = any(directory.cancel_requested for directory in directories)
+        if line.add(*directories) or line.take_in(directories) or unheard or line.is_stalled():
+            line.advance()
+    return [directory.run_id for directory in directories if not directory.is_waiting]
+
+
+def leave(directory: RunDirectory) -> None:
+    """After the end of a run: let those begin that waited for it. Raises StorageError."""
+    if directory.is_limited:
+        with _Line() as line:
+            line.advance()
+
+
+class _Line:
+    """All runs of this user that something limits, while nobody else moves them."""
+
+    def __init__(self) -> None:
+        from tui_workbench.resources import user_state_directory
+
+        self._folder = os.path.join(user_state_directory(), FOLDER)
+        self._lock = -1
+
+    def __enter__(self) -> _Line:
+        path = os.path.join(self._folder, "lock")
+        try:
+            for name in (IN_LINE, GOING):
+                os.makedirs(os.path.join(self._folder, name), mode=0o700, exist_ok=True)
+            self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        except OSError as error:
+            self.__exit__()
+            raise storage_error("use", path, error) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def add(self, *directories: RunDirectory) -> bool:
+        """Put runs in line that are not; True when there was one."""
+        added = False
+        for directory in directories:
+            if not directory.is_waiting:
+                continue  # its turn came meanwhile
+            link = os.path.join(self._folder, IN_LINE, _ticket_name(directory))
+            try:
+                os.symlink(directory.path, link)
+                added = True
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise storage_error("write", link, error) from error
+        return added
+
+    def take_in(self, directories: Iterable[RunDirectory]) -> bool:
+        """Take in runs that wait on another machine on which nothing of this user goes on any more.
+
+        It has another name now, or is a container that was made anew. True when there was one.
+        """
+        here = os.uname().nodename
+        taken = False
+        for directory in directories:
+            try:
+                facts = _read_facts(directory)
+            except (OSError, ValueError, TypeError):
+                continue
+            if facts.machine != here and not any(map(_is_looked_after, self._tickets(GOING, facts.machine))):
+                _write_facts(directory, facts._replace(machine=here))
+                taken = True
+        return taken
+
+    def count_others(self, directory: RunDirectory, active: Iterable[str]) -> None:
+        """Let other runs of the project count that began on the same target before anything limited it."""
+        facts = _read_facts(directory)
+        for run_id in active if facts.target else ():
+            other = RunDirectory(os.path.join(os.path.dirname(directory.path), run_id))
+            with contextlib.suppress(RunNotFound, StorageError, OSError):
+                record = other.read_record()
+                if not other.is_limited and _target_key(record.spec.target) == facts.target:
+                    label = _label(record.spec, record.run_number)
+                    _write_facts(other, facts._replace(group="", group_limit=0, label=label))
+                    os.symlink(other.path, os.path.join(self._folder, GOING, _ticket_name(other)))
+
+    def is_stalled(self) -> bool:
+        """True when a run that has its turn has ended, or nobody looks after it: nothing would move the line."""
+        going = list(self._tickets(GOING))
+        return not going or any(not _is_looked_after(ticket) for ticket in going)
+
+    def advance(self, own: str = "") -> None:
+        """Give turns to those for whom there is room. The run at `own` is then started by the caller."""
+        going = [ticket for ticket in self._tickets(GOING) if self._still_goes(ticket, own)]
+        waiting: list[_Ticket] = []
+        for ticket in self._tickets(IN_LINE):
+            if ticket.directory.is_waiting:
+                waiting.append(ticket)
+            else:  # it was given its turn by somebody who was killed just then
+                self._move(ticket)
+                if self._still_goes(ticket, own):
+                    going.append(ticket)
+        limits = {ticket.facts.target: ticket.facts.limit for ticket in sorted((*going, *waiting), key=_name)}
+        held_up: list[_Ticket] = []
+        for ticket in waiting:
+            if self._is_over(ticket):
+                continue
+            reason = _reason(ticket, going, held_up, limits)
+            if not reason and self._begin(ticket, own):
+                going.append(ticket)
+            else:
+                held_up.append(ticket)
+                _tell(ticket.directory, reason)
+
+    def _begin(self, ticket: _Ticket, own: str) -> bool:
+        """Give a run its turn; False when somebody has hold of it, who then sees to it."""
+        directory = ticket.directory
+        if directory.path == own:
+            self._give_turn(ticket)
+            return True
+        lock = ControllerLock.acquire(directory)
+        if lock is None:
+            return False
+        try:
+            self._give_turn(ticket)
+            _detach(directory, lock)
+        finally:
+            lock.release()
+        return True
+
+    def _give_turn(self, ticket: _Ticket) -> None:
+        path = ticket.directory.file(WAITING)
+        try:
+            since = os.stat(path).st_mtime
+            os.unlink(path)
+        except OSError as error:
+            raise storage_error("write", path, error) from error
+        self._move(ticket)
+        seconds = round(max(0.0, time.time() - since), 6)
+        ticket.directory.append_event("step", step=STEP, status="done", seconds=seconds)
+
+    def _still_goes(self, ticket: _Ticket, own: str) -> bool:
+        """True for a run that has not ended; it is given a controller when it has none."""
+        if ticket.directory.status().end:
+            self._drop(GOING, ticket.name)
+            return False
+        if ticket.directory.path != own and not _is_looked_after(ticket):
+            lock = ControllerLock.acquire(ticket.directory)
+            if lock is not None:
+                _detach(ticket.directory, lock)
+        return True
+
+    def _is_over(self, ticket: _Ticket) -> bool:
+        """True for a run in line that has ended, or does now because somebody wanted it to."""
+        directory = ticket.directory
+        if directory.cancel_requested and (lock := ControllerLock.acquire(directory)) is not None:
+            from tui_workbench.runs.controller import Controller
+
+            try:
+                Controller(directory).finish(os.environ)
+            finally:
+                lock.release()
+        if not directory.status().end:
+            return False
+        self._drop(IN_LINE, ticket.name)
+        return True
+
+    def _tickets(self, folder: str, machine: str = "") -> Iterator[_Ticket]:
+        """The runs of a machine, by default this one, in order; links to what is no run any more are removed."""
+        machine = machine or os.uname().nodename
+        for name in sorted(os.listdir(os.path.join(self._folder, folder))):
+            try:
+                directory = RunDirectory(os.readlink(os.path.join(self._folder, folder, name)))
+                facts = _read_facts(directory)
+            except (OSError, ValueError, TypeError):
+                self._drop(folder, name)
+                continue
+            if facts.machine == machine:
+                yield _Ticket(name, directory, facts)
+
+    def _move(self, ticket: _Ticket) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(os.path.join(self._folder, IN_LINE, ticket.name), os.path.join(self._folder, GOING, ticket.name))
+
+    def _drop(self, folder: str, name: str) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self._folder, folder, name))
+
+
+def _facts(spec: RunSpec, number: int, group: str, group_limit: int) -> Facts:
+    limit = limit_of(spec.target)
+    return Facts(
+        os.uname().nodename,
+        _target_key(spec.target) if limit else "",
+        spec.target.name,
+        limit,
+        group,
+        group_limit,
+        _label(spec, number),
+    )
+
+
+def _label(spec: RunSpec, number: int) -> str:
+    return f"{os.path.basename(spec.script)} [{number}]"
+
+
+def _target_key(target: ComputeTarget) -> str:
+    """The same for all targets that are the same place, in whatever project and by whatever name."""
+    kind = "localdocker" if target.type == "docker" else target.type
+    return f"{kind} {target.username}@{target.address}" if target.address else kind
+
+
+def _write_facts(directory: RunDirectory, facts: Facts) -> None:
+    path = directory.file(TURN)
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(json.dumps(facts) + "\n")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise storage_error("write", path, error) from error
+
+
+def _read_facts(directory: RunDirectory) -> Facts:
+    """Raises OSError, ValueError or TypeError when there are none, or no run either."""
+    os.stat(directory.file(RECORD))
+    with open(directory.file(TURN), encoding="utf-8") as file:
+        return Facts(*json.load(file))
+
+
+def _ticket_name(directory: RunDirectory) -> str:
+    """Sorts by the time of submission, which the run's id ends with; of two projects of one name, no two are equal."""
+    import zlib
+
+    moment = directory.run_id.rpartition("_")[2]
+    return f"{moment:0>16.16}-{zlib.crc32(os.fsencode(directory.path)):08x}"
+
+
+def _reason(ticket: _Ticket, going: list[_Ticket], held_up: list[_Ticket], limits: dict[str, int]) -> str:
+    """What a run waits for; "" when for nothing."""
+    facts = ticket.facts
+    on_target = [other for other in going if other.facts.target == facts.target]
+    if facts.target and len(on_target) >= limits[facts.target]:
+        ahead = [other for other in held_up if other.facts.target == facts.target]
+        return f"waits for {_labels(ahead[-1:] or on_target)} on {facts.target_name}"
+    in_group = [other for other in going if other.facts.group == facts.group]
+    if facts.group and len(in_group) >= facts.group_limit:
+        ahead = [other for other in held_up if other.facts.group == facts.group]
+        return f"waits for {_labels(ahead[-1:] or in_group)} of its sweep"
+    return ""
+
+
+def _name(ticket: _Ticket) -> str:
+    return ticket.name
+
+
+def _labels(tickets: list[_Ticket]) -> str:
+    names = [ticket.facts.label for ticket in tickets]
+    return " or ".join(names) if len(names) <= _NAMED_HOLDERS else f"one of {len(names)} runs"
+
+
+def _tell(directory: RunDirectory, reason: str) -> None:
+    """Record what a run waits for, when that has changed."""
+    if reason and directory.status().reason != reason:
+        directory.append_event("state", state=RunState.QUEUED, reason=reason)
+
+
+def _is_looked_after(ticket: _Ticket) -> bool:
+    return not ticket.directory.status().end and ControllerLock.holder(ticket.directory) != 0
+
+
+def _detach(directory: RunDirectory, lock: ControllerLock) -> None:
+    from tui_workbench.runs.controller import detach
+
+    with contextlib.suppress(WorkbenchError):  # no further process can be: whoever looks next tries again
+        detach(directory, lock, fork=False)

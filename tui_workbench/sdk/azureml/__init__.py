@@ -1,0 +1,35 @@
+"""The names of the original's SDK, over `workbench`; a real azureml package that is installed comes first.
+
+When the rest of the path holds one, this package becomes it, whether it is a package or a namespace of several. Only
+modules that the real one lacks come from here: `azureml.logging` is in none that can still be installed.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List  # noqa: F401  (in comments)
+
+
+def _step_aside() -> "None":
+    here = os.path.dirname(os.path.abspath(__file__))
+    ours = os.path.realpath(os.path.dirname(here))
+    rest = [entry for entry in sys.path if os.path.realpath(entry or os.curdir) != ours]
+    found = importlib.machinery.PathFinder.find_spec(__name__, rest)
+    if found is None or found.submodule_search_locations is None:
+        return
+    places = list(found.submodule_search_locations)  # type: List[str]
+    if found.origin in (None, "namespace"):
+        __path__[:] = [*places, here]
+        return
+    real = importlib.util.module_from_spec(found)
+    sys.modules[__name__] = real
+    if found.loader is not None:
+        found.loader.exec_module(real)
+    real.__path__.append(here)
+
+
+_step_aside()

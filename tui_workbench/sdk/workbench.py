@@ -1,0 +1,409 @@
+"""What a training script may tell the workbench: numbers, lists, rows, tables, images, tags, files.
+
+Every call appends one line to `metrics.jsonl` in the run's directory by one write, so nothing is lost when the script
+is killed, and threads, processes and ranks may log at once. There is no server and nothing to close. Outside of a run
+the calls check what they are given and do nothing.
+
+This file runs on Python 3.5 and newer and needs nothing but the standard library.
+"""
+
+import os
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple  # noqa: F401  (in comments)
+
+__all__ = [
+    "in_run",
+    "log",
+    "log_confusion_matrix",
+    "log_image",
+    "log_list",
+    "log_row",
+    "log_table",
+    "outputs_directory",
+    "run_id",
+    "tag",
+    "upload",
+    "upload_content",
+]
+
+_METRICS = "metrics.jsonl"
+_IMAGES = "images"
+_COPY_BYTES = 1 << 20
+
+
+def log(name: "str", value: "Any", step: "Optional[float]" = None) -> "None":
+    """Log a value of the metric `name`.
+
+    A number is a point of its curve, at `step` or one after the last. Scalars of NumPy, PyTorch, TensorFlow and JAX
+    count as numbers, NaN and infinities are kept. A text is kept as one. A list or an array is logged as `log_list`
+    would, a dict as `log_row` would. Raises TypeError for anything else.
+    """
+    if type(value) is not float:
+        value = _plain(value)
+        if isinstance(value, (list, dict)):
+            _log_item("list" if isinstance(value, list) else "row", name, value, step)
+            return
+    number = _number(value)
+    _journal.write(
+        '{"name":%s,"step":%s,"value":%s,"time":%.6f}\n'
+        % (_names.get(name) or _name(name), "null" if step is None else _step(step), number, time.time())
+    )
+
+
+def log_list(name: "str", values: "Any", step: "Optional[float]" = None) -> "None":
+    """Log a list of numbers or texts as one thing, for a chart of its own."""
+    values = _plain(values)
+    _log_item("list", name, values if isinstance(values, list) else [values], step)
+
+
+def log_row(
+    name: "str", columns: "Optional[Mapping[str, Any]]" = None, step: "Optional[float]" = None, **more: "Any"
+) -> "None":
+    """Log one row of the table `name`: `log_row("epochs", loss=0.3, accuracy=0.9)`, or the columns as a dict."""
+    row = dict(columns or {})
+    row.update(more)
+    if not row:
+        raise ValueError("a row needs at least one column")
+    _log_item("row", name, _plain(row), step)
+
+
+def log_table(name: "str", columns: "Mapping[str, Any]", step: "Optional[float]" = None) -> "None":
+    """Log a whole table: a dict of columns, each a list. A list of dicts (rows) is taken as well."""
+    table = _plain(columns)
+    if isinstance(table, list):
+        table = _from_rows(table)
+    if not isinstance(table, dict):
+        raise TypeError("a table is a dict of lists, not %s" % type(columns).__name__)
+    table = {key: column if isinstance(column, list) else [column] for key, column in table.items()}
+    if len({len(column) for column in table.values()}) > 1:
+        raise ValueError("the columns of a table must be equally long")
+    _log_item("table", name, table, step)
+
+
+def log_confusion_matrix(
+    name: "str", matrix: "Any", labels: "Optional[Sequence[Any]]" = None, step: "Optional[float]" = None
+) -> "None":
+    """Log a confusion matrix: `matrix[true][predicted]`, with the names of the classes."""
+    rows = _plain(matrix)
+    if not isinstance(rows, list) or any(not isinstance(row, list) or len(row) != len(rows) for row in rows):
+        raise ValueError("a confusion matrix has as many columns as rows")
+    names = [str(label) for label in (range(len(rows)) if labels is None else _plain(labels))]
+    if len(names) != len(rows):
+        raise ValueError("%d labels for %d classes" % (len(names), len(rows)))
+    _log_item("confusion", name, {"labels": names, "matrix": rows}, step)
+
+
+def log_image(name: "str", image: "Any", step: "Optional[float]" = None) -> "None":
+    """Log an image: the path of a file, a Matplotlib figure, or a PIL image. A copy of it is kept with the run."""
+    if isinstance(image, (str, bytes)) or hasattr(image, "__fspath__"):
+        source = _path(image)
+        if not os.path.isfile(source):
+            raise FileNotFoundError("there is no image %s" % source)
+        ending = os.path.splitext(source)[1].lower()
+        put = _copier(source)
+    elif hasattr(image, "savefig") or hasattr(image, "save"):
+        ending = ".png"
+        put = image.savefig if hasattr(image, "savefig") else image.save
+    else:
+        raise TypeError("an image is a path, a figure or a PIL image, not %s" % type(image).__name__)
+    key = _names.get(name) or _name(name)
+    line = '{"kind":"image","name":%s,"step":%s,"path":%%s,"time":%.6f}\n' % (
+        key.replace("%", "%%"), "null" if step is None else _step(step), time.time()
+    )  # fmt: skip
+    if in_run():
+        path = _keep_image(name, ending if ending[1:].isalnum() else ".png", put)
+        if path:
+            _journal.write(line % _json("outputs/" + path))
+
+
+def tag(name: "str", value: "Any" = None) -> "None":
+    """Put a tag on the run, with a value or without."""
+    _journal.write(
+        '{"kind":"tag","name":%s,"value":%s,"time":%.6f}\n'
+        % (_names.get(name) or _name(name), "null" if value is None else _json(str(_plain(value))), time.time())
+    )
+
+
+def upload(path: "Any", name: "Optional[str]" = None) -> "None":
+    """Keep a copy of a file, or of a folder, among the outputs of the run, as `name` there.
+
+    What lies in `outputs/` is kept anyway. Raises FileNotFoundError, or ValueError for a name that leads elsewhere.
+    """
+    source = _path(path)
+    if not os.path.exists(source):
+        raise FileNotFoundError("there is nothing at %s" % source)
+    inside = _inside(os.path.basename(os.path.abspath(source)) if name is None else name)
+    if not os.path.isdir(source):
+        _keep(inside, _copier(source), source)
+        return
+    for folder, _, files in os.walk(source):
+        for file in files:
+            whole = os.path.join(folder, file)
+            _keep(os.path.join(inside, os.path.relpath(whole, source)), _copier(whole), whole)
+
+
+def upload_content(name: "str", content: "Any") -> "None":
+    """Keep a text, bytes or what an open file holds among the outputs of the run, as the file `name`."""
+    inside = _inside(name)
+    data = content.read() if hasattr(content, "read") else content
+    data = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
+    if not isinstance(data, (bytes, bytearray)):
+        raise TypeError("the content of a file is text or bytes, not %s" % type(data).__name__)
+
+    def put(path: "str") -> "None":
+        with open(path, "wb") as file:
+            file.write(data)
+
+    _keep(inside, put, "")
+
+
+def in_run() -> "bool":
+    """Whether the script is a run of the workbench."""
+    return bool(os.environ.get("WORKBENCH_RUN_DIRECTORY"))
+
+
+def run_id() -> "str":
+    """The id of the run; empty outside of one."""
+    return os.environ.get("WORKBENCH_RUN_ID", "")
+
+
+def outputs_directory() -> "str":
+    """The folder whose files are kept with the run: `outputs/`, wherever the script has gone meanwhile."""
+    found = os.environ.get("WORKBENCH_OUTPUTS_DIRECTORY")
+    if found:
+        return found
+    run = os.environ.get("WORKBENCH_RUN_DIRECTORY")
+    return os.path.join(run, "outputs") if run else os.path.abspath("outputs")
+
+
+class _Journal:
+    """The file of the run that lines are appended to."""
+
+    def __init__(self) -> "None":
+        self._descriptor = -1
+        self._process = 0
+        self._torn = False
+        self._complained = False
+
+    def write(self, line: "str") -> "None":
+        """Append a line by one write; a disk that is full ends no training."""
+        if self._process != os.getpid():
+            self._open()
+        if self._descriptor < 0:
+            return
+        data = line.encode("ascii")
+        if self._torn:
+            data = b"\n" + data
+        try:
+            written = os.write(self._descriptor, data)
+        except OSError as error:
+            self._complain(error)
+            return
+        # The rest of it could only be appended behind what others have written by now.
+        self._torn = written < len(data)
+
+    def _open(self) -> "None":
+        # In a process that was forked the number may mean another file by now: what forks may close and open others.
+        # The process is noted last: until then every thread of it comes here.
+        process, descriptor = os.getpid(), -1
+        run = os.environ.get("WORKBENCH_RUN_DIRECTORY")
+        if run:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+            try:
+                descriptor = os.open(os.path.join(run, _METRICS), flags, 0o644)
+            except OSError as error:
+                self._complain(error)
+        self._descriptor, self._torn = descriptor, False
+        self._process = process
+
+    def _complain(self, error: "OSError") -> "None":
+        if not self._complained:
+            self._complained = True
+            sys.stderr.write("workbench: what is logged cannot be kept: %s\n" % error)
+
+
+_journal = _Journal()
+_names = {}  # type: Dict[str, str]
+
+
+def _name(name: "str") -> "str":
+    """The name as JSON, remembered."""
+    if not isinstance(name, str):
+        raise TypeError("the name of a metric is a text, not %s" % type(name).__name__)
+    if not name:
+        raise ValueError("a metric needs a name")
+    text = _json(name)
+    if len(_names) < 10000:
+        _names[name] = text
+    return text
+
+
+def _step(step: "Any") -> "str":
+    if type(step) is int:
+        return str(step)
+    value = _plain(step)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError("a step is a number, not %s" % type(step).__name__)
+    return _number(value)
+
+
+def _number(value: "Any") -> "str":
+    """A plain value as JSON; what JSON has no number for is a text."""
+    if isinstance(value, float):
+        if value - value == 0.0:
+            return float.__repr__(value)
+        return '"NaN"' if value != value else '"Infinity"' if value > 0 else '"-Infinity"'
+    if isinstance(value, bool) or value is None:
+        return _json(value)
+    if isinstance(value, int):
+        # One that Python would not write, or nobody could read.
+        return int.__repr__(value) if -(1 << 1023) < value < 1 << 1023 else '"%sInfinity"' % ("-" if value < 0 else "")
+    return _json(value)
+
+
+def _log_item(kind: "str", name: "str", value: "Any", step: "Optional[float]") -> "None":
+    _journal.write(
+        '{"kind":"%s","name":%s,"step":%s,"value":%s,"time":%.6f}\n'
+        % (kind, _names.get(name) or _name(name), "null" if step is None else _step(step), _json(value), time.time())
+    )
+
+
+def _json(value: "Any") -> "str":
+    import json
+
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
+
+
+def _finite(value: "Any") -> "Any":
+    """The value with NaN and the infinities as texts."""
+    if isinstance(value, float):
+        return value if value - value == 0.0 else _number(value).strip('"')
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list) else value
+
+
+def _plain(value: "Any") -> "Any":
+    """Numbers, texts, lists and dicts of Python's own for those of any library. Raises TypeError for other things."""
+    if type(value) in (float, int, bool, str):
+        return value
+    if isinstance(value, dict):
+        return {str(key): _element(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, range, set, frozenset)):
+        return [_element(item) for item in value]
+    if isinstance(value, (float, int, str)):
+        # A subclass, whose own way to write itself down is not JSON's.
+        return float(value) if isinstance(value, float) else int(value) if isinstance(value, int) else str(value)
+    for name in ("tolist", "item"):
+        method = getattr(value, name, None)
+        if callable(method):
+            found = method()
+            return found if type(found) is not type(value) and found is not value else _as_float(value)
+    if callable(getattr(value, "numpy", None)):
+        return _plain(value.numpy())
+    if hasattr(value, "to_dict") and hasattr(value, "columns"):
+        return _plain(value.to_dict("list"))
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).decode("utf-8", "replace")
+    return _as_float(value)
+
+
+def _element(value: "Any") -> "Any":
+    return None if value is None else _plain(value)
+
+
+def _as_float(value: "Any") -> "float":
+    if not hasattr(type(value), "__float__"):
+        raise TypeError("cannot log a value of type %s" % type(value).__name__)
+    return float(value)
+
+
+def _from_rows(rows: "List[Any]") -> "Dict[str, List[Any]]":
+    if not all(isinstance(row, dict) for row in rows):
+        raise TypeError("a table is a dict of lists or a list of dicts")
+    names = []  # type: List[str]
+    for row in rows:
+        names += [name for name in row if name not in names]
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _path(path: "Any") -> "str":
+    # os.fspath is younger than Python 3.5.
+    path = path.__fspath__() if hasattr(path, "__fspath__") else str(path) if hasattr(path, "parts") else path
+    if not isinstance(path, (str, bytes)):
+        raise TypeError("a path is a text, not %s" % type(path).__name__)
+    return os.fsdecode(path)
+
+
+def _inside(name: "str") -> "str":
+    """The name as a path below the outputs. Raises ValueError when it leads out of them."""
+    if not isinstance(name, str):
+        raise TypeError("the name of a file is a text, not %s" % type(name).__name__)
+    clean = os.path.normpath(name.replace("\\", "/"))
+    parts = clean.split("/")
+    if parts[0] == "outputs" and len(parts) > 1:
+        # The original's scripts name the folder.
+        parts = parts[1:]
+    if "\0" in clean or os.path.isabs(clean) or parts[0] in ("", ".", ".."):
+        raise ValueError("%r does not stay in the outputs of the run" % name)
+    return "/".join(parts)
+
+
+def _copier(source: "str") -> "Callable[[str], None]":
+    def put(path: "str") -> "None":
+        with open(source, "rb") as reading, open(path, "wb") as writing:
+            while True:
+                data = reading.read(_COPY_BYTES)
+                if not data:
+                    return
+                writing.write(data)
+
+    return put
+
+
+def _keep(inside: "str", put: "Callable[[str], None]", source: "str") -> "None":
+    """Have `put` write a file of the outputs, whole or not at all, and note it."""
+    if not in_run():
+        return
+    path = os.path.join(outputs_directory(), inside)
+    if not source or not os.path.exists(path) or not os.path.samefile(source, path):
+        part = "%s.part-%d" % (path, os.getpid())
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            put(part)
+            os.replace(part, path)
+        finally:
+            if os.path.exists(part):
+                os.unlink(part)
+    _journal.write(
+        '{"kind":"upload","name":%s,"path":%s,"time":%.6f}\n' % (_json(inside), _json("outputs/" + inside), time.time())
+    )
+
+
+_image_numbers = {}  # type: Dict[Tuple[str, str], int]
+
+
+def _keep_image(name: "str", ending: "str", put: "Callable[[str], None]") -> "str":
+    """Have `put` write an image under a name that nothing else has; returns it, relative to the outputs."""
+    slug = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)[:80].strip(".") or "image"
+    folder = os.path.join(outputs_directory(), _IMAGES)
+    os.makedirs(folder, exist_ok=True)
+    number = _image_numbers.get((slug, ending), 0)
+    while True:
+        file = slug + ("-%d" % number if number else "") + ending
+        number += 1
+        try:
+            os.close(os.open(os.path.join(folder, file), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+            break
+        except FileExistsError:
+            pass
+    _image_numbers[slug, ending] = number
+    put(os.path.join(folder, file))
+    return _IMAGES + "/" + file

@@ -1,0 +1,218 @@
+"""Following what the GPUs of a machine do.
+
+One process a machine and user looks at them, the sampler (`sampler.py`), whoever and how many want to know: it writes
+lines into a file in a folder of the user's, and everybody reads that. It is started by the first who asks and ends
+when nobody listens any more. Who listens holds a lock for as long, so one that is killed is not waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import sys
+import time
+
+from tui_workbench.errors import StorageError
+from tui_workbench.model import REMOTE_TYPES
+from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.targets.children import number_for, start_detached
+from tui_workbench.targets.gpu.presence import may_have_gpu_here
+from tui_workbench.targets.gpu.sample import Machine, Note, Sample, decode
+from tui_workbench.targets.host_for import host_of
+from tui_workbench.targets.processes import RUN_ID_VARIABLE
+
+if TYPE_CHECKING:
+    from tui_workbench.model import ComputeTarget
+    from tui_workbench.targets.host import Host
+
+SAMPLES, SAMPLER_LOCK, LISTENERS, TARGET = "samples.jsonl", "sampler.lock", "listeners", "target.json"
+
+SILENT_SECONDS = 5.0
+"""Without a line for so long it is looked whether there still is a sampler."""
+
+NO_SAMPLER = 4
+"""The sampler's exit code when the machine has no GPU."""
+
+
+def may_have_gpu(host: Host) -> bool:
+    """Whether it is worth looking: there is a driver, or its tool. Costs one question. Raises TargetUnreachable."""
+    if host.is_local:
+        return may_have_gpu_here()
+    from tui_workbench.targets.gpu.smi import PRESENT
+
+    return host.run(["sh", "-c", PRESENT]).code == 0
+
+
+def machine_key(target: ComputeTarget) -> str:
+    """A folder's name, the same for all targets on the same machine with the same login."""
+    if target.type not in REMOTE_TYPES:
+        return "here"
+    import zlib
+
+    login = f"{target.username}@{target.address}"
+    word = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in login)
+    return f"{word[:60]}-{zlib.crc32(os.fsencode(login)):08x}"
+
+
+def folder_of(target: ComputeTarget) -> str:
+    """Where the samples of the target's machine lie."""
+    from tui_workbench.resources import user_state_directory
+
+    return os.path.join(user_state_directory(), "gpu", machine_key(target))
+
+
+class Feed:
+    """What a target's machine tells, from its last lines on. Blocks for no longer than reading a file takes.
+
+    `machine` is None until the first line. Raises StorageError when the folder cannot be used, and ConfigurationError
+    for a target that holds a secret itself.
+    """
+
+    def __init__(self, target: ComputeTarget, history: int = 0) -> None:
+        """`history` is how many bytes of what was told before are wanted."""
+        if target.type in REMOTE_TYPES:
+            # What follows is written into a file: a target that holds its secret itself goes no further.
+            host_of(target)
+        self._target = target
+        self._history = history
+        self._folder = folder_of(target)
+        self._file = self._listening = -1
+        self._rest = b""
+        self._heard = time.monotonic()
+        self.machine: Machine | None = None
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            self._listen()
+        except OSError as error:
+            self.close()
+            raise StorageError(
+                f"cannot watch the GPUs: {error.strerror}", remedy="Free space, or make it writable.", file=self._folder
+            ) from error
+
+    def __enter__(self) -> Feed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self) -> list[Machine | Sample | Note]:
+        """What has been told since the last call. Raises StorageError."""
+        found = []
+        for line in self._lines():
+            thing = decode(line)
+            if isinstance(thing, Machine):
+                self.machine = thing
+            if thing is not None:
+                found.append(thing)
+        if found:
+            self._heard = time.monotonic()
+        elif time.monotonic() - self._heard > SILENT_SECONDS and self._has_devices:
+            self._heard = time.monotonic()
+            self._have_sampler()
+        return found
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long nothing has been told."""
+        return time.monotonic() - self._heard
+
+    def close(self) -> None:
+        """Listen no more."""
+        for descriptor in (self._file, self._listening):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._listening = -1
+
+    @property
+    def _has_devices(self) -> bool:
+        return self.machine is None or bool(self.machine.devices)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._folder, name)
+
+    def _listen(self) -> None:
+        self._listening = os.open(self._path(LISTENERS), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # A sampler that is just ending holds it, for moments.
+        fcntl.flock(self._listening, fcntl.LOCK_SH)
+        self._have_sampler()
+
+    def _have_sampler(self) -> None:
+        """Start one when there is none."""
+        lock = os.open(self._path(SAMPLER_LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        else:
+            # Written by one that is no more.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path(SAMPLES))
+            with open(self._path(TARGET), "w", encoding="utf-8") as file:
+                file.write(json.dumps(self._target._replace(values={}, problem=None)._asdict()))
+            self._spawn(lock)
+            # All that it writes is new.
+            self._history = sys.maxsize
+        finally:
+            os.close(lock)
+
+    def _spawn(self, lock: int) -> None:
+        there = number_for(lock)
+        # -P: a json.py in the folder we stand in must not stand in for the library's.
+        command = [sys.executable, "-P", "-m", "tui_workbench.targets.gpu.sampler", str(there), self._folder]
+        # One that is started from within a run is none of that run's processes.
+        environment = {name: value for name, value in os.environ.items() if name != RUN_ID_VARIABLE}
+        start_detached(command, environment, passed=((lock, there),))
+
+    def _lines(self) -> list[bytes]:
+        """The whole lines that have come; when the sampler went on in a new file, those of both."""
+        data = self._read() if self._file >= 0 else b""
+        if not data and self._is_replaced():
+            self._open()
+            data = self._read() if self._file >= 0 else b""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return lines
+
+    def _read(self) -> bytes:
+        pieces = []
+        while piece := os.read(self._file, 1 << 18):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def _is_replaced(self) -> bool:
+        try:
+            there = os.stat(self._path(SAMPLES))
+        except OSError:
+            return False
+        if self._file < 0:
+            return True
+        ours = os.fstat(self._file)
+        return (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino)
+
+    def _open(self) -> None:
+        is_first = self._file < 0
+        if self._file >= 0:
+            os.close(self._file)
+        self._rest = b""
+        try:
+            self._file = os.open(self._path(SAMPLES), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            self._file = -1
+            if error.errno != errno.ENOENT:
+                raise StorageError(f"cannot read it: {error.strerror}", file=self._path(SAMPLES)) from error
+            return
+        if is_first:
+            self._skip()
+
+    def _skip(self) -> None:
+        """Of a file that was there: what it says of the machine, and its last lines."""
+        first = os.pread(self._file, 1 << 16, 0).partition(b"\n")[0] + b"\n"
+        place = max(len(first), os.fstat(self._file).st_size - self._history)
+        if place > len(first):
+            # From the end of a line on.
+            before = os.pread(self._file, 1 << 16, place - 1)
+            place += before.find(b"\n") if b"\n" in before else len(before)
+        os.lseek(self._file, place, os.SEEK_SET)
+        self._rest = first

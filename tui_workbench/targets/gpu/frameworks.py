@@ -1,0 +1,303 @@
+"""Whether the frameworks of a Python compute on a GPU: asked of that Python itself, one process for each.
+
+A framework is loaded, tells what it was built for and which GPUs it sees, and multiplies two small matrices on them.
+One that crashes, hangs or prints costs the others nothing. The program runs in whatever Python an environment has (2.7
+and 3.5 too), reads nothing of the project, and takes no more of a GPU's memory than the framework itself does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+FORM = 1
+"""Number of the answer's form: kept answers of another are asked for again."""
+
+SECONDS = 120
+"""What one framework may take: the first start from a cold network disk takes a minute."""
+
+ALL, ONE = "all", "one"
+"""On which GPUs a product is computed: on each, or on the first where that works, which disturbs nobody else."""
+
+NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "cntk": "CNTK"}
+"""Frameworks by what a script imports."""
+
+MARK = b"workbench-gpu:"
+
+LAUNCH = "import sys; exec(sys.argv[1])"
+"""What the interpreter is given with `-c`; PROGRAM follows it, then seconds and ALL or ONE."""
+
+PROGRAM = r"""
+import json, os, subprocess, sys, threading, warnings
+PROGRAM, SECONDS, WHICH = sys.argv[1:4]
+MARK = "workbench-gpu:"
+SIZE = 64
+
+def products(told, count, product):
+    for index in range(count):
+        try:
+            if abs(product(index) - SIZE) > 0.5:
+                raise RuntimeError("a matrix product on it was wrong")
+        except Exception as error:
+            told["problem"] = "GPU %d: %s" % (index, error)
+        else:
+            told["computed"] += 1
+            if WHICH == "one":
+                told["problem"] = ""
+                return
+
+def of_torch(told):
+    import torch
+    told["version"] = str(torch.__version__)
+    told["cuda"] = torch.version.cuda or ""
+    if getattr(torch.version, "hip", None):
+        told["cuda"] = "ROCm " + torch.version.hip
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if said and not count:
+        told["problem"] = str(said[-1].message)
+    told["architectures"] = list(getattr(torch.cuda, "get_arch_list", list)()) if count else []
+    for index in range(count):
+        told["devices"].append(torch.cuda.get_device_name(index))
+        told["capabilities"].append("%d.%d" % torch.cuda.get_device_capability(index))
+    def product(index):
+        matrix = torch.ones(SIZE, SIZE, device="cuda:%d" % index)
+        return float(torch.mm(matrix, matrix)[0, 0])
+    products(told, count, product)
+
+def of_tensorflow(told):
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    import tensorflow as tf
+    told["version"] = tf.__version__
+    built = {}
+    if hasattr(tf, "sysconfig") and hasattr(tf.sysconfig, "get_build_info"):
+        built = tf.sysconfig.get_build_info()
+    if tf.test.is_built_with_cuda():
+        told["cuda"] = str(built.get("cuda_version") or "unknown")
+    told["architectures"] = [str(each) for each in built.get("cuda_compute_capabilities", [])]
+    if tf.__version__.startswith("1."):
+        return of_tensorflow_1(told, tf)
+    config = tf.config if hasattr(tf.config, "list_physical_devices") else tf.config.experimental
+    found = config.list_physical_devices("GPU")
+    for device in found:
+        tf.config.experimental.set_memory_growth(device, True)
+        details = getattr(tf.config.experimental, "get_device_details", lambda device: {})(device)
+        told["devices"].append(str(details.get("device_name", device.name)))
+        told["capabilities"].append("%d.%d" % tuple(details.get("compute_capability", (0, 0))))
+    def product(index):
+        with tf.device("/GPU:%d" % index):
+            matrix = tf.ones((SIZE, SIZE))
+            return float(tf.matmul(matrix, matrix)[0, 0])
+    products(told, len(found), product)
+
+def of_tensorflow_1(told, tf):
+    from tensorflow.python.client import device_lib
+    options = tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True))
+    found = [each for each in device_lib.list_local_devices(options) if each.device_type == "GPU"]
+    for device in found:
+        words = dict(part.strip().split(": ", 1) for part in device.physical_device_desc.split(",") if ": " in part)
+        told["devices"].append(words.get("name", device.name))
+        told["capabilities"].append(words.get("compute capability", ""))
+    def product(index):
+        with tf.Graph().as_default(), tf.device("/gpu:%d" % index):
+            matrix = tf.ones((SIZE, SIZE))
+            with tf.Session(config=options) as session:
+                return float(session.run(tf.matmul(matrix, matrix))[0][0])
+    products(told, len(found), product)
+
+def of_jax(told):
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    import jax
+    told["version"] = jax.__version__
+    try:
+        from importlib.metadata import distributions
+        for each in distributions():
+            name = (each.metadata["Name"] or "").replace("_", "-").lower()
+            if name.startswith("jax-cuda") or (name == "jaxlib" and "cuda" in each.version):
+                digits = "".join((name + each.version).partition("cuda")[2])[:2]
+                told["cuda"] = digits if digits.isdigit() else "unknown"
+    except ImportError:
+        pass
+    try:
+        found = jax.devices("gpu")
+    except RuntimeError as error:
+        told["problem"] = str(error).split("\n")[0]
+        found = []
+    for device in found:
+        told["devices"].append(str(device.device_kind))
+        told["capabilities"].append(str(getattr(device, "compute_capability", "")))
+    def product(index):
+        import numpy
+        matrix = jax.device_put(numpy.ones((SIZE, SIZE), dtype="float32"), found[index])
+        return float(jax.numpy.dot(matrix, matrix)[0, 0])
+    products(told, len(found), product)
+
+def of_cntk(told):
+    import cntk, numpy
+    told["version"] = cntk.__version__
+    found = [each for each in cntk.device.all_devices() if each.type() == cntk.device.DeviceKind.GPU]
+    told["cuda"] = "unknown" if found else ""
+    for device in found:
+        properties = cntk.device.get_gpu_properties(device)
+        told["devices"].append(str(getattr(properties, "name", "GPU %d" % device.id())))
+        told["capabilities"].append("%s.%s" % (properties.version_major, properties.version_minor))
+    def product(index):
+        matrix = cntk.constant(value=numpy.ones((SIZE, SIZE), dtype="float32"), device=found[index])
+        return float(cntk.times(matrix, matrix).eval(device=found[index])[0][0])
+    products(told, len(found), product)
+
+def place_of(name):
+    try:
+        import importlib.util
+        spec = importlib.util.find_spec(name)
+        # A folder without modules of its own is what an uninstalled one left.
+        return os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
+    except ImportError:
+        pass
+    try:
+        import imp
+        return imp.find_module(name)[1]
+    except ImportError:
+        return ""
+
+def of_one(name):
+    told = {"name": name, "version": "", "cuda": "", "devices": [], "capabilities": [], "architectures": [],
+            "computed": 0, "problem": ""}
+    try:
+        globals()["of_" + name](told)
+    except Exception as error:
+        told["problem"] = "%s: %s" % (type(error).__name__, error)
+    sys.stdout.flush()
+    sys.stdout.write("\n" + MARK + json.dumps(told) + "\n")
+    sys.stdout.flush()
+    os._exit(0)
+
+def ask(name):
+    told = {"name": name, "problem": "it did not answer within %s s" % SECONDS}
+    process = subprocess.Popen([sys.executable, "-c", "import sys; exec(sys.argv[1])", PROGRAM, SECONDS, WHICH, name],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    answer = []
+    def read():
+        out, err = process.communicate()
+        answer.append((out.decode("utf-8", "replace"), err.decode("utf-8", "replace")))
+    reading = threading.Thread(target=read)
+    reading.daemon = True
+    reading.start()
+    reading.join(float(SECONDS))
+    if reading.is_alive():
+        process.kill()
+    elif MARK in answer[0][0]:
+        told = json.loads(answer[0][0].rpartition(MARK)[2])
+    else:
+        said = [line for line in answer[0][1].split("\n") if line.strip()]
+        told["problem"] = "it ended with %d%s" % (process.returncode, ": " + said[-1].strip() if said else "")
+    return told
+
+def changed(path):
+    try:
+        return [path, int(os.stat(path).st_mtime)]
+    except OSError:
+        return [path, 0]
+
+if len(sys.argv) > 4:
+    of_one(sys.argv[4])
+places = dict((name, place_of(name)) for name in ("torch", "tensorflow", "jax", "cntk"))
+found = [name for name in sorted(places) if places[name]]
+roots = [os.path.dirname(places[name]) for name in found] + [path for path in sys.path if "-packages" in path]
+answer = {"python": sys.executable, "version": "%d.%d.%d" % sys.version_info[:3],
+          "frameworks": [ask(name) for name in found],
+          "paths": [changed(path) for path in sorted(set(roots + [places[name] for name in found]))]}
+sys.stdout.write("\n" + MARK + json.dumps(answer) + "\n")
+sys.stdout.flush()
+os._exit(0)
+"""
+
+_BUSY = re.compile(r"out of memory|OUT_OF_MEMORY|RESOURCE_EXHAUSTED|busy or unavailable|ALLOC_FAILED", re.IGNORECASE)
+
+
+class Framework(NamedTuple):
+    """What one framework tells. `cuda` is the version that it was built for, `unknown`, or "" for a CPU build."""
+
+    name: str
+    version: str
+    cuda: str
+    devices: tuple[str, ...]  # the GPUs that it sees
+    capabilities: tuple[str, ...]  # of each, as 7.5
+    architectures: tuple[str, ...]  # that it was built for, as sm_75; empty when it does not tell
+    computed: int  # on how many a matrix product was right
+    problem: str  # what stood in the way, in its own words
+
+    @property
+    def is_busy(self) -> bool:
+        """True when somebody else's use of the GPU stood in the way, which says nothing of the framework."""
+        return bool(_BUSY.search(self.problem))
+
+    @property
+    def title(self) -> str:
+        """As in `PyTorch 2.4.0 for CUDA 12.1`."""
+        build = self.cuda if self.cuda.startswith("ROCm") else f"CUDA {self.cuda}"
+        built = "" if self.cuda == "unknown" else f" for {build}" if self.cuda else ""
+        return f"{self.name} {self.version}{built}".replace("  ", " ")
+
+
+class Told(NamedTuple):
+    """What a Python tells of itself and its frameworks."""
+
+    python: str
+    version: str
+    frameworks: tuple[Framework, ...]
+    paths: tuple[tuple[str, int], ...]  # what changes when packages do, with the second of its last change
+
+
+def told_by(output: bytes) -> Told | None:
+    """What PROGRAM has written; None when that is no answer."""
+    _, mark, rest = output.rpartition(MARK)
+    if not mark:
+        return None
+    try:
+        return from_json(json.loads(rest.partition(b"\n")[0]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def to_json(told: Told) -> dict[str, Any]:
+    """The form in which PROGRAM writes it."""
+    return {**told._asdict(), "frameworks": [each._asdict() for each in told.frameworks]}
+
+
+def from_json(answer: Mapping[str, Any]) -> Told:
+    """What JSON says. Raises KeyError, TypeError, ValueError or AttributeError when it is of another form."""
+    paths = tuple((str(path), int(changed)) for path, changed in answer["paths"])
+    frameworks = tuple(_framework(each) for each in answer["frameworks"])
+    return Told(str(answer["python"]), str(answer["version"]), frameworks, paths)
+
+
+def _framework(values: Mapping[str, Any]) -> Framework:
+    name = str(values["name"])
+    devices, capabilities, architectures = (
+        tuple(map(str, values.get(key, ()))) for key in ("devices", "capabilities", "architectures")
+    )
+    return Framework(
+        NAMES.get(name, name), str(values.get("version", "")), str(values.get("cuda", "")), devices, capabilities,
+        architectures, int(values.get("computed", 0)), " ".join(str(values["problem"]).split()),
+    )  # fmt: skip
+
+
+_IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(torch|tensorflow|jax|cntk)\b", re.MULTILINE)
+
+
+def imported_by(script: str) -> frozenset[str]:
+    """The names of the frameworks that a script names in its imports; empty where it cannot be read."""
+    try:
+        with open(script, "rb") as file:
+            text = file.read(1 << 20)
+    except OSError:
+        return frozenset()
+    return frozenset(NAMES[found.decode()] for found in _IMPORT.findall(text))

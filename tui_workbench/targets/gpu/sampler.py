@@ -1,0 +1,163 @@
+"""The process that looks at the GPUs of one machine once a second and writes what it sees, as long as anybody listens.
+
+It holds the lock `sampler.lock` in its folder, so there is one; see `feed` for those who read. The file begins with
+what the machine has and is begun anew, under its old name, when it has grown: a reader sees the other file and goes on
+there. Nothing that it meets ends it but the want of a GPU or of listeners.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import time
+
+from tui_workbench.errors import TargetUnreachable, WorkbenchError
+from tui_workbench.model import ComputeTarget
+from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.targets.gpu.feed import LISTENERS, NO_SAMPLER, SAMPLES, TARGET
+from tui_workbench.targets.gpu.sample import Machine, Note, Sample, encode
+
+if TYPE_CHECKING:
+    from tui_workbench.targets.gpu.nvml import Nvml
+    from tui_workbench.targets.gpu.smi import Smi
+    from tui_workbench.targets.host import Host
+
+INTERVAL = 1.0
+PATIENCE_SECONDS = 5.0
+"""How long nobody may listen before it ends: a screen that is left and entered again needs no new one."""
+
+LARGEST = 4 << 20
+"""Bytes after which the file is begun anew: an hour of one GPU with its processes, some minutes of eight."""
+
+
+class Sampler:
+    """Writes what a source tells into the file of one folder."""
+
+    def __init__(self, folder: str, target: ComputeTarget) -> None:
+        self._folder = folder
+        self._target = target
+        self._machine = Machine()
+        self._file = -1
+        self._listeners = os.open(os.path.join(folder, LISTENERS), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._alone_since = 0.0
+
+    def run(self) -> int:
+        """Look until nobody listens. The exit code."""
+        from tui_workbench.targets.host_for import host_of
+
+        try:
+            host = host_of(self._target)
+        except WorkbenchError as error:
+            self._begin(Machine(problem=str(error)))
+            return NO_SAMPLER
+        while True:
+            try:
+                return self._watch(host)
+            except TargetUnreachable as error:
+                self._write([Note(time.time(), f"out of reach: {error.message}")])
+                if not self._until_reachable(host):
+                    return 0
+
+    def _watch(self, host: Host) -> int:
+        source = _source(host)
+        try:
+            self._begin(source.machine())
+            if not self._machine.devices:
+                return NO_SAMPLER
+            return self._look_at(source)
+        finally:
+            source.close()
+
+    def _look_at(self, source: Nvml | Smi) -> int:
+        from tui_workbench.targets.gpu.smi import Smi
+
+        due = time.monotonic()
+        while self._is_wanted():
+            if isinstance(source, Smi):
+                self._write(source.look(INTERVAL))
+                continue
+            self._write(source.look())
+            # In step with the clock; what took longer than the interval is not made up for.
+            due = max(due + INTERVAL, time.monotonic())
+            time.sleep(max(0.0, due - time.monotonic()))
+        return 0
+
+    def _until_reachable(self, host: Host) -> bool:
+        """Wait until the machine answers; False when nobody wants to know any more."""
+        from tui_workbench.targets.following import Background
+
+        with Background(lambda: host.wait_until_reachable()) as reached:
+            while self._is_wanted():
+                try:
+                    if reached.wait(timeout=INTERVAL):
+                        return True
+                except TargetUnreachable as error:
+                    self._write([Note(time.time(), f"out of reach: {error.message}")])
+                    return False
+        return False
+
+    def _is_wanted(self) -> bool:
+        """False once nobody has listened for a while. Then nobody can begin to before this process has ended."""
+        try:
+            fcntl.flock(self._listeners, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._alone_since = 0.0
+            return True
+        now = time.monotonic()
+        self._alone_since = self._alone_since or now
+        if now - self._alone_since > PATIENCE_SECONDS:
+            return False
+        fcntl.flock(self._listeners, fcntl.LOCK_UN)
+        return True
+
+    def _begin(self, machine: Machine) -> None:
+        """Begin the file anew with what the machine has."""
+        self._machine = machine
+        new = os.path.join(self._folder, f"{SAMPLES}.new")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.write(descriptor, encode(machine))
+        os.rename(new, os.path.join(self._folder, SAMPLES))
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = descriptor
+
+    def _write(self, things: list[Sample | Note]) -> None:
+        if not things:
+            return
+        if self._file < 0:
+            self._begin(self._machine)
+        try:
+            os.write(self._file, b"".join(map(encode, things)))
+            if os.fstat(self._file).st_size > LARGEST:
+                self._begin(self._machine)
+        except OSError:
+            return  # a full disk: what comes later may find room again
+
+
+def _source(host: Host) -> Nvml | Smi:
+    """What is asked: the library for this machine, and where there is none, or for others, their nvidia-smi."""
+    if host.is_local:
+        from tui_workbench.targets.gpu.nvml import NoLibrary, Nvml
+
+        try:
+            return Nvml()
+        except (NoLibrary, ImportError):
+            pass
+    from tui_workbench.targets.gpu.smi import Smi
+
+    return Smi(host)
+
+
+def main(arguments: list[str]) -> int:
+    """`python -m tui_workbench.targets.gpu.sampler LOCK_FD FOLDER`."""
+    os.set_inheritable(int(arguments[0]), False)
+    os.chdir("/")
+    with open(os.path.join(arguments[1], TARGET), encoding="utf-8") as file:
+        target = ComputeTarget(**json.load(file))
+    return Sampler(arguments[1], target).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

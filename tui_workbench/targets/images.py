@@ -1,0 +1,233 @@
+"""Which image a run executes in: the base image as it is, or an environment made of it, built when nobody has yet.
+
+An environment is found by the name of its recipe, so whoever asks for the same packages on the same base image gets
+the image that is there, from whatever project and machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+
+from tui_workbench.errors import ConfigurationError, NotPrepared, WorkbenchError
+from tui_workbench.project import line_of_key
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.targets import building, environment
+from tui_workbench.targets.building import ENVIRONMENT_KIND, RECIPE_LABEL, Builder, Supplies
+from tui_workbench.targets.container import KIND_LABEL
+from tui_workbench.targets.probe import facts_of
+from tui_workbench.targets.report import Silent
+from tui_workbench.targets.turns import cache_turn, file_name
+
+if TYPE_CHECKING:
+    from tui_workbench.model import RunSpec
+    from tui_workbench.targets.engine import Engine, Image
+    from tui_workbench.targets.host import Host
+    from tui_workbench.targets.probe import ImageFacts
+    from tui_workbench.targets.report import Report
+
+ROUTE_SECONDS = 24 * 3600.0
+_PROGRESS_WORDS = (
+    "Downloading",
+    "Extracting",
+    "Waiting",
+    "Verifying Checksum",
+    "Download complete",
+    "Pulling fs layer",
+)
+
+
+class Choice(NamedTuple):
+    """The image of a run; `image` is None when it has to be built (or fetched) first, and `why` says so."""
+
+    name: str
+    image: Image | None
+    why: str = ""
+
+
+class Images:
+    """The images of one run on one engine."""
+
+    def __init__(self, host: Host, engine: Engine, spec: RunSpec) -> None:
+        self._host = host
+        self._engine = engine
+        self._spec = spec
+        self._name = spec.target.base_docker_image
+        self._recipe = environment.recipe_of(spec)
+
+    def choose(self) -> Choice:
+        """The image that the run would take now, and what would have to be done first. Changes nothing."""
+        base = self._engine.image(self._name)
+        if base is None:
+            return Choice(self._name, None, f"{self._host.label} does not hold it")
+        if not self._needs_more(base):
+            return Choice(self._name, base)
+        tag = self._recipe.tag(base.id)
+        image = self._engine.image(tag)
+        return Choice(tag, image, "" if image is not None else self._cause(base))
+
+    @property
+    def base_name(self) -> str:
+        """The base image, as the `.compute` file names it."""
+        return self._name
+
+    def present(self) -> tuple[Image, ImageFacts]:
+        """The image that `choose` found, and what it holds."""
+        image = self.choose().image
+        assert image is not None, "only asked when it is there"
+        return image, facts_of(self._engine, image, self._name)
+
+    def refuse_unless_built(self) -> None:
+        """Raise ConfigurationError when the environment would have to be built and may not be, or cannot be."""
+        base = self._engine.image(self._name)
+        if base is None:
+            return
+        if not self._spec.run_configuration.prepare_environment:
+            raise self._not_prepared(base)
+        Builder(self._engine, self._recipe, base, self._facts(base), self._spec, Silent()).refuse_impossible()
+
+    def have(self, report: Report, *, build: bool) -> tuple[Image, ImageFacts]:
+        """The image that the run takes, fetched and built as needed, and what it holds.
+
+        Raises ConfigurationError when it would have to be built and `build` is false; Interrupted; TargetUnreachable;
+        WorkbenchError when it cannot be had.
+        """
+        base = self._engine.image(self._name) or self._pull(report)
+        facts = self._facts(base)
+        if self._recipe.is_met_by(facts.version):
+            return base, facts
+        tag = self._recipe.tag(base.id)
+        image = self._engine.image(tag)
+        if image is None:
+            if not build:
+                raise self._not_prepared(base)
+            image = self._build(base, facts, tag, report)
+        return image, facts_of(self._engine, image, tag)
+
+    def _needs_more(self, base: Image) -> bool:
+        return not self._recipe.is_met_by(self._facts(base).version)
+
+    def _facts(self, base: Image) -> ImageFacts:
+        return facts_of(self._engine, base, self._name)
+
+    def _cause(self, base: Image) -> str:
+        lines = self._recipe.lines(self._name, base.id)
+        earlier = []
+        for image in self._engine.images(f"{KIND_LABEL}={ENVIRONMENT_KIND}"):
+            with contextlib.suppress(ValueError):
+                earlier.append([str(line) for line in json.loads(image.labels.get(RECIPE_LABEL, ""))])
+        return environment.cause(self._recipe, lines, environment.closest(lines, earlier))
+
+    def _not_prepared(self, base: Image) -> NotPrepared:
+        configuration = self._spec.run_configuration
+        return NotPrepared(
+            f"its environment is not prepared on {self._host.label} ({self._cause(base)}), and PrepareEnvironment is "
+            "false",
+            remedy=f"Prepare it with `workbench-tui experiment prepare -c {configuration.name}`, or set "
+            "`PrepareEnvironment: true`.",
+            file=configuration.path,
+            line=line_of_key(configuration.path, "PrepareEnvironment"),
+        )
+
+    def _pull(self, report: Report) -> Image:
+        """Fetch the base image, as `docker run` would."""
+        from tui_workbench.targets.engine import EngineRefused
+        from tui_workbench.targets.following import Background
+
+        report.begin("pull", f"fetch the image {self._name}")
+
+        def listen() -> None:
+            for message in self._engine.pull(self._name):
+                status = str(message.get("status", ""))
+                if status and not status.startswith(_PROGRESS_WORDS):
+                    part = f"{message['id']}: " if "id" in message else ""
+                    report.line(f"  {part}{status}")
+
+        try:
+            with Background(listen) as listening:
+                listening.wait(report.interrupted)
+        except EngineRefused as refused:
+            raise ConfigurationError(
+                f"the image {self._name} is not on {self._host.label} and cannot be fetched: {refused.said}",
+                remedy="Correct baseDockerImage, log in here with `docker login`, or bring it with `docker load`.",
+                file=self._spec.target.path,
+                line=line_of_key(self._spec.target.path, "baseDockerImage"),
+            ) from refused
+        image = self._engine.image(self._name)
+        if image is None:
+            raise WorkbenchError(f"the image {self._name} was fetched and is not there", remedy="Try again.")
+        report.done("pull", image=image.id)
+        return image
+
+    def _build(self, base: Image, facts: ImageFacts, tag: str, report: Report) -> Image:
+        """Build the environment, unless somebody on this machine does so at the moment: then wait for him."""
+        report.begin("build", f"build the environment {tag}: {self._cause(base)}")
+        with cache_turn(f"{self._host.label}-{tag}", report.interrupted):
+            image = self._engine.image(tag)
+            if image is None:
+                building.remove_leftovers(self._engine, tag)
+                self._build_now(base, facts, report)
+                image = self._engine.image(tag)
+        if image is None:
+            raise WorkbenchError(f"the environment {tag} was built and is not there", remedy="Try again.")
+        report.done("build", image=image.id)
+        return image
+
+    def _build_now(self, base: Image, facts: ImageFacts, report: Report) -> None:
+        from tui_workbench.targets import supplies as bringing
+        from tui_workbench.targets.wheels import index_environment
+
+        builder = Builder(self._engine, self._recipe, base, facts, self._spec, report)
+        builder.refuse_impossible()
+        stores = bringing.Stores(self._host, report)
+        supplies = Supplies(uv=stores.uv(facts) if builder.needs_uv() else "", files=stores.project_files(self._recipe))
+        variables = {
+            name: value
+            for name, value in index_environment(os.environ).items()
+            if name in ("UV_DEFAULT_INDEX", "UV_INDEX", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
+        }
+        route = Route(self._host.label)
+        if self._recipe.pip and route.is_open is None:
+            route.is_open = builder.has_route(supplies, variables)
+        if not self._recipe.pip or route.is_open:
+            try:
+                builder.build(supplies, variables)
+                return
+            except building.NoRoute:
+                if not self._recipe.pip:
+                    raise
+                route.is_open = False
+        report.line(f"{self._host.label} has no way to the package index: the packages are fetched here and sent")
+        # What conda makes is empty, and may be another Python.
+        made = facts._replace(version=builder.version, packages=()) if builder.needs_conda else facts
+        builder.build(supplies._replace(offline=True, wheels=stores.wheels(self._recipe, made)), variables)
+
+
+class Route:
+    """Whether containers on a host can reach the package index, as far as was found out lately."""
+
+    def __init__(self, label: str) -> None:
+        from tui_workbench.resources import user_cache_directory
+
+        self._path = os.path.join(user_cache_directory(), "routes", file_name(label))
+
+    @property
+    def is_open(self) -> bool | None:
+        """None when nobody has tried for a day."""
+        try:
+            if time.time() - os.stat(self._path).st_mtime > ROUTE_SECONDS:
+                return None
+            with open(self._path, encoding="ascii") as file:
+                return file.read() == "open"
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    @is_open.setter
+    def is_open(self, value: bool) -> None:
+        # Not being able to remember it costs time and nothing else.
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            with open(self._path, "w", encoding="ascii") as file:
+                file.write("open" if value else "closed")

@@ -1,0 +1,142 @@
+"""The few lines of `sh` that stand between the workbench and a script on a host without Docker.
+
+They start the script with its output going straight to the log, and write down who runs and how it ended. Nothing of
+ours need live for that: the controller, the screen and the connection may all die. The text is the same on every host
+and needs only a POSIX shell.
+
+Files, in the run directory: `pid` is created exclusively, so a run can never be started twice; its first line is the
+shell's process id, the second the host's boot id, the third `/proc/PID/stat` (its 22nd field is the start time, which
+tells a process id that was given anew from ours). `exit` is blank until it holds the script's exit code as a shell sees
+it: 128 + N for signal N. It is written over a place that was taken beforehand, so a disk that the script has filled
+does not lose it. Both end with a newline when complete. A shell that cannot make these files starts nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from tui_workbench.records import NamedTuple
+
+PID = "pid"
+EXIT = "exit"
+
+TEXT = """\
+run=$1 dir=$2
+shift 2
+boot=- stat=-
+[ -r /proc/sys/kernel/random/boot_id ] && read -r boot </proc/sys/kernel/random/boot_id
+[ -r /proc/$$/stat ] && read -r stat </proc/$$/stat
+set -C
+: >>"$run/output.log" || exit 1
+exec 3>"$run/pid" || exit 0
+printf '    \\n' >"$run/exit" && printf '%s\\n%s\\n%s\\n' "$$" "$boot" "$stat" >&3 || {
+    rm -f "$run/exit" "$run/pid"
+    exit 1
+}
+exec 3>&-
+trap : TERM INT HUP
+( cd "$dir" && exec "$@" ) </dev/null >>"$run/output.log" 2>&1
+code=$?
+printf '%-4s\\n' "$code" 1<>"$run/exit"
+"""
+"""Arguments: run directory, working directory, then the script's argument vector."""
+
+VARIABLES = frozenset(("boot", "code", "dir", "run", "stat"))
+"""The names that TEXT gives values to: a variable of the script called so has to get past it."""
+
+
+class Supervisor(NamedTuple):
+    """What the `pid` file says: the supervising shell as it was when it started."""
+
+    pid: int
+    boot_id: str
+    start_time: str
+
+    @property
+    def same_boot(self) -> bool:
+        """False when the machine was restarted since."""
+        return self.boot_id in ("-", current_boot_id())
+
+    @property
+    def started_at(self) -> int:
+        """Its start time in clock ticks since this machine's start; 0 where it is not known or was another start's."""
+        return int(self.start_time) if self.same_boot and self.start_time.isdigit() else 0
+
+    @property
+    def is_alive(self) -> bool:
+        """True while this very process runs, not another that was given its number."""
+        if not self.same_boot:
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return False
+        state, start = process_stat(self.pid)
+        return state not in ("Z", "X") and self.start_time in ("-", start or self.start_time)
+
+
+def read_supervisor(run_directory: str) -> Supervisor | None:
+    """The `pid` file, or None while it is not there or not complete."""
+    try:
+        with open(f"{run_directory}/{PID}", encoding="ascii", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return None
+    lines = text.split("\n")
+    if len(lines) < 4 or not lines[0].isdigit():
+        return None
+    return Supervisor(int(lines[0]), lines[1], _start_time(lines[2]))
+
+
+def read_exit_code(run_directory: str) -> int | None:
+    """The `exit` file, or None while it is not there or not complete."""
+    try:
+        with open(f"{run_directory}/{EXIT}", encoding="ascii", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return None
+    return int(text) if text.endswith("\n") and text.strip().isdigit() else None
+
+
+def describe_exit(code: int) -> str:
+    """One short clause for an exit code as a shell reports it; empty for 0."""
+    if code == 0:
+        return ""
+    number = code - 128
+    if code > 128 and number in {item.value for item in signal.Signals}:
+        text = f"killed by signal {number} ({signal.Signals(number).name})"
+        if number == signal.SIGKILL:
+            text += ": the machine may have run out of memory"
+        return text
+    return f"exit code {code}"
+
+
+def current_boot_id() -> str:
+    """What tells this start of the machine from any other; `-` where the system has no such thing."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return "-"
+
+
+def process_stat(pid: int) -> tuple[str, str]:
+    """State letter and start time (clock ticks since boot) of a process.
+
+    Two empty strings when there is none or no /proc.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read().decode("ascii", "replace")
+    except OSError:
+        return "", ""
+    return text.rpartition(")")[2].split()[0], _start_time(text)
+
+
+def _start_time(stat: str) -> str:
+    # The second field is the command name in parentheses and may hold anything; fields are counted from behind its end.
+    fields = stat.rpartition(")")[2].split()
+    return fields[19] if len(fields) > 19 else "-"

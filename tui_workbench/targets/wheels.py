@@ -1,0 +1,315 @@
+"""Python packages for hosts that cannot reach the package index: resolved and fetched here, for the image's Python.
+
+What the image holds already is kept where the requirements allow it, as an installation inside of it would do. Every
+file is checked against the hash that the index names before it is kept; kept files are found by that hash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import urllib.error
+import urllib.parse
+import urllib.request
+import zipfile
+
+from tui_workbench import trace
+from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchError
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tui_workbench.targets.environment import Recipe
+    from tui_workbench.targets.probe import ImageFacts
+
+RESOLVE_SECONDS = 300.0
+"""A resolution asks the index once for each package; one that backtracks through many versions takes minutes."""
+
+DOWNLOAD_SECONDS = 60.0
+"""Of silence."""
+
+DOWNLOADS_AT_ONCE = 8
+KEY_LENGTH = 16
+"""Hexadecimal digits of a file's hash that name its folder."""
+
+_CHUNK = 1 << 20
+_GLIBC = (17, 28, *range(31, 41))
+"""The versions 2.N of the GNU C library that the resolver knows by name."""
+
+
+class Wheel(NamedTuple):
+    """A file to be fetched."""
+
+    name: str  # of the package
+    file_name: str
+    url: str
+    sha256: str
+
+
+def find_uv() -> str:
+    """The package installer that came with this program, or the one on the PATH. Raises ConfigurationError."""
+    import sysconfig
+
+    for folder in (sysconfig.get_path("scripts"), os.path.dirname(sys.executable)):
+        path = os.path.join(folder, "uv")
+        if os.access(path, os.X_OK):
+            return path
+    found = shutil.which("uv")
+    if found is None:
+        raise ConfigurationError(
+            "uv is not installed, and environments are made with it",
+            remedy="Install the workbench again: pip install --force-reinstall workbench-tui",
+        )
+    return found
+
+
+def uv_version() -> str:
+    """The version of `find_uv`."""
+    command = [find_uv(), "--version"]
+    with trace.Call(trace.PROCESS, command) as call:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        call.end(done.returncode, done.stderr)
+    done.check_returncode()
+    return done.stdout.split()[1]
+
+
+def platform_of(facts: ImageFacts) -> str:
+    """The image's platform, as the resolver names it. Raises ConfigurationError for one that has no wheels."""
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(facts.machine, facts.machine)
+    if machine not in ("x86_64", "aarch64"):
+        raise ConfigurationError(
+            f"packages for {facts.machine} cannot be fetched here",
+            remedy="Let the target reach the package index, or choose an image that holds them.",
+        )
+    library, version = facts.libc
+    if library != "glibc":
+        return f"{machine}-unknown-linux-musl"
+    minor = int(version.partition(".")[2] or 17)
+    known = max((number for number in _GLIBC if number <= minor), default=17)
+    return f"{machine}-manylinux_2_{known}"
+
+
+def resolve(recipe: Recipe, facts: ImageFacts, environment: Mapping[str, str]) -> list[Wheel]:
+    """The wheels that an installation of the recipe's pip packages in the image takes, beyond what it holds already.
+
+    Raises ConfigurationError with the resolver's words when there is no such set.
+    """
+    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+        held = _write_stand_ins(facts, os.path.join(folder, "held"))
+        # First as if nothing in the image may change; what cannot be had so is resolved as pip would, freely.
+        pins = [f"{name}==={version}" for name, version in held.items()]
+        try:
+            text = _run_resolver(recipe, facts, folder, pins, environment)
+        except ConfigurationError:
+            text = _run_resolver(recipe, facts, folder, [], environment)
+        wheels = _wheels_of(text, f"cp{''.join(facts.version.split('.')[:2])}")
+        held_names = {_file_stem(name, version) for name, version in held.items()}
+        return [wheel for wheel in wheels if "-".join(wheel.file_name.split("-")[:2]) not in held_names]
+
+
+def fetch(wheels: Sequence[Wheel], folder: str, progress: Callable[[str], None]) -> list[str]:
+    """Have each wheel below a folder of this machine, which keeps what earlier fetches brought; returns their paths.
+
+    Each lies in a folder of its own that is named by its hash. Raises WorkbenchError when one cannot be had.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot make it: {error.strerror}", remedy="Make it writable.", file=folder) from error
+    with ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as pool:
+        return list(pool.map(lambda wheel: _fetch_one(wheel, folder, progress), wheels))
+
+
+def foreign_uv(facts: ImageFacts, folder: str, environment: Mapping[str, str]) -> str:
+    """The path here of an uv that runs in an image of another platform than this machine's; kept below `folder`."""
+    from tui_workbench.targets.environment import Package, Recipe
+
+    version = uv_version()
+    platform = platform_of(facts)
+    program = os.path.join(folder, f"uv-{version}-{platform}", "uv")
+    if os.access(program, os.X_OK):
+        return program
+    recipe = Recipe("", pip=(Package(f"uv=={version}", 0),))
+    wheels = os.path.join(folder, "wheels")
+    path = fetch(resolve(recipe, facts._replace(packages=()), environment), wheels, lambda _: None)[0]
+    os.makedirs(os.path.dirname(program), exist_ok=True)
+    with zipfile.ZipFile(path) as archive:
+        member = next(name for name in archive.namelist() if name.endswith("/scripts/uv"))
+        with archive.open(member) as source, open(f"{program}.new", "wb") as file:
+            shutil.copyfileobj(source, file)
+    os.chmod(f"{program}.new", 0o755)
+    os.replace(f"{program}.new", program)
+    return program
+
+
+def index_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables for uv that say what pip is told by its own: uv reads none of pip's."""
+    result = dict(environment)
+    for theirs, ours in (
+        ("PIP_INDEX_URL", "UV_DEFAULT_INDEX"),
+        ("PIP_EXTRA_INDEX_URL", "UV_INDEX"),
+        ("PIP_FIND_LINKS", "UV_FIND_LINKS"),
+    ):
+        if environment.get(theirs) and not environment.get(ours):
+            result[ours] = environment[theirs]
+    # The machine's own certificates: an index inside of a company has one of theirs.
+    result.setdefault("UV_SYSTEM_CERTS", "true")
+    return result
+
+
+def _run_resolver(
+    recipe: Recipe, facts: ImageFacts, folder: str, pins: Sequence[str], environment: Mapping[str, str]
+) -> str:
+    requirements, constraints = os.path.join(folder, "wanted.in"), os.path.join(folder, "held.txt")
+    output = os.path.join(folder, "pylock.workbench.toml")
+    _write(requirements, [package.file or package.text for package in recipe.pip])
+    _write(constraints, pins)
+    command = [
+        find_uv(),
+        *("pip", "compile", requirements, "--constraint", constraints, "--output-file", output),
+        *("--python-version", facts.version, "--python-platform", platform_of(facts)),
+        *("--only-binary", ":all:", "--no-header", "--quiet", "--color", "never", "--no-progress"),
+        *("--find-links", os.path.join(folder, "held")),
+        *recipe.options,
+    ]
+    try:
+        with trace.Call(trace.PROCESS, command, folder=folder, lasts=True) as call:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=RESOLVE_SECONDS,
+                env=index_environment(environment),
+                cwd=folder,
+                check=False,
+            )
+            call.end(done.returncode, done.stderr)
+    except subprocess.TimeoutExpired as error:
+        raise ConfigurationError(
+            f"the packages could not be resolved within {RESOLVE_SECONDS:g} s",
+            remedy="Pin more versions.",
+            file=recipe.path,
+        ) from error
+    if done.returncode:
+        raise _cannot_be_had(recipe, facts, done.stderr)
+    with open(output, encoding="utf-8") as file:
+        return file.read()
+
+
+def _cannot_be_had(recipe: Recipe, facts: ImageFacts, text: str) -> ConfigurationError:
+    said = " ".join(line.strip() for line in text.strip().splitlines()[1:4]).rstrip(".")
+    return ConfigurationError(
+        f"the packages cannot be had for Python {facts.version} on {platform_of(facts)}: {said}",
+        remedy="Change the packages under `pip:`, or let the target reach the package index.",
+        file=recipe.path,
+        line=recipe.line_named_in(text),
+    )
+
+
+def _wheels_of(text: str, python_tag: str) -> list[Wheel]:
+    """Of each package the wheel that fits best; the resolver has left out those that do not fit at all."""
+    wheels = []
+    for package in tomllib.loads(text).get("packages", []):
+        choices = package.get("wheels") or ([package["archive"]] if "archive" in package else [])
+        if not choices:
+            raise ConfigurationError(
+                f"{package['name']} {package.get('version', '')} has no wheel, and building it needs the package index",
+                remedy="Choose a version that has one, or let the target reach the package index.",
+            )
+        ranked = sorted(choices, key=lambda choice: _rank(_file_name(choice), python_tag))
+        best = ranked[0]
+        url = best.get("url") or f"file://{urllib.parse.quote(os.path.abspath(best['path']))}"
+        wheels.append(Wheel(package["name"], _file_name(best), url, best["hashes"]["sha256"]))
+    return wheels
+
+
+def _rank(file_name: str, python_tag: str) -> int:
+    """0 for a wheel of just this Python, then those of its stable interface, then those of any."""
+    tags = file_name.split("-")[-3:]
+    if len(tags) < 3:
+        return 3
+    if python_tag in tags[0]:
+        return 0
+    return 1 if "abi3" in tags[1] else 2
+
+
+def _file_name(choice: dict[str, str]) -> str:
+    return urllib.parse.unquote(os.path.basename(urllib.parse.urlsplit(choice.get("url") or choice["path"]).path))
+
+
+def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None]) -> str:
+    path = os.path.join(folder, wheel.sha256[:KEY_LENGTH], wheel.file_name)
+    if os.path.exists(path) and _hash(path) == wheel.sha256:
+        return path
+    temporary = f"{path}.{os.getpid()}.new"
+    digest = hashlib.sha256()
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        # file:// too: what --find-links named on this machine.
+        with urllib.request.urlopen(wheel.url, timeout=DOWNLOAD_SECONDS) as answer, open(temporary, "wb") as file:
+            while chunk := answer.read(_CHUNK):
+                digest.update(chunk)
+                file.write(chunk)
+        if digest.hexdigest() != wheel.sha256:
+            raise WorkbenchError(f"{wheel.file_name} is not the file that the index names", remedy="Try again.")
+        os.replace(temporary, path)
+    except (OSError, urllib.error.URLError) as error:
+        raise WorkbenchError(
+            f"cannot fetch {wheel.file_name}: {error}", remedy="Look at the connection to the package index."
+        ) from error
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    progress(wheel.file_name)
+    return path
+
+
+def _hash(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write(path: str, lines: Sequence[str]) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def _write_stand_ins(facts: ImageFacts, folder: str) -> dict[str, str]:
+    """Wheels without content that have the names, versions and requirements of what the image holds.
+
+    So the resolver knows them, also those that no index has. Returns the versions by name.
+    """
+    os.makedirs(folder, exist_ok=True)
+    held = {}
+    for name, version, requirements in facts.packages:
+        stem = _file_stem(name, version)
+        metadata = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {each}" for each in requirements)]
+        try:
+            with zipfile.ZipFile(os.path.join(folder, f"{stem}-py3-none-any.whl"), "w") as archive:
+                information = f"{stem}.dist-info"
+                archive.writestr(f"{information}/METADATA", "\n".join(("Metadata-Version: 2.1", *metadata, "")))
+                archive.writestr(
+                    f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+                )
+                archive.writestr(f"{information}/RECORD", "")
+        except (OSError, ValueError):
+            continue  # a name that can be no file name is none that anybody requires
+        held[name] = version
+    return held
+
+
+def _file_stem(name: str, version: str) -> str:
+    """The beginning of a wheel's file name, as the format has it."""
+    import re
+
+    return f"{re.sub(r'[-_.]+', '_', name).lower()}-{version.replace('-', '_')}"

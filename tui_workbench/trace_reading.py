@@ -1,0 +1,243 @@
+"""The trace of calls as it is read: calls as values, filters on them, and each as a line for a shell to do it again.
+
+Reading writes nothing and trusts nothing: a line that is none of ours, or half of one, is passed over. What stands in
+a call is of any origin; who shows it makes it safe.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+
+from tui_workbench.model import MASK
+from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.trace import BEGUN, FILE, KINDS, LARGEST_FILE, OLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+LONGEST_READ = 2 * LARGEST_FILE + (1 << 20)
+"""Bytes of a file that are read, from its end: more than one has unless somebody else made it."""
+
+GOES_ON, ENDED, FAILED, LOST = "goes on", "ended", "failed", "lost"
+
+
+class TracedCall(NamedTuple):
+    """A call that was made. What was secret in it is masked."""
+
+    id: str
+    kind: str  # one of trace.KINDS
+    at: float  # seconds since the epoch, when it began
+    took: float | None  # seconds; None while it goes on
+    words: tuple[str, ...]  # the argument vector; empty when nothing but the login was made
+    code: int | None = None  # the exit code, when there is one
+    folder: str = ""  # where it ran
+    variables: Mapping[str, str] = {}  # those that were set for it
+    login: str = ""  # what `ssh` is called with, when it ran elsewhere
+    fed: str | int = ""  # what it read; a number of bytes when that was not kept
+    said: str = ""  # the end of what it wrote to stderr
+    error: str = ""  # why it could not be made, or its result not be had
+    note: str = ""  # what became of it, when that is no exit code
+    run: str = ""  # the id of the run that it was made for
+    is_cut: bool = False  # a word was too long to be kept whole
+
+    @property
+    def process(self) -> int:
+        """The id of the process that made it."""
+        number = self.id.partition(".")[0]
+        return int(number) if number.isdigit() else 0
+
+    @property
+    def state(self) -> str:
+        """GOES_ON, ENDED, FAILED, or LOST when its process is gone and nobody wrote down how it ended."""
+        if self.took is None:
+            return GOES_ON if _is_alive(self.process) else LOST
+        return FAILED if self.error or self.code else ENDED
+
+    @property
+    def result(self) -> str:
+        """How it ended, in a word or two."""
+        if self.took is None:
+            return self.state
+        if self.error:
+            return "error"
+        return self.note or ("ok" if not self.code else f"exit {self.code}") if self.code is not None else self.note
+
+    @property
+    def complaint(self) -> str:
+        """Why it failed, in its own words; what it wrote to stderr when it did not."""
+        return self.error or self.said
+
+
+class TraceFile:
+    """The calls in the trace of one folder, read as they grow. Its calls block; not for several threads at once."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = os.path.join(folder, FILE)
+        self._lines: dict[str, dict[str, Any]] = {}
+        self._identity: tuple[int, int] = (0, 0)
+        self._offset = 0
+        self._is_begun = False
+
+    @property
+    def calls(self) -> list[TracedCall]:
+        """All that was read, in the order in which they began."""
+        found = [call for line in self._lines.values() if (call := _call_of(line)) is not None]
+        return sorted(found, key=lambda call: call.at)
+
+    def read_new(self) -> list[TracedCall]:
+        """What came, or ended, since the last call, in the order in which it was written."""
+        changed: dict[str, None] = {}
+        for data in self._chunks():
+            for text in data.split(b"\n"):
+                changed |= dict.fromkeys(self._take(text))
+        found = [_call_of(self._lines[key]) for key in changed]
+        return [call for call in found if call is not None]
+
+    def _chunks(self) -> Iterable[bytes]:
+        """The rest of the file that was read before, when another has its name now; then what is new in that."""
+        if not self._is_begun:
+            self._is_begun = True
+            yield _read(self._path + OLDER, 0)[0]
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return
+        if (status.st_dev, status.st_ino) != self._identity:
+            if self._offset:
+                yield _read(self._path + OLDER, self._offset)[0]
+            self._identity, self._offset = (status.st_dev, status.st_ino), 0
+        elif status.st_size == self._offset:
+            return
+        data, self._offset = _read(self._path, self._offset)
+        yield data
+
+    def _take(self, text: bytes) -> list[str]:
+        try:
+            line = json.loads(text) if text else None
+            key, moment = str(line["id"]), float(line["at"])
+        except (ValueError, KeyError, TypeError):
+            return []
+        # The number of a process comes again, in time.
+        known = f"{key} {moment}"
+        self._lines[known] = {**self._lines.get(known, {}), **line}
+        return [known]
+
+
+def _read(path: str, offset: int) -> tuple[bytes, int]:
+    """Whole lines from `offset` on, and where the next one begins."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return b"", offset
+    try:
+        size = os.fstat(descriptor).st_size
+        offset = max(offset, size - LONGEST_READ)
+        data = os.pread(descriptor, size - offset, offset)
+    except OSError:
+        return b"", offset
+    finally:
+        os.close(descriptor)
+    end = data.rfind(b"\n") + 1
+    return data[:end], offset + end
+
+
+def _call_of(line: Mapping[str, Any]) -> TracedCall | None:
+    try:
+        fed, took, code = line.get("fed", ""), line.get("took"), line.get("code")
+        call = TracedCall(
+            id=str(line["id"]),
+            kind=str(line["kind"]),
+            at=float(line["at"]),
+            took=None if took is None else float(took),
+            words=tuple(map(str, line["words"])),
+            code=None if code is None else int(code),
+            variables={str(name): str(value) for name, value in dict(line.get("variables", {})).items()},
+            fed=fed if isinstance(fed, int) else str(fed),
+            is_cut=bool(line.get("cut")),
+            **{name: str(line.get(name, "")) for name in ("folder", "login", "said", "error", "note", "run")},
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+    return call if call.kind in KINDS else None
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return process > 0
+
+
+def matches(call: TracedCall, text: str) -> bool:
+    """Whether each of the words of a filter stands somewhere in the call: its command, kind, result, run or error.
+
+    `kind:ssh` and `failed` choose by what they name.
+    """
+    place = " ".join((call.kind, shell_line(call), call.result, call.run, call.error, call.said)).lower()
+    return all(_matches_word(call, word, place) for word in text.lower().split())
+
+
+def _matches_word(call: TracedCall, word: str, place: str) -> bool:
+    if word.startswith("kind:"):
+        return call.kind.startswith(word[5:])
+    if word in ("failed", ":failed"):
+        return call.state in (FAILED, LOST)
+    return word in place
+
+
+def shell_line(call: TracedCall) -> str:
+    """The call as a line for `sh` that does the same, as far as it was kept.
+
+    A value that is masked is taken from the shell's own variable of that name.
+    """
+    line = _command_line(call.words)
+    if call.login:
+        line = f"ssh {call.login}" + (f" {shlex.quote(line)}" if line else "")
+    settings = " ".join(
+        f'{name}="${{{name}}}"' if value == MASK else f"{name}={shlex.quote(value)}"
+        for name, value in call.variables.items()
+        if name.isidentifier()
+    )
+    line = f"{settings} {line}" if settings else line
+    if isinstance(call.fed, str) and call.fed:
+        line = f"printf {_quoted_format(call.fed)} | {line}"
+    if call.folder:
+        line = f"cd {shlex.quote(call.folder)} && {line}"
+    return line + _remarks(call)
+
+
+def _command_line(words: Sequence[str]) -> str:
+    found: list[str] = []
+    for word in words:
+        name, _, value = word.partition("=")
+        # `docker --env NAME` takes the value from where it is called.
+        is_masked_variable = value == MASK and found[-1:] in (["--env"], ["-e"])
+        found.append(shlex.quote(name if is_masked_variable else word))
+    return " ".join(found)
+
+
+def _remarks(call: TracedCall) -> str:
+    remarks = []
+    if isinstance(call.fed, int) and call.fed:
+        remarks.append(f"it was given {call.fed:,} bytes to read, which are not kept")
+    if call.is_cut:
+        remarks.append("a word of it is too long to be kept whole")
+    return f"  # {'; '.join(remarks)}" if remarks else ""
+
+
+def _quoted_format(text: str) -> str:
+    """A text as `printf` takes it, NULs and all."""
+    for character, written in (("\\", "\\\\"), ("%", "%%"), ("\0", "\\0"), ("\n", "\\n")):
+        text = text.replace(character, written)
+    return shlex.quote(text)
+
+
+def is_still_open(line: Mapping[str, Any]) -> bool:
+    """Whether a line tells the beginning of a call and not its end."""
+    return line.get("state") == BEGUN

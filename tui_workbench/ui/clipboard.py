@@ -1,0 +1,151 @@
+"""What is copied, on its way to the clipboard of the person at the keyboard, wherever this program runs.
+
+The terminal is asked to put it there (OSC 52), through tmux and GNU screen where they stand between. Nobody answers, so
+the invariant is about what is known: where a terminal cannot have a clipboard, or will not take that much, the text
+goes into a file instead, and its place is said. Whatever was copied can be pasted in this program in any case.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any
+
+from tui_workbench import resources
+from tui_workbench.errors import StorageError, WorkbenchError
+from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.terminal import IN_BROWSER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from textual.app import App
+
+MOST_BYTES = 74_000
+"""What a clipboard is given at most: 100,000 characters of base64 is where the first terminals stop reading."""
+
+_SCREEN_CHUNK = 240
+"""Bytes of one piece through GNU screen, which cuts its strings at 256."""
+
+TMUX_SECONDS = 5.0
+"""How long a tmux may take that is asked to keep a text."""
+
+_one_at_a_time = threading.Lock()
+
+_WITHOUT_CLIPBOARD = ("linux", "vt", "ansi", "cygwin", "mach", "hurd")
+
+
+def sequences(text: str, environ: Mapping[str, str]) -> str:
+    """What is written to the terminal of this environment so that its clipboard holds the text.
+
+    In tmux that goes by tmux itself: what is written there is the form for a tmux that is further away.
+    """
+    bare = _bare(text)
+    name = environ.get("TERM", "")
+    if "STY" in environ:
+        return _through_screen(bare)
+    if name.startswith("tmux"):
+        return bare + _through_tmux(bare)
+    # A far program is not told which of the two shows it under this name. tmux takes no notice of screen's form, and
+    # screen none of the bare one.
+    return bare + _through_screen(bare) if name.startswith("screen") else bare
+
+
+def why_not(text: str, environ: Mapping[str, str]) -> str:
+    """Why the text cannot reach a clipboard; empty when it can, as far as is known."""
+    if len(text) > MOST_BYTES or len(text.encode(errors="surrogateescape")) > MOST_BYTES:
+        return "This is too long for the clipboard of a terminal"
+    name = environ.get("TERM", "")
+    if IN_BROWSER not in environ and name.startswith(_WITHOUT_CLIPBOARD):
+        return "This terminal has no clipboard"
+    return ""
+
+
+def copy(app: App[Any], text: str) -> bool:
+    """Bring the text to the user's clipboard. False when it goes into a file instead, which is then said here."""
+    app._clipboard = text
+    driver = app._driver
+    if why := why_not(text, os.environ):
+        app.run_worker(lambda: _save_and_tell(app, text, why), thread=True, group="copy", name="save what was copied")
+        return False
+    if "TMUX" in os.environ and IN_BROWSER not in os.environ:
+        app.run_worker(lambda: _to_tmux(app, text), thread=True, group="copy", name="copy by way of tmux")
+    elif driver is not None:
+        driver.write(sequences(text, os.environ))
+    return True
+
+
+def save(text: str) -> str:
+    """Write what was copied into a file that only the user can read. Returns its path. Blocks; raises StorageError."""
+    from tui_workbench.files import write_atomically
+
+    folder = resources.user_state_directory()
+    path = os.path.join(folder, "copied.txt")
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"what was copied cannot be saved: {error.strerror}", file=path) from error
+    write_atomically(path, text.encode(errors="surrogateescape"), mode=0o600)
+    return path
+
+
+def _save_and_tell(app: App[Any], text: str, why: str) -> None:
+    """Blocks; to be run in a thread."""
+    try:
+        path = save(text)
+    except WorkbenchError as error:
+        app.call_from_thread(app.notify, safe_text(str(error)), severity="error", timeout=10.0, markup=False)
+        return
+    home = os.path.expanduser("~") + os.sep
+    shown = f"~{os.sep}{path[len(home) :]}" if path.startswith(home) else path
+    said = f"{why}; saved to {safe_text(shown)}"
+    app.call_from_thread(app.notify, said, severity="warning", timeout=10.0, markup=False)
+
+
+def _to_tmux(app: App[Any], text: str) -> None:
+    """Give the text to the tmux that we run in: it keeps it, and hands it on to its terminal. Blocks.
+
+    tmux does what it is told by a command whatever its options say of what comes through a pane.
+    """
+    with _one_at_a_time:
+        # Of two texts that are copied at once, as by a key that cuts, the later one stays.
+        taken = text != app.clipboard or _load_buffer(text)
+    if not taken:
+        # None before 3.2 knows `-w`, and from in a container there is no way to it.
+        app.call_from_thread(_write, app, _bare(text) + _through_tmux(_bare(text)))
+
+
+def _load_buffer(text: str) -> bool:
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            ["tmux", "load-buffer", "-w", "-"],
+            input=text.encode(errors="surrogateescape"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=TMUX_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _write(app: App[Any], data: str) -> None:
+    if app._driver is not None:
+        app._driver.write(data)
+
+
+def _bare(text: str) -> str:
+    return f"\x1b]52;c;{b64encode(text.encode(errors='surrogateescape')).decode()}\x07"
+
+
+def _through_tmux(sequence: str) -> str:
+    return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+
+
+def _through_screen(sequence: str) -> str:
+    pieces = [sequence[start : start + _SCREEN_CHUNK] for start in range(0, len(sequence), _SCREEN_CHUNK)]
+    return "".join(f"\x1bP{piece}\x1b\\" for piece in pieces)

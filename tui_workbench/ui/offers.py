@@ -1,0 +1,79 @@
+"""What the widgets of a screen offer now: commands of the registry, each with the reason when it is not available."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+from tui_workbench.ui.command import Command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from textual.dom import DOMNode
+    from textual.screen import Screen
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A widget that can tell why a command of its own is not available."""
+
+    def why_not(self, action: str) -> str:
+        """A sentence for a person, or an empty string when the action is available."""
+
+
+class Offer(NamedTuple):
+    """A command as a widget on the screen offers it now: `reason` is empty when it is available."""
+
+    command: Command
+    node: DOMNode
+    reason: str
+
+
+def offers(node: DOMNode) -> list[Offer]:
+    """What a widget of ours offers: the commands of its scopes, or its own bindings that have a description."""
+    found: dict[tuple[str, str], Offer] = {}
+    for command in _declared(node):
+        if not command.name:
+            continue
+        key = (command.action, command.name)
+        if key in found:
+            joined = f"{found[key].command.keys},{command.keys}"
+            found[key] = found[key]._replace(command=found[key].command._replace(default_keys=joined))
+        else:
+            found[key] = Offer(command, node, reason_of(node, command.action))
+    return list(found.values())
+
+
+def is_ours(node: DOMNode) -> bool:
+    """True for a widget of this package; what Textual's own widgets can do is no command."""
+    return type(node).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def reason_of(node: DOMNode, action: str) -> str:
+    """Why the widget would refuse the action now; empty when it would not."""
+    name = action.partition("(")[0]
+    if isinstance(node, Explains) and (reason := node.why_not(name)):
+        return reason
+    return "" if node.check_action(name, ()) else "Not available here now."
+
+
+def why_refused(screen: Screen[Any], key: str) -> str:
+    """Why a key that something is bound to does nothing now; empty when nothing is, or when it does something."""
+    for node, bound in screen._modal_binding_chain:
+        for binding in bound.key_to_bindings.get(key, ()):
+            if binding.description and (reason := reason_of(node, binding.action)):
+                return f"{binding.description}: {reason}"
+    return ""
+
+
+def _declared(node: DOMNode) -> Iterable[Command]:
+    """A widget with commands that have no key declares them all in `OFFERED`; for others the bindings say the same."""
+    if declared := getattr(node, "OFFERED", ()):
+        yield from declared
+        return
+    for listed in node._bindings.key_to_bindings.values():
+        for binding in listed:
+            name = binding.description
+            yield Command(
+                binding.id or "", binding.key, binding.action, name, binding.tooltip, binding.show, binding.priority
+            )

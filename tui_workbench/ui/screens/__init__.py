@@ -1,0 +1,1 @@
+"""Whole screens: the main one, and those that open over it."""

@@ -1,0 +1,60 @@
+"""What the dashboard knows of the project besides its rows: metrics, states, chosen columns, and whether there is news.
+
+Everything here blocks and is called in threads.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from tui_workbench.ui.screens.dashboard_columns import load_chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tui_workbench.project import Project
+    from tui_workbench.runs.table import RunQuery
+
+
+class Overview(NamedTuple):
+    """The metrics of the runs with how many have each, how many runs are in each state, and the columns chosen."""
+
+    metrics: tuple[tuple[str, int], ...] = ()
+    states: Mapping[str, int] = {}
+    chosen: tuple[str, ...] = ()  # empty when nobody has chosen any
+
+
+class Look(NamedTuple):
+    """When the files last changed that tell of runs; `active` is whether any of those looked at goes on."""
+
+    files: tuple[tuple[int, int], ...]
+    active: bool
+
+
+def overview(project: Project, query: RunQuery) -> Overview:
+    """What there is now. Raises WorkbenchError."""
+    from tui_workbench.runs.index import RunIndex
+
+    with RunIndex(project) as index:
+        metrics = tuple(index.metric_names())
+        states = {group.value: group.total for group in index.groups(query._replace(group="state"))}
+    return Overview(metrics, states, tuple(load_chosen(project) or ()))
+
+
+def look(project: Project, active: tuple[str, ...]) -> Look:
+    """The times of change now: of the folder of runs, of what people said, and of what the active runs write."""
+    from tui_workbench.runs.indexfile import JOURNAL
+
+    paths = [project.runs_directory, os.path.join(project.state_directory, JOURNAL)]
+    for directory in active:
+        paths += [f"{directory}/events.jsonl", f"{directory}/metrics.jsonl", f"{directory}/output.log"]
+    return Look(tuple(map(_of_file, paths)), bool(active))
+
+
+def _of_file(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return (status.st_mtime_ns, status.st_size)

@@ -1,0 +1,276 @@
+"""The main screen: where everything stands, what has the focus, and the keys that work everywhere.
+
+The first frame is drawn before any file is read and before the parts are imported that it does not need: slots stand
+for them, which look like the parts do when they are empty.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, work
+from textual.layout import DockArrangeResult
+from textual.widget import Widget
+
+from tui_workbench.ui.commands import EVERYWHERE, LIST, bindings
+from tui_workbench.ui.offers import is_ours, offers
+from tui_workbench.ui.panes.files import FilesPane
+from tui_workbench.ui.screens.asking import Asking
+from tui_workbench.ui.screens.main_layout import PANES, MainLayout, is_wide, regions
+from tui_workbench.ui.screens.project_screen import ProjectScreen
+from tui_workbench.ui.widgets.footer import KeyFooter
+from tui_workbench.ui.widgets.header import Header
+from tui_workbench.ui.widgets.tab_row import TabRow
+from tui_workbench.ui.words import count
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.geometry import Size
+    from textual.layout import Layout
+
+    from tui_workbench.errors import WorkbenchError
+    from tui_workbench.project import Project
+    from tui_workbench.ui.file_tree import FileTree
+    from tui_workbench.ui.offers import Offer
+    from tui_workbench.ui.panes.targets import TargetsPane
+    from tui_workbench.ui.widgets.notice import Notice
+    from tui_workbench.ui.widgets.question_row import QuestionRow
+    from tui_workbench.ui.widgets.secret_row import SecretRow
+
+TABS = (("files", "Files"), ("targets", "Targets"), ("editor", "Editor"), ("log", "Log"), ("jobs", "Jobs"))
+"""The panes and what they are called where there is little room."""
+
+SAVE, DISCARD = "save", "discard"
+
+
+class Slot(Widget):
+    """Keeps the place of a part that comes after the first frame, and looks like it when it is empty."""
+
+
+class MainScreen(ProjectScreen, inherit_bindings=False):
+    """The project on one screen."""
+
+    OFFERED = EVERYWHERE
+    BINDINGS: ClassVar[list[BindingType]] = bindings(EVERYWHERE)
+    AUTO_FOCUS = "#files RowList"
+
+    def __init__(self, project: Project, tree: FileTree, trouble: WorkbenchError | None = None) -> None:
+        """`trouble` is what went wrong before the screen was there."""
+        super().__init__(project, tree)
+        self._trouble = trouble
+        self.header = Header(project.name, id="header")
+        self.files = FilesPane(tree, id="files")
+        self._main_layout = MainLayout()
+        self._tabs = TabRow(TABS, id="tabs")
+        self.asking = Asking(self, self)
+        self._came_from = self._main_layout.view.active
+
+    # --- The first frame, and what comes after it
+
+    def compose(self) -> ComposeResult:
+        """What the first frame needs; slots stand for the rest."""
+        yield self.header
+        yield Slot(id="run-bar")
+        yield self._tabs
+        self.files.add_class("pane")
+        yield self.files
+        for number, (pane, title) in enumerate(TABS[1:], 2):
+            slot = Slot(id=pane, classes="pane")
+            slot.border_title = f"{number} {'Compute targets' if pane == 'targets' else title}"
+            yield slot
+        yield Slot(id="latest")
+        yield KeyFooter(id="footer")
+
+    def on_mount(self) -> None:
+        """Everything else waits for the first frame."""
+        self.call_after_refresh(self._complete)
+
+    async def _complete(self) -> None:
+        from tui_workbench.ui.screens.main_parts import Parts
+
+        parts = Parts.build()
+        slots = [(self.children.index(slot), slot) for slot in self.query_children(Slot)]
+        with self.app.batch_update():
+            await self.remove_children(Slot)
+            # In their order, so that each finds those before it in their places.
+            mounts = [self.mount(parts.of(str(slot.id)), before=place) for place, slot in slots]
+            for (_, slot), mount in zip(slots, mounts, strict=True):
+                parts.of(str(slot.id)).set_class(slot.has_class("pane"), "pane")
+                await mount
+        self.begin(parts)
+        # What the screens are made of stays; only what comes from now on is looked through for garbage.
+        gc.freeze()
+        gc.enable()
+        if self._trouble is not None:
+            self.show_error(self._trouble)
+
+    # --- Places
+
+    @property
+    def layout(self) -> Layout:
+        """The rules of `main_layout`."""
+        return self._main_layout
+
+    def arrange(self, size: Size, _optimal: bool = False) -> DockArrangeResult:
+        """Give each part its place; what has none at this size counts as hidden, and is told so."""
+        arranged = super().arrange(size, _optimal)
+        placed = {placement.widget for placement in arranged.placements}
+        return DockArrangeResult(arranged.placements, placed, arranged.scroll_spacing)
+
+    def _show_view(self, **changes: bool | int | str) -> None:
+        view = self._main_layout.view._replace(**changes)  # type: ignore[arg-type]
+        if view == self._main_layout.view:
+            return
+        moved = regions(self.size, view) != regions(self.size, self._main_layout.view)
+        self._main_layout.view = view
+        self._tabs.show_active(view.active)
+        if moved:
+            self._clear_arrangement_cache()
+            self.refresh(layout=True)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Boxes have no room for side borders where only one fits."""
+        self.set_class(not is_wide(event.size), "-narrow")
+        self.asking.fit()
+
+    def on_targets_pane_height_wanted(self, event: TargetsPane.HeightWanted) -> None:
+        """The targets need more room, or less."""
+        self._show_view(target_lines=event.lines)
+
+    def on_notice_changed(self, event: Notice.Changed) -> None:
+        """What is wrong is shown whole."""
+        lines = event.notice.lines(self.size.width)
+        self._show_view(notice_lines=len(lines), has_error=event.notice.must_be_read)
+
+    # --- Focus
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The pane with the focus is the one that is shown where only one fits."""
+        pane = next((node for node in event.widget.ancestors_with_self if node.id in PANES), None)
+        if pane is not None:
+            if pane.id != self._main_layout.view.active:
+                self._came_from = self._main_layout.view.active
+            self._show_view(active=str(pane.id))
+        elif self._main_layout.view.zoomed:
+            self._show_view(zoomed=False)
+
+    def action_focus_pane(self, name: str) -> None:
+        """Put the focus into a pane."""
+        if self.is_complete:
+            self.parts.focusable(name, self.files).take_focus()
+
+    def action_focus_arguments(self) -> None:
+        """Put the focus into the arguments of the run bar."""
+        if self.is_complete:
+            self.parts.run_bar.focus_arguments()
+
+    def on_tab_row_chosen(self, event: TabRow.Chosen) -> None:
+        """A tab was clicked."""
+        self.action_focus_pane(event.name)
+
+    def on_editor_pane_left(self) -> None:
+        """Back to where one came from: in a text no other key leads out."""
+        self.action_focus_pane(self._came_from)
+
+    def on_run_bar_left(self) -> None:
+        """Back to where one was."""
+        self.action_focus_pane(self._main_layout.view.active)
+
+    def action_zoom(self) -> None:
+        """Give the active pane the whole screen, or take it back."""
+        self._show_view(zoomed=not self._main_layout.view.zoomed)
+        self.action_focus_pane(self._main_layout.view.active)
+
+    # --- Help, and leaving
+
+    def action_help(self) -> None:
+        """Explain the pane with the focus."""
+        from tui_workbench.ui.screens.help import HelpScreen, sections
+
+        self.app.push_screen(HelpScreen(sections(self)))
+
+    def action_palette(self) -> None:
+        """Find a command by its name."""
+        self._choose_command()
+
+    @work
+    async def _choose_command(self) -> None:
+        from tui_workbench.ui.screens.palette import choose_command
+
+        await choose_command(self.app, self._all_offers(), self.say)
+
+    def _all_offers(self) -> list[Offer]:
+        """What can be done anywhere on the screen: everywhere, then in the active pane, then in the others."""
+        active = self._main_layout.view.active
+        panes = [self.get_child_by_id(name) for name in sorted(PANES, key=lambda name: name != active)]
+        nodes = [node for pane in panes for node in (pane, *pane.walk_children()) if is_ours(node)]
+        found = [offer for node in (self, *nodes) for offer in offers(node) if offer.command.help]
+        return [offer for offer in found if offer.command not in LIST and offer.command.id != "palette.open"]
+
+    def action_change_theme(self) -> None:
+        """Choose other colours."""
+        self._choose_theme()
+
+    @work
+    async def _choose_theme(self) -> None:
+        from tui_workbench.ui.theme_choice import choose_theme
+
+        if error := await choose_theme(self.app):
+            self.show_error(error)
+
+    def action_interrupt(self) -> None:
+        """ctrl+c ends nothing here; it says what does."""
+        if text := self.get_selected_text():
+            self.app.copy_to_clipboard(text)
+        elif self.is_complete:
+            self.say("ctrl+q leaves the workbench; x on a run in Jobs cancels it.")
+
+    async def action_quit(self) -> None:
+        """Leave; runs go on. Unsaved edits are asked about once."""
+        dirty = self.parts.editor.dirty_paths() if self.is_complete else frozenset()
+        if not dirty:
+            self.app.exit(self.active_runs())
+        elif self.asking.is_open:
+            self.asking.take_focus()
+        else:
+            self._ask_about_edits(len(dirty))
+
+    @work
+    async def _ask_about_edits(self, files: int) -> None:
+        from tui_workbench.ui.widgets.question_row import Choice
+
+        choices = (Choice("s", "save and leave", SAVE), Choice("d", "discard the edits", DISCARD))
+        answer = await self.asking.choose(f"{count(files, 'file')} with unsaved edits.", *choices, is_awaited=True)
+        if answer == DISCARD or (answer == SAVE and not await self.parts.editor.save_all()):
+            self.app.exit(self.active_runs())
+
+    # --- The place of questions
+
+    def make_room(self, lines: int) -> None:
+        """A question stands above the keys."""
+        self._show_view(question_lines=lines)
+
+    def is_typing(self) -> bool:
+        """Whether keys go into a text now."""
+        from textual.widgets import Input, TextArea
+
+        from tui_workbench.ui.panes.form_view import FormView
+
+        focused = self.focused
+        return isinstance(focused, Input | TextArea) or (isinstance(focused, FormView) and focused.is_typing)
+
+    def give_back_focus(self) -> None:
+        """To the pane that had it."""
+        self.action_focus_pane(self._main_layout.view.active)
+
+    def on_question_row_answered(self, event: QuestionRow.Answered) -> None:
+        """A question was answered."""
+        if self.asking.answered(event.row, event.answer):
+            event.stop()
+
+    def on_secret_row_answered(self, event: SecretRow.Answered) -> None:
+        """A secret was given, or none."""
+        if self.asking.answered(event.row, event.answer):
+            event.stop()

@@ -1,0 +1,491 @@
+"""What happens to a project, handled once for all panes: facts come up as messages, and state goes down to the parts.
+
+`ProjectScreen` holds the runs, the targets and which run is selected, and nothing of where things stand on the
+screen: that is `MainScreen`'s. Every call that blocks is made in a thread, the watcher's or a worker's. The watcher
+starts when all parts are there, so every fact finds them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from textual import work
+
+from tui_workbench.errors import UsageError, WorkbenchError
+from tui_workbench.ui import messages
+from tui_workbench.ui.file_tree import scripts_among
+from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.screens.target_checks import TargetChecks
+from tui_workbench.ui.screens.thrifty import ThriftyScreen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tui_workbench.model import ComputeTarget, Run, RunRequest
+    from tui_workbench.project import Project
+    from tui_workbench.ui.file_tree import FileTree
+    from tui_workbench.ui.panes.editor import EditorPane
+    from tui_workbench.ui.panes.files import FilesPane
+    from tui_workbench.ui.screens.asking import Asking
+    from tui_workbench.ui.screens.main_parts import Parts
+    from tui_workbench.ui.screens.project_changes import ProjectChanges
+    from tui_workbench.ui.screens.starting import Starting
+    from tui_workbench.ui.screens.target_checks import Checked
+    from tui_workbench.ui.watcher import ProjectWatcher
+    from tui_workbench.ui.widgets.header import Header
+
+RUNS_WITH_IMAGES = 200
+"""The newest runs, whose images are suggested."""
+
+
+class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
+    """A screen with a project behind it. Subclasses mount `header`, `files` and, later, `parts`, and ask questions."""
+
+    header: Header
+    files: FilesPane
+    asking: Asking
+
+    def __init__(self, project: Project, tree: FileTree) -> None:
+        super().__init__()
+        self.project = project
+        self.file_tree = tree
+        self._parts: Parts | None = None
+        self._watcher: ProjectWatcher | None = None
+        self._runs: list[Run] = []
+        self._steps: Mapping[str, str] = {}
+        self._changes: ProjectChanges | None = None
+        self._starting: Starting | None = None
+        self._checks = TargetChecks()
+        self._attached = ""  # a new target that the run bar is to choose as soon as it knows it
+        self._unread = {"files", "configuration"}  # what has not been read yet, and a run needs
+        self._run_wanted = False
+        self._selected = ""
+        self._targets: Sequence[ComputeTarget] = ()
+        self._versions: dict[str, str] = {}
+        self._interpreter_errors: dict[str, WorkbenchError] = {}
+
+    @property
+    def parts(self) -> Parts:
+        """The parts that are there from just after the first frame on."""
+        assert self._parts is not None, "asked for before the first frame"
+        return self._parts
+
+    @property
+    def is_complete(self) -> bool:
+        """True when all parts are there."""
+        return self._parts is not None
+
+    def begin(self, parts: Parts) -> None:
+        """All parts are mounted: look at the project from now on, and hand them what there is."""
+        from tui_workbench.ui.watcher import ProjectWatcher
+
+        self._parts = parts
+        self._watcher = ProjectWatcher(self.project, self.post_message)
+        self._watcher.watch_folders(self.file_tree.shown_folders())
+        self._watcher.start()
+        if self.files.all_files is not None:  # a search that was faster than the parts has listed them already
+            parts.run_bar.show_scripts(scripts_among(self.files.all_files))
+        self.files.walk_all()
+        if self.project.notice:
+            parts.run_bar.notice.stand(self.project.notice)
+
+    def on_unmount(self) -> None:
+        """Nobody is told any more."""
+        if self._watcher is not None:
+            self._watcher.stop()
+
+    def active_runs(self) -> list[Run]:
+        """The runs that go on."""
+        return [run for run in self._runs if run.is_active]
+
+    def look_now(self) -> None:
+        """Do not wait a second to see what an action changed."""
+        if self._watcher is not None:
+            self._watcher.look_now()
+
+    def show_error(self, error: WorkbenchError) -> None:
+        """Say what is wrong, under the run bar."""
+        self.parts.run_bar.show_error(error, self.project.root)
+
+    def say(self, text: str) -> None:
+        """Say something in passing, under the run bar."""
+        self.parts.run_bar.show_use(text)
+
+    # --- Files
+
+    def on_files_pane_folder_toggled(self) -> None:
+        """Other folders than before are open."""
+        if self._watcher is not None:
+            self._watcher.watch_folders(self.file_tree.shown_folders())
+
+    def on_folders_changed(self, event: messages.FoldersChanged) -> None:
+        """Names came or went."""
+        self.files.reread(event.folders)
+
+    def on_files_pane_files_walked(self, event: FilesPane.FilesWalked) -> None:
+        """The project holds other files than before."""
+        if self.is_complete:
+            self.parts.run_bar.show_scripts(scripts_among(event.files))
+        self._was_read("files")
+
+    def on_branch_read(self, event: messages.BranchRead) -> None:
+        """Another branch is checked out."""
+        self.header.show_branch(event.branch)
+
+    def on_changes_counted(self, event: messages.ChangesCounted) -> None:
+        """Other files differ from the last commit."""
+        self.header.show_changes(event.number)
+
+    def on_script_chosen(self, event: messages.ScriptChosen) -> None:
+        """A file is to be run."""
+        if self.is_complete:
+            self.parts.run_bar.choose_script(event.script)
+
+    # --- Configuration
+
+    def on_configuration_read(self, event: messages.ConfigurationRead) -> None:
+        """A configuration file came, changed or went."""
+        self._targets = event.targets
+        self._show_targets()
+        self.parts.run_bar.show_configurations(event.configurations, event.targets)
+        self._choose_attached()
+        self.parts.editor.others_changed()
+        self._was_read("configuration")
+
+    def _was_read(self, what: str) -> None:
+        self._unread.discard(what)
+        if self._run_wanted and not self._unread:
+            self.call_after_refresh(self.action_run)
+
+    def on_interpreters_found(self, event: messages.InterpretersFound) -> None:
+        """It is known what local targets run with."""
+        self._versions, self._interpreter_errors = event.versions, event.errors
+        self._show_targets()
+
+    def _show_targets(self) -> None:
+        errors = {**self._interpreter_errors, **self._checks.errors(self._targets)}
+        good = self._checks.good(self._targets)
+        states = self.parts.targets.show_targets(self._targets, self._versions, errors, good)
+        self.header.show_targets(states)
+
+    def on_target_chosen(self, event: messages.TargetChosen) -> None:
+        """A compute target is to be run on."""
+        if not self.parts.run_bar.choose_target(event.name):
+            self.show_error(
+                UsageError(
+                    f"no run configuration has Target: {event.name}",
+                    remedy="Add a .runconfig file to aml_config that names it.",
+                )
+            )
+
+    # --- Runs
+
+    def on_runs_read(self, event: messages.RunsRead) -> None:
+        """A run came, or its state is another."""
+        self._steps = event.steps
+        self._show_runs(event.runs)
+
+    def _show_runs(self, runs: list[Run], select: str | None = None) -> None:
+        self._runs = runs
+        self.header.show_active([run.state for run in runs if run.is_active])
+        self.parts.run_bar.show_runs(runs)
+        self.parts.editor.show_images_used(_images_of(runs))
+        empty = ("No run yet.", self._how_to_run())
+        self.parts.jobs.show_runs(runs, steps=self._steps, empty=empty, current=select)
+        if select is not None or not self._selected:
+            self._select(select or (runs[0].run_id if runs else ""))
+        else:
+            self._show_selected()
+
+    def _how_to_run(self) -> str:
+        bar = self.parts.run_bar
+        return safe_text(f"ctrl+r runs {bar.script or 'the script'} on {bar.environment or 'this machine'}.")
+
+    def on_run_selected(self, event: messages.RunSelected) -> None:
+        """Another run is under the cursor."""
+        self._select(event.run_id)
+        if event.opened:
+            self.parts.log.take_focus()
+
+    def _select(self, run_id: str) -> None:
+        self._selected = run_id
+        self._show_selected()
+
+    def _show_selected(self) -> None:
+        run = next((run for run in self._runs if run.run_id == self._selected), None)
+        hint = self._how_to_run()
+        self.parts.log.show_run(run, hint=hint)
+        self.parts.latest.show_run(run, hint=hint)
+
+    def on_run_repeated(self, event: messages.RunRepeated) -> None:
+        """What was asked for once is asked for again, after a look at it."""
+        run = next((run for run in self._runs if run.run_id == event.run_id), None)
+        if run is not None:
+            self.parts.run_bar.choose_run(run)
+            self.parts.run_bar.focus_arguments()
+
+    def on_run_again_wanted(self, event: messages.RunAgainWanted) -> None:
+        """A run is to be run again, as it was or changed."""
+        if self.is_complete:
+            self.run_worker(self.starting.again(event.run, event.request), group="starting")
+
+    def on_run_details_wanted(self, event: messages.RunDetailsWanted) -> None:
+        """Everything about a run is to be shown."""
+        from tui_workbench.ui.screens.run_details import RunDetailsScreen
+
+        run = next((run for run in self._runs if run.run_id == event.run_id), None)
+        if run is not None:
+            self.app.push_screen(RunDetailsScreen(self.project, run))
+
+    @work
+    async def action_shell(self) -> None:
+        """Open a shell in the project, with the interpreter of the chosen run configuration."""
+        from tui_workbench.runs import Runs
+        from tui_workbench.ui.blocking import in_thread
+        from tui_workbench.ui.screens.shell import enter_shell
+
+        if not self.is_complete:
+            return
+        configuration, _ = self.parts.run_bar.chosen
+        name = configuration.name if configuration is not None else ""
+        try:
+            enter_shell(self.app, await in_thread(lambda: Runs(self.project).shell(name)))
+        except WorkbenchError as error:
+            self.show_error(error)
+
+    def action_history(self) -> None:
+        """Show every run of the project."""
+        from tui_workbench.ui.screens.dashboard import DashboardScreen
+
+        request = None
+        if self.is_complete:
+            with contextlib.suppress(UsageError):
+                request = self.parts.run_bar.request()
+        self.app.push_screen(DashboardScreen(self.project, request))
+
+    def action_gpu_monitor(self) -> None:
+        """Show the GPUs of all targets."""
+        from tui_workbench.ui.screens.monitor import MonitorScreen
+
+        self.app.push_screen(MonitorScreen(self.project, self._selected))
+
+    def on_run_bar_wanted(self) -> None:
+        """What is run is to be changed."""
+        if self.is_complete:
+            self.parts.run_bar.focus_arguments()
+
+    def on_request_changed(self, event: messages.RequestChanged) -> None:
+        """The run bar asks for something else: look whether it would work."""
+        if event.request is not None:
+            self._plan(event.request)
+        if not self._runs:
+            self._show_runs(self._runs)
+
+    @work(thread=True, group="plan", exclusive=True)
+    def _plan(self, request: RunRequest) -> None:
+        from tui_workbench.runs import Runs
+        from tui_workbench.targets.interpreter import python_version
+
+        try:
+            plan = Runs(self.project).plan(request)
+            version = python_version(plan.interpreter) if plan.target_type == "local" else ""
+            self.post_message(messages.RunPlanned(request, plan, version))
+        except WorkbenchError as error:
+            self.post_message(messages.RunRefused(request, error))
+
+    def on_run_planned(self, event: messages.RunPlanned) -> None:
+        """The request would work."""
+        if self.parts.run_bar.holds(event.request):
+            self.parts.run_bar.show_plan(event.plan, event.version)
+
+    def on_run_refused(self, event: messages.RunRefused) -> None:
+        """The request does not work."""
+        if self.parts.run_bar.holds(event.request):
+            self.show_error(event.error)
+
+    def on_run_requested(self) -> None:
+        """The button was pressed."""
+        self.action_run()
+
+    def action_run(self) -> None:
+        """Start a run of what the run bar holds; edits are saved first."""
+        # A key that comes before the project has been read counts as soon as that is done.
+        self._run_wanted = bool(self._unread)
+        if self._run_wanted:
+            return
+        try:
+            request = self.parts.run_bar.request()
+        except UsageError as error:
+            self.show_error(error)
+            return
+        _, target = self.parts.run_bar.chosen
+        if self.asking.is_open:
+            self.asking.take_focus()
+        elif _is_here(target) and not self.parts.editor.dirty_paths():
+            self.submit(request)
+        else:
+            self.run_worker(self.starting.run(request), group="starting")
+
+    def action_prepare(self) -> None:
+        """Make the environment of the chosen run configuration."""
+        if self.is_complete:
+            self.run_worker(self.starting.prepare(), group="starting")
+
+    def action_plan(self) -> None:
+        """Show what the run would do."""
+        if self.is_complete:
+            try:
+                self.run_worker(self.starting.show_plan(self.parts.run_bar.request()), group="starting")
+            except UsageError as error:
+                self.show_error(error)
+
+    @property
+    def starting(self) -> Starting:
+        """Does what comes before a run."""
+        if self._starting is None:
+            from tui_workbench.ui.screens.starting import Starting
+
+            self._starting = Starting(self)
+        return self._starting
+
+    @work(thread=True, group="submit")
+    def submit(self, request: RunRequest) -> None:
+        """Start a run, in a thread; what it needs was asked for."""
+        from tui_workbench.runs import Runs
+
+        told: list[str] = []
+
+        def tell(run: Run) -> None:
+            told.append(run.run_id)
+            self.post_message(messages.RunSubmitted(run))
+
+        try:
+            run = Runs(self.project).submit(request, on_started=tell)
+            if not told:
+                tell(run)
+        except WorkbenchError as error:
+            self.post_message(messages.RunRefused(request, error))
+
+    def on_run_submitted(self, event: messages.RunSubmitted) -> None:
+        """A run of ours has started: show it."""
+        others = [run for run in self._runs if run.run_id != event.run.run_id]
+        self._show_runs([event.run, *others], select=event.run.run_id)
+
+    def on_reconnect_wanted(self, event: messages.ReconnectWanted) -> None:
+        """A target is to be tried at once."""
+        run = next((run for run in self._runs if run.run_id == event.run_id), None)
+        if run is not None:
+            target = next((target for target in self._targets if target.name == run.target), None)
+            self.run_worker(self.starting.reconnect(run, target), group="starting")
+
+    def on_cancel_confirmed(self, event: messages.CancelConfirmed) -> None:
+        """A run is to end."""
+        self._cancel(event.run_id)
+
+    @work(thread=True, group="cancel")
+    def _cancel(self, run_id: str) -> None:
+        from tui_workbench.runs import Runs
+
+        try:
+            Runs(self.project).cancel(run_id)
+        except WorkbenchError as error:
+            self.post_message(messages.CancelFailed(run_id, error))
+
+    def on_cancel_failed(self, event: messages.CancelFailed) -> None:
+        """The run goes on."""
+        self.parts.jobs.cancel_failed(event.run_id)
+        self.show_error(event.error)
+
+    def on_backend_failed(self, event: messages.BackendFailed) -> None:
+        """Something in the background failed that a person should know of."""
+        self.show_error(event.error)
+
+    # --- Changes of configuration files
+
+    @property
+    def changes(self) -> ProjectChanges:
+        """Makes changes and takes them back."""
+        if self._changes is None:
+            from tui_workbench.ui.screens.project_changes import ProjectChanges
+
+            self._changes = ProjectChanges(self)
+        return self._changes
+
+    def on_change_wanted(self, event: messages.ChangeWanted) -> None:
+        """Configuration files are to be changed."""
+        if self.is_complete:
+            self.run_worker(self.changes.make(event), group="changes")
+
+    def action_undo_change(self) -> None:
+        """Take the last change of configuration files back."""
+        if self.is_complete:
+            self.run_worker(self.changes.undo(), group="changes")
+
+    # --- Machines
+
+    def on_attach_wanted(self) -> None:
+        """A machine is to be attached."""
+        if self.is_complete:
+            self.run_worker(self._attach_machine(), group="machine")
+
+    async def _attach_machine(self) -> None:
+        from tui_workbench.ui.screens.machine import AttachScreen
+
+        checked = await self.app.push_screen_wait(AttachScreen(self.project, self.changes.history, self.look_now))
+        if checked is not None:
+            self._attached = checked.target.name
+            self._choose_attached()
+        self._was_checked(checked)
+
+    def _choose_attached(self) -> None:
+        if self._attached and self.parts.run_bar.choose_target(self._attached):
+            self._attached = ""
+
+    def on_check_wanted(self, event: messages.CheckWanted) -> None:
+        """A target is to be checked."""
+        target = next((target for target in self._targets if target.name == event.name), None)
+        if target is not None:
+            self.run_worker(self._check_machine(target), group="machine")
+
+    async def _check_machine(self, target: ComputeTarget) -> None:
+        from tui_workbench.ui.screens.machine import CheckScreen
+
+        self._was_checked(await self.app.push_screen_wait(CheckScreen(self.project, target)))
+
+    def _was_checked(self, checked: Checked | None) -> None:
+        if checked is not None:
+            self._checks.add(checked)
+            self._show_targets()
+            self.look_now()
+
+    # --- The editor
+
+    def on_file_chosen(self, event: messages.FileChosen) -> None:
+        """A file is to be edited."""
+        if self.is_complete:
+            self._open(self.parts.editor, event.path, event.line)
+
+    @work(group="open")
+    async def _open(self, editor: EditorPane, path: str, line: int) -> None:
+        await editor.open_file(path, line)
+
+    def on_editor_pane_dirty_changed(self, event: EditorPane.DirtyChanged) -> None:
+        """Other files than before have edits."""
+        self.files.show_dirty(event.paths)
+
+    def on_editor_pane_file_saved(self) -> None:
+        """A configuration may be another now."""
+        self.parts.editor.others_changed()
+        self.look_now()
+
+
+def _is_here(target: ComputeTarget | None) -> bool:
+    """Whether runs there start at once: on this machine, in the Python that there is, or with an error."""
+    return target is None or target.problem is not None or (target.type == "local" and target.user_managed_environment)
+
+
+def _images_of(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The images that the last runs in containers were asked for, newest first."""
+    used = (run.interpreter for run in runs[:RUNS_WITH_IMAGES] if run.target_type in ("localdocker", "remotedocker"))
+    return tuple(dict.fromkeys(image for image in used if image))

@@ -1,0 +1,172 @@
+"""What the terminal can show, found out from its environment before the first byte goes there.
+
+The invariant: a terminal gets only what it was found to understand, and one that cannot show the screens at all gets a
+sentence that says what is wrong and what to do. Nothing here asks the terminal itself: an answer would take as long as
+the line to it, and would come among the first keys.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from tui_workbench.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Colors = Literal["truecolor", "256", "16", "none"]
+
+LEAST_COLUMNS, LEAST_LINES = 40, 10
+"""The smallest terminal in which the screens can be used."""
+
+
+IN_BROWSER = "TEXTUAL_DRIVER"
+"""The variable that is set where something else than a terminal shows the screens."""
+
+
+class UnfitTerminal(WorkbenchError):
+    """The terminal cannot show the screens."""
+
+    exit_code = 2
+
+
+class Terminal(NamedTuple):
+    """What a terminal can show. The default is one that can do all that we use."""
+
+    colors: Colors = "truecolor"
+    unicode: bool = True
+
+
+_NEVER = frozenset({"", "dumb", "unknown", "emacs", "network", "dialup", "cons25-dumb"})
+_FAMILIES = re.compile(
+    r"(?:xterm|screen|tmux|linux|rxvt|vt[1-5]\d\d|konsole|kitty|alacritty|foot|wezterm|ghostty|iterm|iterm2|st|stterm"
+    r"|putty|mintty|mlterm|contour|gnome|vte|eterm|Eterm|nsterm|cygwin|ms-terminal|rio|ansi|pcansi|fbterm|jfbterm"
+    r"|kterm|mrxvt|terminator|terminology|aixterm|dtterm|mach|hurd|bvterm|teraterm|win32con)(?:[-.+].*)?"
+)
+_TRUECOLOR = re.compile(r".*[-](?:direct|truecolor)|(?:xterm-)?(?:kitty|ghostty|wezterm|alacritty|foot|contour|rio)")
+_WITHOUT_COLOR = re.compile(r"vt[1-5]\d\d(?:[-.+].*)?|.*-(?:m|mono)")
+_WITHOUT_UNICODE = re.compile(r"(?:linux|vt[1-5]\d\d|ansi|pcansi|cygwin|mach|hurd)(?:[-.+].*)?")
+_MOVES_LIKE_ANSI = re.compile(rb"\x1b\[%i%p1%(?:0\d)?d;%p2%(?:0\d)?dH(?:\$<\d+>)?")
+_UTF_8 = re.compile(r"utf-?8", re.IGNORECASE)
+
+
+def terminal_here(*, ascii_only: bool = False) -> Terminal:
+    """What the terminal of this process can show. Raises UnfitTerminal when it cannot show the screens."""
+    if IN_BROWSER in os.environ:
+        return Terminal(unicode=not ascii_only)
+    terminal = examine(os.environ, ascii_only=ascii_only)
+    try:
+        must_have_room(*os.get_terminal_size(1))
+    except OSError:
+        pass  # it does not tell; Textual then takes it for one of the usual size
+    return terminal
+
+
+def examine(environ: Mapping[str, str], *, ascii_only: bool = False) -> Terminal:
+    """What the terminal of this environment can show. Raises UnfitTerminal when it cannot show the screens.
+
+    `ascii_only` keeps to ASCII whatever the terminal is.
+    """
+    name = environ.get("TERM", "")
+    _must_move_the_cursor(name)
+    return Terminal(_colors(environ, name), not ascii_only and _has_unicode(environ, name))
+
+
+def must_have_room(columns: int, lines: int) -> None:
+    """Raise UnfitTerminal when a terminal of this size is too small for the screens; 0 means that nobody knows."""
+    if 0 < columns < LEAST_COLUMNS or 0 < lines < LEAST_LINES:
+        raise UnfitTerminal(
+            f"this terminal has {columns} columns and {lines} lines, "
+            f"and the screens need {LEAST_COLUMNS} and {LEAST_LINES}",
+            remedy="Make the window larger or its letters smaller; the commands (`workbench-tui --help`) fit anywhere.",
+        )
+
+
+@contextmanager
+def told_to_textual(terminal: Terminal) -> Iterator[None]:
+    """While this lasts, Textual can be imported and will use these colours, whatever it would make of the environment.
+
+    Runs must not inherit what we say there, so it is taken back.
+    """
+    systems = {"truecolor": "truecolor", "256": "256", "16": "standard", "none": "standard"}
+    said = os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", ours := systems[terminal.colors])
+    try:
+        yield
+        import textual.constants  # noqa: F401  it asks the environment once, now
+    finally:
+        if said is ours:
+            del os.environ["TEXTUAL_COLOR_SYSTEM"]
+
+
+def _must_move_the_cursor(name: str) -> None:
+    """Raise UnfitTerminal unless a terminal of this name can put its cursor anywhere, by the sequences that we use."""
+    if name in _NEVER:
+        what = "TERM is not set" if not name else f"TERM is {name!r}, a terminal that cannot place its cursor"
+        raise UnfitTerminal(f"{what}, and the screens need one that can", remedy=_REMEDY)
+    if _FAMILIES.fullmatch(name) or "256color" in name or _TRUECOLOR.fullmatch(name):
+        return
+    moves = _cursor_movement(name)
+    if moves is None:
+        raise UnfitTerminal(f"nothing is known of a terminal named {name!r} (TERM)", remedy=_REMEDY)
+    if not _MOVES_LIKE_ANSI.fullmatch(moves):
+        raise UnfitTerminal(f"TERM is {name!r}, a terminal that does not understand ANSI's sequences", remedy=_REMEDY)
+
+
+_REMEDY = (
+    "If your terminal is a usual one, try TERM=xterm-256color workbench-tui; without one, see `workbench-tui --help`."
+)
+
+
+def _cursor_movement(name: str) -> bytes | None:
+    """How the terminal's description has the cursor placed, b"" for not at all; None when there is no description."""
+    import curses
+
+    try:
+        with open(os.devnull, "wb") as nothing:
+            curses.setupterm(name, nothing.fileno())
+    except curses.error:
+        return None
+    return curses.tigetstr("cup") or b""
+
+
+def _colors(environ: Mapping[str, str], name: str) -> Colors:
+    if environ.get("NO_COLOR") or _WITHOUT_COLOR.fullmatch(name):
+        return "none"
+    if _TRUECOLOR.fullmatch(name):
+        return "truecolor"
+    # GNU screen passes on what it was started with, and takes true colours for something else.
+    in_screen = "STY" in environ or (name.startswith("screen") and "TMUX" not in environ)
+    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") and not in_screen and name != "linux":
+        return "truecolor"
+    return "256" if "256color" in name else "16"
+
+
+def _has_unicode(environ: Mapping[str, str], name: str) -> bool:
+    if _WITHOUT_UNICODE.fullmatch(name):
+        return False
+    locale = _locale(environ)
+    if locale in ("C", "POSIX"):
+        return False
+    # No word about it is what containers and bare logins have, and the terminals before them speak UTF-8.
+    _, dot, codeset = locale.partition(".")
+    return not dot or bool(_UTF_8.match(codeset))
+
+
+def _locale(environ: Mapping[str, str]) -> str:
+    """What the user says the language is, in the order of POSIX."""
+    # Python sets LC_CTYPE by itself where LANG says C.
+    by_python = environ.get("LC_CTYPE") == "C.UTF-8" and not _said_at_start("LC_CTYPE")
+    names = ("LC_ALL", "LANG") if by_python else ("LC_ALL", "LC_CTYPE", "LANG")
+    return next((environ[name] for name in names if environ.get(name)), "")
+
+
+def _said_at_start(variable: str) -> bool:
+    """True when the variable was in the environment with which this process began, or nobody can know."""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            return f"\0{variable}=".encode() in b"\0" + file.read()
+    except OSError:
+        return True

@@ -1,0 +1,210 @@
+"""Looks at the project once a second, from a thread, and tells what changed: the only way the outside is noticed.
+
+Only `stat` is called while nothing changes, which works on every file system, needs no handles, writes nothing, and
+costs less than a thousandth of a processor. Files are read again only when their signature is another one. While a
+run is active the look is more frequent, because then a person waits for what it does. Every call of the backend is
+made here or in a worker, never on the loop that draws.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from tui_workbench.errors import WorkbenchError
+from tui_workbench.model import RunState
+from tui_workbench.ui.changed_files import ChangedFiles
+from tui_workbench.ui.messages import (
+    BackendFailed,
+    BranchRead,
+    ChangesCounted,
+    ConfigurationRead,
+    FoldersChanged,
+    InterpretersFound,
+    RunsRead,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.message import Message
+
+    from tui_workbench.model import ComputeTarget, Run
+    from tui_workbench.project import Project
+    from tui_workbench.runs import Runs
+
+IDLE_SECONDS = 1.0
+ACTIVE_SECONDS = 0.2
+"""How often is looked while nothing runs, and while something does."""
+
+CONFIGURATION = (".compute", ".runconfig", ".yml", ".yaml")
+"""What the names of files end with on which targets, run configurations and their problems depend."""
+
+Signature = tuple[tuple[str, int, int], ...]
+"""Path, time of change in ns and size of each file looked at; a missing one has zeros."""
+
+
+class ProjectWatcher:
+    """A thread that posts what changed in a project, until `stop`.
+
+    `post` must be callable from any thread. The first look posts everything there is.
+    """
+
+    def __init__(self, project: Project, post: Callable[[Message], object]) -> None:
+        self._project = project
+        self._post = post
+        self._wake = threading.Event()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._watch, name="project watcher", daemon=True)
+        self._folders: tuple[str, ...] = ()
+        self._seen_folders: dict[str, int] = {}
+        self._seen: dict[str, Signature] = {}
+        self._active: tuple[str, ...] = ()
+        self._changes = ChangedFiles(project.root)
+        self.looks = 0
+        """How often was looked so far."""
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more. Returns at once; the thread ends after the call that it is in."""
+        self._stopped = True
+        self._wake.set()
+
+    def join(self) -> None:
+        """Wait for the thread to end."""
+        self._thread.join()
+
+    def watch_folders(self, folders: list[str]) -> None:
+        """Look at these folders, relative to the project, for names that come and go."""
+        self._folders = tuple(folders)
+
+    def look_now(self) -> None:
+        """Do not wait for the next second."""
+        self._changes.expect()
+        self._wake.set()
+
+    def _watch(self) -> None:
+        runs = self._first_look()
+        while not self._stopped:
+            self._wake.wait(ACTIVE_SECONDS if self._active else IDLE_SECONDS)
+            self._wake.clear()
+            if not self._stopped:
+                self._look(runs)
+
+    def _first_look(self) -> Runs:
+        from tui_workbench.runs import Runs
+
+        runs = Runs(self._project)
+        self._look(runs)
+        self._guarded(runs.resume)
+        return runs
+
+    def _look(self, runs: Runs) -> None:
+        self._look_at_folders()
+        if self._changed("configuration", self._configuration_signature()):
+            self._guarded(self._read_configuration)
+        if self._changed("runs", self._runs_signature()):
+            self._guarded(lambda: self._read_runs(runs))
+        if self._changed("branch", _signature([self._head])):
+            self._post(BranchRead(_branch(self._head)))
+        if self.looks and self._changes.look():
+            self._post(ChangesCounted(self._changes.number))
+        self.looks += 1
+
+    def _guarded(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except WorkbenchError as error:
+            self._post(BackendFailed(error))
+
+    def _changed(self, what: str, signature: Signature) -> bool:
+        if self._seen.get(what) == signature:
+            return False
+        self._seen[what] = signature
+        return True
+
+    @property
+    def _head(self) -> str:
+        return os.path.join(self._project.root, ".git", "HEAD")
+
+    def _look_at_folders(self) -> None:
+        changed = []
+        now = {folder: _time_of(os.path.join(self._project.root, folder)) for folder in self._folders}
+        for folder, time in now.items():
+            if self._seen_folders.get(folder, time) != time:
+                changed.append(folder)
+        self._seen_folders = now
+        if changed:
+            self._changes.expect()
+            self._post(FoldersChanged(changed))
+
+    def _configuration_signature(self) -> Signature:
+        directory = self._project.config_directory
+        try:
+            names = sorted(name for name in os.listdir(directory) if name.endswith(CONFIGURATION))
+        except OSError:
+            names = []
+        return _signature([directory, *(os.path.join(directory, name) for name in names)])
+
+    def _read_configuration(self) -> None:
+        targets = self._project.targets()
+        self._post(ConfigurationRead(targets, self._project.run_configurations()))
+        self._find_interpreters(targets)
+
+    def _find_interpreters(self, targets: list[ComputeTarget]) -> None:
+        from tui_workbench.targets.interpreter import python_version
+        from tui_workbench.targets.local import find_interpreter
+
+        versions: dict[str, str] = {}
+        errors: dict[str, WorkbenchError] = {}
+        for target in targets:
+            if target.type != "local" or target.problem is not None:
+                continue
+            try:
+                versions[target.name] = python_version(find_interpreter(target))
+            except WorkbenchError as error:
+                errors[target.name] = error
+        self._post(InterpretersFound(versions, errors))
+
+    def _runs_signature(self) -> Signature:
+        directory = self._project.runs_directory
+        return _signature([directory, *(os.path.join(directory, run_id, "events.jsonl") for run_id in self._active)])
+
+    def _read_runs(self, runs: Runs) -> None:
+        from tui_workbench.runs.activity import steps_of
+
+        listed: list[Run] = runs.list()
+        # The signature stays the one from before the reading: what a run did since then shows in the next look, which
+        # reads once more when other runs are active now.
+        self._active = tuple(run.run_id for run in listed if run.is_active)
+        self._post(RunsRead(listed, steps_of(run for run in listed if run.state != RunState.RUNNING)))
+
+
+def _signature(paths: list[str]) -> Signature:
+    return tuple(_of_file(path) for path in paths)
+
+
+def _of_file(path: str) -> tuple[str, int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return (path, 0, 0)
+    return (path, status.st_mtime_ns, status.st_size)
+
+
+def _time_of(path: str) -> int:
+    return _of_file(path)[1]
+
+
+def _branch(head: str) -> str:
+    """The checked-out branch; the first digits of the commit when there is none, nothing outside of git."""
+    try:
+        with open(head, encoding="utf-8", errors="replace") as file:
+            text = file.read(4096).strip()
+    except OSError:
+        return ""
+    return text.removeprefix("ref: refs/heads/") if text.startswith("ref: ") else text[:8]

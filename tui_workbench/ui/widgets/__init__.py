@@ -1,0 +1,1 @@
+"""What panes and screens are built from."""

@@ -1,0 +1,141 @@
+"""A tree of files at the left, and what is in the one under the cursor at the right.
+
+The tree is handed down as paths; folders are folded and unfolded here. The invariant: what is read is read by the
+owner, who is asked by `FileWanted` and answers with `show_content`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.containers import Horizontal
+from textual.message import Message
+
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.history_commands import FILE_PANEL
+from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.row_list import RowList
+from tui_workbench.ui.widgets.text_view import TextView
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from tui_workbench.ui.widgets.text_view import Line
+
+FOLDER = "/"
+"""At the end of the key of a folder."""
+
+
+class FilePanel(Horizontal, inherit_bindings=False):
+    """Shows files. `current` is the path under the cursor, with a slash at its end for a folder."""
+
+    DEFAULT_CSS = """
+    FilePanel { height: 1fr; }
+    FilePanel > RowList { width: 2fr; max-width: 60; }
+    FilePanel > TextView { width: 3fr; border-left: solid $border-blurred; }
+    FilePanel > TextView:focus { border-left: solid $border; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = bindings(FILE_PANEL)
+
+    class FileWanted(Message):
+        """The content of a file is to be shown."""
+
+        def __init__(self, panel: FilePanel, path: str) -> None:
+            super().__init__()
+            self.panel, self.path = panel, path
+
+        @property
+        def control(self) -> FilePanel:
+            """The panel, for `@on` selectors."""
+            return self.panel
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.list = RowList()
+        self.view = TextView()
+        self._files: tuple[tuple[str, str], ...] = ()
+        self._folded: set[str] = set()
+        self._empty: tuple[str, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        """The tree, and the content."""
+        yield self.list
+        yield self.view
+
+    @property
+    def current(self) -> str:
+        """The path under the cursor."""
+        return self.list.current
+
+    @property
+    def paths(self) -> list[str]:
+        """Every file."""
+        return [path for path, _ in self._files]
+
+    def show_files(self, files: Sequence[tuple[str, str]], *, empty: tuple[str, ...] = ()) -> None:
+        """Show these files: paths, of any origin, in order, and a safe word about each."""
+        fresh = not self._files
+        self._files, self._empty = tuple(files), empty
+        # Content is looked for, not folders.
+        self._show(self._files[0][0] if fresh and self._files else None)
+
+    def show_content(self, path: str, lines: Sequence[Line]) -> None:
+        """Show what is in a file, if the cursor is on it still."""
+        if path == self.current:
+            self.view.show(lines)
+
+    def _show(self, current: str | None = None) -> None:
+        rows: list[Row] = []
+        seen: set[str] = set()
+        for path, word in self._files:
+            parts = path.split("/")
+            folders = ["/".join(parts[:depth]) + FOLDER for depth in range(1, len(parts))]
+            hidden = False
+            for depth, folder in enumerate(folders):
+                if folder not in seen and not hidden:
+                    seen.add(folder)
+                    glyph = "▸" if folder in self._folded else "▾"
+                    before = Piece(f"{'  ' * depth}{glyph} ", "muted")
+                    rows.append(Row(folder, Piece(safe_text(parts[depth]), "accent"), before=(before,)))
+                hidden = hidden or folder in self._folded
+            if not hidden:
+                before = Piece("  " * (len(parts) - 1) + "  ", "muted")
+                rows.append(Row(path, Piece(safe_text(parts[-1])), before=(before,), right=(Piece(word, "muted"),)))
+        self.list.show_rows(rows, empty=self._empty, current=current)
+        self._want()
+
+    def _want(self) -> None:
+        path = self.current
+        if path and not path.endswith(FOLDER):
+            self.post_message(self.FileWanted(self, path))
+        else:
+            self.view.show(())
+        self.refresh_bindings()
+
+    @on(RowList.CursorMoved)
+    def _cursor_moved(self, event: RowList.CursorMoved) -> None:
+        event.stop()
+        self._want()
+
+    @on(RowList.Clicked)
+    def _clicked(self, event: RowList.Clicked) -> None:
+        event.stop()
+        if event.count > 1:
+            self.action_open()
+
+    def action_open(self) -> None:
+        """Fold or unfold a folder; go to the text of a file."""
+        if self.current.endswith(FOLDER):
+            self._folded ^= {self.current}
+            self._show()
+        elif self.current:
+            self.screen.set_focus(self.view)
+
+    def action_back(self) -> None:
+        """From the text to the tree."""
+        self.screen.set_focus(self.list)

@@ -1,0 +1,78 @@
+"""The last line: the keys that do something now, and nothing else.
+
+It is a view of the bindings of the focused widget and those around it, as Textual has them at this moment; the ones
+that matter everywhere keep their place at the right.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui_workbench.ui.key_names import key_label
+from tui_workbench.ui.key_order import KeysInOrder
+from tui_workbench.ui.safetext import safe_text, truncate_middle
+from tui_workbench.ui.widgets.line import Line
+from tui_workbench.ui.widgets.pieces import Piece, width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.screen import Screen
+
+_KEPT = ("run.start", "help.show", "palette.open", "history.help", "history.palette")
+"""Ids of the commands at the right."""
+
+
+class KeyFooter(Line):
+    """The last line of a screen."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._reason = ""
+
+    def on_mount(self) -> None:
+        """The keys change with the focus and with what the panes show."""
+        self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
+        if isinstance(self.app, KeysInOrder):
+            self.app.refused.subscribe(self, self._refused)
+
+    def _refused(self, reason: str) -> None:
+        shown = reason if self.app.screen is self.screen else ""
+        if shown != self._reason:
+            self._reason = shown
+            self.refresh()
+
+    def _bindings_changed(self, screen: Screen[object]) -> None:
+        if screen is self.screen:
+            self.refresh()
+
+    def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
+        """As many keys as there is room for, the nearest to the focus first; at the right, help and commands.
+
+        After a key that could do nothing, why, until the next one.
+        """
+        if self._reason:
+            return [Piece(f" {truncate_middle(safe_text(self._reason), width - 2)}", "warning")], ()
+        shown: dict[str, list[Piece]] = {}
+        kept: dict[str, list[Piece]] = {}
+        for _node, binding, enabled, _tooltip in self.screen.active_bindings.values():
+            if not (enabled and binding.show and binding.description):
+                continue
+            name = binding.id or binding.action
+            place = kept if name in _KEPT else shown
+            place.setdefault(name, self._key(binding.key, binding.description, binding.key_display))
+        right = [piece for name in _KEPT if name in kept for piece in kept[name]]
+        room = width - width_of(right) - 1
+        left: list[Piece] = []
+        for pieces in shown.values():
+            if width_of(left) + width_of(pieces) > room:
+                break
+            left.extend(pieces)
+        return left, [*right, Piece(" ")]
+
+    def _key(self, key: str, name: str, display: str | None) -> list[Piece]:
+        def press() -> None:
+            self.app.simulate_key(key)
+
+        label = display or key_label(key)
+        return [Piece(f" {label} ", "accent", bold=True, action=press), Piece(f"{name} ", "muted", action=press)]

@@ -1,0 +1,78 @@
+"""Follows the GPUs of targets from a thread, for as long as somebody looks at them.
+
+The invariant: nothing here is waited for by the loop that draws, and once it is stopped nothing is listened to.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tui_workbench.model import ComputeTarget
+    from tui_workbench.targets.gpu.fleet import MachineState
+
+LOOK_SECONDS = 0.5
+"""Half of the time between two samples: none is shown much later than it was taken."""
+
+
+class GpusSeen(Message):
+    """What was told of GPUs since, of all machines."""
+
+    def __init__(self, states: tuple[MachineState, ...]) -> None:
+        super().__init__()
+        self.states = states
+
+    def can_replace(self, message: Message) -> bool:
+        """The newest holds everything."""
+        return isinstance(message, GpusSeen)
+
+
+class GpuWatch:
+    """A thread that posts `GpusSeen`. `post` must be callable from any thread."""
+
+    def __init__(self, targets: Sequence[ComputeTarget], post: Callable[[GpusSeen], object]) -> None:
+        self._targets = targets
+        self._post = post
+        self._wake = threading.Event()
+        self._changed = True
+        self._stopped = False
+        self._retried: list[str] = []
+        threading.Thread(target=self._watch, name="GPU watch", daemon=True).start()
+
+    def follow(self, targets: Sequence[ComputeTarget]) -> None:
+        """Watch these targets from now on."""
+        if targets != self._targets:
+            self._targets, self._changed = targets, True
+            self._wake.set()
+
+    def retry(self, key: str) -> None:
+        """Try anew to see the machine of this key."""
+        self._retried.append(key)
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Watch no more. Returns at once."""
+        self._stopped = True
+        self._wake.set()
+
+    def _watch(self) -> None:
+        from tui_workbench.targets.gpu.fleet import Fleet
+
+        with Fleet() as fleet:
+            while not self._stopped:
+                self._wake.clear()
+                is_new = self._changed
+                if self._changed:
+                    self._changed = False
+                    fleet.follow(self._targets)
+                    self._post(GpusSeen(fleet.states))
+                while self._retried:
+                    fleet.retry(self._retried.pop())
+                if (fleet.read() or is_new) and not self._stopped:
+                    self._post(GpusSeen(fleet.states))
+                self._wake.wait(LOOK_SECONDS)

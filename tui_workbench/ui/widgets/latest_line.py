@@ -1,0 +1,110 @@
+"""The last line that the selected run printed, where its log has no room of its own.
+
+The file is read from its end, in a thread, and only while the run is active and the line can be seen.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from textual import work
+from textual.message import Message
+
+from tui_workbench.runs.progress import PREPARATION_LOG
+from tui_workbench.ui.safetext import safe_line, safe_text, truncate_middle
+from tui_workbench.ui.widgets.line import Line
+from tui_workbench.ui.widgets.pieces import Piece, width_of
+from tui_workbench.ui.words import is_before_script, run_state, run_title
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.timer import Timer
+
+    from tui_workbench.model import Run
+
+TAIL_BYTES = 4096
+POLL_SECONDS = 0.5
+
+
+class LatestLine(Line):
+    """`● train.py [7]  epoch 3/5 ...`."""
+
+    class Read(Message):
+        """A thread brought the last line of a run's log."""
+
+        def __init__(self, run_id: str, text: str) -> None:
+            super().__init__()
+            self.run_id = run_id
+            self.text = text
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._run: Run | None = None
+        self._text = ""
+        self._hint = ""
+        self._timer: Timer | None = None
+
+    def show_run(self, run: Run | None, *, hint: str = "") -> None:
+        """The run whose output is shown; `hint` is said while there is none."""
+        if self._run is None or run is None or run.run_id != self._run.run_id:
+            self._text = ""
+        self._run, self._hint = run, hint
+        self.refresh()
+        self._watch()
+
+    def on_show(self) -> None:
+        """Begin to look."""
+        self._watch()
+
+    def on_hide(self) -> None:
+        """Nobody sees it."""
+        self._watch()
+
+    def _watch(self) -> None:
+        seen = self.is_on_screen and self._run is not None
+        if seen:
+            self._read_tail()
+        if seen and self._run is not None and self._run.is_active:
+            self._timer = self._timer or self.set_interval(POLL_SECONDS, self._read_tail)
+        elif self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    def _read_tail(self) -> None:
+        if self._run is not None:
+            self._read(self._run)
+
+    @work(thread=True, exclusive=True, group="latest")
+    def _read(self, run: Run) -> None:
+        # Until the script has started, what is done for it is what there is to tell.
+        line = last_line(f"{run.directory}/{PREPARATION_LOG}" if is_before_script(run) else run.log_path)
+        self.post_message(self.Read(run.run_id, safe_line(line).plain.strip()))
+
+    def on_latest_line_read(self, event: Read) -> None:
+        """Show it, if it is still the one to show."""
+        event.stop()
+        if self._run is not None and event.run_id == self._run.run_id and event.text != self._text:
+            self._text = event.text
+            self.refresh()
+
+    def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
+        """State and title of the run, and what it said last."""
+        if self._run is None:
+            return [Piece(f" {safe_text(self._hint)}", "muted")], ()
+        look = run_state(self._run)
+        title = truncate_middle(run_title(self._run), max(8, width // 3))
+        left = [Piece(f" {look.glyph} {look.word} ", look.role), Piece(f"{title}  ", "muted")]
+        return [*left, Piece(truncate_middle(self._text, width - width_of(left) - 1))], ()
+
+
+def last_line(path: str) -> bytes:
+    """The last line of a file that holds anything but blanks, at most 4 KiB of it. Blocks; empty when there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            lines = file.read(TAIL_BYTES).split(b"\n")
+    except OSError:
+        return b""
+    return next((line for line in reversed(lines) if line.strip()), b"")

@@ -1,0 +1,170 @@
+"""The row under a log in which one types what to search for: `Search ______  text  3 of 17`.
+
+It makes patterns of what is typed and shows how the search stands; it knows no log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Label
+
+from tui_workbench.errors import UsageError
+from tui_workbench.runs.logsearch import WRONG, Pattern
+from tui_workbench.ui.commands import LOG_SEARCH, bindings
+from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.widgets.text_field import TextField
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.widget import Widget
+
+    from tui_workbench.ui.widgets.log_session import SearchState
+
+
+class ModeLabel(Label):
+    """Tells how the text is taken; a click changes it."""
+
+    def on_click(self, event: events.Click) -> None:
+        """As the key does."""
+        event.stop()
+        row = self.parent
+        assert isinstance(row, LogSearchRow)
+        row.action_toggle_mode()
+
+
+class QueryField(TextField):
+    """Enter is done at once, not by way of a message: keys that come right behind it belong to the log."""
+
+    async def action_submit(self) -> None:
+        """What the row does on enter."""
+        row = self.parent
+        assert isinstance(row, LogSearchRow)
+        row.action_keep()
+
+
+class LogSearchRow(Horizontal):
+    """Posts `Sought` with every change, `Stepped`, `Kept` and `Canceled`; the last two give the focus to `log`."""
+
+    DEFAULT_CSS = """
+    LogSearchRow {
+        height: 1;
+        padding: 0 1;
+        background: $panel;
+        & Label { width: auto; color: $text-muted; padding-right: 1; }
+        & TextField { width: 1fr; min-width: 12; }
+        & #log-search-count { max-width: 70%; text-wrap: nowrap; text-overflow: ellipsis; }
+        & #log-search-count.-error { color: $error; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = bindings(LOG_SEARCH)
+
+    class Sought(Message):
+        """Something else is searched for; None while nothing can be."""
+
+        def __init__(self, pattern: Pattern | None) -> None:
+            super().__init__()
+            self.pattern = pattern
+
+    class Stepped(Message):
+        """The next match (1) or the one before (-1) was asked for."""
+
+        def __init__(self, direction: int) -> None:
+            super().__init__()
+            self.direction = direction
+
+    class Kept(Message):
+        """The search led to the right place."""
+
+    class Canceled(Message):
+        """The search is over, and led nowhere."""
+
+    def __init__(self, log: Widget) -> None:
+        super().__init__()
+        self._log = log
+        self._field = QueryField(placeholder="text")
+        self._mode = ModeLabel("text", markup=False)
+        self._count = Label("", markup=False, id="log-search-count")
+        self._expression = False
+        self._sought = ("", False)
+        self._error = ""
+
+    def compose(self) -> ComposeResult:
+        """The field between its name and how the search stands."""
+        yield Label("Search")
+        yield self._field
+        yield self._mode
+        yield self._count
+
+    def take_focus(self) -> None:
+        """Type here, over what was typed before."""
+        # At once, and not through the app's queue: the letters of the text may already wait in it.
+        self.screen.set_focus(self._field)
+        self._field.action_select_all()
+
+    def show_search(self, search: SearchState | None) -> None:
+        """How the search stands."""
+        text = self._error or ("" if search is None else how_it_stands(search))
+        self._count.set_class(bool(self._error) or text == NOTHING, "-error")
+        self._count.update(Content(text))
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._seek()
+
+    def _seek(self) -> None:
+        if self._sought == (self._field.value, self._expression):
+            return
+        self._sought = (self._field.value, self._expression)
+        self._error = ""
+        pattern = None
+        if self._field.value:
+            try:
+                pattern = Pattern(self._field.value, regular_expression=self._expression)
+            except UsageError as error:
+                self._error = safe_text(error.message.removeprefix(f"{WRONG}: "))
+        self.show_search(None)
+        self.post_message(self.Sought(pattern))
+
+    def action_keep(self) -> None:
+        """On to the log."""
+        self._seek()  # the last letters may not have come here yet
+        self.screen.set_focus(self._log)
+        self.post_message(self.Kept() if self._field.value and not self._error else self.Canceled())
+
+    def action_step(self, direction: int) -> None:
+        """The next match, or the one before."""
+        self.post_message(self.Stepped(direction))
+
+    def action_toggle_mode(self) -> None:
+        """Text, or a regular expression."""
+        self._expression = not self._expression
+        self._mode.update("expression" if self._expression else "text")
+        self._field.placeholder = "regular expression" if self._expression else "text"
+        self._seek()
+
+    def action_cancel(self) -> None:
+        """Back to where it began."""
+        self.screen.set_focus(self._log)
+        self.post_message(self.Canceled())
+
+
+NOTHING = "no line"
+
+
+def how_it_stands(search: SearchState) -> str:
+    """`3 of 17`, `17 lines`, `searching`, ... in words."""
+    if not search.matches and search.counted:
+        return NOTHING
+    if not search.matches:
+        return "searching"
+    count = f"{search.matches:,}{'' if search.counted else '+'}"
+    if search.ordinal is None:
+        return f"{count} line{'' if count == '1' else 's'}{', searching' if search.looking else ''}"
+    return f"{search.ordinal:,} of {count}{', went around the end' if search.wrapped else ''}"

@@ -1,0 +1,458 @@
+"""A log on the screen: any size, growing at any speed, at the cost of the lines that are seen.
+
+The view holds the last `LogState` that the reader's thread brought and draws it; keys and mouse become commands to the
+reader, whose answer is drawn a frame later. No byte of a log travels through a message, nothing is read in the event
+loop, and while the log does not grow, or is not seen, nothing runs at all.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.geometry import Offset, Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.widget import Widget
+
+from tui_workbench.ui.clipboard import copy
+from tui_workbench.ui.commands import LOG_VIEW, bindings
+from tui_workbench.ui.themes import palette_of
+from tui_workbench.ui.widgets.log_drawing import Overlay, Picture, look_of
+from tui_workbench.ui.widgets.log_reader import LogReader
+from tui_workbench.ui.widgets.log_session import NO_LINE, LogSession, LogState
+from tui_workbench.ui.widgets.log_strip import LogStrip
+from tui_workbench.ui.widgets.log_text import selected_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    from textual import events
+    from textual.binding import BindingType
+    from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
+    from textual.strip import Strip
+    from textual.timer import Timer
+
+    from tui_workbench.runs.logsearch import Pattern
+    from tui_workbench.ui.themes import Palette
+
+ANNOUNCE_SECONDS = 0.2
+
+WHEEL_ROWS = 3
+PAN_CELLS = 8
+
+MOST_STYLES = 4096
+"""Styles that are kept as the terminal can show them; a log of colour gradients has any number."""
+
+SMALLEST_GUTTER = 7
+"""Cells for line numbers: wide enough for a hundred thousand, so that the text seldom moves."""
+
+
+class LogView(ScrollView, can_focus=True, inherit_bindings=False):
+    """Shows the log at `set_log`'s path. `state` is what it shows."""
+
+    DEFAULT_CSS = """
+    LogView { height: 1fr; overflow-x: hidden; overflow-y: scroll; scrollbar-size: 1 1; }
+    """
+    ALLOW_SELECT = True
+    BINDINGS: ClassVar[list[BindingType]] = bindings(LOG_VIEW)
+
+    class StateChanged(Message):
+        """There is something else to tell about the log; `LogView.state` is the whole of it."""
+
+        def can_replace(self, message: Message) -> bool:
+            """Only the last one counts."""
+            return isinstance(message, LogView.StateChanged)
+
+    class Copied(Message):
+        """Text went to the clipboard."""
+
+        def __init__(self, lines: int) -> None:
+            super().__init__()
+            self.lines = lines
+
+    class _NewsArrived(Message):
+        """The reader has a state that was not taken yet."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.state = LogState()
+        self._reader = LogReader(self._tell_news)
+        self._path: str | None = None
+        self._active = False
+        self._seen = False
+        self._watched = False
+        self._sent = 0
+        self._left = 0
+        self._wrap = False
+        self._numbers = False
+        self._gutter = 0
+        self._placeholder: tuple[str, ...] = ()
+        self._thumb = (0, 0, 0)
+        self._announced = 0.0
+        self._announcing: Timer | None = None
+        self._drawn: dict[int, Strip] = {}
+        self._filtered: dict[Style, Style] = {}
+
+    # --- What is shown
+
+    def set_log(self, path: str | None, active: bool) -> None:
+        """Show the log at this path, at its end; None for none. `active` tells whether it may still grow."""
+        if path != self._path:
+            self._path = path
+            self._left = 0
+            self._sent = self._reader.open(path)
+        self.set_active(active)
+
+    def set_active(self, active: bool) -> None:
+        """Whether the log may still grow. What came until now is shown in any case."""
+        self._active = active
+        self._watch()
+
+    def set_placeholder(self, lines: Sequence[str]) -> None:
+        """What stands in the middle while the log is empty. The lines must be safe text."""
+        if tuple(lines) != self._placeholder:
+            self._placeholder = tuple(lines)
+            self.refresh()
+
+    def _watch(self) -> None:
+        watched = self._active and self._seen and self._path is not None
+        if watched != self._watched:
+            self._watched = watched
+            self._sent = self._reader.watch(watched)
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        self._reader.start()
+
+    def on_unmount(self) -> None:
+        """The reader ends by itself."""
+        self._reader.close()
+
+    def on_show(self) -> None:
+        """What came while it could not be seen is read now."""
+        self._seen = True
+        self._watched = self._active and self._path is not None
+        self._sent = self._reader.watch(self._watched)
+
+    def on_hide(self) -> None:
+        """What cannot be seen is not read."""
+        self._seen = False
+        self._watch()
+
+    def on_resize(self) -> None:
+        """Other rows fit."""
+        self._tell_size()
+
+    def _tell_size(self) -> None:
+        self._gutter = _digits(self.state) if self._numbers else 0
+        self._sent = self._reader.resize(self._width - self._gutter, self.size.height)
+
+    @property
+    def _width(self) -> int:
+        """Cells beside the scroll bar, which is always there, so that no text moves for it."""
+        return max(1, self.size.width - self.scrollbar_size_vertical)
+
+    # --- News from the reader
+
+    def _tell_news(self) -> None:
+        """Called in the reader's thread."""
+        try:
+            self.post_message(self._NewsArrived())
+        except RuntimeError:
+            pass  # the event loop is gone: nobody is left to tell
+
+    def on_log_view__news_arrived(self, event: _NewsArrived) -> None:
+        """Draw what is new."""
+        event.stop()
+        state = self._reader.take()
+        if state is None:
+            return
+        old, self.state = self.state, state
+        if self._numbers and _digits(state) != self._gutter:
+            self._tell_size()
+            self.refresh()
+        self._repaint_changes(old, state)
+        self._show_position(state)
+        if _offered(old) != _offered(state):
+            self.refresh_bindings()
+            self._announce()
+        elif _told(old) != _told(state) and self._announcing is None:
+            # Counts that run are told no faster than they can be read.
+            wait = self._announced + ANNOUNCE_SECONDS - monotonic()
+            if wait <= 0:
+                self._announce()
+            else:
+                self._announcing = self.set_timer(wait, self._announce)
+
+    def _announce(self) -> None:
+        if self._announcing is not None:
+            self._announcing.stop()
+            self._announcing = None
+        self._announced = monotonic()
+        self.post_message(self.StateChanged())
+
+    def _repaint_changes(self, old: LogState, new: LogState) -> None:
+        if _overlay(old) != _overlay(new) or (self._numbers and old.top_number != new.top_number):
+            self.refresh()
+            return
+        width = self._width
+        changed = [y for y, (before, now) in enumerate(zip(old.rows, new.rows, strict=False)) if before != now]
+        changed.extend(range(*sorted((len(old.rows), len(new.rows)))))
+        if not old.rows:
+            self.refresh()
+        elif len(changed) * 2 > len(new.rows):
+            self.refresh(Region(0, 0, width, self.size.height))  # not what lies under the scroll bar
+        elif changed:
+            self.refresh(*(Region(0, y, width, 1) for y in changed))
+
+    def _show_position(self, state: LogState) -> None:
+        """The scroll bar, quietly: nothing is laid out anew, and it is only drawn when it would look different."""
+        if state.revision < self._sent:
+            return  # it is about to be elsewhere
+        height = self.size.height
+        total = max(1, round(state.total))
+        position = min(state.position, max(0, total - height))
+        self.set_reactive(Widget.virtual_size, Size(self.size.width, total))
+        self.set_reactive(Widget.scroll_y, position)
+        self.set_reactive(Widget.scroll_target_y, position)
+        steps = height * 8
+        thumb = (height, min(steps, steps * height // total), round(steps * position / total))
+        if thumb != self._thumb:
+            self._thumb = thumb
+            bar = self.vertical_scrollbar
+            bar.window_virtual_size = total
+            bar.window_size = height
+            bar.position = position
+
+    # --- Drawing
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Draw anew, all of it or some rows."""
+        for row in (y for region in regions for y in region.line_range):
+            self._drawn.pop(row, None)
+        if not regions:
+            self._drawn.clear()
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def notify_style_update(self) -> None:
+        """The colours may be others."""
+        self._drawn.clear()
+        self._filtered.clear()
+        super().notify_style_update()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows as they go to the terminal.
+
+        Not by way of Textual's box model, which takes half of the time of a frame: a log has no border and no padding.
+        """
+        width, drawn = self.size.width, self._drawn
+        missing = [y for y in crop.line_range if y not in drawn]
+        if missing:
+            palette, picture = palette_of(self), self._picture()
+            look = look_of(palette)
+            under_bar = width - picture.width
+            beside = Segment(" " * under_bar, self._filter(look.text, palette))
+            for y in missing:
+                segments = [Segment(text, self._filter(style, palette)) for text, style, _ in picture.segments(y, look)]
+                drawn[y] = LogStrip([*segments, beside], width, under_bar)
+        strips = [drawn[y] for y in crop.line_range]
+        return strips if crop.column_span == (0, width) else [strip.crop(*crop.column_span) for strip in strips]
+
+    def _filter(self, style: Style | None, palette: Palette) -> Style:
+        """The style as the terminal can show it: without the terminal's own palette, or without any colour."""
+        assert style is not None
+        filtered = self._filtered.get(style)
+        if filtered is None:
+            if len(self._filtered) >= MOST_STYLES:
+                self._filtered.clear()
+            segments = [Segment(" ", style)]
+            for line_filter in self.get_line_filters():
+                segments = line_filter.apply(segments, Color.parse(palette.background))
+            filtered = self._filtered[style] = segments[0].style or Style.null()
+        return filtered
+
+    def render_line(self, y: int) -> Strip:
+        """One row, with the places of its characters: the mouse asks for it, painting does not."""
+        return self._picture().strip_with_places(y, look_of(palette_of(self)))
+
+    def _picture(self) -> Picture:
+        state, selection = self.state, self.text_selection
+        return Picture(
+            rows=state.rows,
+            width=self._width,
+            height=self.size.height,
+            left=self._left,
+            gutter=self._gutter,
+            top_number=state.top_number,
+            overlay=_overlay(state),
+            selection=selection,
+            selection_style=self._selection_style() if selection is not None else Style.null(),
+            words=self._placeholder,
+        )
+
+    def _selection_style(self) -> Style:
+        return self.screen.get_component_rich_style("screen--selection")
+
+    # --- Keys
+
+    def why_not(self, action: str) -> str:
+        """Why the action would do nothing now."""
+        if action == "follow" and self.state.pinned:
+            return "The end is in view already."
+        if action == "copy_line" and not self.state.rows:
+            return "The log is empty."
+        return ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Commands that would do nothing are not offered."""
+        return not self.why_not(action)
+
+    def action_move(self, rows: int) -> None:
+        """Rows down or up."""
+        self._sent = self._reader.post(lambda session: session.move(rows))
+
+    def action_page(self, pages: float) -> None:
+        """Pages down or up."""
+        self._sent = self._reader.post(lambda session: session.page(pages))
+
+    def action_go_to_start(self) -> None:
+        """The first line."""
+        self._sent = self._reader.post(LogSession.go_to_start)
+
+    def action_follow(self) -> None:
+        """The last line, and on with it."""
+        self._sent = self._reader.post(LogSession.go_to_end)
+
+    def action_pan(self, direction: int) -> None:
+        """Left or right in lines that are longer than the view is wide."""
+        longest = max((row.line.text.cells for row in self.state.rows), default=0)
+        furthest = max(self._left, longest - (self._width - self._gutter))
+        left = max(0, min(self._left + direction * PAN_CELLS, furthest))
+        if left != self._left and not self._wrap:
+            self._left = left
+            self.refresh()
+
+    def action_toggle_wrap(self) -> None:
+        """Long lines in several rows, or in one."""
+        self._wrap = not self._wrap
+        self._left = 0
+        self._sent = self._reader.set_wrap(self._wrap)
+
+    def action_toggle_numbers(self) -> None:
+        """Numbers before the lines."""
+        self._numbers = not self._numbers
+        self._tell_size()
+        self.refresh()
+
+    def action_copy_line(self) -> None:
+        """The selection, or else the chosen line, or else the last one in view."""
+        text = self.screen.get_selected_text()
+        if text is None and self.state.rows:
+            chosen = [row for row in self.state.rows if row.line.start == self.state.mark]
+            text = (chosen or self.state.rows)[-1].line.plain
+        if text is not None and copy(self.app, text):
+            self.post_message(self.Copied(text.count("\n") + 1))
+
+    # --- Search and jumps
+
+    def begin_search(self) -> None:
+        """Searches start from here until the search ends."""
+        self._sent = self._reader.post(LogSession.begin_search)
+
+    def search(self, pattern: Pattern | None) -> None:
+        """Look for the pattern from where one was when the search began; None looks for nothing."""
+        self._sent = self._reader.post(lambda session: session.search(pattern))
+
+    def step(self, direction: int) -> None:
+        """To the next matching line (1), or the one before (-1)."""
+        self._sent = self._reader.post(lambda session: session.step(direction))
+
+    def end_search(self, *, keep: bool) -> None:
+        """Stay where the search led, or go back to where it began and forget it."""
+        self._sent = self._reader.post(lambda session: session.end_search(keep=keep))
+
+    def show_traceback(self) -> None:
+        """To the last traceback."""
+        self._sent = self._reader.post(LogSession.show_traceback)
+
+    # --- Mouse
+
+    def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self._wheel(event, 1)
+
+    def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self._wheel(event, -1)
+
+    def _wheel(self, event: events.MouseEvent, direction: int) -> None:
+        event.prevent_default().stop()
+        if event.shift or event.ctrl:
+            self.action_pan(direction)
+        else:
+            self.action_move(direction * WHEEL_ROWS)
+
+    def _on_scroll_up(self, event: ScrollUp) -> None:
+        event.prevent_default().stop()
+        self.action_page(-1)
+
+    def _on_scroll_down(self, event: ScrollDown) -> None:
+        event.prevent_default().stop()
+        self.action_page(1)
+
+    def _on_scroll_to(self, message: ScrollTo) -> None:
+        message.prevent_default().stop()
+        if message.y is not None:
+            total = max(1, self.vertical_scrollbar.window_virtual_size)
+            self._go_to_line(message.y * self.state.total / total)
+
+    def _go_to_line(self, number: float) -> None:
+        self._sent = self._reader.post(lambda session: session.go_to_line(number))
+
+    def validate_scroll_y(self, value: float) -> float:
+        """Whoever sets it asks for a line; the reader knows which there are."""
+        return max(0.0, value)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Someone scrolled by Textual's own means, as a selection does that is drawn over the edge."""
+        if round(old_value) != round(new_value):
+            self._go_to_line(round(new_value))
+
+    async def _on_click(self, event: events.Click) -> None:
+        row = self.state.rows[event.y] if 0 <= event.y < len(self.state.rows) else None
+        if row is not None and event.chain == 1 and self.text_selection is None:
+            start = NO_LINE if self.state.mark == row.line.start else row.line.start
+            self._sent = self._reader.post(lambda session: session.mark_line(start))
+        elif row is not None and event.chain == 2:
+            event.prevent_default()
+            end = Offset(len(row.line.plain), row.line.start)
+            self.screen.selections = {self: Selection(Offset(0, row.line.start), end)}
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text, also where it is out of view."""
+        return (selected_text(self._path, selection), "\n") if self._path is not None else None
+
+
+def _overlay(state: LogState) -> Overlay:
+    return Overlay(state.search.pattern if state.search is not None else None, state.mark)
+
+
+def _digits(state: LogState) -> int:
+    """Cells for the numbers of all lines."""
+    return max(SMALLEST_GUTTER, len(str(max(1, round(state.total)))) + 1)
+
+
+def _told(state: LogState) -> tuple[object, ...]:
+    """What is told about a log beside the log."""
+    return state._replace(revision=0, rows=(), total=0, position=0)
+
+
+def _offered(state: LogState) -> tuple[object, ...]:
+    """What decides which commands are available; it is told at once."""
+    search = state.search
+    told_of_search = search is not None and (search.ordinal, search.looking, search.counted, search.matches > 0)
+    return (state.pinned, told_of_search, state.traceback, not state.rows, state.mark, state.problem)

@@ -1,0 +1,100 @@
+"""Tabs in the border of a pane: `3 train.py ●  local.compute`, as many as fit, always with the one that is shown."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.cells import cell_len
+from textual.color import Color
+from textual.content import Content
+from textual.style import Style
+
+from tui_workbench.ui.safetext import truncate_middle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tui_workbench.ui.themes import Palette
+
+_GAP = "  "
+_LONGEST_NAME = 32
+_COUNTS = len("‹99 ") + len(" 99›")
+"""Cells that are kept for the numbers of tabs that are not shown."""
+
+
+class Label(NamedTuple):
+    """The name on a tab (foreign text) and the mark behind it: `●` not saved, `✗` gone, or nothing."""
+
+    name: str
+    mark: str = ""
+
+
+class TabTitle(NamedTuple):
+    """The title, and which cells of it (start, end) belong to which tab."""
+
+    content: Content
+    spans: tuple[tuple[int, int, int], ...]
+
+    def tab_at(self, column: int) -> int | None:
+        """The index of the tab at a cell of the title."""
+        return next((index for start, end, index in self.spans if start <= column < end), None)
+
+
+def tab_title(number: int, labels: Sequence[Label], active: int, width: int, palette: Palette) -> TabTitle:
+    """The title for at most `width` cells."""
+    muted, loud = Style(foreground=Color.parse(palette.muted)), Style(foreground=Color.parse(palette.text), bold=True)
+    mark_style = Style(foreground=Color.parse(palette.warning))
+    head = f"{number} "
+    longest = max(min(_LONGEST_NAME, width - len(head) - _COUNTS - len(" ●")), 4)
+    texts = [truncate_middle(label.name, longest) for label in labels]
+    sizes = [cell_len(text) + (2 if label.mark else 0) for text, label in zip(texts, labels, strict=True)]
+    first, last = _visible(sizes, active, width - len(head))
+    parts: list[str | tuple[str, Style]] = [head]
+    column = len(head)
+    spans = []
+    if first:
+        parts.append((f"‹{first} ", muted))
+        column += len(f"‹{first} ")
+    for index in range(first, last):
+        parts.append((texts[index], loud if index == active else muted))
+        if labels[index].mark:
+            parts.append((f" {labels[index].mark}", mark_style))
+        spans.append((column, column + sizes[index], index))
+        if index < last - 1:
+            parts.append(_GAP)
+        column += sizes[index] + len(_GAP)
+    if last < len(labels):
+        parts.append((f" {len(labels) - last}›", muted))
+    return TabTitle(Content.assemble(*parts), tuple(spans))
+
+
+def _visible(sizes: Sequence[int], active: int, width: int) -> tuple[int, int]:
+    """The tabs that fit around the active one: first, and one behind the last."""
+    room = width - sizes[active] - _COUNTS
+    if sum(sizes) + len(_GAP) * (len(sizes) - 1) <= width:
+        return 0, len(sizes)
+    first, last = active, active + 1
+    while True:
+        if last < len(sizes) and sizes[last] + len(_GAP) <= room:
+            room -= sizes[last] + len(_GAP)
+            last += 1
+        elif first and sizes[first - 1] + len(_GAP) <= room:
+            first -= 1
+            room -= sizes[first] + len(_GAP)
+        else:
+            return first, last
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """The file name of each path, with as many folders before it as it takes to tell equal names apart."""
+    names = [os.path.basename(path) for path in paths]
+    parts = [path.split(os.sep) for path in paths]
+    depth = 1
+    while len(set(names)) < len(names) and depth < max(map(len, parts)):
+        depth += 1
+        repeated = {name for name in names if names.count(name) > 1}
+        names = [
+            os.sep.join(own[-depth:]) if name in repeated else name for name, own in zip(names, parts, strict=True)
+        ]
+    return names
