@@ -36,15 +36,15 @@ MOST_TAKEOVERS = 5
 class OutputStream:
     """Copies a run's output to stdout. To a terminal only what a terminal may see, otherwise every byte.
 
-    With `plain` it is lines of text only, wherever they go.
+    With `plain` it is lines of text only, wherever they go. `path` is another file of the run than its output.log.
 
     As a context manager it leaves the terminal's colours as they were.
     """
 
-    def __init__(self, runs: Runs, directory: RunDirectory, *, plain: bool = False) -> None:
+    def __init__(self, runs: Runs, directory: RunDirectory, *, plain: bool = False, path: str = "") -> None:
         self._runs = runs
         self._directory = directory
-        self._path = directory.file(OUTPUT)
+        self._path = path or directory.file(OUTPUT)
         self._offset = 0
         self._takeovers = 0
         self._next_look = 0.0

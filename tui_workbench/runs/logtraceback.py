@@ -24,6 +24,7 @@ MOST_LINES = 2000
 
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _HEADER_LINE = re.compile(r"(?P<prefix>.*?)(?P<group>\+ Exception Group )?Traceback \(most recent call last\)")
+_RANK = re.compile(r"\[rank\d+\]: $")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*))?$')
 _SYNTAX_ERROR = re.compile(r"(SyntaxError|IndentationError|TabError): ")
 _LIBRARY = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib[/\\]python\d[^/\\]*)[/\\]|^<")
@@ -55,17 +56,27 @@ def read_traceback(log: LogFile, offset: int) -> Traceback | None:
     header = _HEADER_LINE.match(lines[0]) if lines else None
     if header is None:
         return None
-    prefix = header["prefix"] + "| " if header["group"] else header["prefix"]
+    # What was written before it on its own line stands before no other line of it.
+    marked = _RANK.search(header["prefix"])
+    prefix = marked[0] if marked is not None else header["prefix"]
+    exception, frame = _read(lines[1:], prefix + "| " if header["group"] else prefix)
+    if not exception and frame is None and prefix and marked is None:
+        exception, frame = _read(lines[1:], "")
+    return Traceback(offset, exception, frame)
+
+
+def _read(lines: Sequence[str], prefix: str) -> tuple[str, Frame | None]:
+    """What was raised, "" when that does not stand there yet, and where."""
     frames: list[Frame] = []
-    for line in lines[1:]:
+    for line in lines:
         if not line.startswith(prefix.rstrip()):
             continue  # another process writes between
         line = line[len(prefix) :]
         if frame := _FRAME.match(line):
             frames.append(Frame(frame["file"], int(frame["line"]), frame["function"] or ""))
         elif line[:1].strip() and not line.startswith("["):
-            return Traceback(offset, line, _own(frames))
-    return Traceback(offset, "", _own(frames))
+            return line, _own(frames)
+    return "", _own(frames)
 
 
 def read_syntax_error(log: LogFile) -> Traceback | None:

@@ -84,8 +84,11 @@ def follow(ended: Background, mirror: Mirror | None, interrupted: int, live: Liv
         ready = wait_ready(watched, timeout=None if live is None else live.timeout)
         if live is not None:
             live.look()
-        if log in ready and not mirror.pump():
-            mirror.end()
+        if log in ready:
+            if not mirror.pump():
+                mirror.end()
+            if live is not None:
+                live.hasten()
         if ended.descriptor in ready:
             ended.result()
             mirror.drain()

@@ -1,8 +1,8 @@
-"""What a run on another machine tells of its metrics, brought here while it goes on: `metrics.jsonl` and event files.
+"""What a run on another machine writes beside its log, brought here while it goes on: metrics, and its ranks' output.
 
 One short command every few seconds asks how long they are, and a second one, if they have grown, brings the rest: no
-connection more is held for that. `metrics.jsonl` grows here as it does there, from the byte where it ends here. Event
-files lie in `live/` until the run has ended and all of its files come home.
+connection more is held for that. `metrics.jsonl` and the files of `ranks/` grow here as they do there, from the byte
+where they end here. Event files lie in `live/` until the run has ended and all of its files come home.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 import time
 
 from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.targets.torchrun import RANKS
 
 if TYPE_CHECKING:
     from tui_workbench.targets.host import Host
@@ -30,6 +31,7 @@ MOST_BYTES = 8 << 20
 _SIZES = """\
 cd -- "$1" 2>/dev/null || exit 0
 [ -f metrics.jsonl ] && wc -c metrics.jsonl
+[ -d ranks ] && find ranks -type f -name '*.log' -exec wc -c {} \\;
 [ -e placed ] && find work outputs -type f -newer placed -name '*tfevents*' -exec wc -c {} \\; 2>/dev/null
 exit 0
 """
@@ -68,6 +70,11 @@ class LiveFiles:
         self._pause = SHORTEST if something else min(self._pause * GROWTH, LONGEST)
         self._due = time.monotonic() + self._pause
 
+    def hasten(self) -> None:
+        """Something was written there: look soon."""
+        self._pause = SHORTEST
+        self._due = min(self._due, time.monotonic() + SHORTEST)
+
     def take(self) -> bool:
         """Take all that is there now; True when something was new. Raises TargetUnreachable."""
         something = False
@@ -86,7 +93,7 @@ class LiveFiles:
             something = True
 
     def finish(self) -> None:
-        """Take the rest of `metrics.jsonl`; event files are here in their places by now. Raises TargetUnreachable."""
+        """Take the rest of what grows; event files are here in their places by now. Raises TargetUnreachable."""
         self.take()
         shutil.rmtree(os.path.join(self._here, LIVE), ignore_errors=True)
 
@@ -112,8 +119,8 @@ class LiveFiles:
     def _place(self, path: str) -> str:
         """Where a file of the run belongs here; nothing for one that would lie elsewhere."""
         parts = path.split("/")
-        if path == METRICS:
-            return os.path.join(self._here, METRICS)
+        if path == METRICS or (len(parts) == 2 and parts[0] == RANKS and ".." not in parts):
+            return os.path.join(self._here, path)
         return os.path.join(self._here, LIVE, path) if ".." not in parts and parts[0] in ("work", "outputs") else ""
 
     def _append(self, path: str, start: int, data: bytes) -> None:

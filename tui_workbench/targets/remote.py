@@ -302,8 +302,11 @@ class RemoteTarget(StagedTarget):
                 ready = wait_ready(watched, timeout=None if live is None else live.timeout)
                 if live is not None:
                     live.look()
-                if log in ready and not mirror.pump():
-                    mirror.end()
+                if log in ready:
+                    if not mirror.pump():
+                        mirror.end()
+                    if live is not None:
+                        live.hasten()
                 if ended in ready:
                     waiting.wait()
                     mirror.drain()

@@ -19,7 +19,8 @@ HEAD_BYTES, TAIL_BYTES = 2 << 20, 1 << 18
 _MOST = 8
 _LONGEST_LINE = 300
 
-_COLOURS = re.compile(rb"\x1b\[[0-9;]*m")
+_COLOURS = re.compile(rb"^\[rank\d+\]: |\x1b\[[0-9;]*m")
+"""What stands in a line without belonging to it; under torchrun, whose process wrote it."""
 
 
 class Evidence(NamedTuple):
@@ -88,7 +89,7 @@ _RULES = (
 )
 
 # One look decides for almost every line that it is none of these.
-_ANY = re.compile(rb"GPU|/gpu:|CUDA|cuda|CPU|^name: |Device\[|NVIDIA|Found device", re.MULTILINE)
+_ANY = re.compile(rb"GPU|/gpu:|CUDA|cuda|CPU|^(?:\[rank\d+\]: )?name: |Device\[|NVIDIA|Found device", re.MULTILINE)
 
 
 def evidence_in(path: str) -> tuple[Evidence, ...]:

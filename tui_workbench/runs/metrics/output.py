@@ -74,6 +74,11 @@ class Output:
                 self._line(state, refreshed=len(states) > 1)
 
     def _line(self, line: bytes, *, refreshed: bool) -> None:
+        if line.startswith(b"[rank"):
+            # Of the ranks of a run under torchrun, which print the same, the first one counts.
+            rank, _, line = line.partition(b"]: ")
+            if rank != b"[rank0":
+                return
         if self._rules.is_usual:
             for found in self._usual().metrics(line, refreshed=refreshed):
                 self.columns.add(found.name, found.step, found.value, math.nan, again=found.refreshed)
