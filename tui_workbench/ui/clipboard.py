@@ -8,6 +8,7 @@ goes into a file instead, and its place is said. Whatever was copied can be past
 from __future__ import annotations
 
 import os
+import re
 import threading
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ TMUX_SECONDS = 5.0
 
 _one_at_a_time = threading.Lock()
 
-_WITHOUT_CLIPBOARD = ("linux", "vt", "ansi", "cygwin", "mach", "hurd")
+_WITHOUT_CLIPBOARD = re.compile(r"linux|vt\d|ansi|pcansi|cygwin|mach|hurd")
 
 
 def sequences(text: str, environ: Mapping[str, str]) -> str:
@@ -57,7 +58,7 @@ def why_not(text: str, environ: Mapping[str, str]) -> str:
     if len(text) > MOST_BYTES or len(text.encode(errors="surrogateescape")) > MOST_BYTES:
         return "This is too long for the clipboard of a terminal"
     name = environ.get("TERM", "")
-    if IN_BROWSER not in environ and name.startswith(_WITHOUT_CLIPBOARD):
+    if IN_BROWSER not in environ and _WITHOUT_CLIPBOARD.match(name):
         return "This terminal has no clipboard"
     return ""
 

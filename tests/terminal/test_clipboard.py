@@ -1,0 +1,127 @@
+"""Copying in the real program, read where the text is to arrive: in tmux, and behind GNU screen."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.terminal import Terminal
+from tests.conftest import require
+from tests.terminal.tmux import Tmux, workbench
+from tui_workbench.ui.clipboard import MOST_BYTES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tui_workbench.project import Project
+
+pytestmark = pytest.mark.terminal
+
+
+@pytest.fixture(autouse=True)
+def outside_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the tests themselves run in."""
+    for name in ("TMUX", "STY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+TEXT = "needle ü\n" + "".join(f"line {number} of the file\n" for number in range(40))
+
+
+def copy_file(project: Project, text: str) -> None:
+    """Makes the project such that its script is `text`."""
+    with open(os.path.join(project.root, "hello.py"), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+class Outside:
+    """The program, or one that shows it, in a bare pseudo-terminal; remembers what reaches the clipboard there."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+        self._raw = b""
+        terminal.watch = self._take
+
+    def _take(self, data: bytes, when: float) -> None:
+        self._raw += data
+
+    @property
+    def clipboard(self) -> str | None:
+        """What a terminal's clipboard would hold now."""
+        found = re.findall(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07", self._raw)
+        return base64.b64decode(found[-1]).decode() if found else None
+
+    def copy_all(self) -> None:
+        """Opens the script and copies all of it."""
+        self.terminal.until(lambda: all(text in self.terminal.text() for text in ("hello.py", "ready", "No run yet")))
+        self.terminal.send("\x1b[F\r")
+        self.terminal.until_text("3 hello.py")
+        self.terminal.until(lambda: "enter on a file" not in self.terminal.text())
+        self.terminal.send("\x1b[18~\x03")
+
+
+def test_in_a_bare_terminal_the_clipboard_gets_it(project: Project) -> None:
+    copy_file(project, TEXT)
+    with Terminal(workbench(project.root)) as terminal:
+        outside = Outside(terminal)
+        outside.copy_all()
+        terminal.until(lambda: outside.clipboard is not None)
+        assert outside.clipboard == TEXT
+
+
+def test_behind_gnu_screen_the_terminal_around_it_gets_it(project: Project, tmp_path: Path) -> None:
+    copy_file(project, TEXT)
+    folder = tmp_path / "screens"
+    folder.mkdir(mode=0o700)
+    command = [require("screen"), "-c", "/dev/null", "-U", "-S", "workbench-test", *workbench(project.root)]
+    changes = {"SCREENDIR": str(folder), "LC_ALL": "C.UTF-8"}
+    with Terminal(command, changes=changes) as terminal:
+        try:
+            outside = Outside(terminal)
+            outside.copy_all()
+            terminal.until(lambda: outside.clipboard is not None)
+            assert outside.clipboard == TEXT
+        finally:
+            subprocess.run(
+                [command[0], "-S", "workbench-test", "-X", "quit"], env={**os.environ, **changes}, check=False
+            )
+
+
+def test_in_tmux_its_buffer_holds_it_whatever_its_options_say(project: Project, home: Path) -> None:
+    copy_file(project, TEXT)
+    with Tmux(
+        workbench(project.root), size=(120, 36), name=f"{os.getpid()}-copy", environment={"HOME": str(home)}
+    ) as terminal:
+        terminal._call("set-option", "-s", "set-clipboard", "off")
+        terminal.until_text("hello.py", "ready", "No run yet")
+        terminal.press("End", "Enter")
+        terminal.until_text("3 hello.py", "needle")
+        terminal.press("F7", "C-c")
+        terminal.until(lambda: "buffer0" in terminal._call("list-buffers"))
+        assert terminal._call("show-buffer") == TEXT
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("linux", TEXT, "This terminal has no clipboard"),
+        ("xterm", "x" * 99 * 1000 + "\n" * (MOST_BYTES % 7), "This is too long for the clipboard"),
+    ],
+    ids=["linux", "too-long"],
+)
+def test_what_cannot_reach_the_clipboard_is_saved_and_the_place_is_said(
+    project: Project, home: Path, name: str, text: str, why: str
+) -> None:
+    copy_file(project, text)
+    with Terminal(workbench(project.root), columns=160, changes={"TERM": name, "COLORTERM": ""}) as terminal:
+        outside = Outside(terminal)
+        outside.copy_all()
+        terminal.until_text("~/.local/state/workbench-tui/copied.txt")
+        assert why in terminal.text()
+        assert outside.clipboard is None
+    assert (home / ".local/state/workbench-tui/copied.txt").read_text() == text
