@@ -1,0 +1,122 @@
+"""A run that is to end ends, with all its processes, whoever asks and however often."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.faults.support import is_running, until
+from tests.runs.support import REQUEST, children, descriptors, write_files
+from tests.runs.workshop import Workshop, kill, step_by_step
+from tui_workbench.model import RunRequest
+from tui_workbench.runs import Runs, controller
+from tui_workbench.runs.launch import create_run
+from tui_workbench.runs.rundir import ControllerLock, RunDirectory
+
+
+class TestCancel:
+    def test_ends_the_script_politely_and_returns_when_nothing_is_left(self, shop: Workshop) -> None:
+        run = shop.submit()
+        script = shop.script(run)
+        canceled = shop.runs.cancel(run.run_id, grace=30)
+        assert (canceled.state, canceled.reason, canceled.is_active) == ("canceled", "canceled", False)
+        assert not is_running(script)
+        assert shop.runs.list()[0].state == "canceled"
+
+    def test_of_a_stubborn_script_takes_as_long_as_was_granted(self, shop: Workshop) -> None:
+        run = shop.runs.submit(RunRequest("local", "stubborn.py"))
+        script = shop.script(run)
+        canceled = shop.runs.cancel(run.run_id, grace=0.1)
+        assert canceled.state == "canceled"
+        assert "0.1 s" in canceled.reason
+        assert not is_running(script)
+
+    @pytest.mark.parametrize("stubborn", [False, True])
+    def test_works_without_a_controller(self, shop: Workshop, stubborn: bool) -> None:
+        request = RunRequest("local", "stubborn.py") if stubborn else shop.request()
+        run = shop.runs.submit(request)
+        script = shop.script(run)
+        kill(shop.controller(run))
+        assert shop.runs.cancel(run.run_id, grace=0.1).state == "canceled"
+        assert not is_running(script)
+
+    def test_works_from_any_thread_and_leaves_the_process_as_it_was(self, shop: Workshop) -> None:
+        before = (signal.getsignal(signal.SIGURG), signal.getsignal(signal.SIGHUP), os.getcwd(), descriptors())
+        for with_controller in (True, False):
+            run = shop.submit()
+            if not with_controller:
+                kill(shop.controller(run))
+            with ThreadPoolExecutor(1) as pool:
+                assert pool.submit(shop.runs.cancel, run.run_id, grace=30).result(60).state == "canceled"
+        until(lambda: children() <= shop.children_before)
+        after = (signal.getsignal(signal.SIGURG), signal.getsignal(signal.SIGHUP), os.getcwd(), descriptors())
+        assert after == before
+
+    def test_of_a_run_that_has_not_begun_it_never_begins(self, shop: Workshop) -> None:
+        directory, lock, _ = create_run(shop.project, shop.request())
+        lock.release()
+        canceled = shop.runs.cancel(directory.run_id)
+        assert (canceled.state, canceled.start) == ("canceled", 0.0)
+        assert not (shop.root / "ran").exists()
+        assert shop.runs.resume() == []
+
+    def test_of_a_run_that_is_just_being_handed_over(self, shop: Workshop) -> None:
+        directory, lock, _ = create_run(shop.project, shop.request())
+        with ThreadPoolExecutor(1) as pool:
+            canceling = pool.submit(shop.runs.cancel, directory.run_id)
+            until(lambda: directory.cancel_requested)
+            controller.detach(directory, lock, fork=False)
+            assert canceling.result(60).state == "canceled"
+        assert not (shop.root / "ran").exists()
+
+    def test_of_a_run_that_has_ended_changes_nothing(self, shop: Workshop) -> None:
+        run = shop.ended(shop.runs.submit(REQUEST))
+        before = sorted(os.listdir(run.directory))
+        assert shop.runs.cancel(run.run_id) == run
+        assert sorted(os.listdir(run.directory)) == before
+
+    def test_of_a_run_whose_script_has_just_ended_tells_one_end(self, shop: Workshop) -> None:
+        run = step_by_step(shop, "ended")
+        canceled = shop.runs.cancel(run.run_id)
+        assert canceled.state in ("canceled", "failed")
+        finals = [event for event in RunDirectory(run.directory).events() if event.get("final")]
+        assert len(finals) == 1
+
+    def test_by_many_at_once_ends_it_once(self, shop: Workshop) -> None:
+        run = shop.submit()
+        with ThreadPoolExecutor(6) as pool:
+            canceled = list(pool.map(lambda _: Runs(shop.project).cancel(run.run_id, grace=30), range(6)))
+        assert {run.state for run in canceled} == {"canceled"}
+        finals = [event for event in RunDirectory(run.directory).events() if event.get("final")]
+        assert len(finals) == 1
+
+    def test_goes_on_when_the_one_who_cancels_is_killed(self, shop: Workshop) -> None:
+        run = shop.runs.submit(RunRequest("local", "stubborn.py"))
+        script = shop.script(run)
+        kill(shop.controller(run))
+        directory = RunDirectory(run.directory)
+        canceler = os.fork()
+        if canceler == 0:
+            shop.runs.cancel(run.run_id, grace=3600)
+            os._exit(0)
+        until(lambda: ControllerLock.holder(directory) == canceler)
+        os.kill(canceler, signal.SIGKILL)
+        os.waitpid(canceler, 0)
+        assert is_running(script)
+        directory.request_cancel(0)
+        shop.runs.resume()
+        assert shop.ended(run).state == "canceled"
+        assert not is_running(script)
+
+    def test_a_script_may_cancel_its_own_run(self, shop: Workshop) -> None:
+        text = (
+            "import os, sys\nprint(os.getpid(), flush=True)\n"
+            "from tui_workbench.project import Project\nfrom tui_workbench.runs import Runs\n"
+            "Runs(Project.find('.')).cancel(os.environ['AZUREML_RUN_ID'])\n"
+        )
+        write_files(shop.root, {"own.py": text})
+        run = shop.runs.submit(RunRequest("local", "own.py"))
+        assert shop.ended(run).state == "canceled"

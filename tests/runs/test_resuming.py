@@ -1,0 +1,151 @@
+"""Whatever is killed and when, the next controller goes on where the last one stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import is_running
+from tests.runs.support import REQUEST, make_run, write_configuration, write_files
+from tests.runs.workshop import Workshop, kill, step_by_step
+from tui_workbench.errors import StorageError
+from tui_workbench.project import Project
+from tui_workbench.runs import Runs
+from tui_workbench.runs.launch import create_run
+from tui_workbench.runs.rundir import ControllerLock, RunDirectory
+
+STEPS = ("queued", "started", "noted", "running", "ended", "moved", "collected", "concluded")
+
+
+class TestResuming:
+    @pytest.mark.parametrize("tracked", [False, True])
+    @pytest.mark.parametrize("step", STEPS)
+    def test_a_run_goes_on_after_any_step(self, shop: Workshop, step: str, tracked: bool) -> None:
+        write_configuration(shop.root, TrackedRun=tracked)
+        run = step_by_step(shop, step)
+        shop.runs.resume()
+        ended = shop.ended(run)
+        assert (ended.state, ended.exit_code, ended.reason) == ("failed", 7, "exit code 7")
+        assert Path(run.log_path).read_text().endswith("the end\n")
+        ran = Path(run.directory, "work", "ran") if tracked else shop.root / "ran"
+        assert ran.read_text() == "x"
+        assert Path(run.directory, "outputs").is_dir() is tracked
+
+    @pytest.mark.parametrize("ask", ["list", "last", "get", "number", "history_json", "resume", "take_over"])
+    def test_whoever_asks_about_a_run_without_controller_gets_the_truth(self, shop: Workshop, ask: str) -> None:
+        run = step_by_step(shop, "ended")
+        assert RunDirectory(run.directory).run().is_active
+        questions: dict[str, Callable[[Runs], object]] = {
+            "list": lambda runs: runs.list()[0].state,
+            "last": lambda runs: getattr(runs.last(), "state", None),
+            "get": lambda runs: runs.get(run.run_id).state,
+            "number": lambda runs: runs.get("1").state,
+            "history_json": lambda runs: json.loads(b"".join(runs.history_json()))[0]["status"].lower(),
+            "resume": lambda runs: runs.resume() == [run.run_id] and "failed",
+            "take_over": lambda runs: runs.take_over(run.run_id) and "failed",
+        }
+        assert questions[ask](Runs(Project.find(shop.project.root))) == "failed"
+        assert RunDirectory(run.directory).run().exit_code == 7
+
+    def test_a_run_that_has_a_controller_is_left_to_it(self, shop: Workshop) -> None:
+        run = shop.submit()
+        controller = shop.controller(run)
+        assert shop.runs.resume() == []
+        assert shop.runs.take_over(run.run_id) is False
+        assert shop.controller(run) == controller
+
+    def test_a_killed_controller_is_replaced_and_the_script_goes_on(self, shop: Workshop) -> None:
+        run = shop.submit(3)
+        script = shop.script(run)
+        for _ in range(3):
+            kill(shop.controller(run))
+            assert shop.runs.list()[0].state == "running"
+        assert is_running(script)
+        shop.open()
+        assert shop.ended(run).exit_code == 3
+        assert shop.times_run() == 1
+
+    def test_all_that_are_asked_at_once_start_one_controller(self, shop: Workshop) -> None:
+        run = shop.submit()
+        kill(shop.controller(run))
+        with ThreadPoolExecutor(8) as pool:
+            resumed = list(pool.map(lambda _: Runs(shop.project).resume(), range(8)))
+        assert sorted(resumed) == [[]] * 7 + [[run.run_id]]
+
+    def test_controllers_killed_at_any_moment_cost_nothing(self, shop: Workshop) -> None:
+        run = shop.submit(5)
+        for attempt in range(12):
+            shop.runs.take_over(run.run_id)
+            holder = ControllerLock.holder(RunDirectory(run.directory))
+            for _ in range(attempt * 2000):  # a little later in its life each time
+                os.sched_yield()
+            if holder > 0:
+                kill(holder)
+        shop.open()
+        shop.runs.resume()
+        ended = shop.ended(run)
+        assert (ended.state, ended.exit_code) == ("failed", 5)
+        assert shop.times_run() == 1
+
+    def test_of_a_machine_that_was_restarted_the_end_is_honestly_unknown(self, shop: Workshop) -> None:
+        run = shop.submit()
+        kill(shop.controller(run))
+        pid = Path(run.directory, "pid")
+        number, _, stat = pid.read_text().split("\n")[:3]
+        script = shop.script(run)
+        kill(int(number))
+        kill(script)
+        pid.write_text(f"{number}\nanother-boot\n{stat}\n")
+        ended = shop.runs.get(run.run_id)
+        assert (ended.state, ended.exit_code, ended.is_active) == ("unknown", None, False)
+        assert "restarted" in ended.reason
+
+    def test_a_run_that_cannot_be_taken_over_hides_no_other(self, shop: Workshop) -> None:
+        whole = step_by_step(shop, "ended")
+        make_run(shop.project, "project_2", 2)
+        record = Path(shop.project.runs_directory, "project_2", "run.json")
+        stored = json.loads(record.read_text())
+        record.write_text(json.dumps({**stored, "target": {**stored["target"], "type": "unheard of"}}))
+        states = {run.run_id: run.state for run in shop.runs.list()}
+        assert states == {whole.run_id: "failed", "project_2": "running"}
+        shutil.rmtree(record.parent)
+
+    def test_a_secret_is_there_for_a_controller_that_begins_anew(self, shop: Workshop) -> None:
+        write_files(shop.root, {"hello.py": "import os; print(os.environ['API_KEY'], os.environ['NAME'])"})
+        write_configuration(shop.root, EnvironmentVariables={"API_KEY": "hunter2", "NAME": "***"})
+        directory, lock, _ = create_run(shop.project, REQUEST)
+        lock.release()
+        shop.runs.resume()
+        run = shop.ended(directory.run())
+        assert (run.state, Path(run.log_path).read_text()) == ("completed", "hunter2 ***\n")
+
+    def test_a_secret_that_is_gone_ends_the_run_with_the_reason(self, shop: Workshop) -> None:
+        write_configuration(shop.root, EnvironmentVariables={"API_KEY": "hunter2"})
+        directory, lock, _ = create_run(shop.project, REQUEST)
+        lock.release()
+        write_configuration(shop.root)
+        shop.runs.resume()
+        run = shop.ended(directory.run())
+        assert run.state == "failed"
+        assert "API_KEY" in run.reason
+
+    def test_a_record_that_cannot_be_written_now_is_written_later(
+        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = step_by_step(shop, "ended")
+
+        def full(*_: object, **__: object) -> None:
+            raise StorageError("no space", remedy="Free some.")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(RunDirectory, "append_event", full)
+            assert shop.runs.list()[0].state == "running"
+            with pytest.raises(StorageError):
+                shop.runs.take_over(run.run_id)
+        assert shop.runs.list()[0].state == "failed"

@@ -1,0 +1,115 @@
+"""A project with runs that wait at a gate, for tests that end them in every way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.faults.support import is_running, until
+from tests.runs.support import children, write_files
+from tui_workbench.model import Run, RunRequest
+from tui_workbench.project import Project
+from tui_workbench.runs import Runs
+from tui_workbench.runs.launch import create_run
+from tui_workbench.runs.rundir import ControllerLock, RunDirectory
+from tui_workbench.targets.local import LocalTarget
+
+GATED = """\
+import os, sys
+with open("ran", "a") as file:
+    file.write("x")
+print(os.getpid(), flush=True)
+with open(sys.argv[1]) as gate:
+    gate.read()
+print("the end")
+sys.exit(int(sys.argv[2]))
+"""
+
+STUBBORN = """\
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(os.getpid(), flush=True)
+while True:
+    time.sleep(60)
+"""
+
+
+class Workshop:
+    """A project, its runs, and a gate that its script waits at."""
+
+    def __init__(self, project: Project, folder: Path) -> None:
+        self.project = project
+        self.root = Path(project.root)
+        self.runs = Runs(project)
+        self.gate = folder / "gate"
+        self.children_before = children()
+        os.mkfifo(self.gate)
+        write_files(self.root, {"gated.py": GATED, "stubborn.py": STUBBORN})
+
+    def request(self, code: int = 0) -> RunRequest:
+        return RunRequest("local", "gated.py", (str(self.gate), str(code)))
+
+    def submit(self, code: int = 0) -> Run:
+        """A run that waits at the gate."""
+        run = self.runs.submit(self.request(code))
+        self.script(run)
+        return run
+
+    def script(self, run: Run) -> int:
+        """The process id of a run's script, which is its first line."""
+        log = Path(run.log_path)
+        return int(until(lambda: log.exists() and log.read_text().partition("\n")[0], "the script"))
+
+    def controller(self, run: Run) -> int:
+        return int(until(lambda: max(0, ControllerLock.holder(RunDirectory(run.directory))), "a controller"))
+
+    def open(self) -> None:
+        """Let the script that waits go on."""
+        self.gate.write_text("go")
+
+    def ended(self, run: Run) -> Run:
+        """The run when it has ended."""
+        directory = RunDirectory(run.directory)
+        until(lambda: not directory.run().is_active, "the end of the run")
+        return directory.run()
+
+    def times_run(self) -> int:
+        return len((self.root / "ran").read_text())
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not is_running(pid))
+
+
+def step_by_step(shop: Workshop, until_step: str) -> Run:
+    """A run whose controller was killed after a certain step; the script goes through the gate at once."""
+    directory, lock, record = create_run(shop.project, RunRequest("local", "gated.py", ("/dev/null", "7")))
+    target = LocalTarget(record.spec.target)
+    end: dict[str, Any] = {"exit_code": 7, "reason": "exit code 7"}
+    steps: list[tuple[str, Callable[[], object]]] = [
+        ("queued", lambda: None),
+        ("started", lambda: target.start(record.spec, record.plan, os.environ)),
+        ("noted", lambda: directory.append_event("step", step="start", status="done", seconds=0.1)),
+        ("running", lambda: directory.append_event("state", state="running")),
+        ("ended", lambda: target.wait(record.spec, -1)),
+        ("moved", lambda: _move_outputs(directory)),
+        ("collected", lambda: directory.append_event("step", step="collect", status="done", seconds=0.1)),
+        ("concluded", lambda: directory.append_event("state", state="failed", final=True, **end)),
+    ]
+    try:
+        for name, step in steps:
+            step()
+            if name == until_step:
+                break
+    finally:
+        lock.release()
+    return directory.run()
+
+
+def _move_outputs(directory: RunDirectory) -> None:
+    if os.path.isdir(directory.file("work/outputs")):
+        os.rename(directory.file("work/outputs"), directory.file("outputs"))
