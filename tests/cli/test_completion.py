@@ -1,0 +1,141 @@
+"""Real shells complete our commands, their options, and what there is in the project."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.terminal import Terminal
+from tests.cli.support import INSTALLED, Installed
+from tests.conftest import require, write_project
+from tests.runs.support import make_run
+from tui_workbench.cli import COMMANDS, build_parser
+from tui_workbench.cli.completion import SHELLS, values
+from tui_workbench.project import Project
+
+HARNESS = """\
+source {script}
+complete_line() {{
+  eval "COMP_WORDS=($1)"
+  COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+  COMPREPLY=()
+  _shtab_workbench_tui
+  printf '%s\\n' "${{COMPREPLY[@]}}"
+}}
+complete_line {line}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with two targets, a script, a run, and the scripts of all shells beside it."""
+    folder = tmp_path_factory.mktemp("completion")
+    root = write_project(folder / "project")
+    (root / "aml_config" / "gpu-box.compute").write_text("type: remotedocker\naddress: gpu\n")
+    (root / "aml_config" / "$(touch ran).compute").write_text("type: local\n")
+    (root / "aml_config" / "two words.compute").write_text("type: local\n")
+    (root / "notes.txt").write_text("")
+    (root / "models").mkdir()
+    make_run(Project(str(root)), "project_1700000000001", 1, state="completed", exit_code=0)
+    for shell in SHELLS:
+        name = "_workbench-tui" if shell == "zsh" else f"script.{shell}"
+        (folder / name).write_text(Installed(root).run("completion", shell).out)
+    return folder
+
+
+def completed(folder: Path, line: str) -> set[str]:
+    """What bash offers behind a line whose last word is being typed."""
+    script = HARNESS.format(script=shlex.quote(str(folder / "script.bash")), line=shlex.quote(f"{INSTALLED} {line}"))
+    done = subprocess.run(
+        [require("bash"), "--norc", "-c", script],
+        cwd=folder / "project",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return set(done.stdout.split("\n")) - {""}
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("exp", {"experiment"}),
+        ("experiment s", {"submit", "sweep", "status"}),
+        ("project sample ''", {"list"}),
+        ("history list --o", {"--output"}),
+        ("history list -o ''", {"json", "table", "tsv"}),
+        ("experiment submit -c ''", {"local"}),
+        ("experiment submit -c local -t g", {"gpu-box"}),
+        ("experiment submit -c local h", {"hello.py"}),
+        ("experiment submit -c local m", {"models"}),
+        ("computetarget check ''", {"local", "gpu-box"}),
+        ("history info --run ''", {"1", "project_1700000000001"}),
+        ("history compare 1 p", {"project_1700000000001"}),
+        ("logs p", {"project_1700000000001"}),
+        ("config get local.r", {"local.runconfig"}),
+        ("project create x --template di", {"digits"}),
+        ("completion ''", set(SHELLS)),
+        ("computetarget check --project /nowhere ''", set()),
+        ("project create ''", set()),
+    ],
+)
+def test_bash_offers(folder: Path, line: str, offered: set[str]) -> None:
+    assert completed(folder, line) == offered
+
+
+def test_of_another_project_its_own_values_are_offered(folder: Path, tmp_path: Path) -> None:
+    other = write_project(tmp_path / "other")
+    (other / "aml_config" / "elsewhere.compute").write_text("type: local\n")
+    assert completed(folder, f"computetarget check --project {other} e") == {"elsewhere"}
+
+
+def test_a_name_that_a_shell_would_obey_is_not_offered(folder: Path) -> None:
+    root = folder / "project"
+    assert {"two words", "$(touch ran)"} <= set(values("targets", str(root)))
+    assert Installed(root).run("completion", "--values", "targets").out.split("\n") == ["gpu-box", "local", ""]
+    assert not (root / "ran").exists()
+
+
+STARTS = {
+    "bash": ("bash --norc --noprofile -i", "bind 'set show-all-if-ambiguous on'; . ../script.bash"),
+    "zsh": ("zsh -f -i", "fpath=(.. $fpath); autoload -Uz compinit; compinit -u -D"),
+    "fish": ("fish --no-config -i", "source ../script.fish"),
+    "tcsh": ("tcsh -f", "set autolist; source ../script.tcsh"),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_person_types_and_presses_tab(folder: Path, shell: str) -> None:
+    start, setup = STARTS[shell]
+    program, *options = shlex.split(start)
+    bin_folder = Path(sys.executable).parent
+    environment = {"PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin", "TERM": "xterm"}
+    with Terminal(
+        [require(program), *options], directory=str(folder / "project"), changes=environment, columns=160
+    ) as terminal:
+        terminal.send(f"{setup}; echo re''ady\n")
+        terminal.until_text("ready")
+        terminal.send("workbench-tui compu\tche\tg\t")
+        terminal.until_text("workbench-tui computetarget check gpu-box")
+        terminal.send("--pl\t")
+        terminal.until_text("gpu-box --plain")
+
+
+def test_every_command_and_every_option_is_in_the_script(folder: Path) -> None:
+    text = (folder / "script.bash").read_text()
+    for command in COMMANDS:
+        prefix = "_".join(("_shtab_workbench_tui", *command.words)).replace("-", "_")
+        (declared,) = (line for line in text.splitlines() if line.startswith(f"{prefix}_option_strings="))
+        known = {name for action in build_parser(command)._actions for name in action.option_strings}
+        assert set(shlex.split(declared.partition("=(")[2].rstrip(")"))) == known
+
+
+def test_without_a_shell_it_asks_which(folder: Path) -> None:
+    done = Installed(folder).run("completion")
+    assert (done.code, done.out) == (2, "")
+    assert "bash, zsh, fish, tcsh" in done.err

@@ -1,0 +1,242 @@
+"""`completion SHELL`: the script that lets a shell complete our commands, and the values that it asks for as one types.
+
+The script is made from the same declarations as the help, so it knows every option. Values are printed one a line, and
+only those that mean themselves in any shell: a name with a blank or a dollar sign in it is left to the one who types.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from tui_workbench.cli.output import add_project_option
+from tui_workbench.errors import WorkbenchError
+from tui_workbench.records import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from argparse import Action
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+SHELLS = ("bash", "zsh", "fish", "tcsh")
+
+MOST_RUNS = 50
+"""Of the newest runs, how many are offered."""
+
+_HARMLESS = "[A-Za-z0-9_%+./@][A-Za-z0-9_%+=:,./@-]*"
+
+_FILES = frozenset(("private_key_file", "source", "destination", "link_file", "list"))
+_FOLDERS = frozenset(("project", "path", "directory", "folder"))
+_VALUES = {
+    "run_configuration": "configurations",
+    "target": "targets",
+    "run": "runs",
+    "runs": "runs",
+    "id": "runs",
+    "group": "sweeps",
+    "template": "templates",
+    "file": "files",
+    "files": "files",
+}
+"""What is offered for an argument of this name, whatever the command."""
+
+_NAMES: dict[tuple[str, ...], str] = {
+    ("computetarget", "check"): "targets",
+    ("computetarget", "login"): "targets",
+    ("computetarget", "disconnect"): "targets",
+    ("computetarget", "detach"): "targets",
+    ("config", "gpu-ready"): "targets",
+    ("runconfiguration", "delete"): "configurations",
+}
+"""The commands whose NAME is one that exists already."""
+
+
+def configure_completion(parser: argparse.ArgumentParser) -> None:
+    """Options of `completion`."""
+    parser.epilog = """\
+Prints the script. Once for each shell, then open a new one:
+  bash  workbench-tui completion bash > ~/.local/share/bash-completion/completions/workbench-tui
+  zsh   workbench-tui completion zsh > DIR/_workbench-tui      (DIR is one of those in $fpath)
+  fish  workbench-tui completion fish > ~/.config/fish/completions/workbench-tui.fish
+  tcsh  workbench-tui completion tcsh > ~/.workbench-tui.tcsh  (and in ~/.tcshrc: source ~/.workbench-tui.tcsh)"""
+    parser.add_argument("shell", metavar="SHELL", nargs="?", choices=SHELLS, help=", ".join(SHELLS))
+    parser.add_argument("--values", metavar="KIND", choices=sorted(SOURCES), help="what the script asks for")
+    add_project_option(parser)
+
+
+def run_completion(arguments: argparse.Namespace) -> int:
+    """Print the script, or values."""
+    from tui_workbench.errors import UsageError
+
+    if bool(arguments.shell) == bool(arguments.values):
+        raise UsageError("which shell?", remedy=f"Name one of: {', '.join(SHELLS)}.")
+    if arguments.values:
+        found = values(arguments.values, arguments.project)
+        sys.stdout.write("".join(f"{value}\n" for value in found if re.fullmatch(_HARMLESS, value)))
+    else:
+        sys.stdout.write(script(arguments.shell))
+    return 0
+
+
+# -- the script ------------------------------------------------------------------------------------------------------
+
+
+def script(shell: str) -> str:
+    """The completion script of a shell."""
+    import shtab
+
+    text: str = shtab.complete(whole_parser(), shell=shell, preamble=_PREAMBLES.get(shell, ""))
+    if shell == "bash":
+        # A project folder may stand where a command may.
+        text += "\ncomplete -o bashdefault -o default -F _shtab_workbench_tui workbench-tui\n"
+    return text
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """One parser of all commands, whose arguments carry what is offered for them."""
+    from tui_workbench.cli import COMMANDS, configure
+    from tui_workbench.cli.parser import Parser
+
+    root = Parser("workbench-tui", "the GPU training workbench in a terminal")
+    branches: dict[tuple[str, ...], Any] = {(): root.add_subparsers()}
+    for command in COMMANDS:
+        for size in range(1, len(command.words)):
+            words = command.words[:size]
+            if words not in branches:
+                about = ", ".join(each.words[size] for each in COMMANDS if each.words[:size] == words)
+                branch = branches[words[:-1]].add_parser(words[-1], help=about, description=about)
+                branches[words] = branch.add_subparsers()
+        parser = branches[command.words[:-1]].add_parser(command.words[-1], help=command.help, description=command.help)
+        configure(command, parser)
+        for action in parser._actions:
+            offered = _offered(command.words, action)
+            if offered is not None:
+                action.complete = offered
+    return root
+
+
+def _offered(words: tuple[str, ...], action: Action) -> Any:
+    """What is offered for an argument, in the form of shtab; None for what only a person can know."""
+    import shtab
+
+    name = action.dest.removeprefix("old_")
+    if action.nargs == 0 or action.choices:
+        return None
+    if name in _FOLDERS:
+        return shtab.DIRECTORY
+    if name == "script" and words != ("shell",):
+        return shtab.glob("*.py", "*.sh")
+    if name in _FILES or name in ("script", "arguments"):
+        return shtab.FILE
+    kind = _NAMES.get(words) if name == "name" else _VALUES.get(name)
+    if kind is None:
+        return None
+    return {
+        "bash": f"_workbench_tui_{kind}",
+        "zsh": f"_workbench_tui_{kind}",
+        "fish": f"(workbench-tui completion --values {kind} 2>/dev/null)",
+        "tcsh": f"`workbench-tui completion --values {kind}`",
+    }
+
+
+# No `compgen -W`: it would run what stands in a name.
+_BASH = """\
+_workbench_tui_values() {
+  local i project=. value
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    [ "${COMP_WORDS[i]}" = --project ] && project=${COMP_WORDS[i + 1]}
+  done
+  while IFS= read -r value; do
+    [[ $value == "$2"* ]] && printf '%s\\n' "$value"
+  done < <("${COMP_WORDS[0]/#\\~/$HOME}" completion --values "$1" --project "${project/#\\~/$HOME}" 2>/dev/null)
+}
+"""
+_ZSH = """\
+_workbench_tui_values() {
+  local kind=$1 project=. place
+  local -a found
+  shift
+  place=${words[(I)--project]}
+  (( place )) && project=${~words[place + 1]}
+  found=("${(@f)$(workbench-tui completion --values $kind --project "$project" 2>/dev/null)}")
+  compadd "$@" -- $found
+}
+"""
+
+
+def _preambles() -> dict[str, str]:
+    """The functions that fetch values, where a shell has functions."""
+    bash, zsh = _BASH, _ZSH
+    for kind in SOURCES:
+        bash += f'_workbench_tui_{kind}() {{ _workbench_tui_values {kind} "$1"; }}\n'
+        zsh += f'_workbench_tui_{kind}() {{ _workbench_tui_values {kind} "$@" }}\n'
+    return {"bash": bash, "zsh": zsh}
+
+
+# -- values ----------------------------------------------------------------------------------------------------------
+
+
+def values(kind: str, project: str) -> list[str]:
+    """What there is of a kind in a project; nothing where there is no project, or no way to look."""
+    try:
+        return list(SOURCES[kind](project))
+    except WorkbenchError:
+        return []
+
+
+def _configurations(project: str) -> Iterable[str]:
+    return _with_suffix(project, ".runconfig")
+
+
+def _targets(project: str) -> Iterable[str]:
+    return _with_suffix(project, ".compute")
+
+
+def _with_suffix(project: str, suffix: str) -> Iterable[str]:
+    return [name.removesuffix(suffix) for name in _files(project) if name.endswith(suffix)]
+
+
+def _files(project: str) -> Iterable[str]:
+    from tui_workbench.project import Project
+
+    try:
+        return sorted(os.listdir(Project.find(project).config_directory))
+    except OSError:
+        return []
+
+
+def _runs(project: str) -> Iterable[str]:
+    from tui_workbench.project import Project
+    from tui_workbench.runs import Runs
+    from tui_workbench.runs.table import RunQuery
+
+    newest = [row.run for row in Runs(Project.find(project)).page(RunQuery(), 0, MOST_RUNS).rows]
+    return [*(str(run.run_number) for run in newest), *(run.run_id for run in newest)]
+
+
+def _sweeps(project: str) -> Iterable[str]:
+    from tui_workbench.project import Project
+    from tui_workbench.runs import Runs
+    from tui_workbench.runs.table import RunQuery
+
+    groups = Runs(Project.find(project)).groups(RunQuery(group="sweep"))
+    return [group.value for group in groups if group.value]
+
+
+def _templates(_: str) -> Iterable[str]:
+    from tui_workbench.templates import list_templates
+
+    return [template.name for template in list_templates()]
+
+
+SOURCES: dict[str, Callable[[str], Iterable[str]]] = {
+    "configurations": _configurations,
+    "targets": _targets,
+    "files": _files,
+    "runs": _runs,
+    "sweeps": _sweeps,
+    "templates": _templates,
+}
+_PREAMBLES = _preambles()
