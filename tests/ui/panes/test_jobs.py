@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +14,10 @@ from tests.ui.seen import content_of
 from tests.ui.test_words import make_run
 from tests.ui.waiting import until
 from tui_workbench.model import Run, RunState
+from tui_workbench.runs.gpu.verdict import Verdict, to_json
+from tui_workbench.runs.rundir import GPU_VERDICT
 from tui_workbench.ui.messages import CancelConfirmed, ReconnectWanted, RunRepeated, RunSelected
+from tui_workbench.ui.panes import jobs
 from tui_workbench.ui.panes.jobs import JobsPane
 from tui_workbench.ui.widgets.question_row import QuestionRow
 
@@ -77,6 +82,49 @@ async def test_each_run_shows_state_script_number_start_and_duration() -> None:
         ]
         assert [field[-1] for field in fields[1:]] == ["0:41", "0:41"]
         assert fields[2][4] == time.strftime("%H:%M", time.localtime(NOW - 100))
+
+
+def judged(run: Run, folder: Path, word: str) -> Run:
+    """The run with a directory that holds this verdict."""
+    directory = folder / run.run_id
+    directory.mkdir()
+    verdict = Verdict(word, "because")
+    (directory / GPU_VERDICT).write_text(json.dumps(to_json(verdict)))
+    return run._replace(directory=str(directory))
+
+
+async def test_whether_a_run_used_a_gpu_is_a_sign_and_a_word(tmp_path: Path) -> None:
+    async with JobsApp(width=70).run_test(size=(80, 20)) as pilot:
+        await show(pilot, judged(FAILED, tmp_path, "idle"), judged(DONE, tmp_path, "proven"))
+        await until(lambda: "▲ GPU idle" in content_of(pilot.app.query_one(JobsPane))[0])
+        lines = content_of(pilot.app.query_one(JobsPane))
+        assert "✓ GPU" in lines[1]
+        assert len({len(line) for line in lines}) == 1
+
+
+async def test_where_there_is_little_room_the_verdict_becomes_short(tmp_path: Path) -> None:
+    async with JobsApp(width=44).run_test(size=(70, 20)) as pilot:
+        await show(pilot, judged(FAILED, tmp_path, "idle"))
+        await until(lambda: "▲ GPU" in content_of(pilot.app.query_one(JobsPane))[0])
+        assert "idle" not in content_of(pilot.app.query_one(JobsPane))[0]
+        assert "train.py" in content_of(pilot.app.query_one(JobsPane))[0]
+
+
+async def test_a_run_without_a_gpu_in_reach_has_no_verdict(tmp_path: Path) -> None:
+    async with JobsApp(width=70).run_test(size=(80, 20)) as pilot:
+        await show(pilot, judged(FAILED, tmp_path, "not used"), DONE)
+        await until(lambda: "✗ no GPU" in content_of(pilot.app.query_one(JobsPane))[0])
+        assert "GPU" not in content_of(pilot.app.query_one(JobsPane))[1]
+
+
+async def test_the_verdict_on_a_run_that_goes_on_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "VERDICT_SECONDS", 1)
+    run = judged(RUNNING, tmp_path, "unknown")
+    async with JobsApp(width=70).run_test(size=(80, 20)) as pilot:
+        await show(pilot, run)
+        await until(lambda: "? GPU unknown" in content_of(pilot.app.query_one(JobsPane))[0])
+        (Path(run.directory) / GPU_VERDICT).write_text(json.dumps(to_json(Verdict("proven", "because"))))
+        await until(lambda: "✓ GPU" in content_of(pilot.app.query_one(JobsPane))[0])
 
 
 async def test_columns_stand_below_each_other() -> None:

@@ -1,21 +1,25 @@
-"""The Jobs pane: every run of the project, newest first, with its state, start and duration.
+"""The Jobs pane: every run of the project, newest first, with its state, start, duration, and whether it used a GPU.
 
-It shows what it is handed and holds no run itself. Only durations of runs that are going on change by themselves,
-once a second, and there is no timer while nothing runs.
+It shows what it is handed and holds no run itself; of their directories it reads the verdict alone, in a thread, once
+for those that have ended. Only durations and verdicts of runs that are going on change by themselves, and there is no
+timer while nothing runs.
 """
 
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 
 from tui_workbench.model import RunState
+from tui_workbench.ui.blocking import Unbegun, in_thread
 from tui_workbench.ui.commands import JOBS, bindings
 from tui_workbench.ui.messages import CancelConfirmed, ReconnectWanted, RunDetailsWanted, RunRepeated, RunSelected
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.verdicts import read_verdicts, verdict_label, verdict_look
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.question_row import Choice, Question, QuestionRow
 from tui_workbench.ui.widgets.row_list import RowList
@@ -37,6 +41,9 @@ SHOWN_RUNS = 500
 MIN_NAME = 12
 """Cells that the name of a run keeps; the time of the start gives way before it."""
 
+
+VERDICT_SECONDS = 3
+"""How often a run that goes on is judged anew."""
 
 _WITH_STEPS = (RunState.PREPARING, RunState.FINALIZING)
 """The states in which it matters which step a run is at."""
@@ -63,6 +70,10 @@ class JobsPane(Pane):
         self._empty: tuple[str, ...] = ()
         self._question: QuestionRow | None = None
         self._timer: Timer | None = None
+        self._verdicts: dict[str, str] = {}  # by run id; empty words for those that no GPU was in reach of
+        self._judged: set[str] = set()  # the runs whose verdict stays
+        self._is_judging = self._is_asked_again = False
+        self._ticks = 0
 
     def compose(self) -> ComposeResult:
         """The list; a question brings its own row."""
@@ -108,13 +119,38 @@ class JobsPane(Pane):
         if self._question is not None and not self._asked_is_active():
             self._end_question()
         self._keep_time(any(run.is_active for run in runs))
+        self._judge()
 
     def _keep_time(self, needed: bool) -> None:
         if needed and self._timer is None:
-            self._timer = self.set_interval(1, self._show)
+            self._timer = self.set_interval(1, self._tick)
         elif not needed and self._timer is not None:
             self._timer.stop()
             self._timer = None
+
+    def _tick(self) -> None:
+        self._ticks += 1
+        if self._ticks % VERDICT_SECONDS == 0:
+            self._judge()
+        self._show()
+
+    def _judge(self) -> None:
+        """Ask for the verdicts that are not known, or may be others by now."""
+        self._is_asked_again = True
+        if not self._is_judging and any(run_id not in self._judged for run_id in self._runs):
+            self._is_judging = True
+            self.run_worker(Unbegun(self._read_verdicts), group="verdicts")
+
+    async def _read_verdicts(self) -> None:
+        while self._is_asked_again:
+            self._is_asked_again = False
+            runs = [run for run in self._runs.values() if run.run_id not in self._judged]
+            found = await in_thread(partial(read_verdicts, runs))
+            self._judged.update(run.run_id for run in runs if not run.is_active)
+            if any(self._verdicts.get(run_id, "") != word for run_id, word in found.items()):
+                self._verdicts.update(found)
+                self._show()
+        self._is_judging = False
 
     def _show(self, current: str | None = None) -> None:
         self._list.show_rows(self._rows(time.time()), empty=self._empty, current=current)
@@ -132,11 +168,17 @@ class JobsPane(Pane):
         times = [elapsed(run, now) for run in runs]
         columns = [max(map(len, column), default=0) for column in (words, starts, times)]
         # The glyph, the blanks between columns and at the edges take the other cells.
-        if self._list.scrollable_content_region.width - sum(columns) - 9 < MIN_NAME:
+        room = self._list.scrollable_content_region.width - sum(columns) - 9 - MIN_NAME
+        judged = [self._verdicts.get(run.run_id, "") for run in runs]
+        short = room < max((len(verdict_label(word)) + 2 for word in judged if word), default=0)
+        verdicts = [_verdict(word, short=short) for word in judged]
+        wide = max((len(piece.text) for piece in verdicts), default=0)
+        if room < wide:
             starts, columns[1] = [""] * len(starts), 0
+        verdicts = [piece._replace(text=piece.text.ljust(wide)) for piece in verdicts]
         return [
-            _row(run, columns, word, start, spent)
-            for run, word, start, spent in zip(runs, words, starts, times, strict=True)
+            _row(run, columns, word, start, spent, verdict)
+            for run, word, start, spent, verdict in zip(runs, words, starts, times, verdicts, strict=True)
         ]
 
     def _word(self, run: Run) -> str:
@@ -223,10 +265,15 @@ class JobsPane(Pane):
         self._show()
 
 
-def _row(run: Run, columns: list[int], word: str, start: str, spent: str) -> Row:
-    """A run's line: state, start and duration stand below those of the other runs."""
+def _verdict(word: str, *, short: bool) -> Piece:
+    """Whether a run used a GPU; nothing for one that none was in reach of."""
+    return Piece(f"  {verdict_label(word, short=short)}", verdict_look(word).role) if word else Piece("")
+
+
+def _row(run: Run, columns: list[int], word: str, start: str, spent: str, verdict: Piece) -> Row:
+    """A run's line: state, verdict, start and duration stand below those of the other runs."""
     look = run_state(run)
-    right = [Piece(f"{word:<{columns[0]}}", look.role)]
+    right = [Piece(f"{word:<{columns[0]}}", look.role), verdict]
     if columns[1]:
         right.append(Piece(f"  {start:>{columns[1]}}", "muted"))
     right.append(Piece(f"  {spent:>{columns[2]}}", "text" if run.is_active else "muted"))
