@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from textual.color import Color
 
 _FORMS = {
-    "*": "●★◉⬤✶✱✳❋",
-    "+": "✓✔☑◍⊕✚➕",
+    "*": "●•★◉⬤✶✱✳❋",
+    "+": "✓✔☑⊕✚➕",
     "x": "✗✘✕✖×⊗☒",
     "!": "▲⚠❗‼",
     "o": "○◯◦⚬",
-    ".": "◌·⋅□▫∙",
+    ".": "◌☐·⋅□▫∙",
     "/": "⊘∕⁄",
     ">": "▸▶►→›»≻⇒⟶➜➤❯▷",
     "<": "◂◀◄←‹«⇐⟵❮◁",
     "^": "↑▴△⇧⬆⌃",
     "v": "▾▼↓▽⇩⬇⌄",
     "#": "█▓▦▩▧▤■◼⬛▉▇┃┏┓┗┛┣┫┳┻╋",
-    "%": "▊▆",
+    "%": "▊▆◍",
     "=": "▅▋≡▒═⊟▬━",
     "-": "─┄┅┈┉╌╍╴╶╸╺—–‒―−‐‑⎯▃▍⊖",
     "_": "▁▏",
@@ -95,7 +95,7 @@ def to_ascii(text: str) -> str:
 
 def has_own_form(character: str) -> bool:
     """True when the character is ASCII or has a form here that was chosen for it."""
-    return to_ascii(character) not in ("?", "")
+    return character.isascii() or to_ascii(character) not in ("?", "")
 
 
 class AsciiOnly(LineFilter):

@@ -92,12 +92,13 @@ def told_to_textual(terminal: Terminal) -> Iterator[None]:
     Runs must not inherit what we say there, so it is taken back.
     """
     systems = {"truecolor": "truecolor", "256": "256", "16": "standard", "none": "standard"}
-    said = os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", ours := systems[terminal.colors])
+    said_by_user = "TEXTUAL_COLOR_SYSTEM" in os.environ
+    os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", systems[terminal.colors])
     try:
         yield
         import textual.constants  # noqa: F401  it asks the environment once, now
     finally:
-        if said is ours:
+        if not said_by_user:
             del os.environ["TEXTUAL_COLOR_SYSTEM"]
 
 
