@@ -13,6 +13,7 @@ from tui_workbench.errors import StorageError, UsageError
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.regular import open_regular
 from tui_workbench.runs.rundir import EVENTS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, storage_error
+from tui_workbench.targets.torchrun import RANKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,13 +29,14 @@ _CHUNK = 1 << 20
 
 
 def attachments(directory: str) -> list[str]:
-    """The artifacts of the run at `directory`, at most MOST_ATTACHMENTS: the outputs in order, then its record."""
+    """The artifacts of the run at `directory`, at most MOST_ATTACHMENTS: outputs, record, output of ranks."""
     found: list[str] = []
     for path in files_below(directory, OUTPUTS):
         if len(found) == MOST_ATTACHMENTS:
             break
         found.append(path)
-    return [*sorted(found), *(name for name in RECORDS if _is_regular(os.path.join(directory, name)))]
+    records = (name for name in RECORDS if _is_regular(os.path.join(directory, name)))
+    return [*sorted(found), *records, *sorted(files_below(directory, RANKS))]
 
 
 def artifact_path(directory: str, name: str) -> str:
@@ -44,7 +46,7 @@ def artifact_path(directory: str, name: str) -> str:
     path = os.path.realpath(os.path.join(root, name)) if "\0" not in name else root
     relative = os.path.relpath(path, root)
     first = relative.split(os.sep)[0]
-    known = first in (OUTPUTS, WORKING_COPY) or relative in RECORDS
+    known = first in (OUTPUTS, WORKING_COPY, RANKS) or relative in RECORDS
     if not known or not _is_regular(path):
         raise UsageError(
             f"the run {os.path.basename(directory)} has no artifact {name!r}",
@@ -56,9 +58,9 @@ def artifact_path(directory: str, name: str) -> str:
 def download(directory: str, destination: str, names: list[str], *, overwrite: bool = False) -> list[str]:
     """Copy artifacts of the run at `directory` into the folder `destination`, all of them when none is named.
 
-    A name may be that of a folder in `outputs/`. Returns the paths that were written. Raises UsageError for a name
-    that is none, and when a file is there already and `overwrite` is not set (nothing is written then); StorageError
-    when a file cannot be read or written.
+    A name may be that of a folder in `outputs/`, or `ranks`. Returns the paths that were written. Raises UsageError for
+    a name that is none, and when a file is there already and `overwrite` is not set (nothing is written then);
+    StorageError when a file cannot be read or written.
     """
     chosen = _chosen(directory, names)
     targets = {name: _target(destination, name) for name in chosen}
@@ -103,7 +105,7 @@ def _chosen(directory: str, names: list[str]) -> list[str]:
     for given in names:
         name = ALIASES.get(given, given)
         folder = os.path.normpath(name)
-        inside = folder == OUTPUTS or folder.startswith(OUTPUTS + os.sep)
+        inside = folder in (OUTPUTS, RANKS) or folder.startswith(OUTPUTS + os.sep)
         if inside and os.path.isdir(os.path.join(directory, folder)):
             chosen += sorted(files_below(directory, folder))
         else:

@@ -32,7 +32,7 @@ _ROOT_CAUSE = re.compile(r"Root Cause.*?\n\s*rank\s*: (\d+).*?\n\s*exitcode\s*: 
 
 _KNOWN = (
     (re.compile(r"ValueError: Cuda is not available"), "ProcessesPerNode is gpus, and PyTorch sees no GPU"),
-    (re.compile(r"No module named '?torch'?\)?"), "its Python has no PyTorch: install torch there"),
+    (re.compile(r"No module named '?torch'?(?!\.)"), "its Python has no PyTorch: install torch there"),
     (re.compile(r"No module named '?torch\.distributed\.run"), "its PyTorch is older than 1.9, which brought torchrun"),
 )
 """What torchrun says when there is nothing wrong with the script."""

@@ -1,0 +1,214 @@
+"""The output of ranks put together: every line once, whole, marked; and what is told of ranks that do not end."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tui_workbench.targets.local import SDK_FOLDER
+from tui_workbench.targets.torchrun import LAUNCHER
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("ranks_under_test", os.path.join(SDK_FOLDER, LAUNCHER))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RANKS = load()
+
+
+class Folder:
+    """A folder of ranks' files, and what is made of them."""
+
+    def __init__(self, path: Path, lingering: float = 60.0) -> None:
+        self.path = path
+        self._merged = path / "merged"
+        self._output = os.open(self._merged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.merger: Any = RANKS.Merger(str(path), self._output, lingering)
+
+    def write(self, name: str, data: bytes) -> None:
+        with (self.path / f"{name}.log").open("ab") as file:
+            file.write(data)
+
+    def pump(self, *, is_last: bool = False) -> bytes:
+        """What is new in the merged output."""
+        before = self._merged.stat().st_size
+        self.merger._looked = 0.0
+        self.merger.pump(is_last)
+        return self._merged.read_bytes()[before:]
+
+    @property
+    def merged(self) -> bytes:
+        return self._merged.read_bytes()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_lines_are_marked_with_their_rank_and_come_whole(folder: Folder) -> None:
+    folder.write("0", b"one\ntw")
+    folder.write("1", b"\xff\0 raw\n")
+    folder.write("torchrun", b"of torchrun\n")
+    assert folder.pump() == b"[rank0]: one\n[rank1]: \xff\0 raw\nof torchrun\n"
+    folder.write("1", b"between\n")
+    assert folder.pump() == b"[rank1]: between\n"
+    folder.write("0", b"o\n")
+    assert folder.pump() == b"[rank0]: two\n"
+    assert folder.pump() == b""
+
+
+def test_a_bar_is_seen_while_it_moves(folder: Folder) -> None:
+    folder.write("0", b"\r 1%|\r 2%|")
+    folder.write("1", b"\r 5%|\r 6%|")
+    assert folder.pump() == b"\r[rank0]:  1%|\r\r[rank1]:  5%|\r"
+    folder.write("0", b"\r 3%|\n")
+    assert folder.pump() == b"[rank0]:  2%|\r[rank0]:  3%|\n"
+
+
+def test_a_line_end_of_two_characters_is_one(folder: Folder) -> None:
+    folder.write("0", b"one\r")
+    assert folder.pump() == b""
+    folder.write("0", b"\ntwo\r\n")
+    assert folder.pump() == b"[rank0]: one\r\n[rank0]: two\r\n"
+
+
+def test_what_pytorch_has_marked_is_not_marked_again(folder: Folder) -> None:
+    folder.write("1", b"[rank1]: Traceback (most recent call last):\n[rank0]: of another\n")
+    assert folder.pump() == b"[rank1]: Traceback (most recent call last):\n[rank1]: [rank0]: of another\n"
+
+
+def test_last_words_without_an_end_become_lines(folder: Folder) -> None:
+    folder.write("0", b"cut o")
+    folder.write("1", b"off")
+    assert folder.pump() == b""
+    assert folder.pump(is_last=True) == b"[rank0]: cut o\n[rank1]: off\n"
+
+
+def test_a_line_without_an_end_comes_in_pieces_that_are_marked_once(folder: Folder) -> None:
+    endless = b"x" * (RANKS._CHUNK + 5)
+    folder.write("0", endless)
+    folder.write("1", b"short\n")
+    folder.pump()
+    folder.write("0", b"\n")
+    assert folder.pump(is_last=True).endswith(b"xxxxx\n")
+    assert folder.merged.count(b"[rank0]: ") == 1
+    assert folder.merged.count(b"x") == len(endless)
+
+
+PIECES = st.lists(
+    st.tuples(st.sampled_from("012"), st.lists(st.sampled_from([b"ab", b"\n", b"\r", b"\xe4", b" "])).map(b"".join)),
+    max_size=12,
+)
+
+
+@settings(max_examples=60)
+@given(PIECES)
+def test_nothing_is_lost_and_nothing_comes_twice(pieces: list[tuple[str, bytes]]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Folder(Path(name))
+        written: dict[str, bytes] = {}
+        for rank, data in pieces:
+            folder.write(rank, data)
+            written[rank] = written.get(rank, b"") + data
+            folder.pump()
+        folder.pump(is_last=True)
+        for rank, data in written.items():
+            mark = f"[rank{rank}]: ".encode()
+            lines = [line[len(mark) :] for line in folder.merged.splitlines(True) if line.startswith(mark)]
+            # A bare carriage return is nobody's.
+            expected = [line for line in data.splitlines(True) if line != b"\r"]
+            if expected and not expected[-1].endswith((b"\n", b"\r")):
+                expected[-1] += b"\n"
+            assert lines == expected
+
+
+def test_ranks_that_do_not_end_with_the_others_are_told_of_once(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, lingering=0.0)
+    files = []
+    for rank in "012":
+        folder.write(rank, b"")
+        files.append((tmp_path / f"{rank}.log").open("ab"))
+        fcntl.flock(files[-1], fcntl.LOCK_SH)
+    assert folder.pump() == b""
+    files[0].close()
+    assert folder.pump() == b"workbench: ranks 1, 2 have not ended, 0 s after the first rank that has\n"
+    files[1].close()
+    assert folder.pump() == b""
+    files[2].close()
+
+
+FAKE_TORCHRUN = """\
+import os, signal, subprocess, sys, time
+print(" ".join(sys.argv[1:3]), os.environ["OMP_NUM_THREADS"], os.environ["PET_LOCAL_ADDR"], flush=True)
+ranks = [subprocess.Popen([sys.executable, *sys.argv[3:]], env={**os.environ, "RANK": str(r)}) for r in range(2)]
+def end(*_):
+    for rank in ranks:
+        rank.terminate()
+signal.signal(signal.SIGTERM, end)
+codes = [rank.wait() for rank in ranks]
+if codes[1] == 9:
+    os.kill(os.getpid(), signal.SIGKILL)
+sys.exit(max(abs(code) for code in codes))
+"""
+"""Starts what it is told as torchrun would, in a fraction of its time."""
+
+
+@pytest.mark.parametrize(("script", "code"), [("sys.exit(0)", 0), ("sys.exit(3)", 3), ("sys.exit(9)", 128 + 9)])
+def test_it_ends_as_torchrun_does(tmp_path: Path, script: str, code: int) -> None:
+    done = start(tmp_path, f"import os, sys\nprint(sys.argv, os.getpid() > 0)\nsys.stderr.write('e')\n{script}")
+    out, _ = done.communicate(timeout=30)
+    assert done.returncode == code
+    assert out.splitlines()[0] == b"--standalone --nproc_per_node=2 1 127.0.0.1"
+    assert sorted(out.splitlines()[1:]) == [
+        b"[rank%d]: %s" % (rank, text) for rank in (0, 1) for text in (b"['script.py', '-x'] True", b"e")
+    ]
+    assert (tmp_path / "ranks" / "1.log").read_bytes() == b"['script.py', '-x'] True\ne"
+
+
+def test_asked_to_end_it_passes_that_on_and_brings_the_last_words(tmp_path: Path) -> None:
+    waits = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit('last words'))\nprint('up')\n"
+    done = start(tmp_path, f"{waits}time.sleep(60)")
+    assert done.stdout is not None
+    seen = b""
+    while seen.count(b"up\n") < 2:
+        seen += os.read(done.stdout.fileno(), 1000)
+    done.terminate()
+    out, _ = done.communicate(timeout=30)
+    assert (done.returncode, out) == (1, b"[rank0]: last words\n[rank1]: last words\n")
+
+
+def start(folder: Path, script: str) -> subprocess.Popen[bytes]:
+    """The launcher over two processes of a script, with a stand-in for torchrun."""
+    package = folder / "path" / "torch" / "distributed"
+    package.mkdir(parents=True)
+    for init in (package.parent / "__init__.py", package / "__init__.py"):
+        init.touch()
+    (package / "run.py").write_text(FAKE_TORCHRUN)
+    (folder / "script.py").write_text(script)
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "script.py", "-x"]
+    launcher = os.path.join(SDK_FOLDER, LAUNCHER)
+    environment = {**os.environ, "PYTHONPATH": str(folder / "path")}
+    environment.pop("OMP_NUM_THREADS", None)
+    return subprocess.Popen(
+        [sys.executable, launcher, str(folder / "ranks"), *words],
+        cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    )  # fmt: skip
