@@ -75,13 +75,13 @@ def measured(project: str, folder: str, total: int) -> tuple[list[float], list[f
 
 
 class Seen:
-    """The bytes that came since the last key, and when the last of them did."""
+    """The rows that changed since the last key, and when the last of them did."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._data = b""
         self._when = 0.0
-        terminal.watch = self._take
+        terminal.watch_rows(self._take)
 
     def _take(self, data: bytes, when: float) -> None:
         self._data += data

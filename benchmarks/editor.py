@@ -33,7 +33,7 @@ class Workbench(Terminal):
         )
         self._tail = b""
         self._came = 0.0
-        self.watch = self._note
+        self.watch_rows(self._note)
 
     def _note(self, data: bytes, when: float) -> None:
         self._tail = (self._tail + data)[-65536:]

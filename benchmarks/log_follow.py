@@ -169,7 +169,7 @@ class Watcher:
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        terminal.watch = self._take
+        terminal.watch_rows(self._take)
         self.keys: list[float] = []
         self.newest = -1
         self._seen: list[Seen | None] = []  # None where the end was left: lines that came then are no lag

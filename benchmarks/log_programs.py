@@ -48,12 +48,12 @@ def stock(log: str) -> list[str]:
 
 
 class Drawn:
-    """What a program has drawn since the last look, as bytes: emulating a terminal would take the second core."""
+    """What a program has drawn since the last look, the rows that it changed: emulating would take the second core."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._bytes = bytearray()
-        terminal.watch = lambda data, _: self._bytes.extend(data)
+        terminal.watch_rows(lambda rows, _: self._bytes.extend(rows))
 
     def until(self, *wanted: bytes, seconds: float = 30.0) -> float:
         """Reads until all of this was drawn since the last `forget`; the moment it was."""

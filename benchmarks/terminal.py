@@ -19,13 +19,14 @@ from typing import Self
 import pyte
 
 from benchmarks.harness import environment
+from benchmarks.rows import Rows
 
 
 class Terminal:
     """One program in a pseudo-terminal of a given size. As a context manager it ends the program.
 
     `screen` says what a person sees (through pyte); with `emulate=False` nothing is emulated, which costs no time: then
-    only `raw` watchers see the bytes.
+    only watchers see what comes.
     """
 
     def __init__(
@@ -43,6 +44,9 @@ class Terminal:
         self._emulate = emulate
         self.received = 0
         self.watch: Callable[[bytes, float], None] | None = None
+        self._rows: Rows | None = None
+        self._watch_rows: Callable[[bytes, float], None] | None = None
+        self._size = columns, rows
         self.started = time.perf_counter()
         self.pid, self._fd = _spawn(command, columns, rows, changes or {}, directory)
 
@@ -51,6 +55,10 @@ class Terminal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def watch_rows(self, watch: Callable[[bytes, float], None]) -> None:
+        """From now on call this with the text of the rows that changed, each as it stands, whenever some have."""
+        self._rows, self._watch_rows = Rows(*self._size), watch
 
     def send(self, keys: str | bytes) -> float:
         """Types the keys; returns when they were written."""
@@ -76,6 +84,8 @@ class Terminal:
         self.received += len(data)
         if self.watch is not None:
             self.watch(data, now)
+        if self._rows is not None and self._watch_rows is not None:
+            self._watch_rows(self._rows.feed(data), now)
         if self._emulate:
             self._stream.feed(data)
         return bool(data)
