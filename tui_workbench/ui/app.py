@@ -107,6 +107,13 @@ class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_b
         self._exit_renderables.append(Text(f"{traceback.format_exc()}\n{BUG_NOTE}"))
         self._close_messages_no_wait()
 
+    async def action_jump(self) -> None:
+        """Go somewhere by its letter."""
+        from tui_workbench.ui.screens.jump import jump
+
+        if not await jump(self):
+            self.tell_why("There is nowhere else to go to.")
+
     async def action_quit(self) -> None:
         """Leave by way of the main screen, which asks what must be asked."""
         while not isinstance(self.screen, MainScreen):

@@ -63,6 +63,15 @@ EVERYWHERE = (
 
 APP = (
     Command(
+        "view.jump",
+        "ctrl+g",
+        "jump",
+        "Jump",
+        "Shows a letter on each pane, tab, field and link; the letter goes there.",
+        footer=False,
+        priority=True,
+    ),
+    Command(
         "quit.anywhere", "ctrl+q", "quit", "Quit", "Leaves the workbench. Runs go on.", footer=False, priority=True
     ),
 )

@@ -14,6 +14,8 @@ HELP = (
     Command("help.last", "end,G", "end(True)", "Last", "Goes to the last line.", footer=False),
 )
 
+JUMP = (Command("jump.leave", "escape", "leave", "Leave", "Goes nowhere."),)
+
 PALETTE = (Command("palette.close", "escape,ctrl+p", "close", "Close", "Goes back to where you were."),)
 
 CHANGE_VIEW = (
@@ -72,6 +74,7 @@ LINES = (
 
 DIALOG_SCOPES = {
     "help": HELP,
+    "jump": JUMP,
     "palette": PALETTE,
     "change": CHANGE_VIEW,
     "machine": MACHINE,

@@ -72,7 +72,7 @@ class KeysInOrder(App[Result], Generic[Result]):
             self._key_number += 1
             self._at_work_since = time.monotonic()
             if self._told_why:
-                self._tell_why("")
+                self.tell_why("")
             target = self.focused or self.screen
             await super().on_event(self._keys.popleft())
             self._follow(target, self._key_number)
@@ -81,10 +81,11 @@ class KeysInOrder(App[Result], Generic[Result]):
         """Do what the key is bound to; say why, when that cannot be done now."""
         done = await super()._check_bindings(key, priority)
         if not done and not priority and (reason := why_refused(self.screen, key)):
-            self._tell_why(reason)
+            self.tell_why(reason)
         return done
 
-    def _tell_why(self, reason: str) -> None:
+    def tell_why(self, reason: str) -> None:
+        """Say why a key did nothing, until the next one; an empty string takes that back."""
         self._told_why = bool(reason)
         self.refused.publish(reason)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HEAD = """\
 # Keys
 
-Made by `python -m tui_workbench.ui.key_reference > docs/keys.md`; the commands stand in `tui_workbench/ui/*commands.py`.
+Made by `python -m tui_workbench.ui.key_reference > docs/keys.md`; edit `tui_workbench/ui/*commands.py` instead.
 
 The last line of every screen shows the keys that do something now, `?` explains where one is with all its keys, and
 `ctrl+p` finds any command by its name. A key that can do nothing now says why in the last line. `workbench-tui keys`
@@ -64,6 +64,7 @@ TITLES = {
     "find in file": ("Search in a file", ""),
     "difference": ("The difference to the file on disk", ""),
     "help": ("Help", ""),
+    "jump": ("Jump mode", "The letter on a place goes there; any other key leaves."),
     "palette": ("Palette", ""),
     "change": ("A change of configuration files", ""),
     "machine": ("Attaching and checking a machine", ""),
@@ -87,6 +88,7 @@ TITLES = {
     "run details": ("Run details", ""),
     "compare": ("Comparison", ""),
     "gpus": ("7 GPUs", ""),
+    "gpu panel": ("GPUs beside the runs", ""),
 }
 """What people call a scope, and where it is."""
 

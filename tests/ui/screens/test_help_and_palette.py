@@ -147,3 +147,11 @@ def test_a_remembered_theme_that_is_broken_gives_way_to_the_default_one() -> Non
 def test_without_a_memory_the_default_theme_is_shown() -> None:
     theme, error = themes.remembered_theme()
     assert (theme.name, error) == (themes.DEFAULT_THEME, None)
+
+
+async def test_a_key_that_can_do_nothing_says_why_until_the_next_one(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("5", "x")
+        await until(lambda: "Cancel: No run is under the cursor." in seen(pilot).splitlines()[-1])
+        await pilot.press("1")
+        await until(lambda: "ctrl+r Run" in seen(pilot).splitlines()[-1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.content import Content
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from tui_workbench.files import TextFile
+    from tui_workbench.ui.jump import Place
     from tui_workbench.ui.panes.checker import Checker
     from tui_workbench.ui.panes.file_view import FileView
 
@@ -40,8 +42,8 @@ PRELOAD_AFTER = 1.0
 
 EMPTY = "enter on a file opens it here"
 
-TITLE_OFFSET = 2
-"""Cells of the border before its title: the corner and a blank."""
+TITLE_OFFSET, NARROW_TITLE_OFFSET = 3, 1
+"""Cells of the border before its title: the corner, a line and a blank; without a border at the left the line alone."""
 
 MIDDLE_BUTTON = 2
 
@@ -335,13 +337,29 @@ class EditorPane(Pane):
         if event.widget is self and event.y == self.outer_size.height - 1 and self._active is not None:
             self._active.subtitle_clicked()
         if event.widget is self and event.y == 0 and self._title is not None:
-            index = self._title.tab_at(event.x - TITLE_OFFSET)
+            index = self._title.tab_at(event.x - self._title_offset)
             if index is not None:
                 event.stop()
                 if event.button == MIDDLE_BUTTON:
                     self.run_worker(self._close(self._views[index]))
                 else:
                     self._activate(self._views[index])
+
+    @property
+    def _title_offset(self) -> int:
+        return TITLE_OFFSET if self.styles.border_left[0] else NARROW_TITLE_OFFSET
+
+    def jump_places(self) -> list[Place]:
+        """The tabs in the border that are not shown."""
+        from tui_workbench.ui.jump import Place
+
+        spans = self._title.spans if self._title is not None else ()
+        left = self.region.x + self._title_offset - 1  # the letter stands on the first one of the name
+        return [
+            Place(left + start, self.region.y, partial(self._activate, self._views[index]))
+            for start, _, index in spans
+            if self._views[index] is not self._active
+        ]
 
     # --- Drawing
 

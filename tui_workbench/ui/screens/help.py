@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual.app import App
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen, Screen
@@ -97,7 +98,7 @@ def sections(screen: Screen[Any]) -> list[Section]:
     found = []
     for node in nodes:
         commands = [offer for offer in offers(node) if offer.command.help]
-        if commands and is_ours(node) and node is not screen.app:
+        if commands and is_ours(node):
             found.append(Section(_heading(node), getattr(node, "about", ""), commands))
     return found
 
@@ -107,6 +108,8 @@ def _heading(node: DOMNode) -> str:
         return f"{node.number} {node.title}"
     if isinstance(node, Screen):
         return getattr(node, "heading", "") or "Everywhere"
+    if isinstance(node, App):
+        return "On every screen"
     return _HEADINGS.get(type(node).__name__, "Here")
 
 

@@ -123,7 +123,7 @@ class HistoryScreen(ThriftyScreen[str], inherit_bindings=False):
 
     def _all_offers(self) -> list[Offer]:
         nodes: list[Widget] = [node for node in self.walk_children() if is_ours(node) and node.display]  # type: ignore[misc]
-        found = [offer for node in (self, *nodes) for offer in offers(node) if offer.command.help]
+        found = [offer for node in (self, self.app, *nodes) for offer in offers(node) if offer.command.help]
         skipped = (*LIST, *TABLE)
         return [offer for offer in found if offer.command not in skipped and offer.command.id != "history.palette"]
 

@@ -206,7 +206,7 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
         active = self._main_layout.view.active
         panes = [self.get_child_by_id(name) for name in sorted(PANES, key=lambda name: name != active)]
         nodes = [node for pane in panes for node in (pane, *pane.walk_children()) if is_ours(node)]
-        found = [offer for node in (self, *nodes) for offer in offers(node) if offer.command.help]
+        found = [offer for node in (self, self.app, *nodes) for offer in offers(node) if offer.command.help]
         return [offer for offer in found if offer.command not in LIST and offer.command.id != "palette.open"]
 
     def action_change_theme(self) -> None:

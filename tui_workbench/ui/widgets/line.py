@@ -12,6 +12,7 @@ from textual import events, on
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tui_workbench.ui.jump import Place
 from tui_workbench.ui.themes import palette_of, style
 from tui_workbench.ui.widgets.pieces import Piece, width_of
 
@@ -61,6 +62,10 @@ class Line(Widget, inherit_bindings=False):
             segments.append(Segment(piece.text, style(getattr(palette, piece.role), ground, bold=piece.bold)))
             start = end
         return segments
+
+    def click_places(self) -> list[Place]:
+        """Where the pieces begin that can be clicked, and what a click there does."""
+        return [Place(self.region.x + start, self.region.y, action) for start, _, action in self._clickable]
 
     def on_focus(self) -> None:
         """A line that can have the focus looks different with it."""

@@ -12,6 +12,8 @@ from tui_workbench.ui.widgets.pieces import Piece
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tui_workbench.ui.jump import Place
+
 
 class TabRow(Line):
     """`1 Files  2 Targets  ...`, the shown one loud."""
@@ -47,6 +49,11 @@ class TabRow(Line):
             text = f" {number} {title} "
             pieces.append(Piece(text, "accent" if active else "muted", bold=active, action=self._chooser(name)))
         return pieces, ()
+
+    def jump_places(self) -> list[Place]:
+        """Each tab but the one that is shown."""
+        shown = [name for name, _ in self._tabs].index(self._active)
+        return [place for number, place in enumerate(self.click_places()) if number != shown]
 
     def _chooser(self, name: str) -> Callable[[], None]:
         return lambda: self._choose(name)

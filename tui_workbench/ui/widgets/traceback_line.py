@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tui_workbench.runs.logtraceback import Frame, Traceback
+    from tui_workbench.ui.jump import Place
 
 PLACE_SHARE = 2
 """The place of the error takes at most this part of the line: a half."""
@@ -56,6 +57,10 @@ class TracebackLine(Line):
         room = width - width_of(right) - 4
         exception = truncate_middle(safe_text(self._traceback.exception), room)
         return [Piece(f" ✗ {exception}", "error", action=self._choose)], right
+
+    def jump_places(self) -> list[Place]:
+        """The traceback and the place that it names."""
+        return self.click_places()
 
     def _choose(self) -> None:
         self.post_message(self.Chosen())
