@@ -18,8 +18,10 @@ from tui_workbench.targets.check import (
     BROKEN,
     CLOCK,
     CONFIGURATION,
+    CONTAINER,
     DISK,
     DOCKER,
+    FRAMEWORK,
     GPU,
     HOST_KEY,
     LOGIN,
@@ -76,7 +78,7 @@ def test_every_rung_of_a_good_machine_is_climbed(target: ComputeTarget) -> None:
     rungs = climb(target)
     assert tuple(rung.name for rung in rungs) == rungs_of(target)
     states = {rung.name: rung.state for rung in rungs}
-    assert {states.pop(GPU), states.pop(RUNTIME)} == {UNNEEDED}
+    assert states.pop(GPU) == UNNEEDED
     assert states.pop(DISK) in (OK, WARNING)
     assert set(states.values()) == {OK}
 
@@ -84,12 +86,12 @@ def test_every_rung_of_a_good_machine_is_climbed(target: ComputeTarget) -> None:
 @pytest.mark.usefixtures("gpubox_engine")
 def test_plain_python_over_ssh_has_a_ladder_of_its_own(target: ComputeTarget) -> None:
     rungs = climb(target._replace(type="remote", python_location="python3"))
-    assert [rung.name for rung in rungs] == [NAME, PORT, HOST_KEY, LOGIN, PYTHON, DISK, GPU, CLOCK]
+    assert [rung.name for rung in rungs] == [NAME, PORT, HOST_KEY, LOGIN, PYTHON, DISK, CLOCK, GPU]
     assert is_good(rungs)
 
 
 def test_a_project_is_asked_by_the_targets_name(project: Project) -> None:
-    assert [(rung.name, rung.state) for rung in check(project, "local")] == [(PYTHON, OK)]
+    assert [(rung.name, rung.state) for rung in check(project, "local")] == [(PYTHON, OK), (GPU, UNNEEDED)]
 
 
 # The way there.
@@ -271,16 +273,18 @@ def test_a_container_proves_that_gpus_are_given(tools: Path, monkeypatch: pytest
     with docker_engine(environment={"PATH": path}) as engine:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")
         rungs = climb(GPU_TARGET)
-        assert [(rung.name, rung.state) for rung in rungs[-2:]] == [(GPU, OK), (RUNTIME, OK)]
-        assert "a container was given the GPUs" in rungs[-1].message
+        assert [(rung.name, rung.state) for rung in rungs[-3:-1]] == [(RUNTIME, OK), (CONTAINER, OK)]
+        assert "a container was given the GPUs" in rungs[-2].message
+        assert (rungs[-1].name, rungs[-1].state) == (FRAMEWORK, BROKEN)
+        assert "there is no Python in the image" in rungs[-1].message
         assert engine.containers() == []
 
         with_tool = GPU_TARGET._replace(base_docker_image="tests/gpu:1")
         image_with_nvidia_smi(engine, "exit 0")
-        assert climb(with_tool)[-1].state == OK
+        assert (CONTAINER, OK) in [(rung.name, rung.state) for rung in climb(with_tool)]
         image_with_nvidia_smi(engine, "echo Failed to initialize NVML: Unknown Error; exit 255")
         rung = broken(with_tool)
-        assert (rung.name, rung.command) == (RUNTIME, "sudo systemctl restart docker")
+        assert (rung.name, rung.command) == (CONTAINER, "sudo systemctl restart docker")
         assert "NVML: Unknown Error" in rung.message
         assert engine.containers() == []
 

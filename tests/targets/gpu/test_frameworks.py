@@ -1,0 +1,140 @@
+"""What frameworks tell of GPUs, asked of them by a process of their own; which frameworks a script names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.gpu import frameworks as standins
+from tui_workbench.targets.gpu.frameworks import (
+    ALL,
+    LAUNCH,
+    ONE,
+    PROGRAM,
+    Framework,
+    Told,
+    from_json,
+    imported_by,
+    to_json,
+    told_by,
+)
+
+BARE = Framework("PyTorch", "2.4.0+cu121", "12.1", ("Tesla T4",), ("7.5",), (), 1, "")
+
+
+def ask(folder: Path, which: str = ALL, seconds: str = "60") -> Told:
+    """What a Python with these modules tells, and no others."""
+    command = [sys.executable, "-S", "-c", LAUNCH, PROGRAM, seconds, which]
+    done = subprocess.run(command, env={"PYTHONPATH": str(folder)}, stdout=subprocess.PIPE, cwd="/", check=True)
+    told = told_by(done.stdout)
+    assert told is not None
+    return told
+
+
+def test_a_python_without_any_says_so_and_who_it_is(tmp_path: Path) -> None:
+    told = ask(tmp_path)
+    assert told.frameworks == ()
+    assert told.version == ".".join(map(str, sys.version_info[:3]))
+
+
+def test_a_framework_that_computes_tells_its_build_and_its_gpus(tmp_path: Path) -> None:
+    standins.torch(tmp_path, capabilities=("7.5", "9.0"))
+    (found,) = ask(tmp_path).frameworks
+    architectures = ("sm_70", "sm_75", "sm_90", "compute_90")
+    assert found == ("PyTorch", "2.4.0+cu121", "12.1", ("Tesla T4",) * 2, ("7.5", "9.0"), architectures, 2, "")
+    assert found.title == "PyTorch 2.4.0+cu121 for CUDA 12.1"
+
+
+def test_with_one_product_the_first_gpu_that_computes_will_do(tmp_path: Path) -> None:
+    standins.torch(tmp_path, capabilities=("7.5", "7.5", "7.5"), errors=("CUDA out of memory",))
+    (found,) = ask(tmp_path, ONE).frameworks
+    assert (found.computed, found.problem) == (1, "")
+    (found,) = ask(tmp_path, ALL).frameworks
+    assert (found.computed, found.problem, found.is_busy) == (2, "GPU 0: CUDA out of memory", True)
+
+
+def test_why_none_is_seen_is_told_in_the_frameworks_words(tmp_path: Path) -> None:
+    standins.torch(tmp_path, capabilities=(), warning="The NVIDIA driver on your system is too old (found 11040).")
+    (found,) = ask(tmp_path).frameworks
+    assert (found.devices, found.computed) == ((), 0)
+    assert found.problem == "The NVIDIA driver on your system is too old (found 11040)."
+
+
+def test_one_that_dies_or_cannot_be_loaded_costs_the_others_nothing(tmp_path: Path) -> None:
+    standins.torch(tmp_path, dies=True)
+    standins.jax(tmp_path)
+    standins.stand_in(tmp_path, "cntk", "import libcudart_10\n")
+    standins.tensorflow(tmp_path)
+    found = {each.name: each for each in ask(tmp_path).frameworks}
+    assert found["PyTorch"].problem == "it ended with 139"
+    assert found["CNTK"].problem == "ModuleNotFoundError: No module named 'libcudart_10'"
+    assert found["JAX"].problem.startswith("Unknown backend: 'gpu' requested")
+    assert (found["JAX"].version, found["JAX"].cuda) == ("0.4.30", "")
+    tensorflow = found["TensorFlow"]
+    assert (tensorflow.cuda, tensorflow.devices, tensorflow.computed) == ("12.3", ("Tesla T4",), 1)
+    assert tensorflow.architectures == ("sm_75", "compute_90")
+
+
+def test_one_that_hangs_is_left_behind(tmp_path: Path) -> None:
+    standins.stand_in(tmp_path, "torch", "import time; time.sleep(600)")
+    (found,) = ask(tmp_path, seconds="0.3").frameworks
+    assert found.problem == "it did not answer within 0.3 s"
+
+
+def test_cntk_is_asked_in_its_own_way(tmp_path: Path) -> None:
+    standins.cntk(tmp_path)
+    (found,) = ask(tmp_path).frameworks
+    assert (found.devices, found.capabilities, found.computed, found.title) == (("Tesla K80",), ("3.7",), 1, "CNTK 2.7")
+
+
+def test_the_real_pytorch_without_cuda_is_a_cpu_build() -> None:
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", LAUNCH, PROGRAM, "60", ALL], stdout=subprocess.PIPE, check=True)
+    told = told_by(done.stdout)
+    assert told is not None
+    found = next(each for each in told.frameworks if each.name == "PyTorch")
+    if found.cuda:
+        pytest.skip("PyTorch is installed here for CUDA")
+    assert (found.devices, found.computed, found.problem) == ((), 0, "")
+    assert found.version
+
+
+def test_what_changes_with_the_packages_is_told_with_its_time(tmp_path: Path) -> None:
+    standins.jax(tmp_path)
+    assert dict(ask(tmp_path).paths) == {
+        str(path): int(path.stat().st_mtime) for path in (tmp_path, tmp_path / "jax")
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "output", [b"", b"Traceback", b"workbench-gpu:", b"workbench-gpu:[]", b'workbench-gpu:{"python": 1}']
+)
+def test_what_is_no_answer_is_none(output: bytes) -> None:
+    assert told_by(output) is None
+
+
+def test_an_answer_is_kept_as_it_was_told() -> None:
+    told = Told("/usr/bin/python3", "3.11.2", (BARE,), (("/usr/lib", 7),))
+    assert from_json(to_json(told)) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("import torch\n", {"PyTorch"}),
+        ("  from torch.utils import data\nimport jax.numpy as jnp\n", {"PyTorch", "JAX"}),
+        ("import tensorflow as tf, os\n", {"TensorFlow"}),
+        ("import torchvision\nprint('import torch')\n# import cntk\n", set()),
+    ],
+)
+def test_a_script_names_its_frameworks(tmp_path: Path, text: str, named: set[str]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(text)
+    assert imported_by(str(script)) == named
+
+
+def test_a_script_that_is_not_there_names_none() -> None:
+    assert imported_by("/no/such/script.py") == frozenset()

@@ -1,0 +1,379 @@
+"""From the driver to a matrix product: each rung asks one thing and names what mends it.
+
+Drivers, GPUs and frameworks are stand-ins; the processes, containers and connections are real.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.engines import EMPTY_IMAGE, PYTHON_IMAGE, DockerEngine, docker_engine
+from tests.gpu import frameworks as standins
+from tests.gpu.standin import REST, Standin, gpu
+from tui_workbench.model import ComputeTarget, RunConfiguration
+from tui_workbench.targets import gpus
+from tui_workbench.targets.check import (
+    BROKEN,
+    COMPUTES,
+    CONTAINER,
+    DEVICES,
+    FIT,
+    FRAMEWORK,
+    GPU,
+    MEMORY,
+    OK,
+    RUNTIME,
+    UNNEEDED,
+    WARNING,
+    Rung,
+    gpu_ladder,
+    ladder,
+)
+from tui_workbench.targets.gpu import places
+from tui_workbench.targets.gpu.frameworks import ONE
+from tui_workbench.targets.gpu.places import spec_of
+from tui_workbench.targets.gpu.preflight import Preflight
+from tui_workbench.targets.host import LocalHost
+
+
+class Here:
+    """This machine as a target, with two stand-in GPUs and frameworks of its own in `packages`."""
+
+    def __init__(self, folder: Path, standin: Standin) -> None:
+        self.standin = standin
+        standin.write(gpu(0), gpu(1, REST))
+        self.packages = folder / "packages"
+        self.packages.mkdir()
+        (folder / "aml_config").mkdir()
+        # Without the packages of the Python that these tests run in, PyTorch among them.
+        self.python = folder / "python"
+        self.python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+        self.python.chmod(0o755)
+        self.target = ComputeTarget(
+            "here", str(folder / "aml_config" / "here.compute"), "local", python_location=str(self.python), gpus="all"
+        )
+        self.variables = {"PYTHONPATH": str(self.packages)}
+
+    def configuration(self, **variables: str) -> RunConfiguration:
+        path = str(Path(self.target.path).with_suffix(".runconfig"))
+        return RunConfiguration("here", path, "here", environment_variables={**self.variables, **variables})
+
+    def climb(self, **variables: str) -> list[Rung]:
+        return list(gpu_ladder(spec_of(self.target, self.configuration(**variables))))
+
+    def broken(self, **variables: str) -> Rung:
+        """The rung that the ladder ends at; all before it are good."""
+        *good, last = self.climb(**variables)
+        assert {rung.state for rung in good} <= {OK}
+        assert last.state == BROKEN
+        return last
+
+
+@pytest.fixture
+def here(tmp_path: Path, standin: Standin) -> Here:
+    return Here(tmp_path, standin)
+
+
+def messages(rungs: list[Rung]) -> dict[str, str]:
+    return {rung.name: rung.message for rung in rungs}
+
+
+def test_every_rung_of_a_machine_whose_framework_computes(here: Here) -> None:
+    standins.torch(here.packages, capabilities=("7.5", "7.5"))
+    rungs = here.climb()
+    said = messages(rungs)
+    assert list(said) == [GPU, DEVICES, FRAMEWORK, FIT, COMPUTES, MEMORY]
+    assert {rung.state for rung in rungs[:-1]} == {OK}
+    assert said[GPU] == "driver 550.54, which serves CUDA 12.4"
+    assert said[DEVICES] == "2 x Tesla T4 (15360 MiB)"
+    assert said[FRAMEWORK] == f"PyTorch 2.4.0+cu121 for CUDA 12.1 in {here.python}"
+    assert said[FIT] == "CUDA 12.1 needs a driver of at least 525: 550.54 is there"
+    assert said[COMPUTES] == "PyTorch sees 2 GPUs; a matrix product on each was right"
+    assert "/dev/shm" in said[MEMORY]
+
+
+# The driver.
+
+
+def test_no_driver(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    rung = here.broken()
+    assert (rung.name, rung.command) == (GPU, "sudo ubuntu-drivers install --gpgpu")
+
+
+def test_a_driver_without_devices(here: Here) -> None:
+    here.standin.write()
+    rung = here.broken()
+    assert (rung.name, rung.message) == (GPU, "the NVIDIA driver finds no GPU: No devices were found")
+    assert rung.command == "lspci | grep -i nvidia"
+
+
+def test_a_driver_that_does_not_work(here: Here) -> None:
+    here.standin.write("fail Failed to initialize NVML: Driver/library version mismatch")
+    rung = here.broken()
+    assert (rung.name, rung.command) == (GPU, "sudo reboot")
+    assert "version mismatch" in rung.message
+
+
+def test_a_driver_that_hangs(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "SECONDS", 0.3)
+    here.standin.write(gpu(0), "hang")
+    rung = here.broken()
+    assert (rung.name, rung.message) == (
+        GPU, "the NVIDIA driver does not work: nvidia-smi did not answer within 0.3 s"
+    )  # fmt: skip
+
+
+def test_an_older_nvidia_smi_tells_what_it_knows(here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "old"
+    folder.mkdir()
+    (folder / "nvidia-smi").write_text(
+        "#!/bin/sh\ncase $1 in\n"
+        "*compute_cap*) echo 'Field \"compute_cap\" is not a valid field to query.'; exit 2 ;;\n"
+        "--query*) echo 'Tesla K80, 384.81, 11441 MiB, GPU-1' ;;\n*) echo 'table' ;;\nesac\n"
+    )
+    (folder / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    said = messages(here.climb())
+    assert (said[GPU], said[DEVICES]) == ("driver 384.81", "1 x Tesla K80 (11441 MiB)")
+
+
+def test_mig_is_mentioned(here: Here) -> None:
+    here.standin.write(gpu(0, mig=1))
+    assert "MIG is on: a run gets one slice" in messages(here.climb())[DEVICES]
+
+
+# What the project's files keep from a run.
+
+
+@pytest.mark.parametrize("hidden", ["", "-1"])
+def test_a_variable_that_hides_every_gpu(here: Here, hidden: str) -> None:
+    rung = here.broken(CUDA_VISIBLE_DEVICES=hidden)
+    assert rung.command == "workbench-tui config unset here.runconfig EnvironmentVariables.CUDA_VISIBLE_DEVICES"
+
+
+def test_a_target_that_gives_none(here: Here) -> None:
+    here.target = here.target._replace(gpus="0")
+    assert here.broken().command == "workbench-tui config set here.compute gpus all"
+
+
+# The framework.
+
+
+def test_none_that_is_known_is_no_fault(here: Here) -> None:
+    rungs = here.climb()
+    assert (rungs[2].name, rungs[2].state) == (FRAMEWORK, WARNING)
+    assert [rung.name for rung in rungs] == [GPU, DEVICES, FRAMEWORK, MEMORY]
+
+
+def test_a_cpu_build(here: Here) -> None:
+    standins.torch(here.packages, version="2.4.0+cpu", cuda=None, capabilities=())
+    rung = here.broken()
+    assert (rung.name, rung.message) == (FRAMEWORK, "PyTorch 2.4.0+cpu is a CPU build: it trains on the CPU")
+    assert rung.command == f"{here.python} -m pip install --force-reinstall torch"
+    assert "CUDA 12 or older" in rung.remedy
+
+
+def test_one_that_cannot_be_loaded(here: Here) -> None:
+    standins.stand_in(here.packages, "torch", "import libcudart_10\n")
+    assert here.broken().message == "PyTorch cannot be loaded: ModuleNotFoundError: No module named 'libcudart_10'"
+
+
+def test_a_driver_that_is_too_old_for_the_build(here: Here) -> None:
+    standins.torch(here.packages, version="2.13.0", cuda="13.0", capabilities=(), warning="driver is too old")
+    rung = here.broken()
+    assert rung.name == FIT
+    assert rung.message == (
+        "PyTorch 2.13.0 for CUDA 13.0 needs a driver of at least 580, and 550.54 is there (NVIDIA, CUDA Compatibility)"
+    )
+
+
+def test_a_build_without_code_for_the_gpu(here: Here) -> None:
+    standins.torch(here.packages, architectures=("sm_80", "sm_90"), errors=("no kernel image is available",))
+    rung = here.broken()
+    assert rung.name == FIT
+    assert "has no code for a GPU of compute capability 7.5 (it has sm_80 sm_90)" in rung.message
+
+
+def test_one_that_sees_no_gpu(here: Here) -> None:
+    standins.torch(here.packages, capabilities=(), warning="CUDA initialization: unknown error")
+    rung = here.broken()
+    assert rung.name == COMPUTES
+    assert rung.message == ("PyTorch sees no GPU, though the driver has 2: CUDA initialization: unknown error")
+    assert "torch.zeros(1).cuda()" in rung.command
+
+
+def test_one_whose_products_fail(here: Here) -> None:
+    standins.torch(here.packages, errors=("CUDA error: an illegal memory access was encountered",))
+    rung = here.broken()
+    assert (rung.name, rung.command) == (COMPUTES, "nvidia-smi")
+    assert "illegal memory access" in rung.message
+
+
+def test_a_gpu_that_somebody_else_fills_is_no_fault_of_the_framework(here: Here) -> None:
+    standins.torch(here.packages, errors=("CUDA out of memory. Tried to allocate 2.00 MiB",))
+    computes = here.climb()[-2]
+    assert (computes.name, computes.state) == (COMPUTES, WARNING)
+
+
+def test_the_framework_that_the_script_imports_is_the_one_that_counts(here: Here, tmp_path: Path) -> None:
+    standins.torch(here.packages)
+    standins.jax(here.packages)
+    spec = spec_of(here.target, here.configuration())._replace(script="train.py")
+    for text, name in (("import jax\n", "JAX"), ("import torch\n", "PyTorch"), ("", "PyTorch")):
+        (tmp_path / "train.py").write_text(text)
+        said = list(gpu_ladder(spec))
+        assert (said[-1].state == BROKEN) is (name == "JAX")
+        assert name in messages(said)[FRAMEWORK]
+
+
+def test_an_interpreter_that_is_none(here: Here) -> None:
+    here.python.write_text("#!/bin/sh\necho hello\n")
+    rung = here.broken()
+    assert (rung.name, rung.message) == (FRAMEWORK, f"{here.python} does not answer as a Python does")
+
+
+# Where no GPU is asked for.
+
+
+def test_nothing_is_broken_where_no_gpu_is_asked_for(here: Here) -> None:
+    standins.torch(here.packages, version="2.4.0+cpu", cuda=None, capabilities=())
+    target = here.target._replace(gpus="")
+    climbed = list(Preflight(spec_of(target, here.configuration()), LocalHost()).climb(is_wanted=False))
+    assert [(rung.name, rung.state) for rung in climbed] == [(GPU, OK), (DEVICES, OK), (FRAMEWORK, WARNING)]
+    here.standin.write()
+    assert [(rung.name, rung.state) for rung in list(ladder(target))[1:]] == [(GPU, UNNEEDED)]
+
+
+# What was told before.
+
+
+def asked(here: Here) -> int:
+    """How often the framework was loaded; it writes it down."""
+    path = here.packages / "loaded"
+    return len(path.read_text()) if path.exists() else 0
+
+
+@pytest.fixture
+def counted(here: Here) -> Here:
+    standins.torch(here.packages)
+    module = here.packages / "torch" / "__init__.py"
+    module.write_text(f"open({str(here.packages / 'loaded')!r}, 'a').write('x')\n" + module.read_text())
+    return here
+
+
+def test_a_framework_is_asked_once(counted: Here) -> None:
+    assert messages(counted.climb()) == messages(counted.climb())
+    assert asked(counted) == 1
+    quick = Preflight(spec_of(counted.target, counted.configuration()), LocalHost(), which=ONE)
+    assert [rung.name for rung in quick.climb(is_quick=True)] == [GPU, DEVICES, FRAMEWORK, FIT, COMPUTES]
+    assert asked(counted) == 1
+
+
+@pytest.mark.parametrize("change", ["packages", "driver", "gpu", "variable"])
+def test_it_is_asked_again_when_something_has_changed(counted: Here, change: str) -> None:
+    counted.climb()
+    if change == "packages":
+        os.utime(counted.packages / "torch", (1, 1))
+    elif change == "driver":
+        counted.standin.write(gpu(0), gpu(1, REST), driver="driver 555.42\ncuda 12050")
+    elif change == "gpu":
+        counted.standin.write(gpu(0))
+    counted.climb(**({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if change == "variable" else {}))
+    assert asked(counted) == 2
+
+
+def test_what_may_come_out_otherwise_the_next_time_is_asked_again(counted: Here) -> None:
+    module = (counted.packages / "torch" / "__init__.py").read_text()
+    standins.torch(counted.packages, errors=("CUDA out of memory",))
+    (counted.packages / "torch" / "__init__.py").write_text(module)
+    counted.climb()
+    counted.climb()
+    assert asked(counted) == 2
+
+
+def test_a_kept_answer_that_is_torn_is_none(counted: Here) -> None:
+    counted.climb()
+    kept = places._path(
+        places.place_of(spec_of(counted.target, counted.configuration()), LocalHost(), None), counted.target, "all"
+    )
+    Path(kept).write_text("{")
+    counted.climb()
+    assert asked(counted) == 2
+
+
+def test_no_secret_is_handed_to_the_framework(here: Here) -> None:
+    place = places.place_of(
+        spec_of(here.target, here.configuration(NVIDIA_API_KEY="hunter2", TF_FORCE_GPU_ALLOW_GROWTH="true", A="b")),
+        LocalHost(),
+        None,
+    )
+    assert set(place.variables) == {"PYTHONPATH", "TF_FORCE_GPU_ALLOW_GROWTH"}
+
+
+# Containers.
+
+
+@pytest.fixture
+def hooked(here: Here) -> Here:
+    """Docker of this machine as a target that gives its runs GPUs."""
+    here.target = here.target._replace(
+        type="localdocker", base_docker_image=PYTHON_IMAGE, nvidia_docker=True, gpus="", python_location="python"
+    )
+    here.variables = {}
+    return here
+
+
+def test_a_container_with_the_gpu_is_asked_as_well(
+    hooked: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "nvidia-container-runtime-hook").write_text("#!/bin/sh\nexit 0\n")
+    (tools / "nvidia-container-runtime-hook").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{tools}")
+    path = f"{tools}:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
+    with docker_engine(environment={"PATH": path}) as engine:
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")
+        said = hooked.climb()
+        assert [(rung.name, rung.state) for rung in said] == [
+            (GPU, OK), (DEVICES, OK), (RUNTIME, OK), (CONTAINER, OK), (FRAMEWORK, WARNING), (MEMORY, OK)
+        ]  # fmt: skip
+        with_torch(engine)
+        hooked.target = hooked.target._replace(base_docker_image="tests/torch:1")
+        said = hooked.climb()
+        assert messages(said)[COMPUTES] == "PyTorch sees 1 GPU; a matrix product on it was right"
+        assert "tests/torch:1" in messages(said)[FRAMEWORK]
+        assert engine.containers() == []
+
+
+def with_torch(engine: DockerEngine) -> None:
+    """Make `tests/torch:1`: the test image with a stand-in of PyTorch."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        standins.torch(Path(folder))
+        engine.docker("create", "--name", "made", PYTHON_IMAGE, "true")
+        engine.docker("cp", f"{folder}/torch", "made:/usr/lib/python3/dist-packages/torch")
+    engine.docker("commit", "made", "tests/torch:1")
+    engine.docker("rm", "made")
+
+
+def test_an_image_that_is_not_there_yet_is_no_fault(
+    hooked: Here, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooked.target = hooked.target._replace(base_docker_image="nobody/has-this:1")
+    monkeypatch.setattr("tui_workbench.targets.check_engine._TOOLKIT", ("true",))
+    rungs = hooked.climb()
+    states = {rung.name: (rung.state, rung.command) for rung in rungs}
+    assert states[CONTAINER] == states[FRAMEWORK] == (WARNING, "workbench-tui experiment prepare -c here")
+
+
+def test_a_container_target_that_gives_no_gpus(hooked: Here, engine: DockerEngine) -> None:
+    hooked.target = hooked.target._replace(nvidia_docker=False, base_docker_image=EMPTY_IMAGE)
+    rung = hooked.broken()
+    assert (rung.name, rung.command) == (GPU, "workbench-tui config gpu-ready here")
