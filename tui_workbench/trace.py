@@ -97,6 +97,7 @@ def differing(environment: Mapping[str, str]) -> dict[str, str]:
 
 def masked_text(text: str) -> str:
     """The text without what this process knows to be secret, and without what stands before the @ of an address."""
+    _hide_environment()
     if "://" in text and "@" in text:
         # Not compiled beforehand: that takes as long as the whole start of a short command.
         import re
@@ -183,14 +184,11 @@ class Call:
         else:
             self.end(None, error=str(error) or type(error).__name__)
 
-    def feeds(self, size: int) -> None:
-        """Note how many bytes it was given to read. What they are may be a secret, and is not asked."""
-        if size:
-            self._later["fed"] = size
-
-    def complained(self, data: bytes) -> None:
-        """Note what it wrote to stderr, to be written down when it ends."""
-        self._said = data
+    def told(self, said: bytes, fed: int = 0) -> None:
+        """Note what it wrote to stderr, and how many bytes it was given to read. What they are may be a secret."""
+        self._said = said
+        if fed:
+            self._later["fed"] = fed
 
     def end(self, code: int | None, said: bytes | str = b"", *, error: str = "", note: str = "") -> None:
         """It is over: its exit code if it has one, what it wrote to stderr, why it could not be made.
@@ -209,7 +207,6 @@ class Call:
         self._write(result)
 
     def _write(self, result: Mapping[str, Any]) -> None:
-        _hide_environment()
         run = getattr(_of_thread, "run", "") or _run_of_process
         line = {**(_short(self._line) if not self._written else {"id": self._id, "at": self._line["at"]}), **result}
         self._written = True

@@ -12,7 +12,7 @@ import shlex
 
 from tui_workbench.model import MASK
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
-from tui_workbench.trace import BEGUN, FILE, KINDS, LARGEST_FILE, OLDER
+from tui_workbench.trace import FILE, GIT, KINDS, LARGEST_FILE, OLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 LONGEST_READ = 2 * LARGEST_FILE + (1 << 20)
 """Bytes of a file that are read, from its end: more than one has unless somebody else made it."""
+
+LONGEST_SHORT = 60
+"""Characters of a word in a short line."""
+
+MOST_CALLS = 20_000
+"""Calls that are held; of more, the newest."""
 
 GOES_ON, ENDED, FAILED, LOST = "goes on", "ended", "failed", "lost"
 
@@ -63,7 +69,9 @@ class TracedCall(NamedTuple):
             return self.state
         if self.error:
             return "error"
-        return self.note or ("ok" if not self.code else f"exit {self.code}") if self.code is not None else self.note
+        if self.note or self.code is None:
+            return self.note
+        return f"exit {self.code}" if self.code else "ok"
 
     @property
     def complaint(self) -> str:
@@ -93,7 +101,9 @@ class TraceFile:
         for data in self._chunks():
             for text in data.split(b"\n"):
                 changed |= dict.fromkeys(self._take(text))
-        found = [_call_of(self._lines[key]) for key in changed]
+        for key in list(self._lines)[: max(0, len(self._lines) - MOST_CALLS)]:
+            del self._lines[key]
+        found = [_call_of(self._lines[key]) for key in changed if key in self._lines]
         return [call for call in found if call is not None]
 
     def _chunks(self) -> Iterable[bytes]:
@@ -115,13 +125,14 @@ class TraceFile:
         yield data
 
     def _take(self, text: bytes) -> list[str]:
+        if not text:
+            return []
         try:
-            line = json.loads(text) if text else None
+            line = dict(json.loads(text))
             key, moment = str(line["id"]), float(line["at"])
         except (ValueError, KeyError, TypeError):
             return []
-        # The number of a process comes again, in time.
-        known = f"{key} {moment}"
+        known = f"{key} {moment}"  # the number of a process comes again, in time
         self._lines[known] = {**self._lines.get(known, {}), **line}
         return [known]
 
@@ -191,6 +202,45 @@ def _matches_word(call: TracedCall, word: str, place: str) -> bool:
     return word in place
 
 
+def short_line(call: TracedCall) -> str:
+    """The call for a list: the program by its name, what it does, and nothing that is the same in all calls of a kind.
+
+    One line, whatever stands in the words but for control characters.
+    """
+    words = list(call.words)
+    if words:
+        words[0] = os.path.basename(words[0]) or words[0]
+    if call.kind == GIT:
+        words = _without_settings(words)
+    if words[1:2] == ["-H"]:
+        words = [words[0], *words[3:]]
+    line = " ".join(_short_word(word) for word in words)
+    if not call.login:
+        return line
+    place = call.login.split()[-1]
+    return f"{place}: {line}" if line else f"ssh {call.login}"
+
+
+def _without_settings(words: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word in ("-c", "-C"):
+            next(rest, None)
+        elif not word.startswith(("--git-dir=", "--work-tree=")) and word != "--no-optional-locks":
+            found.append(word)
+    return found
+
+
+def _short_word(word: str) -> str:
+    if "\n" in word:
+        first = next((line.strip() for line in word.split("\n") if line.strip()), "")
+        return f"'{first[:LONGEST_SHORT]}…'"
+    if len(word) > LONGEST_SHORT:
+        word = f"{word[: LONGEST_SHORT // 2]}…{word[-LONGEST_SHORT // 2 :]}"
+    return shlex.quote(word) if " " in word or not word else word
+
+
 def shell_line(call: TracedCall) -> str:
     """The call as a line for `sh` that does the same, as far as it was kept.
 
@@ -236,8 +286,3 @@ def _quoted_format(text: str) -> str:
     for character, written in (("\\", "\\\\"), ("%", "%%"), ("\0", "\\0"), ("\n", "\\n")):
         text = text.replace(character, written)
     return shlex.quote(text)
-
-
-def is_still_open(line: Mapping[str, Any]) -> bool:
-    """Whether a line tells the beginning of a call and not its end."""
-    return line.get("state") == BEGUN

@@ -289,6 +289,8 @@ def test_a_password_goes_to_the_keyring_and_nowhere_else(
     assert is_reference(target.password)
     assert target.password.startswith("AzureMlSecret=box#research#")
     assert SecretStore().get(target.password) == PASSWORD
+    calls = (home / ".local" / "state" / "workbench-tui" / "trace.jsonl").read_text()
+    assert "connected" in calls, "the trace of calls is among the files that are looked through"
     for path in files_below(project.root, home, connections):
         assert PASSWORD.encode() not in path.read_bytes(), path
     for pid in link_processes(connections):

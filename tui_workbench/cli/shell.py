@@ -69,7 +69,7 @@ def _become(shell: Shell) -> NoReturn:
         # Of its PWD a shell believes what it is told.
         environment = {**shell.environment, "PWD": shell.directory}
         trace.Call(trace.PROCESS, shell.argv, folder=shell.directory, variables=trace.differing(environment)).end(
-            None, note="took this process over"
+            None, note="replaced"
         )
         os.execvpe(shell.argv[0], shell.argv, environment)
     except OSError as error:

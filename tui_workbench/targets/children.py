@@ -51,7 +51,7 @@ def start_detached(
             setsigmask=(),
             setsigdef=_PLAIN_SIGNALS,
         )
-        call.end(None, note=f"goes on as process {pid}")
+        call.end(None, note="started")
     except OSError as error:
         call.end(None, error=error.strerror or str(error))
         raise

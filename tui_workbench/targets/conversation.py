@@ -51,7 +51,7 @@ class Conversation:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.complained(self._errors)
+        self._process.told(self._errors, self.written)
         self._process.close()
 
     @property
@@ -130,7 +130,7 @@ class Conversation:
         """Wait for its end; raises what `fail` raises when it does not end well."""
         while self.read():
             pass
-        self._process.complained(self._errors)
+        self._process.told(self._errors, self.written)
         if self._process.wait(SILENCE_SECONDS) != 0:
             self.fail()
 
@@ -140,7 +140,7 @@ class Conversation:
             if not wait_ready(self._watched(), timeout=SILENCE_SECONDS):
                 self._silent()
             self._take_errors({self._process.stderr})
-        self._process.complained(self._errors)
+        self._process.told(self._errors, self.written)
         try:
             code = self._process.wait(SILENCE_SECONDS)
         except TimeoutError:

@@ -137,8 +137,8 @@ class HostProcess(Protocol):
     def exit_descriptor(self) -> int:
         """A descriptor that becomes readable when `wait` would return (or raise) at once."""
 
-    def complained(self, data: bytes) -> None:
-        """Note what it wrote to stderr, for the trace of calls."""
+    def told(self, said: bytes, fed: int = 0) -> None:
+        """Note what it wrote to stderr and how many bytes it was given, for the trace of calls."""
 
     def close(self) -> None:
         """Let go of it: it is ended when it still runs, and the descriptors are closed."""
@@ -194,7 +194,7 @@ class Host(abc.ABC):
         process = self.open(argv, timeout=timeout)
         try:
             out, err = communicate(process, stdin, deadline)
-            process.complained(err)
+            process.told(err, len(stdin))
             return Completed(process.wait(max(0.0, deadline - time.monotonic())), out, err)
         except TimeoutError:
             raise ConnectionLost(
@@ -319,9 +319,9 @@ class LocalProcess:
         self._call.end(code)
         return code
 
-    def complained(self, data: bytes) -> None:
+    def told(self, said: bytes, fed: int = 0) -> None:
         """Note it for the trace."""
-        self._call.complained(data)
+        self._call.told(said, fed)
 
     def exit_descriptor(self) -> int:
         """A pidfd."""
@@ -334,7 +334,7 @@ class LocalProcess:
         import signal
 
         if self._process.returncode is None and self._process.poll() is None:
-            self._call.end(None, note="ended by the workbench")
+            self._call.end(None, note="stopped")
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):

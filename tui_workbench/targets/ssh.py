@@ -172,7 +172,8 @@ class SshHost(Host):
         try:
             _reply(connection, self.label)
             connection.settimeout(None)
-        except BaseException:
+        except BaseException as error:
+            call.end(None, error=str(error))
             process.close()
             raise
         return process
@@ -248,9 +249,9 @@ class SshProcess:
             self._call.end(self._code)
         return self._code
 
-    def complained(self, data: bytes) -> None:
+    def told(self, said: bytes, fed: int = 0) -> None:
         """Note it for the trace."""
-        self._call.complained(data)
+        self._call.told(said, fed)
 
     def exit_descriptor(self) -> int:
         """The connection to the link, on which nothing but the exit code comes."""
@@ -258,7 +259,7 @@ class SshProcess:
 
     def close(self) -> None:
         """Hang up: the link ends the program when it still runs."""
-        self._call.end(None, note="ended by the workbench")
+        self._call.end(None, note="stopped")
         self._connection.close()
         for descriptor in list(self._open):
             self._close(descriptor)

@@ -1,0 +1,136 @@
+"""`trace [--run ID] [-f]`: the calls of ssh, docker, git and other programs that the workbench has made."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from tui_workbench.cli.output import add_output_options, emit
+from tui_workbench.cli.terminal import visible
+from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.resources import user_state_directory
+from tui_workbench.trace import KINDS
+from tui_workbench.trace_reading import GOES_ON, TraceFile, matches, shell_line, short_line
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from tui_workbench.trace_reading import TracedCall
+
+POLL_SECONDS = 0.2
+DEFAULT_COUNT = 100
+
+
+def configure_trace(parser: argparse.ArgumentParser) -> None:
+    """Options of `trace`."""
+    parser.epilog = """\
+A line a call: when it began, how long it took, how it ended, and what was called, in short. --shell has it in full, to
+be copied. Without --run the calls of all your workbenches, in whatever project. Secrets stand as ***. Ctrl-C ends
+following."""
+    parser.add_argument("--run", metavar="ID", default="", help="only what was called for this run: its id or number")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on, until the run has ended if one is named")
+    parser.add_argument(
+        "-n", "--last", metavar="N", type=_count, default=DEFAULT_COUNT, help="the last N (default: 100)"
+    )
+    parser.add_argument("--kind", choices=KINDS, help="only these")
+    parser.add_argument("--failed", action="store_true", help="only calls that failed")
+    parser.add_argument("--filter", metavar="TEXT", default="", help="only those in which each of these words stands")
+    parser.add_argument("--shell", action="store_true", help="as a script: commands as they are, the rest as comments")
+    add_output_options(parser, default="", note="default: a line a call")
+
+
+def run_trace(arguments: argparse.Namespace) -> int:
+    """Print calls, the newest last."""
+    folder, has_ended = user_state_directory(), None
+    if arguments.run:
+        from tui_workbench.project import Project
+        from tui_workbench.runs import Runs
+
+        directory = Runs(Project.find(arguments.project)).directory(arguments.run)
+        folder, has_ended = directory.path, lambda: bool(directory.status().end)
+    words = [arguments.filter]
+    words += [f"kind:{arguments.kind}"] if arguments.kind else []
+    words += ["failed"] if arguments.failed else []
+    chosen = " ".join(words)
+    trace = TraceFile(folder)
+    trace.read_new()
+    calls = [call for call in trace.calls if matches(call, chosen)]
+    shown = calls[max(0, len(calls) - arguments.last) :]
+    if arguments.output or arguments.query:
+        emit([record(call) for call in shown], arguments, COLUMNS if arguments.output == "table" else ())
+        return 0
+    write = _write_script if arguments.shell else _write_lines
+    write(shown)
+    if arguments.follow:
+        _follow(trace, chosen, write, has_ended)
+    return 0
+
+
+def _follow(
+    trace: TraceFile,
+    chosen: str,
+    write: Callable[[Sequence[TracedCall]], None],
+    has_ended: Callable[[], bool] | None,
+) -> None:
+    """Write what comes. A call is written when it is over; those that go on stand above as that."""
+    while True:
+        is_last = has_ended is not None and has_ended()
+        write([call for call in trace.read_new() if call.state != GOES_ON and matches(call, chosen)])
+        sys.stdout.flush()
+        if is_last:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+COLUMNS = ("time", "seconds", "result", "kind", "command")
+
+
+def record(call: TracedCall) -> dict[str, Any]:
+    """A call as a record of a result."""
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(call.at)),
+        "seconds": None if call.took is None else round(call.took, 3),
+        "kind": call.kind,
+        "state": call.state,
+        "result": call.result,
+        "exit_code": call.code,
+        "error": call.error or None,
+        "stderr": call.said or None,
+        "command": shell_line(call),
+        "run_id": call.run or None,
+        "process": call.process,
+    }
+
+
+def _write_lines(calls: Sequence[TracedCall]) -> None:
+    for call in calls:
+        moment = time.strftime("%H:%M:%S", time.localtime(call.at))
+        took = "" if call.took is None else f"{call.took:.3f} s"
+        head = f"{moment} {took:>10}  {call.result or 'ok':<9} {call.kind:<7}  "
+        sys.stdout.write(f"{head}{visible(short_line(call))}\n")
+        for line in call.complaint.split("\n") if call.complaint else ():
+            sys.stdout.write(f"{'':{len(head)}}{visible(line)}\n")
+
+
+def _write_script(calls: Sequence[TracedCall]) -> None:
+    to_terminal = sys.stdout.isatty()
+    for call in calls:
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call.at))
+        took = "" if call.took is None else f", {call.took:.3f} s"
+        sys.stdout.write(f"# {moment}{took}, {call.result or 'ok'}\n")
+        for line in call.complaint.split("\n") if call.complaint else ():
+            sys.stdout.write(f"#   {visible(line)}\n")
+        text = shell_line(call)
+        # What is no text of a line is shown to a person and kept for a shell.
+        sys.stdout.write("\n".join(map(visible, text.split("\n"))) if to_terminal else text)
+        sys.stdout.write("\n")
+
+
+def _count(text: str) -> int:
+    from argparse import ArgumentTypeError
+
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"{text!r} is no number of calls")
+    return int(text)
