@@ -207,6 +207,14 @@ LOG = (
         "Preparation",
         "Shows what was sent, fetched and built before the script began, or again what the script wrote.",
     ),
+    Command(
+        "log.rank",
+        "r",
+        "step_rank(1)",
+        "Rank",
+        "Shows what one process of torchrun wrote: rank 0, rank 1 and so on, then all of them together again.",
+    ),
+    Command("log.rank_back", "R", "step_rank(-1)", "Rank before", "The same, the other way around.", footer=False),
     Command("log.traceback", "t", "show_traceback", "Traceback", "Goes to the last Python traceback of the log."),
 )
 
