@@ -45,6 +45,20 @@ class Cause(NamedTuple):
     code: int
 
 
+class Ranks(NamedTuple):
+    """The ranks of a run; `failed` is the one that failed first, -1 for none or when it is not known."""
+
+    numbers: tuple[int, ...] = ()
+    failed: int = -1
+
+
+def look_at(directory: str) -> Ranks:
+    """The ranks of the run at `directory`, as far as it has come."""
+    numbers = ranks_of(directory)
+    cause = cause_of(directory) if numbers else None
+    return Ranks(numbers, cause.rank if cause is not None else -1)
+
+
 def ranks_of(directory: str) -> tuple[int, ...]:
     """The ranks that have files in the run's directory, in their order; empty for a run of one process."""
     try:

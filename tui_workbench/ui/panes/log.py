@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.content import Content
+from textual.message import Message
 
 from tui_workbench.model import RunState
 from tui_workbench.runs.progress import PREPARATION_LOG
+from tui_workbench.runs.ranks import look_at, mark_of, rank_log
 from tui_workbench.runs.rundir import WORKING_COPY
 from tui_workbench.ui.commands import LOG, bindings
 from tui_workbench.ui.messages import FileChosen
@@ -29,10 +31,14 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
     from tui_workbench.model import Run
+    from tui_workbench.runs.ranks import Ranks
     from tui_workbench.ui.widgets.log_search_row import LogSearchRow
     from tui_workbench.ui.widgets.log_session import LogState
 
 LOCAL = "local"
+
+ALL_RANKS = -1
+"""In place of a rank: the lines of all of them."""
 
 NO_RUN = "ctrl+r runs the script of the run bar."
 
@@ -53,6 +59,8 @@ class LogPane(Pane):
         self._view = LogView()
         self._run: Run | None = None
         self._hint = ""
+        self._ranks: Ranks | None = None  # of a run under torchrun, once they are known
+        self._rank = ALL_RANKS
         self._wants_preparation: bool | None = None  # what the person wants to see; None for what matters now
         self._search_row: LogSearchRow | None = None
         self._seeking = False  # something was given to search for, whether or not the view has come to it yet
@@ -77,11 +85,16 @@ class LogPane(Pane):
 
     def show_run(self, run: Run | None, *, hint: str = "") -> None:
         """Show the log of this run; None while there is none, and `hint`, safe text, then says how to get one."""
-        changed = run is None or self._run is None or run.run_id != self._run.run_id
+        before = self._run
+        changed = run is None or before is None or run.run_id != before.run_id
         self._run, self._hint = run, hint
         if changed:
             self._end_search()
             self._wants_preparation = None
+            self._ranks, self._rank = None, ALL_RANKS
+        grown = before is None or (run is not None and run.state != before.state)
+        if run is not None and (changed or grown or (run.is_active and self._ranks is None)):
+            self.run_worker(lambda: self._look_at_ranks(run), thread=True, exclusive=True, group="ranks")
         self._show_log()
         self._show_run_words()
         if not changed:
@@ -94,8 +107,13 @@ class LogPane(Pane):
             self._view.set_log(None, False)
         elif self._shows_preparation:
             self._view.set_log(os.path.join(run.directory, PREPARATION_LOG), run.is_active)
+        elif self._rank != ALL_RANKS:
+            self._view.set_log(rank_log(run.directory, self._rank), run.is_active)
         else:
             self._view.set_log(run.log_path, run.is_active)
+            if self._ranks is not None and self._ranks.failed >= 0:
+                # Behind it come those of torchrun, and of ranks that lost their connection to it.
+                self._view.set_traceback_mark(mark_of(self._ranks.failed))
 
     @property
     def _shows_preparation(self) -> bool:
@@ -111,18 +129,66 @@ class LogPane(Pane):
         self._show_log()
         self._show_run_words()
 
+    # --- Ranks
+
+    class _RanksSeen(Message):
+        """The ranks of a run, as its files tell them."""
+
+        def __init__(self, run_id: str, ranks: Ranks) -> None:
+            super().__init__()
+            self.run_id = run_id
+            self.ranks = ranks
+
+    def _look_at_ranks(self, run: Run) -> None:
+        """In a thread: files are read."""
+        ranks = look_at(run.directory)
+        if ranks.numbers:
+            self.post_message(self._RanksSeen(run.run_id, ranks))
+
+    def on_log_pane__ranks_seen(self, event: _RanksSeen) -> None:
+        """Offer them."""
+        event.stop()
+        if self._run is not None and event.run_id == self._run.run_id and event.ranks != self._ranks:
+            self._ranks = event.ranks
+            self._show_log()
+            self._show_run_words()
+            self._show_failure()
+            self.refresh_bindings()
+
+    def action_step_rank(self, direction: int) -> None:
+        """From all ranks together to the first one, and on; what is searched for is searched for there."""
+        assert self._ranks is not None, "not offered without"
+        order = (ALL_RANKS, *self._ranks.numbers)
+        self._rank = order[(order.index(self._rank) + direction) % len(order)]
+        self._wants_preparation = False
+        search = self._view.state.search
+        self._show_log()
+        self._show_run_words()
+        if search is not None and self._seeking:
+            self._view.search(search.pattern)
+
+    @property
+    def _rank_words(self) -> str:
+        """Which rank's log it is."""
+        if self._ranks is None:
+            return ""
+        count = len(self._ranks.numbers)
+        return f", {count} ranks" if self._rank == ALL_RANKS else f", rank {self._rank} of {count}"
+
     def _show_run_words(self) -> None:
         run = self._run
         if run is None:
             self.set_title()
             self._view.set_placeholder(("No run yet.", self._hint or NO_RUN))
             return
-        what = ", its preparation" if self._shows_preparation else ""
+        what = ", its preparation" if self._shows_preparation else self._rank_words
         self.set_title(safe_text(f"{run_title(run)} on {run.target}{what}"))
         if run.state == RunState.QUEUED and run.reason:
             self._view.set_placeholder(("Its turn has not come.", safe_text(f"It {run.reason}.")))
         elif run.is_active:
             self._view.set_placeholder(("Nothing written yet.",))
+        elif self._rank != ALL_RANKS:
+            self._view.set_placeholder((f"Rank {self._rank} wrote nothing.",))
         elif self._shows_preparation:
             self._view.set_placeholder(("Nothing was prepared.",))
         else:
@@ -173,6 +239,11 @@ class LogPane(Pane):
             self._show_above(TracebackLine)
             assert isinstance(self._above, TracebackLine)
             frame = traceback.frame
+            if self._ranks is not None:
+                rank = self._ranks.failed if self._rank == ALL_RANKS else self._rank
+                traceback = (
+                    traceback._replace(exception=f"rank {rank}: {traceback.exception}") if rank >= 0 else traceback
+                )
             self._above.show_traceback(traceback, self._in_project(frame.file)[1] if frame is not None else "")
         elif run is not None and (reason := reason_of(run)):
             self._show_above(ReasonLines)
@@ -218,8 +289,10 @@ class LogPane(Pane):
     def why_not(self, action: str) -> str:
         """Why the action would do nothing now."""
         state = self._view.state
-        if action in ("search", "change_log") and self._run is None:
+        if action in ("search", "change_log", "step_rank") and self._run is None:
             return "There is no log yet."
+        if action == "step_rank" and self._ranks is None:
+            return "It is one process: ProcessesPerNode in the run configuration starts several."
         if action == "change_log" and self._run is not None and self._run.target_type == LOCAL:
             return "A run on this machine is not prepared." if self._run.state != RunState.PREPARING else ""
         if action == "search" and self._search_row is not None and self._search_row.has_focus_within:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tui_workbench.runs.logfile import LogFile
-from tui_workbench.runs.logsearch import Search
+from tui_workbench.runs.logsearch import Pattern, Search
 from tui_workbench.runs.logtraceback import HEADER, Traceback, read_syntax_error, read_traceback
 from tui_workbench.ui.widgets.log_viewport import Anchor, Viewport
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tui_workbench.errors import StorageError
-    from tui_workbench.runs.logsearch import Pattern
     from tui_workbench.ui.widgets.log_viewport import Row
 
 NO_LINE = -1
@@ -94,6 +93,7 @@ class LogSession:
         self._steps: list[int] = []  # asked for while the match before them is still being looked for
         self._wrapped = False
         self._origin: _View | None = None
+        self._header = HEADER
         self._forget()
 
     @property
@@ -125,8 +125,11 @@ class LogSession:
         self._finder = None
         if self._search is not None:
             self._search = Search(self._log, self._search.pattern)
+        self._forget_traceback()
+
+    def _forget_traceback(self) -> None:
         self._traceback: Traceback | None = None
-        self._traceback_search = Search(self._log, HEADER)
+        self._traceback_search = Search(self._log, self._header)
         self._traceback_finder: Iterator[int | None] | None = None
         self._traceback_until = 0  # how much of the log was looked through for tracebacks
 
@@ -185,6 +188,11 @@ class LogSession:
             self._moves()
             self._mark(self._traceback.offset)
             self.viewport.show_below(self.mark, 2)
+
+    def look_for_tracebacks(self, mark: str) -> None:
+        """Only tracebacks with this before them on their first line count."""
+        self._header = Pattern(mark + HEADER.text)
+        self._forget_traceback()
 
     # Searching
 

@@ -84,6 +84,7 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         self.state = LogState()
         self._reader = LogReader(self._tell_news)
         self._path: str | None = None
+        self._traceback_mark = ""
         self._active = False
         self._seen = False
         self._watched = False
@@ -105,9 +106,16 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         """Show the log at this path, at its end; None for none. `active` tells whether it may still grow."""
         if path != self._path:
             self._path = path
+            self._traceback_mark = ""
             self._left = 0
             self._sent = self._reader.open(path)
         self.set_active(active)
+
+    def set_traceback_mark(self, mark: str) -> None:
+        """Of this log's tracebacks only those count that stand behind `mark`; "" for all."""
+        if mark != self._traceback_mark:
+            self._traceback_mark = mark
+            self._sent = self._reader.post(lambda session: session.look_for_tracebacks(mark))
 
     def set_active(self, active: bool) -> None:
         """Whether the log may still grow. What came until now is shown in any case."""

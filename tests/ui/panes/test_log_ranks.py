@@ -1,0 +1,126 @@
+"""The Log pane of a run under torchrun: the lines of all ranks, or of one; and which of them the run failed for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.ui.panes.test_log import LINES, LogApp, a_run, append, search
+from tests.ui.panes.test_log import directory as directory
+from tests.ui.seen import content_of
+from tests.ui.waiting import until
+from tui_workbench.model import Run, RunState
+
+RAISED = 'Traceback (most recent call last):\n  File "{file}", line {line}, in step\n    x\n{exception}\n'
+SUMMARY = "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 7)\n"
+
+
+@pytest.fixture
+def run(directory: Path) -> Run:
+    """One of two ranks, which goes on."""
+    (directory / "ranks").mkdir()
+    for rank in (0, 1):
+        (directory / "ranks" / f"{rank}.log").write_bytes(LINES + b"of rank %d\n" % rank)
+    (directory / "ranks" / "torchrun.log").touch()
+    return a_run(directory, b"[rank0]: of rank 0\n[rank1]: of rank 1\n", RunState.RUNNING)
+
+
+def write(run: Run, name: str, text: str) -> None:
+    with Path(run.directory, "ranks", name).open("a") as file:
+        file.write(text)
+
+
+async def ranks_are_known(app: LogApp) -> None:
+    await until(lambda: not app.pane.why_not("step_rank"))
+
+
+async def test_a_key_goes_from_all_ranks_to_each_of_them_and_back(run: Run) -> None:
+    app = LogApp(run)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await ranks_are_known(app)
+        assert app.border_title() == "4 Log  train.py [7] on local, 2 ranks"
+        for title, last in (("rank 0 of 2", "of rank 0"), ("rank 1 of 2", "of rank 1"), ("2 ranks", "[rank1]: of")):
+            await pilot.press("r")
+            await app.shows(last)
+            assert app.border_title() == f"4 Log  train.py [7] on local, {title}"
+        await pilot.press("R")
+        await app.shows("line 199")
+        assert app.border_title().endswith("rank 1 of 2")
+
+
+async def test_a_rank_is_followed_while_it_writes(run: Run) -> None:
+    app = LogApp(run)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await ranks_are_known(app)
+        await pilot.press("r")
+        await app.shows("of rank 0")
+        write(run, "0.log", "one more\n")
+        await app.shows("one more")
+        append(run, b"[rank1]: not of this one\n")
+        app.pane.show_run(run)
+        await pilot.pause()
+        assert app.border_title().endswith("rank 0 of 2")
+
+
+async def test_what_is_searched_for_is_searched_for_in_each(run: Run) -> None:
+    app = LogApp(run)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await ranks_are_known(app)
+        await pilot.press("r")
+        await search(pilot, "of rank")
+        await app.shows("1 of 1")
+        await pilot.press("enter", "r")
+        await app.shows("of rank 1")
+        await pilot.press("r")
+        await app.shows("2 of 2")
+
+
+async def test_ranks_that_come_later_are_found(directory: Path) -> None:
+    run = a_run(directory, b"", RunState.RUNNING)
+    app = LogApp(run)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await pilot.pause()
+        assert app.pane.why_not("step_rank").startswith("It is one process")
+        (directory / "ranks").mkdir()
+        (directory / "ranks" / "0.log").write_bytes(b"here\n")
+        app.pane.show_run(run)
+        await ranks_are_known(app)
+        await pilot.press("r")
+        await app.shows("here")
+
+
+async def test_the_reason_is_of_the_rank_that_failed_first(run: Run) -> None:
+    """Behind it in the output are the tracebacks of torchrun and of a rank that has lost the other."""
+    first = RAISED.format(file=f"{run.directory}/work/train.py", line=41, exception="ValueError: bad shapes")
+    later = RAISED.format(file=f"{run.directory}/work/train.py", line=7, exception="RuntimeError: closed by peer")
+    merged = [
+        *(f"[rank1]: {line}" for line in first.splitlines(True)),
+        *(f"[rank0]: {line}" for line in later.splitlines(True)),
+        RAISED.format(file="run.py", line=1, exception="ChildFailedError:"),
+    ]
+    append(run, "".join(merged).encode())
+    write(run, "torchrun.log", SUMMARY)
+    write(run, "0.log", later)
+    app = LogApp(run._replace(state=RunState.FAILED))
+    async with app.run_test(size=(80, 20)) as pilot:
+        await app.shows("✗ rank 1: ValueError: bad shapes")
+        assert content_of(app.pane)[0].endswith("train.py:41 in step")
+        await pilot.press("r")
+        await app.shows("✗ rank 0: RuntimeError: closed by peer")
+        await pilot.press("r")
+        await until(lambda: "✗" not in "".join(content_of(app.pane)))
+
+
+async def test_another_run_begins_with_all_that_it_wrote(run: Run, tmp_path: Path) -> None:
+    app = LogApp(run)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await ranks_are_known(app)
+        await pilot.press("r")
+        await app.shows("of rank 0")
+        other = tmp_path / "other"
+        other.mkdir()
+        app.pane.show_run(a_run(other, b"alone\n", run_id="p_2"))
+        await app.shows("alone")
+        assert app.border_title() == "4 Log  train.py [7] on local"
+        assert app.pane.why_not("step_rank")
