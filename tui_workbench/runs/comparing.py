@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tui_workbench.runs.history import Facts
     from tui_workbench.runs.rundir import Record
 
+VERDICT = "verdict"
+"""The row of section `gpu` that says whether a run used a GPU."""
+
 SECTIONS = ("metrics", "arguments", "configuration", "code", "git", "packages", "python", "image", "gpu", "host", "run")
 """In the order in which a person asks: what came of it, what was asked for, what ran, what it ran on."""
 
@@ -95,6 +98,7 @@ def compare(state_directory: str, runs: Sequence[Compared]) -> Comparison:
     }
     for section, chosen in _FROM_PROVENANCE.items():
         columns[section] = [chosen(each.provenance or {}) for each in runs]
+    columns["gpu"] = [{**_of_verdict(each.facts), **known} for each, known in zip(runs, columns["gpu"], strict=True)]
     for each in runs:
         if each.provenance is None and each.run.tracked:
             notes.append(f"{each.run.run_id}: packages, interpreter and machine were not recorded")
@@ -218,6 +222,12 @@ def _of_git(provenance: Mapping[str, Any]) -> dict[str, str | float | None]:
     if git.get("commit"):
         found["changed files"] = len(git.get("changed") or ()) if isinstance(git.get("changed"), list) else None
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _of_verdict(facts: Facts) -> dict[str, str | float | None]:
+    """Whether it used a GPU, and how much."""
+    names = {VERDICT: "verdict", "GPU seconds": "gpu_seconds", "energy Wh": "energy_wh"}
+    return {name: _shown(facts.gpu[key]) for name, key in names.items() if facts.gpu.get(key) is not None}
 
 
 def _of_gpu(provenance: Mapping[str, Any]) -> dict[str, str | float | None]:

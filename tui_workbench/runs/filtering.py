@@ -3,8 +3,9 @@
 Words must all occur (in any case) in what a row shows: number, script, arguments, target, configuration, state, user,
 tags, note. `"two words"` is one, `-word` must not occur. `column:text` looks in one column, `column=value` wants all of
 it, and numbers, times and metrics compare: `loss<0.1`, `duration>10m`, `started>=2026-01-31`, `accuracy!=1`.
-`is:pinned`, `is:active`, `is:archived`, `has:accuracy`, `has:note`. What is not complete yet (`loss<`) filters nothing,
-so that a table does not become empty while one types. No text ever becomes part of the SQL: it goes in as values.
+`is:pinned`, `is:active`, `is:archived`, `has:accuracy`, `has:note`, `has:gpu` (a verdict on its use of GPUs). What is
+not complete yet (`loss<`) filters nothing, so that a table does not become empty while one types. No text ever becomes
+part of the SQL: it goes in as values.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ def _occurs(column: str, value: str) -> Condition | None:
 
 
 def _has(value: str) -> Condition:
+    if value == "gpu":
+        return Condition("gpu != ''")
     if value in ("note", "tag", "tags"):
         return Condition(f"{TEXT_COLUMNS[value]} != ''")
     return Condition("listed.id IN (SELECT metrics.id FROM metrics JOIN names USING (name) WHERE text = ?)", (value,))

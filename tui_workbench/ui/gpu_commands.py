@@ -25,4 +25,8 @@ TO_MONITOR = (
     ),
 )
 
-GPU_SCOPES = {"gpus": MONITOR}
+GPU_PANEL = (
+    Command("gpu_panel.next", "m", "next_chart", "Next chart", "Shows utilisation, memory or power over time."),
+)
+
+GPU_SCOPES = {"gpus": MONITOR, "gpu panel": GPU_PANEL}

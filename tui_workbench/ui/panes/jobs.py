@@ -20,6 +20,7 @@ from tui_workbench.ui.messages import CancelConfirmed, ReconnectWanted, RunDetai
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.verdicts import read_verdicts, verdict_label, verdict_look
+from tui_workbench.ui.widgets.filter_list import FilterList
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.question_row import Choice, Question, QuestionRow
 from tui_workbench.ui.widgets.row_list import RowList
@@ -42,6 +43,9 @@ MIN_NAME = 12
 """Cells that the name of a run keeps; the time of the start gives way before it."""
 
 
+USUAL_NAME = 20
+"""Cells of a name that a verdict leaves it, where the time of the start can give way."""
+
 VERDICT_SECONDS = 3
 """How often a run that goes on is judged anew."""
 
@@ -62,7 +66,7 @@ class JobsPane(Pane):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._list = RowList()
+        self._list = FilterList()
         self._runs: dict[str, Run] = {}
         self._steps: Mapping[str, str] = {}
         self._total = 0
@@ -169,11 +173,12 @@ class JobsPane(Pane):
         columns = [max(map(len, column), default=0) for column in (words, starts, times)]
         # The glyph, the blanks between columns and at the edges take the other cells.
         room = self._list.scrollable_content_region.width - sum(columns) - 9 - MIN_NAME
+        longest = max((len(run_title(run)) for run in runs), default=0)
         judged = [self._verdicts.get(run.run_id, "") for run in runs]
         short = room < max((len(verdict_label(word)) + 2 for word in judged if word), default=0)
         verdicts = [_verdict(word, short=short) for word in judged]
         wide = max((len(piece.text) for piece in verdicts), default=0)
-        if room < wide:
+        if room < wide + (min(longest, USUAL_NAME) - MIN_NAME if wide else 0):
             starts, columns[1] = [""] * len(starts), 0
         verdicts = [piece._replace(text=piece.text.ljust(wide)) for piece in verdicts]
         return [

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.verdicts import verdict_look
 from tui_workbench.ui.widgets.chart_drawing import look_of
 from tui_workbench.ui.widgets.chart_scale import number, span_label
 from tui_workbench.ui.widgets.pieces import Piece
@@ -133,6 +134,9 @@ def _value(row: ComparedRow, value: str | float | None, role: str) -> Piece:
     if row.section == "run" and row.name == "state" and value in RUN_STATES:
         look = RUN_STATES[str(value)]
         return Piece(f"{look.glyph} {look.word}", look.role)
+    if row.section == "gpu" and row.name == "verdict":
+        word = str(value)
+        return Piece(f"{verdict_look(word).glyph} {safe_text(word[:LONGEST])}", verdict_look(word).role)
     if row.section == "run" and row.name == "duration" and not isinstance(value, str):
         return Piece(span_label(value), role)
     shown = safe_text(value[:LONGEST]) if isinstance(value, str) else number(value)

@@ -58,7 +58,7 @@ EMPTY = ("No run yet.", "", "ctrl+r runs the script of the run bar; every run st
 NOTHING_FOUND = (
     "No run matches the filter.",
     "",
-    "esc ends it, / changes it. Words, loss<0.1, state:failed, is:pinned.",
+    "esc ends it, / changes it. Words, loss<0.1, state:failed, gpu:proven, is:pinned.",
 )
 
 
@@ -79,7 +79,9 @@ class DashboardScreen(RunActions, inherit_bindings=False):
         super().__init__(project)
         self.head = DashboardHead(project.name)
         self.request_line = RequestLine(request)
-        self.filter_row = FieldRow("/", "words, loss<0.1, state:failed, script=train.py, is:pinned, has:accuracy")
+        self.filter_row = FieldRow(
+            "/", "words, loss<0.1, state:failed, gpu:proven, gpu_seconds>60, is:pinned, has:accuracy"
+        )
         self.charts = DashboardCharts(project)
         self.table = RunTable()
         self._query = RunQuery()
@@ -206,10 +208,11 @@ class DashboardScreen(RunActions, inherit_bindings=False):
         self.ask("overview", partial(overview, self.project, self._query), self._show_overview)
 
     def _show_overview(self, found: Overview) -> None:
-        first = not self._overview.metrics and bool(found.metrics)
+        before = self._overview
+        first = (bool(found.metrics), found.has_gpus) != (bool(before.metrics), before.has_gpus)
         self._overview = found
         if first and not found.chosen:
-            self._choose(usual([name for name, _ in found.metrics]))
+            self._choose(usual([name for name, _ in found.metrics], has_gpus=found.has_gpus))
         elif found.chosen and tuple(self._chosen) != found.chosen:
             self._choose(list(found.chosen))
         self.charts.show_states(found.states)

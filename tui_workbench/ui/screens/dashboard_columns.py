@@ -13,10 +13,11 @@ import shlex
 from typing import TYPE_CHECKING
 
 from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.verdicts import verdict_label, verdict_look
 from tui_workbench.ui.widgets.chart_scale import number
 from tui_workbench.ui.widgets.pieces import Piece
 from tui_workbench.ui.widgets.run_table import TableColumn, TableRow
-from tui_workbench.ui.words import elapsed, moment, run_state
+from tui_workbench.ui.words import duration, elapsed, moment, run_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +50,9 @@ FIXED = (
     TableColumn("duration", "duration", 8, right=True),
 )
 OPTIONAL = (
+    TableColumn("gpu", "GPU", 13, least=5),
+    TableColumn("gpu_seconds", "GPU time", 8, right=True),
+    TableColumn("energy", "energy", 9, right=True),
     TableColumn("arguments", "arguments", 24, least=12, stretches=True),
     TableColumn("tags", "tags", 16, least=8),
     TableColumn("note", "note", 20, least=8, stretches=True),
@@ -71,9 +75,9 @@ def metric_column(name: str, width: int) -> TableColumn:
     return TableColumn(METRIC + name, f"{title:>{VALUE_CELLS}}", whole, least=least, drops=True)
 
 
-def usual(metrics: Sequence[str]) -> list[str]:
+def usual(metrics: Sequence[str], *, has_gpus: bool = False) -> list[str]:
     """The keys of the columns of somebody who has chosen none: what matters first, first."""
-    first = ["number", "script", "state", "started", "duration"]
+    first = ["number", "script", "state", "started", "duration", *(("gpu",) if has_gpus else ())]
     return [*first, *(METRIC + name for name in metrics[:USUAL_METRICS]), "target", "arguments", "tags"]
 
 
@@ -192,6 +196,23 @@ def _note(row: RunRow, now: float) -> tuple[Piece, ...]:
     return (Piece(safe_text(row.facts.annotations.note[:LONGEST_CELL]), "muted"),)
 
 
+def _gpu(row: RunRow, now: float) -> tuple[Piece, ...]:
+    word = str(row.facts.gpu.get("verdict", ""))
+    return (Piece(verdict_label(word), verdict_look(word).role),) if word else ()
+
+
+def _gpu_seconds(row: RunRow, now: float) -> tuple[Piece, ...]:
+    seconds = row.facts.gpu.get("gpu_seconds")
+    return (Piece(duration(seconds), "muted"),) if isinstance(seconds, int | float) and seconds else ()
+
+
+def _energy(row: RunRow, now: float) -> tuple[Piece, ...]:
+    hours = row.facts.gpu.get("energy_wh")
+    if not isinstance(hours, int | float) or not hours:
+        return ()
+    return (Piece(f"{hours:.3g} Wh" if hours < 1000 else f"{hours / 1000:.3g} kWh", "muted"),)
+
+
 def tags_text(facts: Facts) -> str:
     """The tags as a person types them: `best, lr=0.1`."""
     return ", ".join(f"{name}={value}" if value else name for name, value in facts.annotations.tags.items())
@@ -209,5 +230,8 @@ _CELLS: dict[str, Callable[[RunRow, float], tuple[Piece, ...]]] = {
     "note": _note,
     "configuration": lambda row, now: (Piece(safe_text(row.run.run_configuration[:LONGEST_CELL]), "muted"),),
     "user": lambda row, now: (Piece(safe_text(row.run.user_id[:LONGEST_CELL]), "muted"),),
+    "gpu": _gpu,
+    "gpu_seconds": _gpu_seconds,
+    "energy": _energy,
     "sweep": lambda row, now: (Piece(safe_text(getattr(row.run, "group", "")[:LONGEST_CELL]), "muted"),),
 }

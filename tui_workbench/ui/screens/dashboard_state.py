@@ -18,11 +18,16 @@ if TYPE_CHECKING:
 
 
 class Overview(NamedTuple):
-    """The metrics of the runs with how many have each, how many runs are in each state, and the columns chosen."""
+    """The metrics of the runs with how many have each, how many runs are in each state, and the columns chosen.
+
+    `has_gpus` says whether there is a verdict on the use of a GPU for any of them; it is asked for where nobody has
+    chosen columns.
+    """
 
     metrics: tuple[tuple[str, int], ...] = ()
     states: Mapping[str, int] = {}
     chosen: tuple[str, ...] = ()  # empty when nobody has chosen any
+    has_gpus: bool = False
 
 
 class Look(NamedTuple):
@@ -35,11 +40,14 @@ class Look(NamedTuple):
 def overview(project: Project, query: RunQuery) -> Overview:
     """What there is now. Raises WorkbenchError."""
     from tui_workbench.runs.index import RunIndex
+    from tui_workbench.runs.table import RunQuery
 
     with RunIndex(project) as index:
         metrics = tuple(index.metric_names())
         states = {group.value: group.total for group in index.groups(query._replace(group="state"))}
-    return Overview(metrics, states, tuple(load_chosen(project) or ()))
+        chosen = tuple(load_chosen(project) or ())
+        has_gpus = not chosen and bool(index.column(RunQuery(filter="has:gpu"), "gpu", 1))
+    return Overview(metrics, states, chosen, has_gpus)
 
 
 def look(project: Project, active: tuple[str, ...]) -> Look:

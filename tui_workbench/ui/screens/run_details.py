@@ -23,6 +23,7 @@ from tui_workbench.ui.history_commands import HISTORY, ONE_RUN, RUN_DETAILS
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens import run_details_read as reading
 from tui_workbench.ui.screens.run_actions import RunActions
+from tui_workbench.ui.screens.run_details_gpu import GpuPanel
 from tui_workbench.ui.screens.run_details_head import RunHead
 from tui_workbench.ui.screens.run_details_metrics import MetricsPanel
 from tui_workbench.ui.widgets.file_panel import FilePanel
@@ -82,7 +83,7 @@ class RunDetailsScreen(RunActions, inherit_bindings=False):
         self.plan = TextView(id="plan")
         self.snapshot = FilePanel(id="snapshot")
         self.environment = TextView(id="environment")
-        self.gpu = TextView(id="gpu")
+        self.gpu = GpuPanel(id="gpu")
         self.shown_tab = ""
         self._read: set[str] = set()
 
@@ -166,7 +167,10 @@ class RunDetailsScreen(RunActions, inherit_bindings=False):
     def give_back_focus(self) -> None:
         """To what the tab is looked at for."""
         panel = self._panels[self.shown_tab]
-        self.set_focus(panel.query_one(RowList) if isinstance(panel, FilePanel | MetricsPanel) else panel)
+        if isinstance(panel, FilePanel | MetricsPanel):
+            self.set_focus(panel.query_one(RowList))
+        else:
+            self.set_focus(panel.text if isinstance(panel, GpuPanel) else panel)
 
     def _read_tab(self) -> None:
         name, run = self.shown_tab, self.run_shown
@@ -188,7 +192,7 @@ class RunDetailsScreen(RunActions, inherit_bindings=False):
         elif name == "environment":
             self.ask(name, partial(reading.environment_of, run), partial(self.environment.show, keep_place=True))
         else:
-            self.ask(name, partial(reading.gpu_of, run), partial(self.gpu.show, keep_place=True))
+            self.gpu.show_run(run)
 
     def _show_files(self, panel: FilePanel, empty: tuple[str, ...], files: list[reading.FileEntry]) -> None:
         words = [(file.path, file.note or reading.size_words(file.size)) for file in files]

@@ -1,4 +1,4 @@
-"""What a run is, in two lines: its name, where, how it stands, when; then its arguments, or why it failed."""
+"""What a run is, in two or three lines: name, target, state, time; its arguments, or why it failed; its use of GPUs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from textual.widget import Widget
 from tui_workbench.ui.safetext import safe_text, truncate_middle
 from tui_workbench.ui.screens.dashboard_columns import tags_text
 from tui_workbench.ui.themes import palette_of, style
+from tui_workbench.ui.verdicts import verdict_look, verdict_text
 from tui_workbench.ui.widgets.pieces import Piece, width_of
 from tui_workbench.ui.words import elapsed, moment, run_state, run_title
 
@@ -34,12 +35,13 @@ class RunHead(Widget, inherit_bindings=False):
     def show(self, row: RunRow) -> None:
         """Show this run."""
         self._row = row
+        self.styles.height = 3 if row.facts.gpu else 2
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One of the two lines."""
+        """One of the lines."""
         palette, width = palette_of(self), self.size.width
-        pieces = self._first(width) if y == 0 else self._second(width)
+        pieces = (self._first, self._second, self._verdict)[min(y, 2)](width)
         segments = [Segment(p.text, style(getattr(palette, p.role), palette.raised, bold=p.bold)) for p in pieces]
         return Strip(segments).adjust_cell_length(width, style(palette.text, palette.raised))
 
@@ -66,6 +68,16 @@ class RunHead(Widget, inherit_bindings=False):
                 break
             pieces.append(piece)
         return pieces
+
+    def _verdict(self, width: int) -> list[Piece]:
+        brief = self._row.facts.gpu if self._row is not None else {}
+        if not brief:
+            return []
+        word = str(brief.get("verdict", ""))
+        look = verdict_look(word)
+        pieces = [Piece(f" {look.glyph} GPU {safe_text(word)}", look.role)]
+        room = width - width_of(pieces) - 3
+        return [*pieces, Piece(f"  {truncate_middle(verdict_text(brief)[:LONGEST], room)}", "text")]
 
     def _second(self, width: int) -> list[Piece]:
         if self._row is None:

@@ -43,6 +43,7 @@ class View(NamedTuple):
     log: bool = False
     smoothing: float = 0.0
     window: tuple[float, float] | None = None
+    shown: tuple[float, ...] = ()  # values that the y axis shows whatever the curves are; not on a log scale
 
 
 class Bucket(NamedTuple):
@@ -100,7 +101,8 @@ def picture(curves: Sequence[Curve], view: View, columns: int) -> Picture:
         for stroke in chain(curve.strokes, curve.raw)
         for bucket in stroke
     )
-    return Picture(tuple(prepared), x, scale_over(extremes, log=view.log), view, columns, whole)
+    y = scale_over(chain(extremes, () if view.log else view.shown), log=view.log)
+    return Picture(tuple(prepared), x, y, view, columns, whole)
 
 
 def smoothed(values: Sequence[float], weight: float) -> Sequence[float]:
