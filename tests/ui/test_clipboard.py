@@ -57,11 +57,10 @@ def test_under_a_name_that_two_programs_have_both_forms_are_written() -> None:
         ("short", {"TERM": "linux"}, "This terminal has no clipboard"),
         ("short", {"TERM": "vt220"}, "This terminal has no clipboard"),
         ("short", {"TERM": "vte-256color"}, ""),
-        ("short", {"TERM": "linux", "TEXTUAL_DRIVER": "a browser"}, ""),
         ("x" * clipboard.MOST_BYTES, {"TERM": "xterm"}, ""),
         ("ü" * (clipboard.MOST_BYTES // 2 + 1), {"TERM": "xterm"}, "This is too long for the clipboard of a terminal"),
     ],
-    ids=["short", "linux", "vt220", "vte", "browser", "longest", "too-long"],
+    ids=["short", "linux", "vt220", "vte", "longest", "too-long"],
 )
 def test_where_a_text_cannot_go_is_known_beforehand(text: str, environ: dict[str, str], said: str) -> None:
     assert clipboard.why_not(text, environ) == said

@@ -49,6 +49,7 @@ COMMANDS = (
     Command(("logs",), "logs", "print or follow what a run wrote"),
     Command(("doctor",), "doctor", "what of this machine the workbench stands on, and what is missing"),
     Command(("completion",), "completion", "the script that lets a shell complete these commands"),
+    Command(("serve",), "serve", "the screens in a browser, for this machine and through ssh -L"),
     Command(("keys",), "keys", "every command of the screens with its keys, and whether keys.yaml is right"),
     Command(("trace",), "trace", "the calls of ssh, docker, git and other programs that were made"),
     Command(("shell",), "shell", "a shell in the project, with the target's Python and the `az ml` commands"),

@@ -22,7 +22,7 @@ def run(project_path: str, *, ascii_only: bool = False) -> int:
 
     from tui_workbench.project import Project
     from tui_workbench.ui.file_tree import FileTree, read_folder
-    from tui_workbench.ui.terminal import terminal_here, told_to_textual
+    from tui_workbench.ui.terminal import settle_in_browser, terminal_here, told_to_textual
 
     # Nothing that is made while starting is garbage; looking for some costs a twentieth of the first frame. The main
     # screen turns it on when it is complete.
@@ -48,11 +48,14 @@ def run(project_path: str, *, ascii_only: bool = False) -> int:
 
     theme, theme_trouble = themes.remembered_theme()
     app = WorkbenchApp(project, tree, theme, theme_trouble or keymap_trouble, terminal)
+    in_browser = settle_in_browser()
     listing.join(FIRST_LISTING_SECONDS)
     if not listing.is_alive():
         for folder, found in listings.items():
             tree.accept(folder, found)
-    for line in farewell(app.run() or []):
+    going_on = app.run() or []
+    # A browser has no terminal behind the screens.
+    for line in [] if in_browser else farewell(going_on):
         sys.stdout.write(f"{line}\n")
     return app.return_code or 0
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from tui_workbench import resources
 from tui_workbench.errors import StorageError, WorkbenchError
 from tui_workbench.ui.safetext import safe_text
-from tui_workbench.ui.terminal import IN_BROWSER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +57,7 @@ def why_not(text: str, environ: Mapping[str, str]) -> str:
     if len(text) > MOST_BYTES or len(text.encode(errors="surrogateescape")) > MOST_BYTES:
         return "This is too long for the clipboard of a terminal"
     name = environ.get("TERM", "")
-    if IN_BROWSER not in environ and _WITHOUT_CLIPBOARD.match(name):
+    if _WITHOUT_CLIPBOARD.match(name):
         return "This terminal has no clipboard"
     return ""
 
@@ -70,7 +69,7 @@ def copy(app: App[Any], text: str) -> bool:
     if why := why_not(text, os.environ):
         app.run_worker(lambda: _save_and_tell(app, text, why), thread=True, group="copy", name="save what was copied")
         return False
-    if "TMUX" in os.environ and IN_BROWSER not in os.environ:
+    if "TMUX" in os.environ:
         app.run_worker(lambda: _to_tmux(app, text), thread=True, group="copy", name="copy by way of tmux")
     elif driver is not None:
         driver.write(sequences(text, os.environ))

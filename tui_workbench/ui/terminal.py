@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -25,6 +26,9 @@ LEAST_COLUMNS, LEAST_LINES = 40, 10
 
 IN_BROWSER = "TEXTUAL_DRIVER"
 """The variable that is set where something else than a terminal shows the screens."""
+
+
+_PR_SET_PDEATHSIG = 1
 
 
 class UnfitTerminal(WorkbenchError):
@@ -63,6 +67,24 @@ def terminal_here(*, ascii_only: bool = False) -> Terminal:
     except OSError:
         pass  # it does not tell; Textual then takes it for one of the usual size
     return terminal
+
+
+def settle_in_browser() -> bool:
+    """Do what a workbench in a browser must before its runs start; False when it is in a terminal.
+
+    Runs do not inherit what the server has put into the environment for us; and when the server has gone, however that
+    went, so does this process.
+    """
+    if IN_BROWSER not in os.environ:
+        return False
+    for name in (IN_BROWSER, "TEXTUAL_FPS", "TEXTUAL_COLOR_SYSTEM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION"):
+        os.environ.pop(name, None)
+    if sys.platform == "linux":
+        import ctypes
+        import signal
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    return True
 
 
 def examine(environ: Mapping[str, str], *, ascii_only: bool = False) -> Terminal:
