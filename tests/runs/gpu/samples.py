@@ -1,0 +1,24 @@
+"""Samples of GPUs as a run's controller leaves them in `gpu.jsonl`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui_workbench.runs.gpu.usage import OWN, sample_line
+from tui_workbench.targets.gpu.sample import Device, Machine, Process, Reading, Sample, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+START = 1_700_000_000.0
+T4 = Machine((Device(0, "GPU-0", "Tesla T4", 15360.0, 70.0),), "550.54", "12.4", "nvml")
+
+
+def samples(utilization: Sequence[float | None], *, device: int = 0, whose: str = OWN, machine: Machine = T4) -> bytes:
+    """A file of one sample a second, in which a process holds a GiB of the device."""
+    lines = [encode(machine)]
+    for second, value in enumerate(utilization):
+        reading = Reading(device, value, 2048.0, 50.0, 60.0)
+        sample = Sample(START + second, (reading,), (Process(4242, device, 1024.0, None, name="python"),))
+        lines.append(sample_line(sample, [whose]))
+    return b"".join(lines)
