@@ -85,6 +85,7 @@ class TraceFile:
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, FILE)
         self._lines: dict[str, dict[str, Any]] = {}
+        self._calls: dict[str, TracedCall] = {}
         self._identity: tuple[int, int] = (0, 0)
         self._offset = 0
         self._is_begun = False
@@ -92,8 +93,7 @@ class TraceFile:
     @property
     def calls(self) -> list[TracedCall]:
         """All that was read, in the order in which they began."""
-        found = [call for line in self._lines.values() if (call := _call_of(line)) is not None]
-        return sorted(found, key=lambda call: call.at)
+        return sorted(self._calls.values(), key=lambda call: call.at)
 
     def read_new(self) -> list[TracedCall]:
         """What came, or ended, since the last call, in the order in which it was written."""
@@ -103,8 +103,14 @@ class TraceFile:
                 changed |= dict.fromkeys(self._take(text))
         for key in list(self._lines)[: max(0, len(self._lines) - MOST_CALLS)]:
             del self._lines[key]
-        found = [_call_of(self._lines[key]) for key in changed if key in self._lines]
-        return [call for call in found if call is not None]
+            self._calls.pop(key, None)
+        found = []
+        for key in changed:
+            call = _call_of(self._lines[key]) if key in self._lines else None
+            if call is not None:
+                self._calls[key] = call
+                found.append(call)
+        return found
 
     def _chunks(self) -> Iterable[bytes]:
         """The rest of the file that was read before, when another has its name now; then what is new in that."""

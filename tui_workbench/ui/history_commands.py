@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tui_workbench.ui.command import Command
+from tui_workbench.ui.trace_commands import TO_TRACE_OF_RUN
 
 CHART = (
     Command("chart.left", "left", "read_out(-1)", "Left", "Reads out the value before.", footer=False),
@@ -106,6 +107,7 @@ METRICS = (
 )
 
 RUN_DETAILS = (
+    *TO_TRACE_OF_RUN,
     Command("details.promote", "y", "promote", "Promote", "Keeps the output as a version of an asset of the project."),
     Command("details.fetch", "f", "fetch", "Fetch", "Copies the output under the cursor to a folder."),
     Command("details.next", "right_square_bracket", "tab(1)", "Next tab", "Goes to the next tab.", footer=False),

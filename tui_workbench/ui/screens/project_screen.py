@@ -270,6 +270,13 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
 
         self.app.push_screen(MonitorScreen(self.project, self._selected))
 
+    def action_trace(self) -> None:
+        """Show what was called, with how it went."""
+        from tui_workbench.ui.screens.trace import TraceScreen
+
+        selected = next((run for run in self._runs if run.run_id == self._selected), None)
+        self.app.push_screen(TraceScreen(self.project, selected))
+
     def on_run_bar_wanted(self) -> None:
         """What is run is to be changed."""
         if self.is_complete:

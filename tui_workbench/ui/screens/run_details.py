@@ -141,6 +141,12 @@ class RunDetailsScreen(RunActions, inherit_bindings=False):
 
     # --- Tabs
 
+    def action_calls(self) -> None:
+        """Show what was called for the run."""
+        from tui_workbench.ui.screens.trace import TraceScreen
+
+        self.app.push_screen(TraceScreen(self.project, self._row.run, of_run=True))
+
     def action_show_tab(self, name: str) -> None:
         """Show a tab."""
         if name == self.shown_tab:
