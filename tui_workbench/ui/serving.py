@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import html
 import os
 import secrets
 import shlex
@@ -22,7 +23,9 @@ from textual_serve.app_service import AppService
 from textual_serve.server import Server as TextualServer
 
 from tui_workbench.errors import StorageError, UsageError
-from tui_workbench.ui.serving_page import PAGE, REFUSED
+from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.serving_page import FOCUS, PAGE, REFUSED
+from tui_workbench.ui.terminal import IN_BROWSER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,6 +39,8 @@ POLICY = (
     "img-src 'self' data: blob:; connect-src 'self' {socket}; frame-ancestors 'none'; base-uri 'none'; "
     "form-action 'none'"
 )
+DRIVER = "tui_workbench.ui.serving_driver:BrowserDriver"
+
 FAREWELL_SECONDS = 3.0
 """How long a program may take to leave when its browser or the server has gone."""
 
@@ -73,7 +78,7 @@ class Screens(AppService):
         environment = super()._build_environment(width, height)
         for name in _NOT_OF_A_BROWSER:
             environment.pop(name, None)
-        return {**environment, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        return {**environment, IN_BROWSER: DRIVER, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
     @property
     def ended(self) -> asyncio.Task[None]:
@@ -100,6 +105,7 @@ class Server(TextualServer):
         self._listening = _listen(port)
         self.keys = Keys()
         self._open: set[Screens] = set()
+        self._name = safe_text(os.path.basename(project))
         program = shlex.join([sys.executable, "-m", "tui_workbench", project])
         super().__init__(f"exec {program}", HOST, self._listening.getsockname()[1], title="workbench-tui")
 
@@ -134,6 +140,7 @@ class Server(TextualServer):
         app.add_routes(
             [
                 web.get("/", self._page),
+                web.get("/focus.js", self._focus),
                 web.get("/ws", self.handle_websocket),
                 web.get("/download/{key}", self.handle_download),
                 web.static("/static", self.statics_path),
@@ -181,8 +188,11 @@ class Server(TextualServer):
         return origin == f"http://{host}"
 
     async def _page(self, request: web.Request) -> web.Response:
-        text = PAGE.replace("{socket}", f"ws://{request.host}/ws")
+        text = PAGE.replace("{socket}", f"ws://{request.host}/ws").replace("{title}", html.escape(self._name))
         return web.Response(text=text, content_type="text/html")
+
+    async def _focus(self, request: web.Request) -> web.Response:
+        return web.Response(text=FOCUS, content_type="text/javascript")
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """Start a workbench, and show it until it or the browser leaves."""
@@ -269,7 +279,9 @@ def _size(request: web.Request, name: str, usual: int) -> int:
 
 
 def _refusal(text: str) -> web.Response:
-    return web.Response(status=403, text=REFUSED.replace("{reason}", text), content_type="text/html")
+    return web.Response(
+        status=403, text=REFUSED.replace("{title}", "workbench-tui").replace("{reason}", text), content_type="text/html"
+    )
 
 
 def _headers(host: str) -> dict[str, str]:

@@ -1,0 +1,294 @@
+"""`serve` from the command to what a person sees in a real browser, and who is turned away at the door."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import aiohttp
+import pytest
+
+from tests.browser import Browser
+from tests.conftest import write_project
+from tui_workbench.errors import UsageError
+from tui_workbench.ui.serving import Server, tunnel
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+
+class Served(NamedTuple):
+    """A server that was started by the command, and the address that it printed."""
+
+    process: subprocess.Popen[str]
+    address: str
+
+    @property
+    def root(self) -> str:
+        """The address without its key."""
+        return self.address.partition("?")[0]
+
+    @property
+    def host(self) -> str:
+        """Name and port."""
+        return self.root.removeprefix("http://").rstrip("/")
+
+    def next_address(self) -> str:
+        """The address that is printed when the last one was used."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().split()[-1]
+
+    def children(self) -> list[int]:
+        """The processes that it has started."""
+        pid = self.process.pid
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def start(project: Path, home: Path) -> Served:
+    """Starts the command on any free port, and reads what it prints until browsers can come."""
+    environment = {**os.environ, "HOME": str(home), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tui_workbench", "serve", str(project), "--port", "0"],
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
+    )
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(3)]
+    assert "ssh -N" in lines[1], lines
+    return Served(process, lines[0].split()[-1])
+
+
+@pytest.fixture
+def served(project_root: Path, home: Path) -> Iterator[Served]:
+    """A server of the test's own."""
+    one = start(project_root, home)
+    yield one
+    one.process.kill()
+    one.process.wait()
+    assert one.process.stdout is not None
+    one.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server for all who are turned away."""
+    folder = tmp_path_factory.mktemp("door")
+    one = start(write_project(folder / "project"), folder)
+    yield one
+    one.process.send_signal(signal.SIGINT)
+    assert one.process.wait(20) == 0
+    assert one.process.stdout is not None
+    one.process.stdout.close()
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[aiohttp.ClientSession]:
+    """A client without cookies that follows no redirection by itself."""
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+        yield session
+
+
+async def until_gone(pids: list[int]) -> None:
+    """Waits until none of the processes is there; a zombie counts as gone."""
+
+    def alive(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except OSError:
+            return False
+
+    end = time.monotonic() + 20
+    while left := [pid for pid in pids if alive(pid)]:
+        assert time.monotonic() < end, left
+        await asyncio.sleep(0.02)
+
+
+async def test_a_browser_shows_the_screens_obeys_keys_and_is_told_when_they_end(
+    served: Served, project_root: Path, tmp_path: Path
+) -> None:
+    (project_root / "hello.py").write_text("copied = 'needle'\n")
+    async with Browser(tmp_path) as browser:
+        await browser.open(served.address)
+        await browser.until_text("1 Files", "hello.py", "No run yet.")
+        assert await browser.evaluate("location.href") == served.root
+        assert await browser.evaluate("document.title") == "project"
+        before = await browser.picture()
+        await browser.press("?")
+        await browser.until_text("Help", "esc closes")
+        assert await browser.picture() != before
+        await browser.press("Escape", code=27)
+        await browser.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+        await browser.press("End", code=35)
+        await browser.press("Enter", code=13)
+        await browser.until_text("needle")
+        await browser.press("F7", code=118)
+        await browser.press("c", code=67, control=True)
+        await browser.until(lambda: browser.evaluate("navigator.clipboard.readText()"), "copied = 'needle'\n")
+        (first,) = served.children()
+        await browser.open(served.root)  # its cookie is enough now
+        await browser.until_text("1 Files", "hello.py")
+        await until_gone([first])
+        (second,) = served.children()
+        served.process.send_signal(signal.SIGINT)
+        await browser.until_words("The workbench was left.")
+        assert served.process.wait(20) == 0
+        await until_gone([second])
+
+
+async def open_screens(client: aiohttp.ClientSession, served: Served, address: str) -> dict[str, str]:
+    """What a browser gets for the address: the header with its cookie."""
+    async with client.get(address, allow_redirects=False) as answer:
+        assert answer.status == 303
+        assert answer.headers["Location"] == "/"
+        morsel = next(iter(answer.cookies.values()))
+        assert morsel["httponly"]
+        assert morsel["samesite"] == "Strict"
+        return {"Cookie": f"{morsel.key}={morsel.value}", "Origin": f"http://{served.host}"}
+
+
+async def test_a_server_that_is_killed_leaves_no_workbench_behind(
+    served: Served, client: aiohttp.ClientSession
+) -> None:
+    headers = await open_screens(client, served, served.address)
+    async with client.ws_connect(f"{served.root}ws", headers=headers) as websocket:
+        await websocket.receive_bytes(timeout=20)
+        children = served.children()
+        assert len(children) == 1
+        served.process.kill()
+        served.process.wait()
+        await until_gone(children)
+
+
+async def test_a_workbench_that_dies_closes_its_page(served: Served, client: aiohttp.ClientSession) -> None:
+    headers = await open_screens(client, served, served.address)
+    async with client.ws_connect(f"{served.root}ws", headers=headers) as websocket:
+        await websocket.receive_bytes(timeout=20)
+        os.kill(served.children()[0], signal.SIGKILL)
+        async with asyncio.timeout(20):
+            while not websocket.closed:
+                await websocket.receive()
+    async with client.get(served.root, headers=headers) as answer:
+        assert answer.status == 200
+
+
+async def test_a_key_in_an_address_opens_one_browser_once(door: Served, client: aiohttp.ClientSession) -> None:
+    headers = await open_screens(client, door, door.address)
+    async with client.get(door.address, allow_redirects=False) as again:
+        assert again.status == 403
+        assert "was used already" in await again.text()
+        assert not again.cookies
+    async with client.get(door.root, headers=headers) as page:
+        assert page.status == 200
+        assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
+        assert "token" not in await page.text()
+    other = door.next_address()
+    assert other != door.address
+    await open_screens(client, door, other)
+    door.next_address()
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("", {}),
+        ("?token=", {}),
+        ("?token=wrong", {}),
+        ("?token=%ff%00", {}),
+        ("static/js/textual.js", {}),
+        ("download/x", {}),
+        ("no-such-page", {}),
+        ("", {"Cookie": "workbench-tui-{port}=wrong"}),
+        ("", {"Host": "evil.example"}),
+        ("", {"Host": "127.0.0.1.evil.example:{port}"}),
+        ("", {"Host": "evil.example@127.0.0.1:{port}"}),
+        ("", {"Origin": "http://evil.example"}),
+        ("", {"Origin": "null"}),
+        ("", {"Origin": "http://127.0.0.1:1"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value.values()),
+)
+async def test_without_the_key_or_under_another_name_nothing_is_given(
+    door: Served, client: aiohttp.ClientSession, path: str, headers: dict[str, str]
+) -> None:
+    port = door.host.rpartition(":")[2]
+    sent = {name: value.replace("{port}", port) for name, value in headers.items()}
+    async with client.get(f"{door.root}{path}", headers=sent, allow_redirects=False) as answer:
+        assert answer.status == 403
+        assert not answer.cookies
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"Cookie": ""}, {"Origin": "http://evil.example"}, {"Origin": ""}, {"Host": "evil.example"}],
+    ids=["no-cookie", "other-origin", "empty-origin", "other-host"],
+)
+async def test_a_websocket_is_refused_before_anything_is_started(
+    served: Served, client: aiohttp.ClientSession, changed: dict[str, str]
+) -> None:
+    headers = {**await open_screens(client, served, served.address), **changed}
+    with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+        await client.ws_connect(f"{served.root}ws", headers=headers)
+    assert caught.value.status == 403
+    assert served.children() == []
+
+
+async def test_a_page_that_talks_nonsense_is_closed(served: Served, client: aiohttp.ClientSession) -> None:
+    headers = await open_screens(client, served, served.address)
+    for nonsense in ("{", "[]", '["resize", 1]', '["stdin"]', "7"):
+        async with client.ws_connect(f"{served.root}ws?width=x&height=999999", headers=headers) as websocket:
+            await websocket.send_str(nonsense)
+            async with asyncio.timeout(20):
+                while not websocket.closed:
+                    await websocket.receive()
+    await until_gone(served.children())
+
+
+def test_only_this_machine_can_reach_it(door: Served) -> None:
+    port = int(door.host.rpartition(":")[2])
+    with socket.socket() as connection:
+        assert connection.connect_ex(("127.0.0.2", port)) != 0
+        assert connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_taken_port_is_said_with_the_way_out(door: Served) -> None:
+    port = int(door.host.rpartition(":")[2])
+    with pytest.raises(UsageError, match=f"port {port} of this machine is taken. Choose another with --port, or 0"):
+        Server("/nowhere", port)
+
+
+@pytest.mark.parametrize(
+    ("connection", "expected"),
+    [
+        ("10.0.0.9 51000 10.0.0.7 22", "-L 8347:127.0.0.1:8347 USER@10.0.0.7"),
+        ("10.0.0.9 51000 10.0.0.7 2222", "-p 2222 -L 8347:127.0.0.1:8347 USER@10.0.0.7"),
+        ("", f"-L 8347:127.0.0.1:8347 USER@{socket.gethostname()}"),
+    ],
+)
+def test_the_way_from_another_machine_is_the_one_that_the_user_came(
+    monkeypatch: pytest.MonkeyPatch, connection: str, expected: str
+) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", connection)
+    monkeypatch.setenv("LOGNAME", "USER")
+    assert tunnel(8347) == f"ssh -N {expected}"
+
+
+def test_what_is_not_installed_is_said_with_the_command_that_installs_it(project_root: Path, tmp_path: Path) -> None:
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "aiohttp.py").write_text("raise ModuleNotFoundError('no', name='aiohttp')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "tui_workbench", "serve", str(project_root)],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "hidden")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "not installed (aiohttp). Install it: pip install 'workbench-tui[serve]'" in done.stderr
