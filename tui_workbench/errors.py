@@ -6,7 +6,8 @@ WorkbenchError            exit 1   something on this machine failed (disk full, 
 │   ├── ProjectNotFound            the folder is no project
 │   └── RunNotFound                no run has this id
 ├── ConfigurationError    exit 3   a file of the project is wrong: carries file, line and column
-│   └── NotPrepared                the environment would have to be made first, and runs may not do so
+│   ├── NotPrepared                the environment would have to be made first, and runs may not do so
+│   └── NoGpu                      a run asks for a GPU, and would train on the CPU
 ├── TargetUnreachable     exit 4   the compute target does not answer, or lets nobody in (`targets.host` has its kinds)
 └── StorageError          exit 1   a file could not be read or written
 ```
@@ -75,6 +76,17 @@ class ConfigurationError(WorkbenchError):
 
 class NotPrepared(ConfigurationError):
     """The environment of a run is not there, and `PrepareEnvironment: false` keeps the run from making it."""
+
+
+class NoGpu(ConfigurationError):
+    """A run asks for a GPU and would train on the CPU; `command` mends it, to be typed there when `there` is true."""
+
+    def __init__(
+        self, message: str, *, remedy: str = "", file: str = "", command: str = "", there: bool = False
+    ) -> None:
+        super().__init__(message, remedy=remedy, file=file)
+        self.command = command
+        self.there = there
 
 
 class TargetUnreachable(WorkbenchError):

@@ -138,6 +138,7 @@ class RunRequest(NamedTuple):
     group: str = ""  # the sweep that it belongs to
     member: int = 0  # its place in the group, from 1
     group_limit: int = 0  # how many of the group may run at a time; 0 for all
+    allow_cpu: bool = False  # a run that asks for a GPU may train on the CPU
 
 
 class RunSpec(NamedTuple):
@@ -152,6 +153,7 @@ class RunSpec(NamedTuple):
     arguments: tuple[str, ...]
     run_configuration: RunConfiguration
     target: ComputeTarget
+    gpu_check_due: bool = False  # whether it would use the GPU that it asks for could not be told at its submission
 
     @property
     def tracked(self) -> bool:

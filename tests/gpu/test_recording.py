@@ -117,7 +117,9 @@ def test_a_run_that_needs_a_gpu_and_says_that_it_has_none_is_ended(workbench: Wo
 def test_where_there_is_no_gpu_such_a_run_is_ended_at_once(workbench: Workbench, standin: Standin) -> None:
     standin.write()
     configure(workbench, "RequireGpu: true")
-    result = workbench.submit("cpu.py")
+    assert "RequireGpu is true: the NVIDIA driver finds no GPU" in workbench.submit("cpu.py").error(3)
+    # Let past the gate, it meets what it requires.
+    result = workbench.submit("--allow-cpu", "cpu.py")
     assert (result.code, "failed: RequireGpu: there is no GPU that it could use" in result.err) == (1, True)
 
 
@@ -130,7 +132,7 @@ def test_a_run_of_free_gpus_is_told_which_and_lets_go_of_them(
     script = 'import os\nprint(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["CUDA_DEVICE_ORDER"])\n'
     (workbench.folder / "hello.py").write_text(script)
     assert (
-        "1. gpus: take one free GPU"
+        "2. gpus: take one free GPU"
         in workbench.run("experiment", "submit", "-c", "local", "--dry-run", "hello.py").out
     )
     for _ in range(2):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
 from tui_workbench.cli import INTERRUPTED
 from tui_workbench.cli.output import HISTORY_COLUMNS, PLAIN, add_output_options, emit
 from tui_workbench.cli.terminal import visible
-from tui_workbench.errors import UsageError
+from tui_workbench.errors import NoGpu, UsageError
 from tui_workbench.model import REMOTE_TYPES, Run, RunRequest, RunState
 from tui_workbench.project import Project
 from tui_workbench.records import TYPE_CHECKING
@@ -17,6 +18,7 @@ from tui_workbench.runs.rundir import DEFAULT_GRACE
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
     from typing import Any
 
     from tui_workbench.cli.parser import Parser
@@ -51,11 +53,17 @@ examples:
     parser.add_argument("--wait", action="store_true", help="follow the run until it ends (the default)")
     parser.add_argument("--detach", action="store_true", help="print the run's id and return")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and do nothing")
+    add_cpu_option(parser)
     add_output_options(parser, default="", note="with --detach or --dry-run; default: text")
     parser.add_argument("script", metavar="SCRIPT", nargs="?", default="", help="default: the one in ArgumentVector")
     parser.add_argument(
         "arguments", metavar="ARGS", nargs="...", help="the script's arguments (default: those in ArgumentVector)"
     )
+
+
+def add_cpu_option(parser: argparse.ArgumentParser) -> None:
+    """`--allow-cpu`, for a run that asks for a GPU."""
+    parser.add_argument("--allow-cpu", action="store_true", help="run even if it would train on the CPU")
 
 
 def run_submit(arguments: argparse.Namespace) -> int:
@@ -68,6 +76,7 @@ def run_submit(arguments: argparse.Namespace) -> int:
 
 
 def _submit(runs: Runs, request: RunRequest, arguments: argparse.Namespace) -> int:
+    request = request._replace(allow_cpu=arguments.allow_cpu)
     wants_record = bool(arguments.output or arguments.query)
     if wants_record and not (arguments.detach or arguments.dry_run or _is_plain(arguments)):
         raise UsageError(
@@ -86,7 +95,8 @@ def _submit(runs: Runs, request: RunRequest, arguments: argparse.Namespace) -> i
     if project.notice:
         sys.stderr.write(f"workbench-tui: {visible(project.notice)}\n")
     settle_target(project, request)
-    run = runs.submit(request, single_threaded=True)
+    with telling_of_allow_cpu():
+        run = runs.submit(request, single_threaded=True)
     if arguments.detach and wants_record:
         from tui_workbench.runs.history import history_record
 
@@ -99,6 +109,16 @@ def _submit(runs: Runs, request: RunRequest, arguments: argparse.Namespace) -> i
 
 def _is_plain(arguments: argparse.Namespace) -> bool:
     return arguments.output == PLAIN and not arguments.query
+
+
+@contextlib.contextmanager
+def telling_of_allow_cpu() -> Iterator[None]:
+    """Name the option that lets a run train on the CPU, where one is refused for it."""
+    try:
+        yield
+    except NoGpu as error:
+        error.remedy = f"{error.remedy}   With --allow-cpu it runs all the same."
+        raise
 
 
 def settle_target(project: Project, request: RunRequest) -> None:
@@ -141,6 +161,7 @@ examples:
     )
     parser.add_argument("--detach", action="store_true", help="print the run's id and return")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and do nothing")
+    add_cpu_option(parser)
     add_output_options(parser, default="", note="with --detach or --dry-run; default: text")
     parser.add_argument("script", metavar="--", nargs="?", default="", help="what follows are the script's arguments")
     parser.add_argument("arguments", metavar="ARGS", nargs="...", help="instead of those that the run had")

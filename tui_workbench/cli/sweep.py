@@ -6,7 +6,7 @@ import sys
 import time
 
 from tui_workbench.cli import INTERRUPTED
-from tui_workbench.cli.experiment import settle_target
+from tui_workbench.cli.experiment import add_cpu_option, settle_target, telling_of_allow_cpu
 from tui_workbench.cli.output import HISTORY_COLUMNS, add_output_options, emit
 from tui_workbench.cli.terminal import visible
 from tui_workbench.errors import UsageError
@@ -61,6 +61,7 @@ examples:
     parser.add_argument("--max-parallel", metavar="N", type=int, default=1, help="runs at a time (default: 1)")
     parser.add_argument("--detach", action="store_true", help="print the sweep's name and return")
     parser.add_argument("--dry-run", action="store_true", help="print the runs that would be made, and do nothing")
+    add_cpu_option(parser)
     add_output_options(parser, default="", note="with --detach or --dry-run; default: text")
     parser.add_argument("script", metavar="SCRIPT", nargs="?", default="", help="default: the one in ArgumentVector")
     parser.add_argument("arguments", metavar="ARGS", nargs="...", help="the script's arguments, the same for all")
@@ -79,7 +80,8 @@ def run_sweep(arguments: argparse.Namespace) -> int:
         return 0
     settle_target(runs.project, request)
     made: list[Run] = []
-    group = runs.sweep(request, members, arguments.max_parallel, made.append)
+    with telling_of_allow_cpu():
+        group = runs.sweep(request, members, arguments.max_parallel, made.append)
     if arguments.detach and wants_record:
         from tui_workbench.runs.history import history_record
 
@@ -103,6 +105,7 @@ def _request(runs: Runs, arguments: argparse.Namespace) -> tuple[RunRequest, Seq
     else:
         sets = sweepvalues.grid(parameters)
     request = RunRequest(arguments.run_configuration, arguments.script, tuple(arguments.arguments), arguments.target)
+    request = request._replace(allow_cpu=arguments.allow_cpu)
     if not request.script or not request.arguments:
         # What stands in ArgumentVector is the same for all as well.
         spec = runs.specification(request)

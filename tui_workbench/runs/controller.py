@@ -128,6 +128,7 @@ class Controller:
             try:
                 self._have_copy()
                 self._stages.prepare()
+                self._stages.check_gpu()
             except WorkbenchError as error:
                 self._wrap_up(Ending(RunState.FAILED, str(error)))
                 return False

@@ -80,8 +80,24 @@ def prepare(project: Project, request: RunRequest, run_id: str = "") -> Prepared
         from tui_workbench.runs.queueing import step_of
 
         before = (*before[:1], step_of(target, request), *before[1:])
+    if asks_for_gpu(spec, request):
+        from tui_workbench.runs.gpu.gate import STEP, TITLE
+
+        before = (Step(STEP, TITLE), *before)
     plan = plan._replace(steps=(*before, *plan.steps))
     return Prepared(spec, plan, commit)
+
+
+def asks_for_gpu(spec: RunSpec, request: RunRequest) -> bool:
+    """Whether the run must have a GPU to start: its files ask for one, and it may not train on the CPU."""
+    # Looked at here first: what asks for none does not even load what would tell why.
+    target, configuration = spec.target, spec.run_configuration
+    wants = target.gpus or target.nvidia_docker or configuration.require_gpu or configuration.processes_per_node
+    if request.allow_cpu or not wants:
+        return False
+    from tui_workbench.targets.gpu.presence import asked_for
+
+    return bool(asked_for(target, configuration))
 
 
 def _basis(project: Project, request: RunRequest) -> tuple[RunConfiguration, ComputeTarget, str, tuple[str, ...], str]:
@@ -174,9 +190,15 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     The lock returned is held: nobody else resumes the run meanwhile. Raises ConfigurationError, UsageError or
     StorageError; then nothing is left behind.
     """
-    prepare(project, request)
+    first = prepare(project, request).spec
+    if asks_for_gpu(first, request):
+        from tui_workbench.runs.gpu.gate import admit
+
+        # All members of a sweep are as its first one is.
+        first = admit(first) if request.member <= 1 else first._replace(gpu_check_due=True)
     project.prepare_state()
     spec, plan, origin_commit = prepare(project, request, _reserve_run_id(project))
+    spec = spec._replace(gpu_check_due=first.gpu_check_due)
     is_limited = _is_limited(spec.target, request)
     building = os.path.join(project.runs_directory, BUILDING_PREFIX + spec.run_id)
     try:

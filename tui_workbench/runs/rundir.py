@@ -418,7 +418,8 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 def _record_to_json(record: Record) -> dict[str, Any]:
     spec, plan = record.spec, record.plan
-    belongs = {"origin": record.origin, "group": record.group, "member": record.member}
+    belongs = {"origin": record.origin, "group": record.group, "member": record.member,
+               "gpu_check_due": spec.gpu_check_due}  # fmt: skip
     return {
         "schema": SCHEMA,
         "run_id": record.run_id,
@@ -466,6 +467,7 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
         arguments=tuple(stored["arguments"]),
         run_configuration=RunConfiguration(**configuration),
         target=target,
+        gpu_check_due=bool(stored.get("gpu_check_due")),
     )
     steps = tuple(Step(**{**step, "command": tuple(step["command"])}) for step in stored["plan"])
     plan = Plan(target.name, target.type, stored["interpreter"], steps)

@@ -84,6 +84,20 @@ class Stages:
         self.persist(lambda: self._target.prepare(spec, plan, self._tree), from_the_first=self._was_reached())
         self._progress.done("prepare")
 
+    def check_gpu(self) -> None:
+        """See that a run that asks for a GPU would use one, now that its environment is there.
+
+        Raises NoGpu when it would not, Interrupted when the run is to end.
+        """
+        from tui_workbench.runs.gpu.gate import STEP, TITLE, admit
+
+        spec = self._record.spec
+        if not spec.gpu_check_due or STEP in self._directory.status().done:
+            return
+        self._progress.begin(STEP, TITLE)
+        self.persist(lambda: admit(spec))
+        self._progress.done(STEP)
+
     def persist(self, action: Callable[[], _Result], *, from_the_first: bool = True) -> _Result:
         """Do something on the target, again when it was out of reach.
 

@@ -18,6 +18,7 @@ def survey(prepared: Prepared) -> tuple[Plan, str]:
     """
     from tui_workbench.targets.staged import StagedTarget
 
+    prepared = prepared._replace(plan=_with_gpu(prepared))
     target = target_for(prepared.spec.target)
     if not isinstance(target, StagedTarget):
         return prepared.plan, ""
@@ -30,3 +31,19 @@ def survey(prepared: Prepared) -> tuple[Plan, str]:
         return prepared.plan, str(error)
     finally:
         target.close()
+
+
+def _with_gpu(prepared: Prepared) -> Plan:
+    """The plan with what was found of the GPU that the run asks for; as it is when it asks for none."""
+    plan = prepared.plan
+    if not any(step.name == "preflight" for step in plan.steps):
+        return plan
+    from tui_workbench.runs.gpu.gate import STEP, TITLE, look
+
+    seen = look(prepared.spec)
+    if seen.refusal is not None:
+        title = f"it would not start: {seen.refusal.message}. {seen.refusal.remedy}"
+    else:
+        title = f"{TITLE}: {seen.text}"
+    steps = (step._replace(title=title) if step.name == STEP else step for step in plan.steps)
+    return plan._replace(steps=tuple(steps))

@@ -288,16 +288,3 @@ def _framework(values: Mapping[str, Any]) -> Framework:
         NAMES.get(name, name), str(values.get("version", "")), str(values.get("cuda", "")), devices, capabilities,
         architectures, int(values.get("computed", 0)), " ".join(str(values["problem"]).split()),
     )  # fmt: skip
-
-
-_IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(torch|tensorflow|jax|cntk)\b", re.MULTILINE)
-
-
-def imported_by(script: str) -> frozenset[str]:
-    """The names of the frameworks that a script names in its imports; empty where it cannot be read."""
-    try:
-        with open(script, "rb") as file:
-            text = file.read(1 << 20)
-    except OSError:
-        return frozenset()
-    return frozenset(NAMES[found.decode()] for found in _IMPORT.findall(text))

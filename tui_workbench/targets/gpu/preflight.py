@@ -30,7 +30,7 @@ from tui_workbench.targets.check import (
 )
 from tui_workbench.targets.gpu import fit
 from tui_workbench.targets.gpu.choice import VISIBLE
-from tui_workbench.targets.gpu.frameworks import ALL, imported_by
+from tui_workbench.targets.gpu.frameworks import ALL
 from tui_workbench.targets.gpu.places import NotThere, place_of, told_of
 from tui_workbench.targets.gpus import Gpus, gpus_of
 
@@ -66,7 +66,6 @@ class Preflight:
         self._there = not host.is_local
         self._gpus = Gpus()
         self._place: Place | None = None
-        self._all: tuple[Framework, ...] = ()
         self._best: Framework | None = None
 
     def climb(self, *, is_wanted: bool = True, is_quick: bool = False) -> Iterator[Rung]:
@@ -102,7 +101,7 @@ class Preflight:
     # -- the machine -------------------------------------------------------------------------------------------------
 
     def _driver(self) -> Rung:
-        self._gpus = gpus_of(self._host, with_cuda=True)
+        self._gpus = gpus_of(self._host, with_cuda=self._which == ALL)
         self._refuse_withheld()
         if self._gpus.found:
             serves = f", which serves CUDA {self._gpus.cuda}" if self._gpus.cuda else ""
@@ -201,10 +200,16 @@ class Preflight:
         if not told:
             text = f"{self._place.name} has none that is known here (PyTorch, TensorFlow, JAX, CNTK)"
             return Rung(FRAMEWORK, WARNING, text, "Whether what it has computes on a GPU, its runs will show.")
-        used = imported_by(f"{self._spec.project_root}/{self._spec.script}") if self._spec.script else frozenset()
-        # A build that computes speaks for the environment, unless the script says which one it takes.
-        concerned = [each for each in told if each.name in used] or list(told)
-        self._all = told
+        concerned = list(told)
+        if self._spec.script:
+            from tui_workbench.targets.gpu.imports import imported_by
+
+            used = imported_by(self._spec.project_root, self._spec.script)
+            concerned = [each for each in told if each.name in used]
+            if not concerned:
+                there = ", ".join(each.title for each in told)
+                return Rung(FRAMEWORK, WARNING, f"the script names none that {self._place.name} has ({there})")
+        # A build that computes speaks for the environment.
         self._best = best = max(concerned, key=lambda each: (each.computed, bool(each.cuda)))
         if not best.version:
             raise self._broken_framework(f"{best.name} cannot be loaded: {best.problem}", "Install it anew.")

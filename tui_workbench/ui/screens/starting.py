@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tui_workbench.config.schema import DOCKER_TYPES, LOCAL, REMOTE, REMOTE_DOCKER
-from tui_workbench.errors import ConfigurationError, NotPrepared, UsageError, WorkbenchError
+from tui_workbench.errors import ConfigurationError, NoGpu, NotPrepared, UsageError, WorkbenchError
 from tui_workbench.targets.host import ConnectionLost, HostKeyRefused, SecretNeeded
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.safetext import safe_text
@@ -32,7 +32,7 @@ SECRET_ATTEMPTS = 3
 REACHED = (REMOTE_DOCKER, REMOTE)
 """The types of targets that a login leads to."""
 
-YES, PREPARE = "yes", "prepare"
+YES, PREPARE, ON_CPU, COPY = "yes", "prepare", "cpu", "copy"
 
 
 class Starting:
@@ -72,6 +72,19 @@ class Starting:
             self._screen.show_error(error)
             return
         self._screen.submit(request)
+
+    async def on_cpu(self, request: RunRequest, error: NoGpu) -> None:
+        """Ask whether a run that asks for a GPU and would train on the CPU is to run all the same."""
+        text = f"{safe_text(error.message[:1].upper() + error.message[1:])}."
+        choices = (Choice("c", "copy what mends it", COPY), Choice("r", "run it on the CPU", ON_CPU))
+        answer = await self._screen.asking.choose(text, *choices, Choice("n", "run nothing", ""))
+        if answer == ON_CPU:
+            self._screen.submit(request._replace(allow_cpu=True))
+        elif answer == COPY:
+            self._screen.app.copy_to_clipboard(error.command)
+            self._screen.notify(f"Copied: {safe_text(error.command)}", timeout=6.0, markup=False)
+        else:
+            self._screen.say("Nothing was run.")
 
     def _target_of(self, run: Run, request: RunRequest) -> ComputeTarget | None:
         """The target that the request leads to; None when it is not there any more, which the submit says."""

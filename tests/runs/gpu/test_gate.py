@@ -1,0 +1,158 @@
+"""A run that asks for a GPU and would train on the CPU does not start, unless it may.
+
+Drivers and frameworks are stand-ins; the command line, runs and environments are real.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import Workbench, until
+from tests.gpu import frameworks as standins
+from tests.gpu.standin import Standin, gpu
+from tui_workbench.errors import NoGpu
+from tui_workbench.model import ComputeTarget, RunConfiguration, RunRequest
+from tui_workbench.project import Project
+from tui_workbench.runs import Runs
+from tui_workbench.runs.gpu import gate
+from tui_workbench.targets.gpu.presence import asked_for
+
+
+class Asking(Workbench):
+    """A project that asks for all GPUs, on a machine with one and frameworks of its own."""
+
+    def __init__(self, folder: Path, packages: Path) -> None:
+        super().__init__(folder)
+        self.packages = packages
+        self.append("local.compute", "gpus: all")
+        path = folder / "aml_config" / "local.runconfig"
+        first, _, _ = path.read_text().partition("EnvironmentVariables")
+        path.write_text(f"{first}EnvironmentVariables:\n  PYTHONPATH: {packages}\n")
+        (folder / "train.py").write_text("import model\nprint('trained')\n")
+        (folder / "model.py").write_text("import torch\n")
+
+    def append(self, name: str, line: str) -> None:
+        with (self.folder / "aml_config" / name).open("a") as file:
+            file.write(f"{line}\n")
+
+    @property
+    def runs(self) -> Runs:
+        return Runs(Project.find(str(self.folder)))
+
+
+@pytest.fixture
+def asking(project_root: Path, tmp_path: Path, standin: Standin) -> Asking:
+    standin.write(gpu(0))
+    return Asking(project_root, tmp_path / "packages")
+
+
+def test_a_run_that_would_train_on_the_cpu_is_stopped_with_the_reason_and_the_remedy(asking: Asking) -> None:
+    standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
+    asking.submit("train.py").error(
+        3,
+        "it would use no GPU, though gpus is all: PyTorch 2.4.0+cpu is a CPU build: it trains on the CPU",
+        "-m pip install --force-reinstall torch",
+        "With --allow-cpu it runs all the same.",
+    )
+    assert asking.history() == []
+
+
+def test_it_runs_all_the_same_when_it_may(asking: Asking) -> None:
+    standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
+    assert asking.submit("--allow-cpu", "train.py").out.split("\n")[1] == "trained"
+    (run,) = asking.runs.list()
+    with pytest.raises(NoGpu):
+        asking.runs.rerun(run.run_id)
+    assert asking.run("experiment", "rerun", "-r", "1", "--allow-cpu").code == 0
+    swept = ("experiment", "sweep", "-c", "local", "--param", "lr=1,2")
+    assert asking.run(*swept, "train.py").code == 3
+    assert asking.run(*swept, "--allow-cpu", "train.py").code == 0
+
+
+def test_a_run_whose_framework_computes_starts_and_is_asked_once(asking: Asking) -> None:
+    standins.torch(asking.packages)
+    module = asking.packages / "torch" / "__init__.py"
+    loaded = asking.packages.parent / "loaded"
+    module.write_text(f"import sys\nif len(sys.argv) > 3: open({str(loaded)!r}, 'a').write('x')\n" + module.read_text())
+    for _ in range(2):
+        assert asking.submit("train.py").out.split("\n")[1] == "trained"
+    assert loaded.read_text() == "x"
+
+
+def test_a_script_that_names_no_framework_is_let_go_on(asking: Asking) -> None:
+    standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
+    (asking.folder / "model.py").write_text("")
+    assert asking.submit("train.py").code == 0
+
+
+def test_a_machine_without_a_gpu_stops_it_as_well(asking: Asking, standin: Standin) -> None:
+    standin.write()
+    asking.submit("train.py").error(3, "the NVIDIA driver finds no GPU: No devices were found")
+
+
+def test_the_plan_says_what_was_found(asking: Asking) -> None:
+    standins.torch(asking.packages)
+    shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
+    assert "preflight: look whether it would compute on a GPU: PyTorch sees 1 GPU; a matrix product was right" in shown
+    standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
+    os.utime(asking.packages, (1, 1))  # as a package manager does, if seldom within the same second
+    shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
+    assert "preflight: it would not start: it would use no GPU, though gpus is all: PyTorch 2.4.0+cpu is" in shown
+    shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "--allow-cpu", "train.py").out
+    assert "preflight" not in shown
+
+
+def test_an_environment_that_is_made_for_the_run_is_looked_at_when_it_is_there(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller looks again: the run fails with the reason, and its script never starts."""
+    seen = [gate.Seen("the environment is not made yet", is_due=True)]
+    monkeypatch.setattr(gate, "look", lambda spec: seen[0])
+    asking.append("local.compute", "userManagedEnvironment: false")
+    asking.append("local.runconfig", "PrepareEnvironment: true")
+    standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
+    run = asking.runs.submit(RunRequest("local", "train.py"))
+    ended = until(lambda: (now := asking.runs.get(run.run_id)).end and now, "its end")
+    assert ended.state == "failed"
+    assert "it would use no GPU, though gpus is all: PyTorch 2.4.0+cpu is a CPU build" in ended.reason
+    assert not Path(ended.log_path).exists()
+
+
+def test_a_run_that_asks_for_no_gpu_pays_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise AssertionError("it was looked at")
+
+    monkeypatch.setattr(gate, "admit", refuse)
+    runs = Runs(project)
+    run = runs.submit(RunRequest("local", "hello.py"))
+    until(lambda: runs.get(run.run_id).end, "its end")
+
+
+BARE = RunConfiguration("c", "c.runconfig", "t")
+LOCAL = ComputeTarget("t", "t.compute", "local")
+DOCKER = ComputeTarget(
+    "t", "t.compute", "localdocker", base_docker_image="pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "configuration", "why"),
+    [
+        (LOCAL, BARE, ""),
+        (LOCAL._replace(gpus="0"), BARE, ""),
+        (LOCAL._replace(gpus="free"), BARE, "gpus is free"),
+        (LOCAL, BARE._replace(require_gpu=True), "RequireGpu is true"),
+        (LOCAL, BARE._replace(processes_per_node="gpus"), "ProcessesPerNode is gpus"),
+        (LOCAL, BARE._replace(processes_per_node="2"), ""),
+        (LOCAL._replace(nvidia_docker=True), BARE, ""),
+        (DOCKER, BARE, ""),
+        (DOCKER._replace(nvidia_docker=True), BARE, "nvidiaDocker is true"),
+        (DOCKER._replace(nvidia_docker=True, gpus="0"), BARE, ""),
+        (DOCKER._replace(gpus="[0, 1]"), BARE, "gpus is [0, 1]"),
+    ],
+)  # fmt: skip
+def test_what_asks_for_a_gpu(target: ComputeTarget, configuration: RunConfiguration, why: str) -> None:
+    assert asked_for(target, configuration) == why

@@ -1,0 +1,166 @@
+"""The GPUs of many machines, and what they did."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.support import until
+from tests.gpu.standin import REST, Standin, gpu
+from tui_workbench.model import ComputeTarget, Problem
+from tui_workbench.targets.gpu import fleet as fleets
+from tui_workbench.targets.gpu.fleet import CELL_SECONDS, Course, Fleet, MachineState
+from tui_workbench.targets.gpu.sample import Device, Note, Reading, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LOCAL = ComputeTarget("local", "/p/local.compute", "local")
+DOCKER = ComputeTarget("docker", "/p/docker.compute", "localdocker")
+BOX = ComputeTarget("box", "/p/box.compute", "remote", address="no-such-host.invalid", username="me")
+T4 = Device(0, "GPU-0", "Tesla T4", 1000.0, 70.0)
+START = 1_000_000.0
+
+
+def course(*values: float | None, every: float = CELL_SECONDS) -> Course:
+    made = Course()
+    for place, value in enumerate(values):
+        made.add(START + place * every, Reading(0, value, 500.0, 35.0), T4)
+    return made
+
+
+def known(values: object) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values]  # type: ignore[attr-defined]
+
+
+def test_a_course_has_a_value_for_each_two_seconds_the_mean_of_what_was_told() -> None:
+    made = course(10, 30, 50, None, every=1)
+    assert known(made.last(made.utilization, 2, made.newest)) == [20, 50]
+    assert known(made.last(made.memory, 2, made.newest)) == [50, 50]
+    assert known(made.last(made.power, 2, made.newest)) == [35, 35]
+
+
+def test_where_nobody_looked_there_is_no_number() -> None:
+    made = course(10, 20)
+    made.add(START + 4 * CELL_SECONDS, Reading(0, 30.0), T4)
+    assert known(made.last(made.utilization, 6, made.newest)) == [None, 10, 20, None, None, 30]
+
+
+def test_a_course_that_has_ended_moves_away_with_the_others() -> None:
+    made = course(10, 20)
+    assert known(made.last(made.utilization, 4, made.newest + 2)) == [10, 20, None, None]
+    assert known(made.last(made.utilization, 4, made.newest + 9)) == [None] * 4
+
+
+def test_a_course_does_not_grow_for_ever() -> None:
+    made = course(*[1.0] * (5 * fleets.MOST_CELLS))
+    assert len(made.utilization) <= 2 * fleets.MOST_CELLS
+
+
+def state_of(fleet: Fleet, ready: Callable[[MachineState], object]) -> MachineState:
+    def look() -> MachineState | None:
+        fleet.read()
+        (state,) = fleet.states
+        return state if ready(state) else None
+
+    found: MachineState = until(look, "what the machine tells")
+    return found
+
+
+def test_targets_on_one_machine_are_one_machine(home: Path, standin: Standin) -> None:
+    standin.write(gpu(0, util=37), gpu(1, REST))
+    with Fleet([DOCKER, LOCAL]) as fleet:
+        state = state_of(fleet, lambda state: state.sample)
+        assert state.targets == ("docker", "local")
+        assert state.address == ""
+        assert state.machine is not None
+        assert [each.number for each in state.machine.devices] == [0, 1]
+        assert known(state.courses[0].last(state.courses[0].utilization, 1, state.newest)) == [37]
+        assert state.problem == ""
+
+
+def test_a_machine_without_a_driver_says_so_and_is_not_asked_again(home: Path, standin: Standin) -> None:
+    standin.write()
+    with Fleet([LOCAL]) as fleet:
+        state = state_of(fleet, lambda state: state.machine)
+        assert state.problem == "the NVIDIA driver lists no GPU"
+        assert not fleet.read()
+
+
+def test_a_machine_that_does_not_answer_says_why_and_the_others_are_shown(home: Path, standin: Standin) -> None:
+    standin.write(gpu(0))
+    with Fleet([BOX, LOCAL]) as fleet:
+
+        def both() -> tuple[MachineState, MachineState] | None:
+            fleet.read()
+            box, here = fleet.states
+            return (box, here) if box.problem and here.sample else None
+
+        box, here = until(both, "both machines")
+        assert (box.targets, box.address) == (("box",), "me@no-such-host.invalid")
+        assert box.problem.startswith("out of reach: ")
+        assert "no-such-host.invalid" in box.problem
+        assert here.problem == ""
+
+
+def test_a_file_that_cannot_be_used_stands_with_its_reason(home: Path) -> None:
+    problem = Problem("/p/bad.compute", 3, 1, "error", "yaml", "this is no YAML", "Correct it.")
+    with Fleet([ComputeTarget("bad", "/p/bad.compute", "", problem=problem)]) as fleet:
+        state = state_of(fleet, lambda state: state.problem)
+        assert (state.problem, state.remedy) == ("this is no YAML", "Correct it.")
+
+
+def test_a_target_that_holds_its_secret_is_not_asked(home: Path) -> None:
+    with Fleet([BOX._replace(password="hunter2")]) as fleet:
+        state = state_of(fleet, lambda state: state.problem)
+        assert "belongs into the keyring" in state.problem
+        assert "--move-secrets" in state.remedy
+
+
+def test_what_befell_a_device_stays_and_what_befell_the_machine_goes_with_the_next_sample() -> None:
+    listener = fleets._Listener("here", LOCAL)
+    listener._take(Note(1.0, "nvidia-smi does not answer"))
+    listener._take(Note(2.0, "Xid 79 on GPU 0", 0))
+    assert listener.state.problem == "nvidia-smi does not answer"
+    listener._take(Sample(3.0, (Reading(0, 1.0),)))
+    assert listener.state.problem == ""
+    assert [note.text for note in listener.state.notes] == ["Xid 79 on GPU 0"]
+
+
+def test_silence_is_told_once_a_second(monkeypatch: pytest.MonkeyPatch, home: Path, standin: Standin) -> None:
+    standin.write(gpu(0))
+    with Fleet([LOCAL]) as fleet:
+        state = state_of(fleet, lambda state: state.sample)
+        assert state.sample is not None
+        now = state.sample.time
+        monkeypatch.setattr(fleets.Feed, "read", lambda self: [])
+        monkeypatch.setattr(fleets.time, "time", lambda: now + 1)
+        assert not fleet.read()
+        monkeypatch.setattr(fleets.time, "time", lambda: now + 7.5)
+        assert fleet.read()
+        assert fleet.states[0].silent == 7.5
+        assert not fleet.read()
+
+
+def test_what_is_followed_no_more_is_let_go_and_the_rest_stays(home: Path, standin: Standin) -> None:
+    standin.write(gpu(0))
+    with Fleet([LOCAL, BOX]) as fleet:
+        until(lambda: fleet.read() and fleet.states[0].sample, "a sample")
+        fleet.follow([LOCAL])
+        (state,) = fleet.states
+        assert state.sample is not None
+        fleet.follow([])
+        assert fleet.states == ()
+
+
+def test_a_changed_login_is_listened_to_anew(home: Path) -> None:
+    with Fleet([BOX]) as fleet:
+        fleet.read()
+        before = fleet._listeners["x"] if "x" in fleet._listeners else next(iter(fleet._listeners.values()))
+        fleet.follow([BOX._replace(base_docker_image="other")])
+        assert next(iter(fleet._listeners.values())) is before
+        fleet.follow([BOX._replace(private_key="~/.ssh/other")])
+        assert next(iter(fleet._listeners.values())) is not before

@@ -1,0 +1,59 @@
+"""Which frameworks a script imports, itself or through its project's modules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tui_workbench.targets.gpu.imports import imported_by
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("import torch\n", {"PyTorch"}),
+        ("import os, torch as t\n", {"PyTorch"}),
+        ("def f():\n    from torch.utils import data\nimport jax.numpy as jnp\n", {"PyTorch", "JAX"}),
+        ("import tensorflow as tf\n", {"TensorFlow"}),
+        ("import torchvision\n", {"PyTorch"}),
+        ("import flax.linen\n", {"JAX"}),
+        ("print 'Python 2'\nimport cntk\n", {"CNTK"}),
+        ("print('import torch')\n# import cntk\nimport torches\n", set()),
+    ],
+)
+def test_a_script_names_its_frameworks(tmp_path: Path, text: str, named: set[str]) -> None:
+    (tmp_path / "train.py").write_text(text)
+    assert imported_by(str(tmp_path), "train.py") == named
+
+
+@pytest.mark.parametrize(
+    ("text", "module"),
+    [
+        ("import model\n", "model.py"),
+        ("from nets import deep\n", "nets/deep.py"),
+        ("import nets.deep.core\n", "nets/deep/core.py"),
+        ("from nets import thing\n", "nets/__init__.py"),
+    ],
+)
+def test_modules_of_the_project_are_followed(tmp_path: Path, text: str, module: str) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text(text)
+    path = tmp_path / "src" / module
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("import torch\n")
+    assert imported_by(str(tmp_path), "src/train.py") == {"PyTorch"}
+
+
+def test_relative_imports_and_circles_are_followed_to_their_end(tmp_path: Path) -> None:
+    package = tmp_path / "nets"
+    package.mkdir()
+    (tmp_path / "train.py").write_text("from nets.a import x\n")
+    (package / "a.py").write_text("from . import b\nfrom ..train import y\n")
+    (package / "b.py").write_text("from .a import x\nfrom .c import z\n")
+    (package / "c.py").write_text("import jax\n")
+    assert imported_by(str(tmp_path), "train.py") == {"JAX"}
+
+
+def test_a_script_that_is_not_there_names_none() -> None:
+    assert imported_by("/no/such", "script.py") == frozenset()
