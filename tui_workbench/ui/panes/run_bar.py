@@ -213,6 +213,16 @@ class RunBar(Widget, inherit_bindings=False):
         """Say something in passing; for "" what a run would use."""
         self._notice.say(text or self._use)
 
+    def say_what_is_looked_for(self) -> None:
+        """Say what a run waits for that asks for a GPU: a framework that was never asked takes seconds to answer."""
+        configuration, target = self.chosen
+        if configuration is None or target is None:
+            return
+        from tui_workbench.targets.gpu.presence import asked_for
+
+        if asked_for(target, configuration):
+            self.show_use("Looking whether it would compute on a GPU...")
+
     def show_plan(self, plan: Plan, version: str) -> None:
         """Say what a run would use, before it is run."""
         python = f"Python {version}   {plan.interpreter}" if version else plan.interpreter

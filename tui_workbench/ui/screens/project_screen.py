@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from textual import work
 
-from tui_workbench.errors import UsageError, WorkbenchError
+from tui_workbench.errors import NoGpu, UsageError, WorkbenchError
 from tui_workbench.ui import messages
 from tui_workbench.ui.file_tree import scripts_among
 from tui_workbench.ui.safetext import safe_text
@@ -308,7 +308,10 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
 
     def on_run_refused(self, event: messages.RunRefused) -> None:
         """The request does not work."""
-        if self.parts.run_bar.holds(event.request):
+        if isinstance(event.error, NoGpu):
+            self.say("")
+            self.run_worker(self.starting.on_cpu(event.request, event.error), group="starting")
+        elif self.parts.run_bar.holds(event.request):
             self.show_error(event.error)
 
     def on_run_requested(self) -> None:
@@ -329,7 +332,9 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         _, target = self.parts.run_bar.chosen
         if self.asking.is_open:
             self.asking.take_focus()
-        elif _is_here(target) and not self.parts.editor.dirty_paths():
+            return
+        self.parts.run_bar.say_what_is_looked_for()
+        if _is_here(target) and not self.parts.editor.dirty_paths():
             self.submit(request)
         else:
             self.run_worker(self.starting.run(request), group="starting")
@@ -376,6 +381,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
 
     def on_run_submitted(self, event: messages.RunSubmitted) -> None:
         """A run of ours has started: show it."""
+        self.say("")
         others = [run for run in self._runs if run.run_id != event.run.run_id]
         self._show_runs([event.run, *others], select=event.run.run_id)
 
