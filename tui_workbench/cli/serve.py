@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tui_workbench.cli.output import add_project_option
 from tui_workbench.errors import UsageError
 from tui_workbench.records import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ PORT = 8347
 
 def configure_serve(parser: argparse.ArgumentParser) -> None:
     """Options of `serve`."""
-    parser.add_argument("project", nargs="?", default="", metavar="PROJECT", help="the project folder (default: here)")
+    parser.add_argument("folder", nargs="?", default="", metavar="PROJECT", help="the same as --project")
+    add_project_option(parser)
     parser.add_argument(
         "--port",
         type=_port,
@@ -27,7 +29,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until interrupted. Returns 0; raises UsageError when what it takes is not installed."""
     from tui_workbench.project import Project
 
-    root = Project.find(arguments.project or ".").root
+    root = Project.find(arguments.folder or arguments.project).root
     try:
         from tui_workbench.ui.serving import serve
     except ModuleNotFoundError as error:
