@@ -11,6 +11,7 @@ from tests.faults.support import until
 from tests.gpu.standin import REST, Standin, gpu
 from tui_workbench.model import ComputeTarget, Problem
 from tui_workbench.targets.gpu import fleet as fleets
+from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.fleet import CELL_SECONDS, Course, Fleet, MachineState
 from tui_workbench.targets.gpu.sample import Device, Note, Reading, Sample
 
@@ -136,10 +137,10 @@ def test_silence_is_told_once_a_second(monkeypatch: pytest.MonkeyPatch, home: Pa
         state = state_of(fleet, lambda state: state.sample)
         assert state.sample is not None
         now = state.sample.time
-        monkeypatch.setattr(fleets.Feed, "read", lambda self: [])
-        monkeypatch.setattr(fleets.time, "time", lambda: now + 1)
+        monkeypatch.setattr(Feed, "read", lambda self: [])
+        monkeypatch.setattr("tui_workbench.targets.gpu.fleet.time.time", lambda: now + 1)
         assert not fleet.read()
-        monkeypatch.setattr(fleets.time, "time", lambda: now + 7.5)
+        monkeypatch.setattr("tui_workbench.targets.gpu.fleet.time.time", lambda: now + 7.5)
         assert fleet.read()
         assert fleet.states[0].silent == 7.5
         assert not fleet.read()
@@ -159,7 +160,7 @@ def test_what_is_followed_no_more_is_let_go_and_the_rest_stays(home: Path, stand
 def test_a_changed_login_is_listened_to_anew(home: Path) -> None:
     with Fleet([BOX]) as fleet:
         fleet.read()
-        before = fleet._listeners["x"] if "x" in fleet._listeners else next(iter(fleet._listeners.values()))
+        before = next(iter(fleet._listeners.values()))
         fleet.follow([BOX._replace(base_docker_image="other")])
         assert next(iter(fleet._listeners.values())) is before
         fleet.follow([BOX._replace(private_key="~/.ssh/other")])

@@ -102,9 +102,11 @@ class MonitorPane(Pane):
 
     def show_runs(self, runs: Sequence[Run], selected: str) -> None:
         """Tell processes of these runs from others; `selected` is the id of the run that is looked at."""
-        known = Known({run.run_id: run for run in runs}, selected)
+        known = self._known._replace(runs={run.run_id: run for run in runs}, selected=selected)
         if known != self._known:
             self._known = known
+            if self._follower is not None:
+                self._follower.follow_runs(runs)
             self._show()
 
     # --- Watching
@@ -132,7 +134,7 @@ class MonitorPane(Pane):
 
     def _begin(self) -> None:
         if self._follower is None and self._targets:
-            self._follower = GpuWatch(self._targets, self.post_message)
+            self._follower = GpuWatch(self._targets, self._known.runs.values(), self.post_message)
 
     def _end(self) -> None:
         if self._follower is not None:
@@ -144,6 +146,7 @@ class MonitorPane(Pane):
         event.stop()
         if self._follower is not None:
             self._states = event.states
+            self._known = self._known._replace(held=event.held)
             self._show()
 
     def _show(self) -> None:
@@ -268,8 +271,8 @@ def summary(states: Sequence[MachineState]) -> str:
     parts = [count(devices, "GPU")] if devices else []
     parts += [f"{at_work} at work"] if at_work else []
     parts += [words.watts(power)] if power else []
-    unseen = sum(bool(state.problem) for state in states)
-    parts += [f"{count(unseen, 'machine')} without"] if unseen else []
+    unseen = sum(bool(state.problem) and not words.has_none(state) for state in states)
+    parts += [f"{count(unseen, 'machine')} not seen"] if unseen else []
     return ", ".join(parts)
 
 
@@ -281,9 +284,9 @@ def told(entry: Entry, known: Known) -> str:
     device, reading = entry.shown.device, entry.shown.reading
     parts = [f"{entry.state.targets[0]} GPU {device.number}", device.name, device.uuid]
     process = next((process for process in entry.shown.processes if process.pid == entry.pid), None)
-    if process is not None and entry.state.machine is not None:
-        owner = words.whose(process, entry.state.machine, known)
-        parts += [f"pid {process.pid}", process.name, owner.text, process.run, words.size(process.memory)]
+    if process is not None:
+        owner = words.whose(process, entry.state, known)
+        parts += [f"pid {process.pid}", process.name, owner.text, owner.run_id, words.size(process.memory)]
     elif reading is not None:
         parts += [
             words.percent(reading.utilization).strip(),

@@ -89,6 +89,10 @@ class MonitorScreen(HistoryScreen, inherit_bindings=False):
     def _look(self) -> None:
         if self.is_current:
             self.ask("targets", self.project.targets, self.pane.show_targets)
+            self._ask_runs()
+
+    def _ask_runs(self) -> None:
+        self.ask("runs", partial(_find, self.project, self._asked_for), self._show_runs)
 
     @on(MonitorPane.Seen)
     def _seen(self, event: MonitorPane.Seen) -> None:
@@ -96,7 +100,7 @@ class MonitorScreen(HistoryScreen, inherit_bindings=False):
         self.head.show(event.text)
         if unknown := event.runs - self._asked_for:
             self._asked_for |= unknown
-            self.ask("runs", partial(_find, self.project, self._asked_for), self._show_runs)
+            self._ask_runs()
 
     def _show_runs(self, runs: list[Run]) -> None:
         self._runs = {run.run_id: run for run in runs}
@@ -130,12 +134,15 @@ class MonitorScreen(HistoryScreen, inherit_bindings=False):
 
 
 def _find(project: Project, run_ids: frozenset[str]) -> list[Run]:
-    """Those of the runs that are of this project. Blocks; raises WorkbenchError."""
+    """Those of the runs that are of this project, and all that go on. Blocks; raises WorkbenchError."""
     from tui_workbench.errors import RunNotFound
     from tui_workbench.runs import Runs
+    from tui_workbench.runs.index import RunIndex
 
+    with RunIndex(project) as index:
+        active = index.active()
     runs, found = Runs(project), []
-    for run_id in run_ids:
+    for run_id in run_ids.union(active):
         with contextlib.suppress(RunNotFound):
             found.append(runs.get(run_id))
     return found

@@ -32,14 +32,14 @@ def graph(values: Sequence[float], width: int, height: int, top: float) -> list[
 def _level(value: float, most: int, top: float) -> int:
     if value != value or top <= 0:  # no number
         return 0
-    return max(1, min(most, round(most * value / top)))
+    return max(1, round(most * min(1.0, max(0.0, value / top))))
 
 
 def meter(share: float | None, width: int) -> tuple[str, str]:
     """The filled part of a bar and the rest of it, for a share of 0 to 1; a blank bar where it is not told."""
-    if share is None:
+    if share is None or share != share:
         return "", " " * width
-    halves = max(0, min(2 * width, round(2 * width * share)))
+    halves = round(2 * width * min(1.0, max(0.0, share)))
     if share > 0 and not halves:
         halves = 1
     whole, half = divmod(halves, 2)

@@ -152,8 +152,7 @@ def _trouble(shown: Shown, width: int) -> list[Piece]:
 
 def in_order(shown: Shown, known: Known) -> list[tuple[Process, Whose]]:
     """The processes on a GPU with whose they are: this run's first, then our others, then those of others."""
-    assert shown.state.machine is not None
-    found = [(process, words.whose(process, shown.state.machine, known)) for process in shown.processes]
+    found = [(process, words.whose(process, shown.state, known)) for process in shown.processes]
 
     def rank(each: tuple[Process, Whose]) -> tuple[bool, bool, bool, float, int]:
         process, owner = each

@@ -20,9 +20,9 @@ from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.themes import palette_of, style
 from tui_workbench.ui.widgets import gpu_words as words
 from tui_workbench.ui.widgets.gpu_layout import Entry, entries_of
-from tui_workbench.ui.widgets.gpu_lines import graph_lines, in_order, process_line
+from tui_workbench.ui.widgets.gpu_lines import fitted, graph_lines, in_order, process_line
 from tui_workbench.ui.widgets.gpu_words import Known
-from tui_workbench.ui.widgets.pieces import Piece
+from tui_workbench.ui.widgets.pieces import Piece, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -291,12 +291,15 @@ class GpuDetails(Widget, inherit_bindings=False):
 
 def _identity(shown: Shown, width: int) -> Line:
     device, reading = shown.device, shown.reading
-    clocks = ""
+    texts = [safe_text(device.name[:80])]
     if reading is not None:
-        clocks = f"  SM {words.megahertz(reading.sm_clock)}, memory {words.megahertz(reading.memory_clock)}"
-    name = safe_text(f"{device.name[:80]}  {device.uuid[:80]}")
-    text = f" {shown.state.targets[0]} GPU {device.number}"
-    return (Piece(text[: width - 1], bold=True), Piece(f"  {name}", "muted"), Piece(clocks, "muted"))
+        texts.append(f"SM {words.megahertz(reading.sm_clock)}, memory {words.megahertz(reading.memory_clock)}")
+    texts.append(safe_text(device.uuid[:80]))
+    pieces = [Piece(fitted(f" {shown.state.targets[0]} GPU {device.number}", min(width, 40)).rstrip(), bold=True)]
+    for text in texts:
+        if width_of(pieces) + len(text) + 3 <= width:
+            pieces.append(Piece(f"  {text}", "muted"))
+    return tuple(pieces)
 
 
 def _troubles(shown: Shown) -> Line:
@@ -351,10 +354,10 @@ def _cells(segments: Sequence[Segment]) -> list[tuple[str, object]]:
 
 
 def _painted(line: Line, palette: Palette, ground: str) -> list[Segment]:
+    # What is faint could not be seen on the cursor's ground.
+    colors = palette if ground == palette.background else palette._replace(faint=palette.muted)
     return [
-        Segment(piece.text, style(getattr(palette, piece.role), ground, bold=piece.bold))
-        for piece in line
-        if piece.text
+        Segment(piece.text, style(getattr(colors, piece.role), ground, bold=piece.bold)) for piece in line if piece.text
     ]
 
 

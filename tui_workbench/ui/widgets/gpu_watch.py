@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from tui_workbench.model import ComputeTarget
+    from tui_workbench.model import ComputeTarget, Run
     from tui_workbench.targets.gpu.fleet import MachineState
 
 LOOK_SECONDS = 0.5
@@ -23,9 +23,11 @@ LOOK_SECONDS = 0.5
 class GpusSeen(Message):
     """What was told of GPUs since, of all machines."""
 
-    def __init__(self, states: tuple[MachineState, ...]) -> None:
+    def __init__(self, states: tuple[MachineState, ...], held: Mapping[tuple[str, int], str]) -> None:
+        """`held` are the runs of processes that do not tell it, by the target's name and the process id."""
         super().__init__()
         self.states = states
+        self.held = held
 
     def can_replace(self, message: Message) -> bool:
         """The newest holds everything."""
@@ -35,8 +37,11 @@ class GpusSeen(Message):
 class GpuWatch:
     """A thread that posts `GpusSeen`. `post` must be callable from any thread."""
 
-    def __init__(self, targets: Sequence[ComputeTarget], post: Callable[[GpusSeen], object]) -> None:
+    def __init__(
+        self, targets: Sequence[ComputeTarget], runs: Iterable[Run], post: Callable[[GpusSeen], object]
+    ) -> None:
         self._targets = targets
+        self._runs = runs_in_containers(runs)
         self._post = post
         self._wake = threading.Event()
         self._changed = True
@@ -49,6 +54,10 @@ class GpuWatch:
         if targets != self._targets:
             self._targets, self._changed = targets, True
             self._wake.set()
+
+    def follow_runs(self, runs: Iterable[Run]) -> None:
+        """Find the processes of these runs from now on."""
+        self._runs = runs_in_containers(runs)
 
     def retry(self, key: str) -> None:
         """Try anew to see the machine of this key."""
@@ -70,9 +79,19 @@ class GpuWatch:
                 if self._changed:
                     self._changed = False
                     fleet.follow(self._targets)
-                    self._post(GpusSeen(fleet.states))
+                    self._post(GpusSeen(fleet.states, {}))
                 while self._retried:
                     fleet.retry(self._retried.pop())
                 if (fleet.read() or is_new) and not self._stopped:
-                    self._post(GpusSeen(fleet.states))
+                    self._post(GpusSeen(fleet.states, self._held()))
                 self._wake.wait(LOOK_SECONDS)
+
+    def _held(self) -> dict[tuple[str, int], str]:
+        from tui_workbench.runs.gpu.holding import own_processes
+
+        return {(run.target, pid): run.run_id for run in self._runs for pid in own_processes(run.directory)}
+
+
+def runs_in_containers(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """The active runs whose processes are somebody else's, who lets nobody read their environment."""
+    return tuple(run for run in runs if run.is_active and run.target_type.endswith("docker"))

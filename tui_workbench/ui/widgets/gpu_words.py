@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.model import Run
     from tui_workbench.targets.gpu.fleet import MachineState
-    from tui_workbench.targets.gpu.sample import Device, Machine, Process, Reading
+    from tui_workbench.targets.gpu.sample import Device, Process, Reading
 
 UNTOLD = "—"
 HOT, TOO_HOT = 80.0, 90.0
@@ -26,10 +26,14 @@ LONGEST = 200
 
 
 class Known(NamedTuple):
-    """What the owner of a monitor knows of runs: those of the project by id, and which one is selected."""
+    """What the owner of a monitor knows of runs: those of the project by id, and which one is selected.
+
+    `held` are the runs of processes that do not tell it themselves, by the name of the target and the process id.
+    """
 
     runs: Mapping[str, Run] = {}
     selected: str = ""
+    held: Mapping[tuple[str, int], str] = {}
 
 
 class Whose(NamedTuple):
@@ -41,16 +45,15 @@ class Whose(NamedTuple):
     run_id: str = ""
 
 
-def whose(process: Process, machine: Machine, known: Known) -> Whose:
+def whose(process: Process, state: MachineState, known: Known) -> Whose:
     """Whose it is: the selected run's, another run's of ours, or somebody's."""
-    if process.run:
-        run = known.runs.get(process.run)
-        title = f"{run.script_name} [{run.run_number}]" if run is not None else process.run
-        is_this = process.run == known.selected
-        return Whose(
-            safe_text(title[:LONGEST]), "running" if is_this else "success", "●" if is_this else "○", process.run
-        )
-    if machine.hides_processes and not process.user:
+    held = [known.held[name, process.pid] for name in state.targets if (name, process.pid) in known.held]
+    if run_id := process.run or "".join(held[:1]):
+        run = known.runs.get(run_id)
+        title = f"{run.script_name} [{run.run_number}]" if run is not None else run_id
+        glyph, role = ("●", "running") if run_id == known.selected else ("○", "success")
+        return Whose(safe_text(title[:LONGEST]), role, glyph, run_id)
+    if state.machine is not None and state.machine.hides_processes and not process.user:
         return Whose("not told in a container", "muted", "?")
     return Whose(safe_text((process.user or "somebody")[:LONGEST]), "warning", "◇")
 
@@ -127,15 +130,19 @@ def troubles(state: MachineState, device: Device, reading: Reading | None) -> li
     return found
 
 
+def has_none(state: MachineState) -> bool:
+    """True for a machine that answers, and has no GPU."""
+    machine = state.machine
+    return machine is not None and not machine.devices and state.problem == machine.problem
+
+
 def problem_lines(state: MachineState) -> list[tuple[str, str]]:
     """Why a machine is not seen, or not now, and what to do; each line with its colour, as safe text."""
     if state.machine is None and not state.problem:
         return [("◌ looking for GPUs…", "muted")]
     lines = []
     if state.problem:
-        nothing_wrong = state.machine is not None and not state.machine.devices and state.machine.problem
-        role = "muted" if nothing_wrong else "error"
-        glyph = "·" if nothing_wrong else "✗"
+        glyph, role = ("·", "muted") if has_none(state) else ("✗", "error")
         lines.append((f"{glyph} {safe_text(state.problem[:LONGEST])}", role))
         lines.append((f"  {safe_text(state.remedy[:LONGEST])}" if state.remedy else _REMEDY, "muted"))
     elif state.silent:
