@@ -1,0 +1,176 @@
+"""Makes the pages that are made from the code: docs/command-line.md and docs/errors.md.
+
+    python -m docs.make_pages
+
+tests/test_docs.py looks whether they are what this makes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tui_workbench.cli import COMMANDS, Command, build_parser
+
+if TYPE_CHECKING:
+    import argparse
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+DOCS = REPOSITORY / "docs"
+
+ANYTHING = "…"
+"""Stands in an error's text for what differs from time to time."""
+
+CLASSES = {
+    "UsageError": "2",
+    "ProjectNotFound": "2",
+    "RunNotFound": "2",
+    "ConfigurationError": "3",
+    "NotPrepared": "3",
+    "TargetUnreachable": "4",
+    "ConnectionLost": "4",
+    "LoginRefused": "4",
+    "SecretNeeded": "4",
+    "HostKeyRefused": "4",
+    "EngineOutOfReach": "3",
+    "StorageError": "1",
+    "EngineRefused": "1",
+    "WorkbenchError": "1",
+}
+"""The errors that a person reads, and the exit codes of their commands."""
+
+
+COMMANDS_HEAD = """\
+# Every command
+
+Made by `python -m docs.make_pages` from the commands themselves; `workbench-tui COMMAND --help` says the same.
+
+`workbench-tui [PROJECT]` opens the screens. ID is a run's id or its number. Commands find their project here or in a
+folder above, or by `--project DIR`. What a command answers comes as `-o json`, `table` or `tsv`, `--query` picks from
+it, and `--plain` is for screen readers ([accessibility](accessibility.md)).
+
+Exit codes: the script's own of a finished run, 130 for a canceled one; else 0, 1 when something failed on this machine,
+2 for wrong use, 3 for a configuration problem, 4 when the target cannot be reached.
+"""
+
+ERRORS_HEAD = """\
+# Every error
+
+Made by `python -m docs.make_pages` from the code. `…` stands for what differs from time to time. An error says its
+place, what is wrong, and what to do; the last column is the exit code of the command. What is behind those that one
+meets most: [troubleshooting](troubleshooting.md).
+
+| It says | What to do | Code |
+|---|---|---|"""
+
+
+# -- every command ---------------------------------------------------------------------------------------------------
+
+
+def command_line() -> str:
+    """The page of all commands."""
+    parts = [COMMANDS_HEAD]
+    parts += map(_command, COMMANDS)
+    return "\n".join(parts)
+
+
+def _command(command: Command) -> str:
+    parser = build_parser(command)
+    name = " ".join(command.words)
+    lines = [f"## {name}", "", f"{command.help[0].upper()}{command.help[1:]}.", "", "| | |", "|---|---|"]
+    lines += [f"| `{_cell(_called(action))}` | {_cell(_help(action))} |" for action in _shown(parser)]
+    if parser.epilog:
+        lines += ["", "```text", parser.epilog % {"prog": parser.prog}, "```"]
+    return "\n".join([*lines, ""])
+
+
+def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Arguments first, then options; what every command has is said above."""
+    actions = [action for action in parser._actions if action.dest not in ("help", "project")]
+    return sorted(actions, key=lambda action: bool(action.option_strings))
+
+
+def _called(action: argparse.Action) -> str:
+    names = ", ".join(action.option_strings)
+    if action.nargs == 0:
+        return names
+    values = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
+    value = str(action.metavar or values)
+    several = {"*": f"[{value} ...]", "+": f"{value} [{value} ...]", "?": f"[{value}]", "...": f"[{value} ...]"}
+    value = several.get(str(action.nargs), value)
+    return f"{names} {value}".strip()
+
+
+def _help(action: argparse.Action) -> str:
+    values = {**vars(action), "prog": "workbench-tui"}
+    said = (action.help or "") % values
+    return f"{said} (needed)" if action.required and action.option_strings else said
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+# -- every error -----------------------------------------------------------------------------------------------------
+
+
+class Error(NamedTuple):
+    """An error as it stands in the code."""
+
+    text: str
+    remedy: str
+    exit_code: str
+    module: str
+
+
+def errors() -> Iterator[Error]:
+    """Every error with a text of its own, in the package."""
+    package = REPOSITORY / "tui_workbench"
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
+                continue
+            text = _text(node.args[0])
+            if node.func.id in CLASSES and text.strip(ANYTHING + " :(),."):
+                remedy = next((_text(word.value) for word in node.keywords if word.arg == "remedy"), "")
+                module = str(path.relative_to(package).with_suffix(""))
+                yield Error(text, remedy.strip(), CLASSES[node.func.id], module)
+
+
+def _text(node: ast.expr) -> str:
+    """The words of a text in the code; what is put into it is `ANYTHING`."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_text, node.values))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _text(node.left) + _text(node.right)
+    return ANYTHING
+
+
+def error_page() -> str:
+    """The page of all errors, in the order of the alphabet."""
+    found = {(error.text, error.remedy, error.exit_code) for error in errors() if error.module != "targets/fake"}
+    rows = sorted(found, key=lambda each: (each[0].strip(ANYTHING + " `:(").lower(), each))
+    lines = [ERRORS_HEAD]
+    lines += [f"| {_words(text)} | {_words(remedy)} | {code} |" for text, remedy, code in rows]
+    return "\n".join([*lines, ""])
+
+
+def _words(text: str) -> str:
+    return "" if text == ANYTHING else _cell(text).replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_").strip()
+
+
+PAGES = {"command-line.md": command_line, "errors.md": error_page}
+
+
+def main() -> None:
+    """Write the pages."""
+    for name, make in PAGES.items():
+        (DOCS / name).write_text(make(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,288 @@
+"""Makes docs/pictures/: the real program in a terminal, driven by keys on real runs, one SVG file a screen.
+
+    python -m docs.make_pictures [NAME...]
+
+The runs train for real. The GPUs are stand-ins (tests/gpu), as the pages that show them say; for them gcc is needed.
+Times and losses differ from one making to the next, so pictures are made when a screen has changed, and not at every
+build.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+from pyte.screens import Char
+
+from benchmarks.terminal import Terminal
+from tests.gpu import standin
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PICTURES = REPOSITORY / "docs" / "pictures"
+COLUMNS, ROWS = 112, 32
+CELL_WIDTH, CELL_HEIGHT, FONT_SIZE = 8.4, 16.5, 14
+GROUND, TEXT = "14171c", "d8dce2"
+NAMED = {
+    "black": "000000", "red": "cd3131", "green": "0dbc79", "brown": "e5e510", "blue": "2472c8", "magenta": "bc3fbc",
+    "cyan": "11a8cd", "white": "e5e5e5",
+}  # fmt: skip
+
+ENTER, ESCAPE, RUN = "\r", "\x1b", "\x12"
+
+
+class Stage(NamedTuple):
+    """Where the program runs: a home and a project of its own, and stand-in GPUs."""
+
+    home: Path
+    project: Path
+    variables: dict[str, str]
+    gpus: standin.Standin
+
+    def run(self, *words: str) -> None:
+        """Run one of our commands to its end."""
+        subprocess.run(
+            ["workbench-tui", *words],
+            cwd=self.project,
+            env={**os.environ, **self.variables},
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def screens(self) -> Terminal:
+        """The screens of the project."""
+        return Terminal(
+            ["workbench-tui", "."],
+            columns=COLUMNS,
+            rows=ROWS,
+            changes=self.variables,
+            directory=str(self.project),
+        )
+
+
+def set_up(folder: Path) -> Stage:
+    """A project with three real runs, one of them on a stand-in GPU."""
+    home, project = folder / "home", folder / "digits"
+    home.mkdir()
+    # What the program shows of this Python must not be where it lies on the machine of who makes the pictures.
+    (home / "venv").symlink_to(sys.prefix)
+    shutil.copytree(REPOSITORY / "sample_project", project, ignore=shutil.ignore_patterns(".workbench", "outputs"))
+    (folder / "gpu").mkdir()
+    gpus = standin.Standin(folder / "gpu" / "state", standin.build(folder / "gpu"))
+    variables = {
+        "HOME": str(home),
+        "PATH": f"{home}/venv/bin:{os.environ['PATH']}",
+        "TERM": "xterm-256color",
+        "COLORTERM": "truecolor",
+        "LANG": "C.UTF-8",
+        **{f"XDG_{name}_HOME": "" for name in ("CONFIG", "DATA", "STATE", "CACHE")},
+    }
+    stage = Stage(home, project, variables, gpus)
+    stage.run("experiment", "submit", "-c", "local", "train.py", "--epochs", "6")
+    stage.run("experiment", "submit", "-c", "local", "train.py", "--epochs", "12", "--lr", "0.03")
+    stage.run("experiment", "submit", "-c", "local", "train.py", "--epochs", "12", "--lr", "0.003")
+    return stage
+
+
+def main_screen(stage: Stage) -> Iterator[Terminal]:
+    """A script in the editor, a run that goes on."""
+    with stage.screens() as terminal:
+        terminal.until_text("train.py [3]")
+        type_into(terminal, "/", "train", ENTER)
+        terminal.until_text("Train a small convolutional network")
+        type_into(terminal, ESCAPE, RUN)
+        terminal.until_text("epoch 5/15")
+        yield terminal
+        terminal.until_text("test accuracy 0.9")
+        terminal.settle()
+
+
+def all_runs(stage: Stage) -> Iterator[Terminal]:
+    """The table of runs, with charts."""
+    with stage.screens() as terminal:
+        terminal.until_text("train.py [3]")
+        type_into(terminal, "6")
+        terminal.until_text("duration")
+        terminal.settle()
+        yield terminal
+
+
+def run_details(stage: Stage) -> Iterator[Terminal]:
+    """One run, its curve."""
+    with stage.screens() as terminal:
+        terminal.until_text("train.py [3]")
+        type_into(terminal, "6")
+        terminal.until_text("duration")
+        type_into(terminal, ENTER)
+        terminal.until_text("step")
+        terminal.settle(0.5)
+        yield terminal
+
+
+def comparison(stage: Stage) -> Iterator[Terminal]:
+    """Three runs side by side."""
+    with stage.screens() as terminal:
+        terminal.until_text("train.py [3]")
+        type_into(terminal, "6")
+        terminal.until_text("duration")
+        terminal.settle()
+        type_into(terminal, " ", " ", " ", "c")
+        terminal.until_text("arguments")
+        terminal.settle()
+        yield terminal
+
+
+def gpu_ready(stage: Stage) -> Iterator[Terminal]:
+    """What a Docker target needs to use a GPU, before it is done."""
+    with stage.screens() as terminal:
+        terminal.until_text("train.py [3]")
+        type_into(terminal, "2", "m")
+        terminal.until_text("Make docker GPU-ready")
+        terminal.settle()
+        yield terminal
+
+
+def gpus(stage: Stage) -> Iterator[Terminal]:
+    """The GPU monitor: stand-ins."""
+    stage.gpus.write(
+        standin.gpu(0, util=93, mem=4312, temp=71, power=68200),
+        standin.gpu(1, words=standin.REST),
+    )
+    (stage.project / "aml_config" / "gpu-box.compute").unlink()
+    watched = stage._replace(variables={**stage.variables, **stage.gpus.variables})
+    watched.variables["PATH"] = f"{stage.gpus.built.programs}:{stage.variables['PATH']}"
+    with watched.screens() as terminal:
+        terminal.until_text("train.py [3]")
+        type_into(terminal, "7")
+        terminal.until_text("Tesla T4")
+        for utilization in (0, 4, 35, 88, 91, 97, 64, 12, 80, 95, 96, 99, 93, 97, 95, 90, 71, 92, 96, 93):
+            stage.gpus.write(
+                standin.gpu(0, util=utilization, mem=4312, temp=71, power=40000 + 300 * utilization),
+                standin.gpu(1, words=standin.REST),
+                standin.process(os.getpid(), 0, 4290, kind="C"),
+            )
+            wait(terminal, 1.1)
+        yield terminal
+
+
+SCREENS: dict[str, Callable[[Stage], Iterator[Terminal]]] = {
+    "main": main_screen,
+    "all-runs": all_runs,
+    "run-details": run_details,
+    "comparison": comparison,
+    "gpu-ready": gpu_ready,
+    "gpus": gpus,
+}
+
+
+def type_into(terminal: Terminal, *keys: str) -> None:
+    """Press keys one after another, each when the screen has come to rest."""
+    for key in keys:
+        terminal.send(key)
+        terminal.settle(0.15)
+
+
+def wait(terminal: Terminal, seconds: float) -> None:
+    """Let time pass while the program draws."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        terminal.pump(0.1)
+
+
+# -- drawing ---------------------------------------------------------------------------------------------------------
+
+
+def colour(name: str, default: str) -> str:
+    """A colour of the terminal as six hexadecimal digits."""
+    return default if name == "default" else NAMED.get(name.removeprefix("bright"), name)
+
+
+class Look(NamedTuple):
+    """How a cell is drawn."""
+
+    ground: str
+    text: str
+    bold: bool
+    italics: bool
+    underscore: bool
+
+
+def look(cell: Char) -> Look:
+    """The look of a cell; a reversed one has its colours changed over."""
+    ground, text = colour(cell.bg, GROUND), colour(cell.fg, TEXT)
+    if cell.reverse:
+        ground, text = text, ground
+    return Look(ground, text, cell.bold, cell.italics, cell.underscore)
+
+
+def svg(terminal: Terminal, home: str) -> str:
+    """What stands on the screen as an SVG picture that needs nothing but a monospace font; `home` is shown as `~`."""
+    screen = terminal.screen
+    width, height = screen.columns * CELL_WIDTH + 16, screen.lines * CELL_HEIGHT + 16
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'font-family="DejaVu Sans Mono,Menlo,Consolas,monospace" font-size="{FONT_SIZE}">',
+        f'<rect width="100%" height="100%" rx="6" fill="#{GROUND}"/>',
+    ]
+    for row in range(screen.lines):
+        cells = at_home([screen.buffer[row][column] for column in range(screen.columns)], home)
+        parts += drawn_row(cells, 8 + row * CELL_HEIGHT)
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def at_home(cells: list[Char], home: str) -> list[Char]:
+    """A row in which the folder of who makes the pictures is `~`, as long as before."""
+    start = "".join(cell.data for cell in cells).find(home)
+    if start < 0:
+        return cells
+    rest = cells[start + len(home) :]
+    return [*cells[:start], cells[start]._replace(data="~"), *rest, *[rest[-1]] * (len(home) - 1)]
+
+
+def drawn_row(cells: list[Char], top: float) -> Iterator[str]:
+    """A row: its grounds, then its texts, a piece for each look and each word group."""
+    runs = []
+    column = 0
+    for each, group in groupby(cells, key=look):
+        text = "".join(cell.data for cell in group)
+        runs.append((column, each, text))
+        column += len(text)
+    for start, each, text in runs:
+        if each.ground != GROUND:
+            place = f'x="{8 + start * CELL_WIDTH:.1f}" y="{top:.1f}" width="{len(text) * CELL_WIDTH:.1f}"'
+            yield f'<rect {place} height="{CELL_HEIGHT}" fill="#{each.ground}"/>'
+    for start, each, text in runs:
+        style = ' font-weight="bold"' * each.bold + ' font-style="italic"' * each.italics
+        style += ' text-decoration="underline"' * each.underscore
+        # Viewers differ in what they make of several blanks.
+        for found in re.finditer(r"\S+(?: \S+)*", text):
+            x, width = 8 + (start + found.start()) * CELL_WIDTH, len(found[0]) * CELL_WIDTH
+            place = f'x="{x:.1f}" y="{top + 13:.1f}" textLength="{width:.1f}"'
+            yield f'<text {place} fill="#{each.text}"{style}>{escape(found[0])}</text>'
+
+
+def main() -> None:
+    """Make all pictures, or those that are named."""
+    names = sys.argv[1:] or list(SCREENS)
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
+        stage = set_up(Path(folder))
+        for name in names:
+            for terminal in SCREENS[name](stage):
+                text = svg(terminal, str(stage.home))
+                (PICTURES / f"{name}.svg").write_text(text, encoding="utf-8")
+                sys.stdout.write(f"{name}.svg: {len(text) / 1000:.1f} kB\n")
+
+
+if __name__ == "__main__":
+    main()

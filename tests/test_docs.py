@@ -1,0 +1,150 @@
+"""The pages say what is true: generated ones are as the code has them, and what the others name is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from docs.make_pages import ANYTHING, PAGES
+from docs.make_pictures import SCREENS
+from tests.cli.support import Installed
+from tests.conftest import REPOSITORY
+from tests.runs.support import make_run
+from tui_workbench.cli import COMMANDS, build_parser
+from tui_workbench.project import Project
+
+DOCS = REPOSITORY / "docs"
+WRITTEN = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+BY_NAME = pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+
+LARGEST_PICTURE = 40_000
+"""Bytes: they come with every clone."""
+
+BOXES = re.compile("[\u2500-\u259f\u2800-\u28ff\x1b\t]")
+
+
+def text_of(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def cells(text: str) -> list[list[str]]:
+    """The rows of all tables of a page, without their heads."""
+    rows = [re.split(r"(?<!\\) ?\| ?", line.strip("| ")) for line in text.splitlines() if line.startswith("| ")]
+    return [row for row in rows if not row[0].startswith(("It says", "Screen"))]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_made_from_the_code_is_as_it_would_be_made_now(name: str) -> None:
+    assert text_of(name) == PAGES[name](), "python -m docs.make_pages makes it anew"
+
+
+@BY_NAME
+def test_every_link_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert not [link for link in links if "://" not in link and not (page.parent / link).is_file()]
+
+
+@BY_NAME
+def test_every_command_that_is_named_exists(page: Path) -> None:
+    verbs = {command.words for command in COMMANDS}
+    nouns = {words[0] for words in verbs}
+    named = re.findall(r"workbench-tui ((?:[a-z][a-z-]+ ?){1,3})", page.read_text(encoding="utf-8"))
+    for words in (tuple(each.split()) for each in named):
+        if words[0] in nouns:
+            assert any(words[: len(known)] == known for known in verbs) or (words[0],) == words, words
+
+
+@BY_NAME
+def test_no_page_knows_who_wrote_it(page: Path) -> None:
+    assert not re.search(r"/(work|tmp|root|home)/", page.read_text(encoding="utf-8"))
+
+
+def test_the_index_names_every_page() -> None:
+    assert {path.name for path in DOCS.glob("*.md")} - {"index.md"} <= set(
+        re.findall(r"\((\S+\.md)\)", text_of("index.md"))
+    )
+
+
+def texts_in_the_code() -> list[str]:
+    """Every text in the package; what is put into one is `…`."""
+    found = []
+    for path in (REPOSITORY / "tui_workbench").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                parts = (part.value if isinstance(part, ast.Constant) else ANYTHING for part in node.values)
+                found.append("".join(map(str, parts)))
+    return found
+
+
+def test_the_program_still_says_what_troubleshooting_quotes() -> None:
+    quoted = [row[0].strip("`") for row in cells(text_of("troubleshooting.md"))]
+    said = "\n".join(texts_in_the_code())
+    assert len(quoted) > 40
+    assert not [text for text in quoted if text not in said]
+
+
+class TestPictures:
+    def test_there_is_one_of_each_screen_and_no_other(self) -> None:
+        assert {path.name for path in (DOCS / "pictures").iterdir()} == {f"{name}.svg" for name in SCREENS}
+        shown = set(re.findall(r"docs/pictures/([\w-]+)\.svg", (REPOSITORY / "README.md").read_text(encoding="utf-8")))
+        assert shown == set(SCREENS)
+
+    @pytest.mark.parametrize("name", SCREENS)
+    def test_it_is_small_and_needs_nothing_from_elsewhere(self, name: str) -> None:
+        text = (DOCS / "pictures" / f"{name}.svg").read_text(encoding="utf-8")
+        assert len(text) < LARGEST_PICTURE
+        assert ET.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+        assert text.count("://") == 1
+        assert not re.search("/(work|tmp|root|home)/|Traceback", text)
+
+
+COMMANDS_OF_SCREENS = sorted(
+    {tuple(words.split()) for row in cells(text_of("accessibility.md")) for words in re.findall("`([a-z -]+)`", row[1])}
+)
+
+ARGUMENTS = {
+    ("completion", "--values", "files"): (),
+    ("config", "check"): (),
+    ("config", "get"): ("local.runconfig", "Target"),
+    ("computetarget", "check"): ("local",),
+    ("computetarget", "list"): (),
+    ("asset", "list"): (),
+    ("experiment", "status"): ("-r", "1"),
+    ("experiment", "submit"): ("-c", "local", "hello.py"),
+    ("experiment", "submit", "--dry-run"): ("-c", "local", "hello.py"),
+    ("history", "compare"): ("1", "2"),
+    ("history", "info"): ("-r", "1"),
+    ("history", "list"): (),
+    ("logs",): ("1",),
+    ("runconfiguration", "list"): (),
+}
+"""What is run here; the others need a machine, change something, or ask."""
+
+
+class TestAccessibility:
+    @pytest.mark.parametrize("words", COMMANDS_OF_SCREENS, ids=" ".join)
+    def test_every_command_in_the_table_exists_and_can_be_plain(self, words: tuple[str, ...]) -> None:
+        (command,) = (each for each in COMMANDS if words[: len(each.words)] == each.words)
+        options = {name for action in build_parser(command)._actions for name in action.option_strings}
+        assert set(words[len(command.words) :]) - {"files"} <= options
+        if "--output" in options:
+            assert "--plain" in options
+
+    @pytest.mark.parametrize("words", ARGUMENTS, ids=" ".join)
+    def test_what_it_says_has_no_boxes_colours_and_columns(self, words: tuple[str, ...], project: Project) -> None:
+        make_run(project, "project_1700000000001", 1, state="completed", exit_code=0)
+        make_run(project, "project_1700000000002", 2, state="failed", exit_code=3, reason="exit code 3")
+        assert words in COMMANDS_OF_SCREENS
+        (command,) = (each for each in COMMANDS if words[: len(each.words)] == each.words)
+        plain = ("--plain",) if "--plain" in build_parser(command).format_help() else ()
+        size = len(command.words)
+        done = Installed(Path(project.root)).run(*words[:size], *plain, *words[size:], *ARGUMENTS[words])
+        assert done.code == 0, done.err
+        assert not BOXES.search(done.out + done.err), done.out
+        assert not re.search(r"\S   +\S", done.out), done.out
