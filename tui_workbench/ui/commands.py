@@ -87,6 +87,12 @@ LIST = (
     Command("list.last", "end,G", "last", "Last", "Moves to the last row.", footer=False),
 )
 
+LIST_FILTER = (
+    Command("list.filter", "slash", "filter", "Filter", "Leaves only the rows that hold all the words one types."),
+    Command("list.keep_filter", "enter", "keep_filter", "Done", "Goes back to the rows that are left."),
+    Command("list.clear_filter", "escape", "clear_filter", "All rows", "Ends the filter; / and enter bring it back."),
+)
+
 FILES = (
     Command("files.open", "enter", "open", "Open", "Opens the file in the editor, or opens and closes the folder."),
     Command(
@@ -256,6 +262,7 @@ MAIN_SCOPES = {
     "app": APP,
     "everywhere": EVERYWHERE,
     "list": LIST,
+    "list filter": LIST_FILTER,
     "files": FILES,
     "targets": TARGETS,
     "changes": CHANGES,

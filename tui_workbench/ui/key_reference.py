@@ -41,6 +41,7 @@ TITLES = {
     "app": ("On every screen", ""),
     "everywhere": ("Main screen", "Everywhere on it, unless a text is being typed."),
     "list": ("Lists", "Files, targets, runs, choices and all other lists."),
+    "list filter": ("The filter of a list", "Targets, runs, a run's files and metrics, plans and texts to read."),
     "files": ("1 Files", ""),
     "targets": ("2 Compute targets", ""),
     "changes": ("Configuration files", "In Files and in Compute targets."),

@@ -58,12 +58,16 @@ def reason_of(node: DOMNode, action: str) -> str:
 
 
 def why_refused(screen: Screen[Any], key: str) -> str:
-    """Why a key that something is bound to does nothing now; empty when nothing is, or when it does something."""
+    """Why a key that something is bound to does nothing now; empty when nothing is, or when it does something.
+
+    Of several commands that have the key the outermost counts: what is within is a matter of a moment, as a filter.
+    """
+    found = ""
     for node, bound in screen._modal_binding_chain:
         for binding in bound.key_to_bindings.get(key, ()):
-            if binding.description and (reason := reason_of(node, binding.action)):
-                return f"{binding.description}: {reason}"
-    return ""
+            if binding.description and key != "escape" and (reason := reason_of(node, binding.action)):
+                found = f"{binding.description}: {reason}"
+    return found
 
 
 def _declared(node: DOMNode) -> Iterable[Command]:

@@ -19,6 +19,7 @@ from tui_workbench.ui.messages import AttachWanted, ChangeWanted, CheckWanted, F
 from tui_workbench.ui.panes.config_changes import OffersChanges
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.widgets.filter_list import FilterList
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.words import BROKEN, READY, UNCHECKED
@@ -99,7 +100,7 @@ class TargetsPane(OffersChanges, Pane):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._list = RowList()
+        self._list = FilterList()
         self._problem = Static(classes="problem", markup=False)
         self._targets: dict[str, ShownTarget] = {}
 

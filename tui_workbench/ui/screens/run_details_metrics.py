@@ -21,6 +21,7 @@ from tui_workbench.ui.widgets.chart import Chart
 from tui_workbench.ui.widgets.chart_data import Curve
 from tui_workbench.ui.widgets.chart_drawing import Look, look_of
 from tui_workbench.ui.widgets.chart_scale import number
+from tui_workbench.ui.widgets.filter_list import FilterList
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import TextView
@@ -73,7 +74,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self.list = RowList()
+        self.list = FilterList()
         self.chart = Chart()
         self.text = TextView()
         self._metrics: RunMetrics | None = None

@@ -15,6 +15,7 @@ from textual.message import Message
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.history_commands import FILE_PANEL
 from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.widgets.filter_list import FilterList
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import TextView
@@ -56,7 +57,7 @@ class FilePanel(Horizontal, inherit_bindings=False):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self.list = RowList()
+        self.list = FilterList()
         self.view = TextView()
         self._files: tuple[tuple[str, str], ...] = ()
         self._folded: set[str] = set()

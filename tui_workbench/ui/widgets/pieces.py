@@ -42,6 +42,11 @@ class Row(NamedTuple):
     after: tuple[Piece, ...] = ()
     right: tuple[Piece, ...] = ()  # at the right edge
 
+    @property
+    def text(self) -> str:
+        """All that it says."""
+        return " ".join(piece.text for piece in (*self.before, self.name, *self.after, *self.right))
+
 
 def width_of(pieces: Sequence[Piece]) -> int:
     """The terminal cells that the pieces take."""

@@ -85,13 +85,22 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         self._rows = rows
         self._empty = empty
         self._cursor = min(self._index_of(wanted, self._cursor), max(0, len(rows) - 1))
+        self.fit()
+        if self.current != before:
+            self.post_message(self.CursorMoved(self, self.current))
+
+    @property
+    def footing(self) -> int:
+        """How many of the lines at the bottom are no rows."""
+        return 0
+
+    def fit(self) -> None:
+        """There are other rows, or there is other room for them."""
         # A size without a width would be no size, and could not be scrolled.
-        self.virtual_size = Size(1, len(rows))
+        self.virtual_size = Size(1, len(self._rows) + self.footing)
         self.refresh()
         if self.is_mounted:
             self._reveal()
-        if self.current != before:
-            self.post_message(self.CursorMoved(self, self.current))
 
     def _index_of(self, key: str, default: int) -> int:
         if default < len(self._rows) and self._rows[default].key == key:
@@ -115,7 +124,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _reveal(self) -> None:
         """Scroll as little as shows the cursor."""
-        height = self.scrollable_content_region.height
+        height = max(0, self.scrollable_content_region.height - self.footing)
         top = self.scroll_offset.y
         if height and not top <= self._cursor < top + height:
             target = self._cursor if self._cursor < top else self._cursor - height + 1

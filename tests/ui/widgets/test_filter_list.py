@@ -1,0 +1,133 @@
+"""The filter of lists and of texts: one way for all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from textual.app import App, ComposeResult
+
+from tests.ui.seen import lines_of
+from tests.ui.waiting import until
+from tui_workbench.ui.key_order import KeysInOrder
+from tui_workbench.ui.widgets.filter_list import FilterList
+from tui_workbench.ui.widgets.filterable import NOTHING
+from tui_workbench.ui.widgets.lines_view import LinesView
+from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.text_view import TextView
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+NAMES = ("train.py [3] running", "train.py [2] failed", "eval.py [1] completed")
+ROWS = [Row(str(number), Piece(name.split()[0]), right=(Piece(name),)) for number, name in enumerate(NAMES)]
+
+
+class ListApp(KeysInOrder[None]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.list = FilterList()
+
+    def compose(self) -> ComposeResult:
+        yield self.list
+
+    def on_mount(self) -> None:
+        self.list.show_rows(ROWS, empty=("No run yet.",))
+        self.list.focus()
+
+
+def keys(app: ListApp) -> list[str]:
+    return [row.key for row in app.list.rows]
+
+
+async def test_rows_that_hold_all_words_stay_whatever_piece_they_stand_in() -> None:
+    app = ListApp()
+    async with app.run_test(size=(50, 8)) as pilot:
+        await pilot.press("slash", *"TRAIN fail")
+        assert keys(app) == ["1"]
+        assert lines_of(app.list)[-1].split() == ["/TRAIN", "fail", "1", "of", "3"]
+        await pilot.press(*["backspace"] * 4, *"run")
+        assert keys(app) == ["0"]
+
+
+async def test_enter_goes_back_to_the_rows_that_are_left_and_escape_shows_all() -> None:
+    app = ListApp()
+    async with app.run_test(size=(50, 8)) as pilot:
+        await pilot.press("slash", *"train", "enter", "j")
+        assert (keys(app), app.list.current) == (["0", "1"], "1")
+        await pilot.press("escape")
+        assert (keys(app), app.list.current) == (["0", "1", "2"], "1")
+        assert "/" not in lines_of(app.list)[-1]
+
+
+async def test_a_filter_that_was_ended_is_brought_back_by_enter_and_replaced_by_typing() -> None:
+    app = ListApp()
+    async with app.run_test(size=(50, 8)) as pilot:
+        await pilot.press("slash", *"eval", "escape", "slash", "enter")
+        assert keys(app) == ["2"]
+        await pilot.press("escape", "slash", *"failed", "enter")
+        assert keys(app) == ["1"]
+
+
+async def test_letters_and_arrows_while_it_is_typed() -> None:
+    app = ListApp()
+    async with app.run_test(size=(50, 8)) as pilot:
+        await pilot.press("slash", *"jk", "enter")
+        assert lines_of(app.list)[0].strip() == NOTHING[0]
+        await pilot.press("escape", "slash", *"train", "down")
+        assert app.list.current == "1"
+
+
+async def test_rows_that_come_while_it_stands_are_filtered() -> None:
+    app = ListApp()
+    async with app.run_test(size=(50, 8)) as pilot:
+        await pilot.press("slash", *"train", "enter")
+        app.list.show_rows([Row("9", Piece("train2.py")), Row("8", Piece("other.py")), *ROWS])
+        assert keys(app) == ["9", "0", "1"]
+        assert app.list.current == "0"
+
+
+async def test_the_last_row_is_never_hidden_by_the_line_of_the_filter() -> None:
+    app = ListApp()
+    async with app.run_test(size=(50, 8)) as pilot:
+        app.list.show_rows([Row(str(number), Piece(f"row {number:03}")) for number in range(100)])
+        await pilot.press("slash", *"row", "enter", "G")
+        await until(lambda: lines_of(app.list)[-2].strip() == "row 099")
+        assert lines_of(app.list)[-1].split() == ["/row", "100", "of", "100"]
+
+
+async def test_a_burst_of_keys_and_a_paste_are_taken_in_order() -> None:
+    app = ListApp()
+    async with app.run_test(size=(50, 8)):
+        for key in ("slash", *"eval", "enter"):
+            app.simulate_key(key)
+        await until(lambda: keys(app) == ["2"])
+
+
+class TextApp(App[None]):
+    def __init__(self, view: TextView | LinesView) -> None:
+        super().__init__()
+        self.view = view
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+
+@pytest.mark.parametrize("kind", ["text", "lines"])
+async def test_texts_are_filtered_in_the_same_way(kind: str) -> None:
+    lines = [(Piece(name),) for name in NAMES]
+    view = TextView() if kind == "text" else LinesView(lambda width: lines)
+    app = TextApp(view)
+    async with app.run_test(size=(50, 8)) as pilot:
+        if isinstance(view, TextView):
+            view.show(lines)
+        view.focus()
+        await pilot.press("slash", *"completed")
+        await until(lambda: _shown(pilot, view) == ["eval.py [1] completed", "/completed  1 of 3"])
+        await pilot.press("escape")
+        await until(lambda: _shown(pilot, view) == list(NAMES))
+
+
+def _shown(pilot: Pilot[None], view: TextView | LinesView) -> list[str]:
+    lines = (" ".join(line.replace("/", " /").split()) for line in lines_of(view))
+    return [line.replace(" 1 of 3", "  1 of 3") for line in lines if line]
