@@ -1,7 +1,7 @@
 # Two commands, each of which sets itself up on a fresh clone:
 #   make run     open the sample project in the workbench
 #   make test    run every check and test
-# Further: make bench, make clean. Python 3.11 or newer and pip are all that has to be there.
+# Further: make bench, make pages, make pictures, make clean. Python 3.11 or newer and pip are all that has to be there.
 
 VENV ?= .venv
 PYTHON ?=
@@ -17,7 +17,7 @@ unexport PYTHONPATH
 # The interpreter below a virtual environment can be gone: uninstalled, or upgraded away.
 $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 
-.PHONY: run test check bench clean
+.PHONY: run test check bench pages pictures clean
 
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
@@ -37,6 +37,16 @@ bench: $(VENV)/.installed-test
 	    $(VENV)/bin/python -m "benchmarks.$$name" || failed="$$failed $$name"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "over the limit:$$failed" >&2; exit 1; fi
+
+# What is made from the code; tests look whether it is up to date.
+pages: $(VENV)/.installed-test
+	$(VENV)/bin/python -m docs.make_pages
+	$(VENV)/bin/python -m tui_workbench.ui.key_reference > docs/keys.md
+	$(VENV)/bin/python -m tui_workbench.config.reference > docs/configuration-reference.md
+
+# Real runs in a real terminal; needs gcc for the stand-in GPUs.
+pictures: $(VENV)/.installed-test
+	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" $(VENV)/bin/python -m docs.make_pictures
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
