@@ -36,7 +36,7 @@ BARE_IMAGE = "tests/bare:1"
 EMPTY_IMAGE = "tests/empty:1"
 """A shell and no Python."""
 
-_TOOLS = ("base-files", "dash", "coreutils", "findutils", "grep", "sed", "tar", "gzip", "libc-bin")
+TOOLS = ("base-files", "dash", "coreutils", "findutils", "grep", "sed", "tar", "gzip", "libc-bin")
 _MERGED = ("bin", "sbin", "lib", "lib64")
 _LEFT_OUT = ("/usr/share/doc", "/usr/share/man", "/usr/share/locale", "/usr/share/lintian")
 READY_SECONDS = 60.0
@@ -241,40 +241,44 @@ def docker_engine(*, environment: dict[str, str] | None = None, options: Sequenc
 
 def load_test_images(engine: DockerEngine) -> None:
     """Give an engine the three images of this module."""
-    python = _python_packages()
+    python = python_packages()
     with tempfile.TemporaryDirectory() as name:
         for image, packages in (
-            (PYTHON_IMAGE, (*_TOOLS, *python)),
+            (PYTHON_IMAGE, (*TOOLS, *python)),
             (BARE_IMAGE, python),
-            (EMPTY_IMAGE, _TOOLS),
+            (EMPTY_IMAGE, TOOLS),
         ):
             archive = Path(name) / "image.tar"
             _write_archive(archive, packages)
             engine.load(image, archive, 'CMD ["/bin/sh"]')
 
 
-def _python_packages() -> tuple[str, ...]:
+def python_packages() -> tuple[str, ...]:
     version = os.path.basename(os.path.realpath("/usr/bin/python3"))
     return (version, f"{version}-minimal", "python3-minimal")
 
 
 def _write_archive(path: Path, packages: Sequence[str]) -> None:
-    """The installed files of Debian packages and of the libraries that they need, as the archive of an image."""
-    done = set(_MERGED)
     with tarfile.open(path, "w") as archive:
-        for link in _MERGED:
-            _add(archive, link, link=f"usr/{link}")
-        for name in _files_of(_with_libraries(packages)):
-            relative = name.lstrip("/")
-            if relative.split("/")[0] in _MERGED:
-                relative = f"usr/{relative}"
-            if relative in done or not os.path.lexists(f"/{relative}"):
-                continue
-            done.add(relative)
-            archive.add(f"/{relative}", relative, recursive=False)
-        for name, mode in (("tmp", 0o1777), ("root", 0o700), ("etc", 0o755)):
-            if name not in done:
-                _add(archive, name, mode=mode)
+        add_packages(archive, packages)
+
+
+def add_packages(archive: tarfile.TarFile, packages: Sequence[str]) -> None:
+    """Add the installed files of Debian packages and of the libraries that they need to the archive of an image."""
+    done = set(_MERGED)
+    for link in _MERGED:
+        _add(archive, link, link=f"usr/{link}")
+    for name in _files_of(_with_libraries(packages)):
+        relative = name.lstrip("/")
+        if relative.split("/")[0] in _MERGED:
+            relative = f"usr/{relative}"
+        if relative in done or not os.path.lexists(f"/{relative}"):
+            continue
+        done.add(relative)
+        archive.add(f"/{relative}", relative, recursive=False)
+    for name, mode in (("tmp", 0o1777), ("root", 0o700), ("etc", 0o755)):
+        if name not in done:
+            _add(archive, name, mode=mode)
 
 
 def _add(archive: tarfile.TarFile, name: str, *, link: str = "", mode: int = 0o755) -> None:

@@ -126,7 +126,7 @@ BEFORE, AFTER = "2026-01-01T11:00:00.123456789+02:00", "2026-01-01T11:00:01+01:0
         (ended(), 3, False, BEFORE, (3, "exit code 3")),
         (None, 3, True, AFTER, (3, "exit code 3")),
         (ended(out_of_memory=True), 137, False, BEFORE, (137, "out of memory")),
-        (ended(out_of_memory=True), 1, False, BEFORE, (1, "exit code 1")),
+        (ended(out_of_memory=True), 1, False, BEFORE, (1, "exit code 1; one of its processes was killed")),
         (ended(out_of_memory=True), None, False, BEFORE, (137, "out of memory")),
         (ended(), None, False, BEFORE, (137, "somebody killed its container")),
         (ended(), None, False, AFTER, (137, "engine on box was restarted")),

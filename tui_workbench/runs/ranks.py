@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 
 from tui_workbench.errors import UsageError
 from tui_workbench.model import RunState
@@ -103,12 +104,17 @@ def explained(directory: str, ending: Ending) -> Ending:
     """The ending of a run under torchrun with what its failed rank died of in place of torchrun's own exit code."""
     if ending.state != RunState.FAILED or not ending.exit_code:
         return ending
+    from tui_workbench.targets.container import ONE_WAS
+
     cause = cause_of(directory)
     reason = _reason_of(directory, cause) if cause is not None else _torchrun_s_reason(directory)
     usual = supervisor.describe_exit(ending.exit_code)
     if not reason or not ending.reason.startswith(usual):
         return ending
-    return ending._replace(reason=reason + ending.reason[len(usual) :])
+    rest = ending.reason[len(usual) :]
+    if cause is not None and cause.code == -signal.SIGKILL and rest.startswith(ONE_WAS):
+        return ending._replace(reason=f"rank {cause.rank} was {rest[len(ONE_WAS) :]}")
+    return ending._replace(reason=reason + rest)
 
 
 def _reason_of(directory: str, cause: Cause) -> str:

@@ -67,6 +67,8 @@ LOG = {"Type": "json-file", "Config": {"max-size": "1000t"}}
 """The log of a container whose output is read from there: the engine's default may not be readable, or drop lines."""
 
 _OUT_OF_MEMORY = "killed for want of memory (out of memory)"
+ONE_WAS = "; one of its processes was "
+"""Stands before that in the reason of a run whose script had others work for it, and failed when they did."""
 
 
 class Mount(NamedTuple):
@@ -253,10 +255,12 @@ def outcome(
     `engine_started` when the engine was (a time like the container's).
     """
     memory = container is not None and container.out_of_memory
+    starved = f"{_OUT_OF_MEMORY} on {host}; smaller batches or fewer workers need less"
     if exit_code is not None:
         if memory and exit_code == 137:
-            return Outcome(exit_code, f"{_OUT_OF_MEMORY} on {host}; smaller batches or fewer workers need less")
-        return Outcome(exit_code, supervisor.describe_exit(exit_code))
+            return Outcome(exit_code, starved)
+        reason = supervisor.describe_exit(exit_code)
+        return Outcome(exit_code, f"{reason}{ONE_WAS}{starved}" if memory and exit_code else reason)
     if restarted:
         return Outcome(None, f"{host} was restarted while it ran; submit it again")
     # One that is just being removed has no end of its own any more.
@@ -264,7 +268,7 @@ def outcome(
         return Outcome(None, f"its container is gone from {host}: somebody removed it")
     code = container.exit_code
     if memory:
-        return Outcome(code, f"{_OUT_OF_MEMORY} on {host}; smaller batches or fewer workers need less")
+        return Outcome(code, starved)
     if _is_later(engine_started, container.started_at):
         reason = f"the Docker engine on {host} was restarted while it ran, which ended it; submit it again"
         return Outcome(code or None, reason)

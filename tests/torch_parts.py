@@ -1,0 +1,88 @@
+"""PyTorch for machines and containers of the tests: the installed one's files, for Debian's own Python.
+
+Nothing is downloaded. Debian's Python must be of the same version as the one that runs the tests, whose PyTorch it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import engines
+from tests.conftest import require
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.engines import DockerEngine
+
+TORCH_IMAGE = "tests/torch:1"
+"""The Python image with PyTorch in it: 550 MB, made in seconds."""
+
+_NOT_NEEDED = ("torch/include/", "torch/test/", "torch/share/")
+_NEEDED_PROGRAM = "torch/bin/torch_shm_manager"
+
+
+@functools.cache
+def torch_files() -> Sequence[tuple[str, str]]:
+    """What PyTorch and its dependencies consist of: where a file belongs on the Python path, and where it is here."""
+    names: list[str] = ["torch"]
+    for name in names:
+        for requirement in importlib.metadata.requires(name) or ():
+            other = re.split(r"[ ;<>=!~\[(]", requirement)[0]
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                if "extra ==" not in requirement and importlib.metadata.distribution(other) and other not in names:
+                    names.append(other)
+    found = []
+    for name in names:
+        distribution = importlib.metadata.distribution(name)
+        for file in distribution.files or ():
+            path = str(file)
+            is_needed = not path.startswith((*_NOT_NEEDED, "..")) and "__pycache__" not in path
+            if is_needed and (not path.startswith("torch/bin/") or path == _NEEDED_PROGRAM):
+                found.append((path, str(distribution.locate_file(file))))
+    return found
+
+
+def require_same_python() -> None:
+    """Skip the test where Debian's Python is of another version than this one."""
+    done = subprocess.run([require("/usr/bin/python3"), "--version"], capture_output=True, text=True, check=True)
+    here = f"{sys.version_info.major}.{sys.version_info.minor}."
+    if not done.stdout.removeprefix("Python ").startswith(here):
+        pytest.skip(f"/usr/bin/python3 is {done.stdout.strip()}, and PyTorch is here for {here}x only")
+
+
+def lay_out(folder: Path) -> None:
+    """Put PyTorch into a folder for a PYTHONPATH, readable to everybody."""
+    for path, source in torch_files():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(source, place)
+        except OSError:
+            shutil.copy(source, place)
+
+
+def load_torch_image(engine: DockerEngine) -> None:
+    """Give an engine TORCH_IMAGE."""
+    packages = (*engines.TOOLS, *engines.python_packages(), "libstdc++6")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    command = [require("docker"), "--host", f"unix://{engine.socket}", "import", "-", TORCH_IMAGE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as importing:
+        assert importing.stdin is not None
+        with tarfile.open(fileobj=importing.stdin, mode="w|") as archive:
+            engines.add_packages(archive, packages)
+            for path, source in torch_files():
+                archive.add(source, f"usr/local/lib/python{version}/dist-packages/{path}", recursive=False)
+    assert importing.returncode == 0
