@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tui_workbench.errors import WorkbenchError
     from tui_workbench.model import Run
     from tui_workbench.ui.file_tree import Listing
+    from tui_workbench.ui.remembered import Remembered
 
 
 def run(project_path: str, *, ascii_only: bool = False) -> int:
@@ -32,7 +33,14 @@ def run(project_path: str, *, ascii_only: bool = False) -> int:
     tree = FileTree(project.root)
     listings: dict[str, Listing] = {}
 
+    remembered: list[Remembered] = []
+
     def list_files() -> None:
+        from tui_workbench.ui.remembered import recall
+
+        remembered.append(recall(project.root))
+        if folders := remembered[0].values.part("files").texts("folders"):
+            tree.open_folders = {"", *folders}
         for folder in tree.to_read():
             listings[folder] = read_folder(project.root, folder)
 
@@ -45,11 +53,13 @@ def run(project_path: str, *, ascii_only: bool = False) -> int:
         set_pace()
     from tui_workbench.ui import themes
     from tui_workbench.ui.app import WorkbenchApp
+    from tui_workbench.ui.remembered import Remembered, Values
 
     theme, theme_trouble = themes.remembered_theme()
-    app = WorkbenchApp(project, tree, theme, theme_trouble or keymap_trouble, terminal)
     in_browser = settle_in_browser()
     listing.join(FIRST_LISTING_SECONDS)
+    values, trouble = remembered[0] if remembered else Remembered(Values())
+    app = WorkbenchApp(project, tree, theme, theme_trouble or keymap_trouble or trouble, terminal, values)
     if not listing.is_alive():
         for folder, found in listings.items():
             tree.accept(folder, found)

@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from tui_workbench.model import Run  # noqa: F401  the type of the result
     from tui_workbench.project import Project
     from tui_workbench.ui.file_tree import FileTree
+    from tui_workbench.ui.remembered import Values
 
 
 FULL = Terminal()
-BUG_NOTE = "This is a mistake in workbench-tui, not in your project. Runs go on; files that were not saved are lost."
+BUG_NOTE = (
+    "This is a mistake in workbench-tui, not in your project. Runs go on; unsaved edits are back at the next start."
+)
 
 
 class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_bindings=False):
@@ -62,8 +65,12 @@ class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_b
         theme: themes.WorkbenchTheme,
         trouble: WorkbenchError | None = None,
         terminal: Terminal = FULL,
+        remembered: Values | None = None,
     ) -> None:
-        """`trouble` is told to the user once the screen stands; `terminal` is what the screens are drawn for."""
+        """`trouble` is told to the user once the screen stands; `terminal` is what the screens are drawn for.
+
+        `remembered` is what the project looked like when it was left; with None nothing is remembered.
+        """
         # Textual makes its style sheet in its constructor: the theme must be known by then, or it is made twice.
         self._themes: dict[str, Theme] = {theme.name: theme}
         self.set_reactive(App.theme, theme.name)
@@ -72,6 +79,7 @@ class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_b
         self._project = project
         self._tree = tree
         self._trouble = trouble
+        self._remembered = remembered
 
     @property
     def available_themes(self) -> dict[str, Theme]:
@@ -80,7 +88,7 @@ class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_b
 
     def get_default_screen(self) -> Screen[None]:
         """The only screen that is always there."""
-        return MainScreen(self._project, self._tree, self._trouble)
+        return MainScreen(self._project, self._tree, self._trouble, self._remembered)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What every line passes through on its way to the terminal."""

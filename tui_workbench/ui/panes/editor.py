@@ -19,12 +19,13 @@ from tui_workbench.files import read_text_file, reread
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.editor_commands import EDITOR
 from tui_workbench.ui.panes.pane import Pane
+from tui_workbench.ui.recovery import Unsaved
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.themes import palette_of
 from tui_workbench.ui.widgets.tab_title import Label, TabTitle, short_names, tab_title
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from textual import events
     from textual.timer import Timer
@@ -174,12 +175,34 @@ class EditorPane(Pane):
         return EditorState(tabs, self._active.path if self._active else "")
 
     async def restore(self, state: EditorState) -> None:
-        """Open the files of a state that are still there, without taking the focus."""
-        for path, row, column in (TabState(*entry) for entry in state.tabs):
+        """Open the files of a state that are still there; the focus comes along when the pane had it, and still has."""
+        had_focus = self.has_focus
+        for path, row, column in state.tabs:
             if await asyncio.to_thread(os.path.isfile, path):
-                await self.open_file(path, row + 1, column + 1, focus=False)
-        if view := self._view_of(state.active):
-            self._activate(view, focus=False)
+                await self.open_file(path, focus=False)
+                if view := self._view_of(path):
+                    view.editor.go_to(row + 1, column + 1)
+        if view := self._view_of(state.active) or self._active:
+            self._activate(view, focus=had_focus and self.screen.focused in (None, self))
+
+    def unsaved(self) -> dict[str, int]:
+        """Each file that holds edits, with the number of changes that were made in it: another one, another text."""
+        return {view.path: view.changes for view in self._views if view.dirty}
+
+    def unsaved_texts(self, paths: Iterable[str]) -> dict[str, Unsaved]:
+        """What is not saved of these files, to be kept."""
+        wanted = set(paths)
+        return {view.path: Unsaved(view.file, view.editor.source) for view in self._views if view.path in wanted}
+
+    async def bring_back(self, unsaved: Unsaved) -> None:
+        """Put a text that was not saved back over its file, as an edit; a file that is another now is asked about."""
+        view = self._view_of(unsaved.file.path)
+        if view is None:
+            with self.app.batch_update():
+                view = await self._add(unsaved.file)
+                self._activate(view, focus=False)
+        await view.bring_back(unsaved)
+        self._draw()
 
     def others_changed(self) -> None:
         """Other files say something else than before: look again for problems in the one that is shown."""

@@ -8,6 +8,7 @@ are read and written in threads.
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -15,9 +16,10 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui_workbench.errors import StorageError
-from tui_workbench.files import FileChangedError, save
+from tui_workbench.files import FileChangedError, reread, save
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.editor_commands import FILE
+from tui_workbench.ui.messages import EditorWanted
 from tui_workbench.ui.panes.file_notes import Answer, about_change, about_closing, facts_of, note_of
 from tui_workbench.ui.widgets.editor_status import EditorStatus
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.files import TextFile
     from tui_workbench.ui.panes.editor_search import EditorSearch
+    from tui_workbench.ui.recovery import Unsaved
     from tui_workbench.ui.widgets.difference_view import DifferenceView
     from tui_workbench.ui.widgets.editor_status import Note
     from tui_workbench.ui.widgets.find_row import FindRow
@@ -60,6 +63,7 @@ class FileView(Widget):
         self.file = file
         self.theirs: TextFile | None = None
         self.dirty = False
+        self.changes = 0
         self.deleted = False
         self.note = ""
         self.trouble = ""
@@ -281,10 +285,34 @@ class FileView(Widget):
             await self._ask(about_change(saving=False), focus=False)
         self._draw()
 
+    async def bring_back(self, unsaved: Unsaved) -> None:
+        """Make the edits again that were kept when the program ended before they were saved; undo takes them back."""
+        if not self.dirty and not unsaved.file.same_content(self.file):
+            self.file = unsaved.file  # what they were made from; what stands on the disk now is met below
+        row, column = self.editor.cursor_location
+        self.editor.replace_source(unsaved.text)
+        self.editor.go_to(row + 1, column + 1)
+        await self._until_told()
+        now = await asyncio.to_thread(reread, self.file)
+        if now is not self.file:
+            await self.meet(now)
+        if self.dirty:
+            when = time.strftime("%H:%M", time.localtime(unsaved.kept_at))
+            self.note = f"Unsaved edits of {when} are back. Undo takes them away."
+        self._draw()
+
+    async def _until_told(self) -> None:
+        """Wait until the view knows of the last edit, which its text tells by a message."""
+        await self.settle()
+        told = asyncio.Event()
+        if self.call_later(told.set):
+            await told.wait()
+
     # --- What happens in the text
 
     def on_text_area_changed(self) -> None:
         """Follow an edit."""
+        self.changes += 1
         self.trouble = ""
         self._compare()
         if self.dirty:
@@ -345,6 +373,11 @@ class FileView(Widget):
     def action_save(self) -> None:
         """Save the file."""
         self.run_worker(self.save())
+
+    def action_edit(self) -> None:
+        """Open the file in the user's own editor."""
+        row, column = self.editor.cursor_location
+        self.post_message(EditorWanted(self.path, row + 1, column + 1))
 
     def action_answer(self) -> None:
         """Go to the question."""

@@ -15,7 +15,7 @@ from textual.worker import get_current_worker
 from tui_workbench.ui.commands import CHANGES, FILES, bindings
 from tui_workbench.ui.file_tree import Entry, FileTree, Listing, TreeRow, parent_of, read_folder, scripts_among, walk
 from tui_workbench.ui.ignored import Ignored
-from tui_workbench.ui.messages import FileChosen, ScriptChosen
+from tui_workbench.ui.messages import EditorWanted, FileChosen, ScriptChosen
 from tui_workbench.ui.panes.config_changes import OffersChanges, is_changeable
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
+
+    from tui_workbench.ui.remembered import Values
 
 
 MOST_FOUND = 1000
@@ -104,6 +106,8 @@ class FilesPane(OffersChanges, Pane):
             return "" if searching else "No search is on."
         if action in ("open", "use_script") and entry is None:
             return "No file is under the cursor."
+        if action == "edit" and (entry is None or entry.is_folder):
+            return "No file is under the cursor."
         if action == "use_script" and entry is not None and not entry.path.endswith(".py"):
             return "Only a Python file can be the script of a run."
         if action in ("expand", "collapse") and searching:
@@ -114,6 +118,21 @@ class FilesPane(OffersChanges, Pane):
         """The file under the cursor, when it is a target or a run configuration."""
         entry = self._entry()
         return f"{self._tree.root}/{entry.path}" if entry is not None and is_changeable(entry.path) else ""
+
+    @property
+    def memory(self) -> dict[str, object]:
+        """What is to be as it was when the program is started again."""
+        search = self._search.value if self._search is not None else None
+        return {"folders": sorted(self._tree.open_folders), "cursor": self._list.current, "search": search}
+
+    async def recall(self, memory: Values) -> None:
+        """Let it be as it was. The folders that stood open are the tree's; here it is the cursor and the search."""
+        self._wanted = memory.text("cursor")
+        self._show()
+        if search := memory.text("search"):
+            await self._open_search()
+            assert self._search is not None
+            self._search.value = search
 
     def reread(self, folders: Iterable[str]) -> None:
         """Read these folders again, if they are shown."""
@@ -270,6 +289,12 @@ class FilesPane(OffersChanges, Pane):
         if entry is not None:
             self.post_message(ScriptChosen(entry.path))
 
+    def action_edit(self) -> None:
+        """Open the file in the user's own editor."""
+        entry = self._entry()
+        if entry is not None:
+            self.post_message(EditorWanted(f"{self._tree.root}/{entry.path}"))
+
     def _toggle(self, folder: str) -> None:
         self._tree.toggle(folder)
         self._wanted = ""
@@ -281,12 +306,15 @@ class FilesPane(OffersChanges, Pane):
 
     async def action_search(self) -> None:
         """Search the paths of the whole project."""
+        await self._open_search()
+        self.screen.set_focus(self._search)
+
+    async def _open_search(self) -> None:
         if self._search is None:
             self._search = SearchField(placeholder="/ part of a path")
             await self.mount(self._search)
             self.walk_all()
             self._show()
-        self.screen.set_focus(self._search)
 
     def action_clear_search(self) -> None:
         """Back to the tree, with the cursor on the file that was found."""

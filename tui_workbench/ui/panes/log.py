@@ -17,7 +17,7 @@ from tui_workbench.runs.progress import PREPARATION_LOG
 from tui_workbench.runs.ranks import look_at, mark_of, rank_log
 from tui_workbench.runs.rundir import WORKING_COPY
 from tui_workbench.ui.commands import LOG, bindings
-from tui_workbench.ui.messages import FileChosen
+from tui_workbench.ui.messages import EditorWanted, FileChosen
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.log_session import NO_LINE
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.model import Run
     from tui_workbench.runs.ranks import Ranks
+    from tui_workbench.ui.remembered import Values
     from tui_workbench.ui.widgets.log_search_row import LogSearchRow
     from tui_workbench.ui.widgets.log_session import LogState
 
@@ -80,6 +81,16 @@ class LogPane(Pane):
     def take_focus(self) -> None:
         """To the log, or to the search that is being typed."""
         self.screen.set_focus(self._view)
+
+    @property
+    def memory(self) -> dict[str, object]:
+        """What is to be as it was when the program is started again."""
+        return {"run": self._run.run_id if self._run is not None else "", **self._view.memory}
+
+    def recall(self, memory: Values) -> None:
+        """Have the log of the run that is shown where it was, if it is the same run."""
+        if self._run is not None and self._run.run_id == memory.text("run"):
+            self._view.recall(memory)
 
     # --- Whose log
 
@@ -291,6 +302,8 @@ class LogPane(Pane):
         state = self._view.state
         if action in ("search", "change_log", "step_rank") and self._run is None:
             return "There is no log yet."
+        if action == "edit" and self._view.path is None:
+            return "There is no log yet."
         if action == "step_rank" and self._ranks is None:
             return "It is one process: ProcessesPerNode in the run configuration starts several."
         if action == "change_log" and self._run is not None and self._run.target_type == LOCAL:
@@ -304,6 +317,11 @@ class LogPane(Pane):
         if action == "show_traceback" and state.traceback is None:
             return "There is no Python traceback in this log."
         return ""
+
+    def action_edit(self) -> None:
+        """Show a copy of the log in the user's own editor."""
+        if self._view.path is not None:
+            self.post_message(EditorWanted(self._view.path, self._view.line_in_view, read_only=True))
 
     def action_show_traceback(self) -> None:
         """To the last traceback."""

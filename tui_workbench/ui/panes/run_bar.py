@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.errors import WorkbenchError
     from tui_workbench.model import ComputeTarget, Plan, Run, RunConfiguration
+    from tui_workbench.ui.remembered import Values
 
 FILE_VARIABLE = "$file"
 """Stands in an ArgumentVector for the script that is chosen here."""
@@ -167,6 +168,18 @@ class RunBar(Widget, inherit_bindings=False):
     def environment(self) -> str:
         """The chosen run configuration; empty when there is none."""
         return self._environment.value
+
+    @property
+    def memory(self) -> dict[str, object]:
+        """What is to be as it was when the program is started again."""
+        return {"environment": self.environment, "script": self.script, "arguments": self._arguments.value}
+
+    def recall(self, memory: Values) -> None:
+        """Ask for what was asked for then; to be called before anything is shown here."""
+        if memory.text("environment"):
+            self._environment.show_value(memory.text("environment"))
+            self._show_script(memory.text("script"))
+            self._arguments.value = memory.text("arguments")
 
     def holds(self, request: RunRequest) -> bool:
         """True while this is what the bar asks for, so that an answer about it is not one about something else."""

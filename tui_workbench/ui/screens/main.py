@@ -17,7 +17,7 @@ from tui_workbench.ui.commands import EVERYWHERE, LIST, bindings
 from tui_workbench.ui.offers import is_ours, offers
 from tui_workbench.ui.panes.files import FilesPane
 from tui_workbench.ui.screens.asking import Asking
-from tui_workbench.ui.screens.main_layout import PANES, MainLayout, is_wide, regions
+from tui_workbench.ui.screens.main_layout import PANES, MainLayout, View, is_wide, regions, view_of
 from tui_workbench.ui.screens.project_screen import ProjectScreen
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.header import Header
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tui_workbench.ui.file_tree import FileTree
     from tui_workbench.ui.offers import Offer
     from tui_workbench.ui.panes.targets import TargetsPane
+    from tui_workbench.ui.remembered import Values
+    from tui_workbench.ui.screens.remembering import Remembering
     from tui_workbench.ui.widgets.notice import Notice
     from tui_workbench.ui.widgets.question_row import QuestionRow
     from tui_workbench.ui.widgets.secret_row import SecretRow
@@ -54,15 +56,26 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
 
     OFFERED = EVERYWHERE
     BINDINGS: ClassVar[list[BindingType]] = bindings(EVERYWHERE)
-    AUTO_FOCUS = "#files RowList"
+    AUTO_FOCUS = ""
 
-    def __init__(self, project: Project, tree: FileTree, trouble: WorkbenchError | None = None) -> None:
-        """`trouble` is what went wrong before the screen was there."""
+    def __init__(
+        self,
+        project: Project,
+        tree: FileTree,
+        trouble: WorkbenchError | None = None,
+        remembered: Values | None = None,
+    ) -> None:
+        """`trouble` is what went wrong before the screen was there.
+
+        `remembered` is what it looked like when it was left; None for a screen that remembers nothing.
+        """
         super().__init__(project, tree)
         self._trouble = trouble
+        self._remembered = remembered
+        self._remembering: Remembering | None = None
         self.header = Header(project.name, id="header")
         self.files = FilesPane(tree, id="files")
-        self._main_layout = MainLayout()
+        self._main_layout = MainLayout(view_of(remembered) if remembered else View())
         self._tabs = TabRow(TABS, id="tabs")
         self.asking = Asking(self, self)
         self._came_from = self._main_layout.view.active
@@ -84,7 +97,9 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
         yield KeyFooter(id="footer")
 
     def on_mount(self) -> None:
-        """Everything else waits for the first frame."""
+        """Everything else waits for the first frame; so does the focus, unless it was left in the files."""
+        if self._main_layout.view.active == self.files.id:
+            self.files.take_focus()
         self.call_after_refresh(self._complete)
 
     async def _complete(self) -> None:
@@ -99,12 +114,45 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
             for (_, slot), mount in zip(slots, mounts, strict=True):
                 parts.of(str(slot.id)).set_class(slot.has_class("pane"), "pane")
                 await mount
+        if self._remembered is not None:
+            parts.run_bar.recall(self._remembered.part("bar"))
+            self.recall_runs(self._remembered)
         self.begin(parts)
+        self.action_focus_pane(self._main_layout.view.active)
         # What the screens are made of stays; only what comes from now on is looked through for garbage.
         gc.freeze()
         gc.enable()
         if self._trouble is not None:
             self.show_error(self._trouble)
+        if self._remembered is not None:
+            self._remember(self._remembered)
+
+    @work
+    async def _remember(self, remembered: Values) -> None:
+        from tui_workbench.ui.screens.remembering import Remembering
+
+        await self.files.recall(remembered.part("files"))
+        self._remembering = Remembering(self, self.project.root, self.parts.editor)
+        await self._remembering.begin(remembered)
+
+    def memory(self) -> dict[str, object]:
+        """What is to be as it is now when the program is started again; the editor keeps its own."""
+        view = self._main_layout.view
+        screen = {"active": view.active, "zoomed": view.zoomed, **view.sizes._asdict()}
+        parts = self.parts
+        return {
+            "screen": screen,
+            "files": self.files.memory,
+            "bar": parts.run_bar.memory,
+            "log": parts.log.memory,
+        }
+
+    def leave(self, return_code: int = 0) -> None:
+        """End the program without a question; what is not saved comes back with the next start."""
+        if self._remembering is not None:
+            self._remembering.end(keep_texts=True)
+        # Who sends a signal reads no farewell, and the terminal may be gone.
+        self.app.exit(None, return_code)
 
     # --- Places
 
@@ -231,7 +279,7 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
         """Leave; runs go on. Unsaved edits are asked about once."""
         dirty = self.parts.editor.dirty_paths() if self.is_complete else frozenset()
         if not dirty:
-            self.app.exit(self.active_runs())
+            self._exit()
         elif self.asking.is_open:
             self.asking.take_focus()
         else:
@@ -244,7 +292,12 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
         choices = (Choice("s", "save and leave", SAVE), Choice("d", "discard the edits", DISCARD))
         answer = await self.asking.choose(f"{count(files, 'file')} with unsaved edits.", *choices, is_awaited=True)
         if answer == DISCARD or (answer == SAVE and not await self.parts.editor.save_all()):
-            self.app.exit(self.active_runs())
+            self._exit()
+
+    def _exit(self) -> None:
+        if self._remembering is not None:
+            self._remembering.end(keep_texts=False)
+        self.app.exit(self.active_runs())
 
     # --- The place of questions
 

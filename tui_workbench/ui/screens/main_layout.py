@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from textual.layout import ArrangeResult
     from textual.widget import Widget
 
+    from tui_workbench.ui.remembered import Values
+
 PANES = ("files", "targets", "editor", "log", "jobs")
 """The ids of the panes, in the order of their numbers."""
 
@@ -28,6 +30,16 @@ BORDERS = 2
 MOST_NOTICE_LINES = 4
 
 
+class Sizes(NamedTuple):
+    """How large a person has made the panes, in thousandths of the room that they share; 0 where nobody has."""
+
+    lists: int = 0  # width of the column of lists
+    right: int = 0  # width of the column at the right
+    editor: int = 0  # height of the editor, above the log
+    jobs: int = 0  # height of the runs, below files and targets
+    history: int = 0  # height of the history, above the GPUs
+
+
 class View(NamedTuple):
     """What the places depend on, besides the size."""
 
@@ -37,6 +49,15 @@ class View(NamedTuple):
     notice_lines: int = 1  # what the run bar says below its fields
     has_error: bool = False  # it is an error, which is shown also where there is little room
     question_lines: int = 0  # of the question that waits for an answer
+    sizes: Sizes = Sizes()
+
+
+def view_of(remembered: Values) -> View:
+    """The view that was left."""
+    part = remembered.part("screen")
+    sizes = Sizes(*(min(part.number(name), 1000) for name in Sizes._fields))
+    active = part.text("active")
+    return View(active if active in PANES else PANES[0], part.flag("zoomed"), sizes=sizes)
 
 
 def is_wide(size: Size) -> bool:
@@ -105,8 +126,8 @@ class MainLayout(Layout):
 
     name = "main"
 
-    def __init__(self) -> None:
-        self.view = View()
+    def __init__(self, view: View | None = None) -> None:
+        self.view = view or View()
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:
         """Textual asks for the places of all children."""

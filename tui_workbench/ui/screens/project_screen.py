@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from tui_workbench.model import ComputeTarget, Run, RunRequest
     from tui_workbench.project import Project
     from tui_workbench.ui.file_tree import FileTree
+    from tui_workbench.ui.notifications import Attention
     from tui_workbench.ui.panes.editor import EditorPane
     from tui_workbench.ui.panes.files import FilesPane
+    from tui_workbench.ui.remembered import Values
     from tui_workbench.ui.screens.asking import Asking
     from tui_workbench.ui.screens.main_parts import Parts
     from tui_workbench.ui.screens.project_changes import ProjectChanges
@@ -53,6 +55,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self._parts: Parts | None = None
         self._watcher: ProjectWatcher | None = None
         self._runs: list[Run] = []
+        self._attention: Attention | None = None
         self._steps: Mapping[str, str] = {}
         self._changes: ProjectChanges | None = None
         self._starting: Starting | None = None
@@ -61,6 +64,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self._unread = {"files", "configuration"}  # what has not been read yet, and a run needs
         self._run_wanted = False
         self._selected = ""
+        self._recalled: Values | None = None
         self._targets: Sequence[ComputeTarget] = ()
         self._versions: dict[str, str] = {}
         self._interpreter_errors: dict[str, WorkbenchError] = {}
@@ -89,11 +93,32 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self.files.walk_all()
         if self.project.notice:
             parts.run_bar.notice.stand(self.project.notice)
+        self.run_worker(self._pay_attention(), group="attention")
+
+    async def _pay_attention(self) -> None:
+        """Tell the ends of runs from now on, as the user has chosen."""
+        from tui_workbench.settings import load_settings
+        from tui_workbench.ui.blocking import in_thread
+        from tui_workbench.ui.notifications import Attention
+
+        settings = await in_thread(load_settings)
+        self._attention = Attention(self.app, self.project.name)
+        self._attention.begin(settings)
+        self._attention.runs_are(self._runs, self._selected)
+        self.watch(self.app, "app_focus", self._attention.focus_changed, init=False)
+        if settings.errors:
+            self.show_error(settings.errors[0])
 
     def on_unmount(self) -> None:
         """Nobody is told any more."""
         if self._watcher is not None:
             self._watcher.stop()
+        if self._attention is not None:
+            self._attention.end()
+
+    def recall_runs(self, remembered: Values) -> None:
+        """Once the runs are known, select the one that was selected, and go where one was in its log."""
+        self._recalled = remembered
 
     def active_runs(self) -> list[Run]:
         """The runs that go on."""
@@ -184,10 +209,19 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
     def on_runs_read(self, event: messages.RunsRead) -> None:
         """A run came, or its state is another."""
         self._steps = event.steps
-        self._show_runs(event.runs)
+        if (recalled := self._recalled) is None:
+            self._show_runs(event.runs)
+            return
+        self._recalled = None
+        log = recalled.part("log")
+        selected = log.text("run")
+        self._show_runs(event.runs, select=selected if any(run.run_id == selected for run in event.runs) else None)
+        self.parts.log.recall(log)
 
     def _show_runs(self, runs: list[Run], select: str | None = None) -> None:
         self._runs = runs
+        if self._attention is not None:
+            self._attention.runs_are(runs, self._selected if self.is_current else "")
         self.header.show_active([run.state for run in runs if run.is_active])
         self.parts.run_bar.show_runs(runs)
         self.parts.editor.show_images_used(_images_of(runs))
@@ -276,6 +310,13 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
 
         selected = next((run for run in self._runs if run.run_id == self._selected), None)
         self.app.push_screen(TraceScreen(self.project, selected))
+
+    def on_editor_wanted(self, event: messages.EditorWanted) -> None:
+        """A file is to be opened in the user's own editor."""
+        from tui_workbench.ui.blocking import Unbegun
+        from tui_workbench.ui.screens.own_editor import open_in_editor
+
+        self.run_worker(Unbegun(open_in_editor, self, event), group="editor", exclusive=True)
 
     def on_run_bar_wanted(self) -> None:
         """What is run is to be changed."""

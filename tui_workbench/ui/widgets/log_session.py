@@ -173,6 +173,11 @@ class LogSession:
         else:
             self.viewport.go_to(self._log.line_start(int(self._log.size * number / max(1.0, total))))
 
+    def return_to(self, offset: int) -> None:
+        """To the line at this offset, where somebody was before the program was started anew."""
+        self._moves()
+        self.viewport.return_to(self._log.line_start(min(offset, self._log.size)))
+
     def mark_line(self, offset: int) -> None:
         """Chooses the line that starts there."""
         self._mark(offset)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from tui_workbench.runs.logsearch import Pattern
+    from tui_workbench.ui.remembered import Values
     from tui_workbench.ui.themes import Palette
 
 ANNOUNCE_SECONDS = 0.2
@@ -111,11 +112,46 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
             self._sent = self._reader.open(path)
         self.set_active(active)
 
+    @property
+    def memory(self) -> dict[str, object]:
+        """Where in the log one is, as a byte offset unless it is its end, and how lines are shown."""
+        state = self.state
+        top = state.rows[0].line.start if state.rows else 0
+        return {"at_end": state.pinned, "top": top, "wrap": self._wrap, "numbers": self._numbers}
+
+    def recall(self, memory: Values) -> None:
+        """Go where one was then, and show lines as they were shown."""
+        if memory.flag("numbers") != self._numbers:
+            self.action_toggle_numbers()
+        if memory.flag("wrap") != self._wrap:
+            self.action_toggle_wrap()
+        if not memory.flag("at_end"):
+            top = memory.number("top")
+            self._sent = self._reader.post(lambda session: session.return_to(top))
+
     def set_traceback_mark(self, mark: str) -> None:
         """Of this log's tracebacks only those count that stand behind `mark`; "" for all."""
         if mark != self._traceback_mark:
             self._traceback_mark = mark
             self._sent = self._reader.post(lambda session: session.look_for_tracebacks(mark))
+
+    @property
+    def path(self) -> str | None:
+        """The log that is shown."""
+        return self._path
+
+    @property
+    def line_in_view(self) -> int:
+        """The number, from 1, of the chosen line if it is in view, else of the first one; 0 while it is not known."""
+        number = self.state.top_number
+        if number is None or not self.state.rows:
+            return 0
+        chosen = number
+        for place, row in enumerate(self.state.rows):
+            number += int(place > 0 and row.starts_line)
+            if row.line.start == self.state.mark:
+                return number + 1
+        return chosen + 1
 
     def set_active(self, active: bool) -> None:
         """Whether the log may still grow. What came until now is shown in any case."""

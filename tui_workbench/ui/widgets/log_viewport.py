@@ -134,6 +134,13 @@ class Viewport:
         self.top = min(anchor, self._end())
         self.pinned = False
 
+    def return_to(self, offset: int) -> None:
+        """The line that starts at the offset at the top, also before there is any room to show it in; unpins."""
+        self.top = Anchor(offset)
+        self.pinned = False
+        if self.height:
+            self._settle()
+
     def reveal(self, offset: int) -> None:
         """The line that starts at the offset somewhere in view, with some lines before it; unpins."""
         if not any(row.line.start == offset and row.starts_line for row in self.rows()):

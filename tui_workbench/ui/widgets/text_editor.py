@@ -88,6 +88,7 @@ class TextEditor(TextArea, inherit_bindings=False):
         self._marks: Mapping[int, Mark] = {}
         self._matches: Mapping[int, Sequence[tuple[int, int]]] = {}
         self._highlighted_rows = range(0)
+        self._is_placed = True
         super().__init__(
             id=id,
             classes=classes,
@@ -157,6 +158,14 @@ class TextEditor(TextArea, inherit_bindings=False):
     def go_to(self, line: int, column: int = 1) -> None:
         """Put the cursor there (both count from 1) and show the line in the middle."""
         self.move_cursor(self.clamp_visitable((max(line, 1) - 1, max(column, 1) - 1)), center=True)
+        self._is_placed = bool(self.size)
+
+    def on_resize(self) -> None:
+        """Show the place that was gone to when there was no room to show it in."""
+        if self.size and not self._is_placed:
+            self._is_placed = True
+            self.scroll_to(x=0, animate=False, immediate=True)
+            self.scroll_cursor_visible(center=True)
 
     @staticmethod
     def _location_at(text: str, offset: int) -> Location:

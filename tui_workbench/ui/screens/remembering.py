@@ -1,0 +1,180 @@
+"""Keeps what the main screen looks like and what is not saved in it, and brings both back at the next start.
+
+The invariants: within a second of a change both are on disk; nothing is written while nothing changes, and nothing on
+the event loop but once, when the program ends; who is told to end (the terminal is gone, somebody wants it) leaves as
+by the key, only without questions: unsaved texts stay in the recovery file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from typing import TYPE_CHECKING
+
+from tui_workbench.errors import StorageError
+from tui_workbench.files import read_text_file
+from tui_workbench.ui.panes.editor import EditorState, TabState, preload
+from tui_workbench.ui.recovery import Recovery, Unsaved
+from tui_workbench.ui.remembered import Values, remember
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Protocol
+
+    from textual.timer import Timer
+
+    from tui_workbench.errors import WorkbenchError
+    from tui_workbench.ui.panes.editor import EditorPane
+
+    class Owner(Protocol):
+        """The screen, as far as it is needed here."""
+
+        def memory(self) -> dict[str, object]:
+            """What it looks like, the editor left out."""
+
+        def show_error(self, error: WorkbenchError) -> None:
+            """Say what is wrong."""
+
+        def say(self, text: str) -> None:
+            """Say something in passing."""
+
+        def leave(self, return_code: int) -> None:
+            """End the program without questions."""
+
+        def set_interval(self, interval: float, callback: Callable[[], None]) -> Timer:
+            """Call something again and again."""
+
+        def call_after_refresh(self, callback: Callable[[], None]) -> bool:
+            """Call something once what was done is shown."""
+
+
+INTERVAL = 1.0
+"""Seconds between looks at what is in memory; only what differs from what was kept last is written."""
+
+ENDING = (signal.SIGHUP, signal.SIGTERM)
+"""The terminal is gone; somebody wants the program to end."""
+
+
+class Remembering:
+    """Watches the editor and the rest of a screen from `begin` to `end`."""
+
+    def __init__(self, owner: Owner, root: str, editor: EditorPane) -> None:
+        self._owner = owner
+        self._root = root
+        self._editor = editor
+        self._recovery = Recovery(root)
+        self._values: dict[str, object] = {}
+        self._kept: dict[str, int] = {}
+        self._busy = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._told = ""
+        self._begun = False
+        self._timer: Timer | None = None
+
+    # --- At the start
+
+    async def begin(self, remembered: Values) -> None:
+        """Open what was open, bring back what was not saved, and remember from now on."""
+        loop = asyncio.get_running_loop()
+        for number in ENDING:
+            with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread, as in some tests
+                loop.add_signal_handler(number, self._owner.leave, 128 + number)
+        state = state_of(remembered)
+        left, errors = await asyncio.to_thread(self._recovery.take_over)
+        left = await asyncio.to_thread(_still_unsaved, left)
+        if state.tabs or left:
+            await asyncio.to_thread(preload)
+            await self._editor.restore(state)
+        for unsaved in left:
+            await self._editor.bring_back(unsaved)
+        self._begun = True
+        await self._look()
+        if self._told == "":
+            await asyncio.to_thread(self._recovery.let_go)
+        for error in errors:
+            self._owner.show_error(error)
+        self._timer = self._owner.set_interval(INTERVAL, self.look)
+
+    # --- While the screen is there
+
+    def look(self) -> None:
+        """Keep what is different from what was kept last, in a thread."""
+        if not self._busy.locked():
+            task = asyncio.get_running_loop().create_task(self._look())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _look(self) -> None:
+        async with self._busy:
+            values, unsaved = self._now(), self._editor.unsaved()
+            if values == self._values and unsaved == self._kept:
+                return
+            texts = self._editor.unsaved_texts(self._changed(unsaved))
+            trouble = await asyncio.to_thread(self._keep, values, texts, self._kept.keys() - unsaved.keys())
+            self._values, self._kept = values, unsaved
+            self._tell(trouble)
+
+    def _changed(self, unsaved: dict[str, int]) -> Iterable[str]:
+        return [path for path, changes in unsaved.items() if self._kept.get(path) != changes]
+
+    def _now(self) -> dict[str, object]:
+        state = self._editor.state
+        tabs = [{"path": tab.path, "row": tab.row, "column": tab.column} for tab in state.tabs]
+        return {**self._owner.memory(), "editor": {"tabs": tabs, "active": state.active}}
+
+    def _keep(self, values: dict[str, object], texts: dict[str, Unsaved], saved: set[str]) -> StorageError | None:
+        """Blocks. Texts come first: they cannot be had again."""
+        trouble = None
+        try:
+            self._recovery.keep(texts)
+        except StorageError as error:
+            trouble = error
+        self._recovery.drop(saved)
+        try:
+            if values != self._values:
+                remember(self._root, values)
+        except StorageError as error:
+            trouble = trouble or error
+        return trouble
+
+    def _tell(self, trouble: StorageError | None) -> None:
+        """Each trouble once, and not every second."""
+        told = str(trouble) if trouble is not None else ""
+        if trouble is not None and told != self._told:
+            self._owner.show_error(trouble)
+        self._told = told
+
+    # --- At the end
+
+    def end(self, *, keep_texts: bool) -> None:
+        """Write what is not written yet, at once; unsaved texts stay for the next start, or are gone."""
+        if not self._begun:
+            return
+        self._begun = False
+        if self._timer is not None:
+            self._timer.stop()
+        values, unsaved = self._now(), self._editor.unsaved()
+        texts = self._editor.unsaved_texts(self._changed(unsaved)) if keep_texts else {}
+        self._keep(values, texts, self._kept.keys() - unsaved.keys())
+        if not keep_texts or not unsaved:
+            self._recovery.close()
+
+
+def state_of(remembered: Values) -> EditorState:
+    """The open files and where one was in them."""
+    part = remembered.part("editor")
+    tabs = (TabState(tab.text("path"), tab.number("row"), tab.number("column")) for tab in part.parts("tabs"))
+    return EditorState(tuple(tab for tab in tabs if tab.path), part.text("active"))
+
+
+def _still_unsaved(left: list[Unsaved]) -> list[Unsaved]:
+    """Those whose text does not stand in their file by now. Blocks."""
+    return [unsaved for unsaved in left if _text_on_disk(unsaved.file.path) != unsaved.text]
+
+
+def _text_on_disk(path: str) -> str | None:
+    try:
+        return read_text_file(path).text
+    except StorageError:
+        return None
