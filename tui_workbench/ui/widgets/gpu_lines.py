@@ -28,7 +28,8 @@ UTILIZATION, MEMORY, POWER = "success", "function", "number"
 """The colours of the three courses."""
 
 LEAST_NAME, MOST_NAME = 8, 24
-LEAST_WHO, MOST_WHO = 12, 28
+LEAST_WHO, MOST_WHO = 14, 28
+MOST_TITLE = 44
 LABEL_CELLS = 6
 
 
@@ -237,7 +238,7 @@ def process_line(process: Process, owner: Whose, known: Known, width: int) -> Li
     ]
     if width < 64:
         right = [right[1], right[3]]
-    room = width - 8 - width_of(right)
+    room = min(MOST_TITLE, width - 8 - width_of(right))
     return (Piece("     "), Piece(f"{owner.glyph} ", owner.role), Piece(fitted(owner.text, room), owner.role), *right)
 
 

@@ -1,0 +1,180 @@
+"""The GPU monitor on a real project with stand-in GPUs, driven by keys."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.support import until as until_now
+from tests.gpu.standin import REST, gpu, process
+from tests.gpu.test_feed import samplers
+from tests.ui.history.past import past_run
+from tests.ui.screens.test_main import opened, screen_of, seen
+from tests.ui.waiting import until
+from tui_workbench.model import ComputeTarget
+from tui_workbench.targets.gpu.feed import LISTENERS, folder_of
+from tui_workbench.targets.processes import RUN_ID_VARIABLE
+from tui_workbench.ui.panes.monitor import MonitorPane
+from tui_workbench.ui.screens.machine import CheckScreen
+from tui_workbench.ui.screens.monitor import MonitorScreen
+from tui_workbench.ui.screens.run_details import RunDetailsScreen
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from textual.pilot import Pilot
+
+    from tests.gpu.standin import Standin
+    from tui_workbench.model import Run
+    from tui_workbench.project import Project
+
+    Workbench = Pilot[list[Run]]
+
+SIZES = [(80, 24), (120, 36), (200, 60)]
+
+
+@pytest.fixture
+def gpus(home: Path, standin: Standin) -> Iterator[Standin]:
+    """Two GPUs, one at work; no sampler outlives the test."""
+    standin.write(gpu(0, util=83), gpu(1, REST))
+    yield standin
+    for pid in samplers(home):
+        os.kill(pid, signal.SIGKILL)
+    until_now(lambda: not samplers(home), "the sampler's end")
+
+
+@pytest.fixture
+def worker(project: Project) -> Iterator[tuple[str, int]]:
+    """A run of the project and a process that carries its id."""
+    run_id = past_run(project, 7)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE,
+                          env={**os.environ, RUN_ID_VARIABLE: run_id}) as started:  # fmt: skip
+        yield run_id, started.pid
+        started.kill()
+
+
+@asynccontextmanager
+async def monitor(project: Project, size: tuple[int, int] = (120, 36)) -> AsyncIterator[Workbench]:
+    """The monitor, once it shows a GPU."""
+    async with opened(project, size) as pilot:
+        await pilot.press("7")
+        await until(lambda: isinstance(pilot.app.screen, MonitorScreen))
+        await until(lambda: "Tesla T4" in seen(pilot))
+        yield pilot
+
+
+def is_free(lock: Path) -> bool:
+    """Whether nobody holds the lock; the sampler ends by itself when nobody does for some seconds."""
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def pane(pilot: Workbench) -> MonitorPane:
+    return next(screen for screen in pilot.app.screen_stack if isinstance(screen, MonitorScreen)).pane
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_7_shows_every_gpu_and_how_they_do_in_sum(project: Project, gpus: Standin, size: tuple[int, int]) -> None:
+    async with monitor(project, size) as pilot:
+        await until(lambda: "83 %" in seen(pilot))
+        assert "2 GPUs, 1 at work, 71 W" in seen(pilot)
+        await pilot.press("escape")
+        await until(lambda: not isinstance(pilot.app.screen, MonitorScreen))
+
+
+async def test_it_follows_what_the_gpus_do(project: Project, gpus: Standin) -> None:
+    async with monitor(project) as pilot:
+        gpus.write(gpu(0, util=12, temp=91, throttle=0x40), gpu(1, REST))
+        await until(lambda: "12 %" in seen(pilot) and "91 °C" in seen(pilot))
+        assert "▲ heat (hardware)" in seen(pilot)
+
+
+async def test_one_process_looks_and_it_is_let_go_when_one_leaves(project: Project, gpus: Standin, home: Path) -> None:
+    async with monitor(project) as pilot:
+        assert len(samplers(home)) == 1
+        listeners = Path(folder_of(ComputeTarget("local", "", "local"))) / LISTENERS
+        assert not is_free(listeners)
+        await pilot.press("escape")
+        await until(lambda: is_free(listeners))
+
+
+async def test_enter_goes_to_the_run_that_is_on_the_gpu(
+    project: Project, gpus: Standin, worker: tuple[str, int]
+) -> None:
+    gpus.write(gpu(0, util=83), process(worker[1]))
+    async with monitor(project, (80, 24)) as pilot:
+        await until(lambda: "train.py [7]" in seen(pilot))
+        await pilot.press("enter")
+        await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
+        assert pilot.app.screen.run_shown.run_id == worker[0]  # type: ignore[attr-defined]
+
+
+async def test_the_selected_run_is_told_from_others(project: Project, gpus: Standin, worker: tuple[str, int]) -> None:
+    gpus.write(gpu(0, util=83), process(worker[1]))
+    async with opened(project) as pilot:
+        await until(lambda: "train.py [7]" in seen(pilot))
+        assert screen_of(pilot).is_complete
+        await pilot.press("7")
+        await until(lambda: "● train.py [7]" in seen(pilot))
+
+
+async def test_y_copies_what_is_known(project: Project, gpus: Standin, worker: tuple[str, int]) -> None:
+    gpus.write(gpu(0, util=83), process(worker[1]))
+    async with monitor(project) as pilot:
+        await until(lambda: "train.py [7]" in seen(pilot))
+        await pilot.press("y")
+        copied = pilot.app.clipboard
+        assert copied.startswith("local GPU 0  Tesla T4  GPU-00000000-")
+        assert "83 %  1.0/15.0 GiB  61/70 W  55 °C" in copied
+        await pilot.press("down", "y")
+        assert f"pid {worker[1]}" in pilot.app.clipboard
+        assert worker[0] in pilot.app.clipboard
+
+
+async def test_the_filter_works_as_one_types_and_escape_ends_it(project: Project, gpus: Standin) -> None:
+    async with monitor(project, (80, 24)) as pilot:
+        await pilot.press("slash", *"idle", "enter")
+        await until(lambda: "83 %" not in seen(pilot))
+        await pilot.press("escape")
+        await until(lambda: "83 %" in seen(pilot))
+        assert isinstance(pilot.app.screen, MonitorScreen)
+
+
+async def test_a_machine_without_a_driver_can_be_checked_and_looked_at_again(project: Project, gpus: Standin) -> None:
+    gpus.write()
+    async with opened(project) as pilot:
+        await pilot.press("7")
+        await until(lambda: "the NVIDIA driver lists no GPU" in seen(pilot))
+        assert "t checks it" in seen(pilot)
+        await pilot.press("t")
+        await until(lambda: isinstance(pilot.app.screen, CheckScreen))
+        gpus.write(gpu(0, util=83))
+        await pilot.press("escape")
+        await until(lambda: "83 %" in seen(pilot))
+
+
+async def test_what_cannot_be_done_says_why(project: Project, gpus: Standin) -> None:
+    async with monitor(project) as pilot:
+        assert pane(pilot).why_not("open") == "No run of yours is on what is under the cursor."
+        assert pane(pilot).why_not("retry") == "The machine under the cursor is seen."
+        assert pane(pilot).why_not("clear_filter") == "There is no filter."
+        assert pane(pilot).why_not("copy") == ""
+
+
+async def test_help_explains_the_signs_and_keys(project: Project, gpus: Standin) -> None:
+    async with monitor(project, (120, 60)) as pilot:
+        await pilot.press("question_mark")
+        await until(lambda: "◇ somebody else" in seen(pilot))
+        assert "Looks step by step" in seen(pilot)
