@@ -110,6 +110,7 @@ FILES = (
         "Reads the folders again. They are also looked at every second.",
     ),
     Command("files.run", "s", "use_script", "Use as script", "Puts the file into the run bar as the script to run."),
+    Command("files.edit", "e", "edit", "Own editor", "Opens the file in $VISUAL or $EDITOR.", footer=False),
     Command("files.clear", "escape", "clear_search", "All files", "Ends the search."),
 )
 
@@ -117,6 +118,7 @@ TARGETS = (
     Command(
         "targets.open", "enter", "open", "Open", "Opens the .compute file in the editor, at its error if it has one."
     ),
+    Command("targets.edit", "e", "edit", "Own editor", "Opens the .compute file in $VISUAL or $EDITOR.", footer=False),
     Command("targets.use", "u", "use", "Run here", "Chooses a run configuration of this target in the run bar."),
     Command("targets.attach", "a", "attach", "Attach", "Makes a machine over SSH, or Docker here, a compute target."),
     Command(
@@ -223,6 +225,14 @@ LOG = (
         "Shows what one process of torchrun wrote: rank 0, rank 1 and so on, then all of them together again.",
     ),
     Command("log.rank_back", "R", "step_rank(-1)", "Rank before", "The same, the other way around.", footer=False),
+    Command(
+        "log.edit",
+        "e",
+        "edit",
+        "Own editor",
+        "Opens a copy of the log, to be read, in $VISUAL or $EDITOR at the line in view.",
+        footer=False,
+    ),
     Command("log.traceback", "t", "show_traceback", "Traceback", "Goes to the last Python traceback of the log."),
 )
 

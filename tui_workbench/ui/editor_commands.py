@@ -14,6 +14,15 @@ EDITOR = (
 FILE = (
     Command("file.save", "ctrl+s", "save", "Save", "Writes the file, all of it or nothing.", priority=True),
     Command("file.find", "ctrl+f", "find", "Find", "Finds a text in this file, or goes to a line.", priority=True),
+    Command(
+        "file.edit",
+        "alt+e",
+        "edit",
+        "Own editor",
+        "Saves the file and opens it in $VISUAL or $EDITOR, at the line of the cursor.",
+        footer=False,
+        priority=True,
+    ),
     Command("file.answer", "ctrl+o", "answer", "Answer", "Goes to the question about this file.", priority=True),
 )
 

@@ -25,6 +25,20 @@ class FileChosen(Message):
         self.line = line
 
 
+class EditorWanted(Message):
+    """A file should be opened in the user's own editor, at `line` and `column` (from 1) when those are not 0.
+
+    What is `read_only` is shown as a copy.
+    """
+
+    def __init__(self, path: str, line: int = 0, column: int = 0, *, read_only: bool = False) -> None:
+        super().__init__()
+        self.path = path
+        self.line = line
+        self.column = column
+        self.read_only = read_only
+
+
 class ChangeWanted(Message):
     """Configuration files should be changed as a whole, after a look at the change.
 

@@ -15,7 +15,7 @@ from tui_workbench.config.document import Document
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.editor_commands import CONFIGURATION
-from tui_workbench.ui.messages import ChangeWanted
+from tui_workbench.ui.messages import ChangeWanted, EditorWanted
 from tui_workbench.ui.panes.config_changes import is_changeable
 from tui_workbench.ui.panes.file_notes import about_finding_elsewhere, about_finding_here, facts_of, sentence
 from tui_workbench.ui.panes.file_view import FileView
@@ -283,6 +283,14 @@ class ConfigView(FileView):
     def action_gpu_ready(self) -> None:
         """Make the target or run configuration use the GPU."""
         self.post_message(ChangeWanted("gpu-ready", self.path))
+
+    def action_edit(self) -> None:
+        """Open the file in the user's own editor, at the row of the form."""
+        row = self.form.current
+        if self.as_form and row is not None and row.line:
+            self.post_message(EditorWanted(self.path, row.line))
+        else:
+            super().action_edit()
 
     def action_fix(self) -> None:
         """Fix the finding where the cursor is."""

@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from tui_workbench.ui.commands import CHANGES, TARGETS, bindings
-from tui_workbench.ui.messages import AttachWanted, ChangeWanted, CheckWanted, FileChosen, TargetChosen
+from tui_workbench.ui.messages import AttachWanted, ChangeWanted, CheckWanted, EditorWanted, FileChosen, TargetChosen
 from tui_workbench.ui.panes.config_changes import OffersChanges
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
@@ -175,6 +175,12 @@ class TargetsPane(OffersChanges, Pane):
         shown = self._targets.get(self._list.current)
         if shown is not None:
             self.post_message(FileChosen(shown.target.path, shown.line))
+
+    def action_edit(self) -> None:
+        """Open the file in the user's own editor, at its error if it has one."""
+        shown = self._targets.get(self._list.current)
+        if shown is not None:
+            self.post_message(EditorWanted(shown.target.path, shown.line))
 
     def action_attach(self) -> None:
         """Ask for a machine."""

@@ -239,12 +239,8 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
 
         self.app.push_screen(HelpScreen(sections(self)))
 
-    def action_palette(self) -> None:
+    async def action_palette(self) -> None:
         """Find a command by its name."""
-        self._choose_command()
-
-    @work
-    async def _choose_command(self) -> None:
         from tui_workbench.ui.screens.palette import choose_command
 
         await choose_command(self.app, self._all_offers(), self.say)

@@ -88,6 +88,17 @@ class PaletteScreen(ModalScreen[str], inherit_bindings=False):
         self._list.show_rows(rows, empty=("Nothing matches.",), current=current)
         self._list.styles.height = max(1, min(len(rows), self.app.size.height * 8 // 10 - 5))
 
+    @property
+    def current(self) -> str:
+        """The key of the row under the cursor."""
+        return self._list.current
+
+    def replace_rows(self, rows: Sequence[Row], found_by: dict[str, str]) -> None:
+        """Show these rows instead, as far as they match what was typed."""
+        self._rows = {row.key: row for row in rows}
+        self._found_by = found_by
+        self._show()
+
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -126,16 +137,22 @@ class PaletteScreen(ModalScreen[str], inherit_bindings=False):
 
 
 async def choose_command(app: App[object], offered: Sequence[Offer], say: Callable[[str], None]) -> None:
-    """Have a command chosen and do it, or say why it is not available. To be awaited in a worker."""
+    """Have a command chosen and do it, or say why it is not available.
+
+    Returns as soon as the palette takes keys: those that are typed ahead are meant for it.
+    """
+
+    async def do(chosen: str | None) -> None:
+        if not chosen:
+            return
+        offer = offered[int(chosen)]
+        if offer.reason:
+            say(f"{offer.command.name}: {offer.reason}")
+        else:
+            await app.run_action(offer.command.action, offer.node)
+
     rows, found_by = command_rows(offered)
-    chosen = await app.push_screen_wait(PaletteScreen("Commands", rows, found_by=found_by))
-    if not chosen:
-        return
-    offer = offered[int(chosen)]
-    if offer.reason:
-        say(f"{offer.command.name}: {offer.reason}")
-    else:
-        await app.run_action(offer.command.action, offer.node)
+    await app.push_screen(PaletteScreen("Commands", rows, found_by=found_by), do)
 
 
 def command_rows(offers: Sequence[Offer]) -> tuple[list[Row], dict[str, str]]:

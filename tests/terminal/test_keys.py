@@ -1,0 +1,99 @@
+"""Keys that give the terminal to another program, and the user's own keys, in the real program."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.terminal.test_main_screen import open_project as open_project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.terminal.tmux import Tmux
+
+pytestmark = pytest.mark.terminal
+
+EDITOR = """#!/bin/sh
+for word do echo "word: $word"; done
+for file do :; done
+test -w "$file" && echo '# edited there' >> "$file" || echo "read-only: $(head -1 "$file")"
+echo 'enter comes back'
+read answer
+"""
+
+
+@pytest.fixture
+def vim(tmp_path: Path) -> Path:
+    """What says how it was called, adds a line to the file if it may, and waits for enter."""
+    path = tmp_path / "bin" / "vim"
+    path.parent.mkdir()
+    path.write_text(EDITOR)
+    path.chmod(0o755)
+    return path
+
+
+def test_e_opens_the_users_editor_at_the_line_and_what_it_wrote_is_shown(
+    open_project: Callable[..., Tmux], project_root: Path, vim: Path
+) -> None:
+    (project_root / "hello.py").write_text("print('one')\nprint('two')\n")
+    terminal = open_project(EDITOR=str(vim))
+    terminal.until_text("hello.py", "ready")
+    terminal.press("1", "G", "Enter")
+    terminal.until_text("print('two')")
+    terminal.press("Down", "End", "#", "M-e")
+    terminal.until_text("word: +call cursor(2,14)", f"word: {project_root}/hello.py", "enter comes back")
+    assert (project_root / "hello.py").read_text() == "print('one')\nprint('two')#\n# edited there\n"
+    terminal.press("Enter")
+    terminal.until_text("1 Files", "5 Jobs", "# edited there")
+    assert "enter comes back" not in terminal.text()
+
+
+def test_e_on_a_file_of_the_list_opens_it_without_a_place(
+    open_project: Callable[..., Tmux], project_root: Path, vim: Path
+) -> None:
+    terminal = open_project(VISUAL=str(vim), EDITOR="false")
+    terminal.until_text("hello.py", "ready")
+    terminal.press("1", "G", "e")
+    terminal.until_text(f"word: {project_root}/hello.py", "enter comes back")
+    assert "cursor" not in terminal.text()
+    terminal.press("Enter")
+    terminal.until_text("1 Files", "5 Jobs")
+
+
+def test_e_in_the_log_shows_a_copy_that_cannot_be_written(
+    open_project: Callable[..., Tmux], project_root: Path, vim: Path
+) -> None:
+    vim.write_text(EDITOR.replace('test -w "$file"', "false"))  # root may write anything
+    terminal = open_project(EDITOR=str(vim))
+    terminal.until_text("hello.py", "ready")
+    terminal.press("C-r")
+    terminal.until_text("completed", "1 line")
+    terminal.press("4", "e")
+    terminal.until_text("word: +call cursor(1,1)", "output.log", "read-only: hello")
+    copy = next(line for line in terminal.lines() if line.endswith("output.log")).removeprefix("word: ")
+    assert not copy.startswith(str(project_root))
+    assert os.stat(copy).st_mode & 0o777 == 0o400
+    terminal.press("Enter")
+    terminal.until_text("1 Files", "5 Jobs")
+    terminal.until(lambda: not os.path.exists(os.path.dirname(copy)))
+
+
+def test_the_users_keys_are_those_that_count_and_are_shown(
+    open_project: Callable[..., Tmux], project_root: Path, home: Path
+) -> None:
+    keymap = home / ".config" / "workbench-tui" / "keys.yaml"
+    keymap.parent.mkdir(parents=True)
+    keymap.write_text('run.start: f5\nlist.down: "!"\nshell.open: ""\nview.zooom: z\n')
+    terminal = open_project()
+    terminal.until_text("keys.yaml", "there is no command 'view.zooom'", "f5 Run")
+    terminal.press("1", "!", "!", "!", "Enter")
+    terminal.until_text("3 hello.py")
+    terminal.press("Escape", "C-p", *"run.start")
+    terminal.until_text("Starts the script", "f5")
+    terminal.press("Escape", "F5")
+    terminal.until_text("completed", "1 line")
+    assert (project_root / "hello.py").read_text() == 'print("hello")\n'
