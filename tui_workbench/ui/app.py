@@ -107,7 +107,12 @@ class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_b
 
     def show_theme(self, theme: themes.WorkbenchTheme) -> None:
         """Show everything in these colours."""
+        if theme is self.current_theme:
+            return
         self._themes[theme.name] = theme
+        if self.theme == theme.name:
+            # Its file has changed, and its name has not.
+            self.set_reactive(App.theme, "")
         self.theme = theme.name
 
     def _fatal_error(self) -> None:

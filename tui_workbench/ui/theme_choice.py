@@ -1,10 +1,20 @@
-"""Choosing a theme: each is shown as the cursor comes to it, and the one that was there before comes back on escape."""
+"""Choosing a theme: each is shown as the cursor comes to it, and the one that was there before comes back on escape.
+
+While one chooses, files of themes are looked at: what is written to one is seen at once, in the list or on the whole
+screen, so that a theme can be made with an editor in one window and the workbench in the other.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from typing import TYPE_CHECKING, Protocol, cast
 
+from textual import on
+from textual.message import Message
+
+from tui_workbench import resources
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.ui import themes
 from tui_workbench.ui.safetext import safe_text
@@ -16,6 +26,12 @@ if TYPE_CHECKING:
 
     from textual.app import App
 
+Loaded = dict[str, themes.WorkbenchTheme | WorkbenchError]
+"""What was read, by the names of the themes: themes, and what is wrong with files that hold none."""
+
+LOOK_SECONDS = 0.25
+"""How often the files are looked at."""
+
 
 class ShowsThemes(Protocol):
     """An app whose colours can be changed while it runs."""
@@ -24,34 +40,103 @@ class ShowsThemes(Protocol):
         """Show everything in these colours."""
 
 
+class ThemeFiles:
+    """All themes as their files are now; files that did not change are not read again. To be used by one thread."""
+
+    def __init__(self) -> None:
+        self.loaded: Loaded = {}
+        self._signatures: dict[str, tuple[str, int, int]] = {}
+
+    def look(self) -> bool:
+        """Read what has changed. True when anything did. Blocks."""
+        now = {name: _signature(name) for name in themes.theme_names()}
+        if now == self._signatures:
+            return False
+        self.loaded = {
+            name: self.loaded[name] if self._signatures.get(name) == signature else _load(name)
+            for name, signature in now.items()
+        }
+        self._signatures = now
+        return True
+
+
+class ThemeScreen(PaletteScreen):
+    """Gives back the name of the chosen theme, or an empty string."""
+
+    class Read(Message):
+        """Files of themes have changed."""
+
+        def __init__(self, loaded: Loaded) -> None:
+            super().__init__()
+            self.loaded = loaded
+
+    def __init__(self, files: ThemeFiles, current: str) -> None:
+        self._files = files
+        self._over = threading.Event()
+        self.loaded = files.loaded
+        rows, found_by = _rows(self.loaded)
+        super().__init__("Theme", rows, found_by=found_by, current=current, preview=self.show)
+
+    def on_mount(self) -> None:
+        """Look at the files as long as one chooses."""
+        super().on_mount()
+        self.run_worker(self._watch, thread=True, group="themes", name="watch themes")
+
+    def on_unmount(self) -> None:
+        """Look no more."""
+        self._over.set()
+
+    def show(self, name: str) -> None:
+        """Show everything in a theme's colours, if it has any."""
+        theme = self.loaded.get(name)
+        if isinstance(theme, themes.WorkbenchTheme):
+            cast(ShowsThemes, self.app).show_theme(theme)
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_SECONDS):
+            if self._files.look():
+                self.post_message(self.Read(self._files.loaded))
+
+    @on(Read)
+    def _read(self, event: Read) -> None:
+        self.loaded = event.loaded
+        self.replace_rows(*_rows(event.loaded))
+        self.show(self.current)
+
+
 async def choose_theme(app: App[Any]) -> WorkbenchError | None:
     """Let the user choose; remembers the choice. Gives what went wrong, if anything did. To be awaited in a worker."""
-    loaded = await asyncio.to_thread(_load_all)
-    before = app.theme
-
-    def show(name: str) -> None:
-        theme = loaded[name]
-        if isinstance(theme, themes.WorkbenchTheme):
-            cast(ShowsThemes, app).show_theme(theme)
-
-    rows = [_row(name, theme) for name, theme in loaded.items()]
-    chosen = await app.push_screen_wait(PaletteScreen("Theme", rows, current=before, preview=show))
-    theme = loaded.get(chosen)
+    files = ThemeFiles()
+    await asyncio.to_thread(files.look)
+    before = app.current_theme
+    screen = ThemeScreen(files, before.name)
+    chosen = await app.push_screen_wait(screen)
+    theme = screen.loaded.get(chosen)
     if isinstance(theme, themes.WorkbenchTheme):
-        show(chosen)
+        cast(ShowsThemes, app).show_theme(theme)
         return await asyncio.to_thread(_remember, chosen)
-    show(before)
+    if isinstance(before, themes.WorkbenchTheme):
+        cast(ShowsThemes, app).show_theme(before)
     return theme
 
 
-def _load_all() -> dict[str, themes.WorkbenchTheme | WorkbenchError]:
-    found: dict[str, themes.WorkbenchTheme | WorkbenchError] = {}
-    for name in themes.theme_names():
+def _load(name: str) -> themes.WorkbenchTheme | WorkbenchError:
+    try:
+        return themes.load_theme(name)
+    except WorkbenchError as error:
+        return error
+
+
+def _signature(name: str) -> tuple[str, int, int]:
+    """Which file holds the theme, and what tells one version of it from the next."""
+    for directory in resources.theme_directories():
+        path = os.path.join(directory, name + themes.SUFFIX)
         try:
-            found[name] = themes.load_theme(name)
-        except WorkbenchError as error:
-            found[name] = error
-    return found
+            status = os.stat(path)
+        except OSError:
+            continue
+        return path, status.st_mtime_ns, status.st_size
+    return "", 0, 0
 
 
 def _remember(name: str) -> WorkbenchError | None:
@@ -62,8 +147,20 @@ def _remember(name: str) -> WorkbenchError | None:
     return None
 
 
-def _row(name: str, theme: themes.WorkbenchTheme | WorkbenchError) -> Row:
-    if isinstance(theme, WorkbenchError):
-        return Row(name, Piece(safe_text(name)), right=(Piece("✗ problem", "error"),))
-    kind = "dark" if theme.dark else "light"
-    return Row(name, Piece(safe_text(theme.title)), right=(Piece(kind, "muted"),))
+def _rows(loaded: Loaded) -> tuple[list[Row], dict[str, str]]:
+    """The rows, and the text that each is found by."""
+    rows, found_by = [], {}
+    for name, theme in loaded.items():
+        if isinstance(theme, WorkbenchError):
+            where = f"line {theme.line}: " if theme.line else ""
+            said = Piece(safe_text(f"{where}{theme.message}"), "muted")
+            before = (Piece("✗ ", "error"), Piece(f"{safe_text(name)}  "))
+            rows.append(Row(name, said, before=before, right=(Piece("problem", "error"),)))
+            found_by[name] = f"{name} problem"
+        else:
+            kind = "dark" if theme.dark else "light"
+            own = not theme.path.startswith(resources.packaged("themes") + os.sep)
+            notes = (Piece(f"{'yours, ' if own else ''}{kind}", "muted"),)
+            rows.append(Row(name, Piece(safe_text(theme.title)), right=notes))
+            found_by[name] = f"{safe_text(theme.title)} {name} {kind}"
+    return rows, found_by
