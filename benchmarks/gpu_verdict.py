@@ -1,4 +1,4 @@
-"""The verdict on a run of a day: from its last sum, as it is read, and from every sample, when there is no sum.
+"""The verdict on a run of a day: from its last sum, as it is read, and from every sample, where there is no sum.
 
 The baseline is reading the same file and parsing its lines as JSON, which whoever wants any figure of it has to do.
 """
@@ -54,17 +54,19 @@ def main() -> int:
             assert read_usage(str(path), whole=True) is not None
 
         seconds = min(measure(verdict) for _ in range(5))
+        anew = min(measure(add_anew) for _ in range(5))
         compare("verdict of a day", verdict, parse, 0.1, 5, baseline_name="parsing its lines")
         compare(
             "every sample added anew",
             add_anew,
             parse,
-            3.0,
+            1.4,
             3,
             baseline_name="parsing its lines",
         )
-        print(f"verdict of a day: {seconds * 1000:.1f} ms of {PROMISE_SECONDS * 1000:.0f} ms promised")
-        return finish() or int(seconds > PROMISE_SECONDS)
+        promised = f"of {PROMISE_SECONDS * 1000:.0f} ms promised"
+        print(f"verdict of a day: {seconds * 1000:.1f} ms {promised}; from every sample anew: {anew * 1000:.0f} ms")
+        return finish() or int(max(seconds, anew) > PROMISE_SECONDS)
 
 
 if __name__ == "__main__":

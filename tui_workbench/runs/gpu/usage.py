@@ -7,14 +7,15 @@ of samples is read from its last lines. Time that nobody looked at is never coun
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
-from tui_workbench.targets.gpu.sample import Machine, Process, Reading, Sample, encode, machine_from
+from tui_workbench.targets.gpu.sample import THROTTLED, Machine, Process, Reading, Sample, encode, machine_from
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 OWN = "own"
@@ -28,9 +29,14 @@ BUSY_PERCENT = 5.0
 """A device computes from here on: drawing a screen or a stray kernel stays below."""
 
 SUM_EVERY = 300
+_TOGETHER = 200
+"""Lines that are parsed at once."""
+
 _TAIL = 1 << 20
 _SUM_MARK = b'\n{"sum":'
 _MOST_NOTES, _MOST_OTHERS = 20, 8
+_READING, _USUAL = len(Reading._fields), 6
+"""Cells of a device of which everything is told, and of a process that computes."""
 
 
 class DeviceUse:
@@ -121,26 +127,30 @@ class Usage:
         self.notes: list[tuple[float, str]] = []
         self.facts: dict[str, Any] = {}
 
-    def add(self, time: float, readings: Iterable[Reading], processes: Iterable[Counted]) -> None:
-        """Add a sample."""
+    def add(self, time: float, readings: Sequence[Sequence[Any]], processes: Sequence[Sequence[Any]]) -> None:
+        """Add a sample: a Reading of each device and a Counted for each process, or rows of the same values.
+
+        A day has 86,400 of them, and what is done here for each is most of what reading it costs.
+        """
         passed = time - self.last if self.last else INTERVAL
         if passed > LONGEST_GAP:
             self.unseen += passed - INTERVAL
             passed = INTERVAL
-        passed = max(0.0, passed)
+        elif passed < 0.0:
+            passed = 0.0
         self.first = self.first or time
-        self.last = max(time, self.last)
+        if time > self.last:
+            self.last = time
         self.samples += 1
-        on: dict[int, list[Counted]] = {}
-        for process in processes:
-            on.setdefault(process.device, []).append(process)
         for reading in readings:
-            use = self.devices.get(reading.device)
+            device = reading[0]
+            use = self.devices.get(device)
             if use is None:
-                use = self.devices[reading.device] = DeviceUse()
+                use = self.devices[device] = DeviceUse()
             _add_reading(use, reading, passed)
-            if reading.device in on:
-                _add_processes(use, reading, on[reading.device], passed, time)
+            if processes:
+                there = [process for process in processes if process[1] == device]
+                _add_processes(use, reading, there, passed, time)
 
     def note(self, time: float, text: str) -> None:
         """Add what could not be seen, or what befell a device; a part of many."""
@@ -173,47 +183,58 @@ class Usage:
         return made
 
 
-def _add_reading(use: DeviceUse, reading: Reading, passed: float) -> None:
+def _add_reading(use: DeviceUse, reading: Sequence[Any], passed: float) -> None:
+    _, utilization, memory, _, _, _, _, _, ecc = reading
     use.watched += passed
-    if reading.utilization is not None:
-        use.work += passed * reading.utilization / 100
-    if reading.memory is not None:
+    if utilization is not None:
+        use.work += passed * utilization / 100
+    if memory is not None:
         if use.first_memory is None:
-            use.first_memory = reading.memory
-        use.peak_all = max(use.peak_all or 0.0, reading.memory)
-    if reading.ecc is not None:
-        use.ecc_first = reading.ecc if use.ecc_first is None else use.ecc_first
-        use.ecc = reading.ecc
+            use.first_memory = memory
+        if use.peak_all is None or memory > use.peak_all:
+            use.peak_all = memory
+    if ecc is not None:
+        use.ecc_first = ecc if use.ecc_first is None else use.ecc_first
+        use.ecc = ecc
 
 
-def _add_processes(use: DeviceUse, reading: Reading, processes: list[Counted], passed: float, time: float) -> None:
-    own = [process for process in processes if process.whose == OWN]
+def _add_processes(
+    use: DeviceUse, reading: Sequence[Any], processes: Sequence[Sequence[Any]], passed: float, time: float
+) -> None:
+    own, memory, share = 0, None, None
+    for process in processes:
+        if process[4] == OWN:
+            own += 1
+            used, part = process[2], process[3]
+            if used is not None:
+                memory = used + (memory or 0.0)
+            if part is not None:
+                share = part + (share or 0.0)
     if not own:
         return
+    _, utilization, _, power, _, _, _, throttle, _ = reading
     use.held += passed
     use.last_held = time
-    told = [process.memory for process in own if process.memory is not None]
-    if told:
-        use.peak = max(use.peak or 0.0, sum(told))
-    if reading.power is not None:
-        use.energy += passed * reading.power
-    if reading.throttled_by:
+    if memory is not None and (use.peak is None or memory > use.peak):
+        use.peak = memory
+    if power is not None:
+        use.energy += passed * power
+    if throttle and throttle & THROTTLED:
         use.throttled += passed
-    shares = [process.utilization for process in own if process.utilization is not None]
-    if shares:
+    if share is not None:
         use.own_known += passed
-        use.own_seconds += passed * min(100.0, sum(shares)) / 100
-    if reading.utilization is None:
+        use.own_seconds += passed * min(100.0, share) / 100
+    if utilization is None:
         use.untold += passed
     else:
-        percent = round(reading.utilization)
+        percent = round(utilization)
         use.histogram[percent] = use.histogram.get(percent, 0.0) + passed
-        use.gpu_seconds += passed * reading.utilization / 100
-        if (sum(shares) if shares else reading.utilization) >= BUSY_PERCENT:
+        use.gpu_seconds += passed * utilization / 100
+        if (utilization if share is None else share) >= BUSY_PERCENT:
             use.busy += passed
             use.last_busy = time
-    if len(own) < len(processes):
-        _add_others(use, processes, passed)
+    if own < len(processes):
+        _add_others(use, [Counted(*(*process, False)[:7]) for process in processes], passed)
 
 
 def _add_others(use: DeviceUse, processes: list[Counted], passed: float) -> None:
@@ -285,26 +306,50 @@ def read_usage(path: str, *, whole: bool = False) -> Usage | None:
 
 def _add_lines(usage: Usage, text: bytes) -> None:
     # The last part is no whole line.
-    for line in text.split(b"\n")[:-1]:
-        if not line or line.startswith(_SUM_MARK[1:]):
-            continue
-        try:
-            value = json.loads(line)
-            if "d" in value:
-                readings = [Reading(*each) for each in value["d"] if isinstance(each[0], int)]
-                usage.add(float(value["t"]), readings, [_counted(each) for each in value.get("p", ())])
-            elif "note" in value:
-                usage.note(float(value["t"]), str(value["note"]))
-            elif "machine" in value:
-                usage.machine = machine_from(value["machine"])
-            elif "facts" in value:
-                usage.facts.update(value["facts"])
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            continue
+    lines = text.split(b"\n")[:-1]
+    for first in range(0, len(lines), _TOGETHER):
+        some = [line for line in lines[first : first + _TOGETHER] if line and not line.startswith(_SUM_MARK[1:])]
+        for value in _parsed(some):
+            try:
+                _add_value(usage, value)
+            except (ValueError, TypeError, KeyError, AttributeError, IndexError):
+                continue
 
 
-def _counted(values: list[Any]) -> Counted:
-    return counted(Process(*values), "")
+def _parsed(lines: list[bytes]) -> list[Any]:
+    """The lines as JSON, without those that are none."""
+    try:
+        # All at once: to begin anew with each line costs four times what parsing it does.
+        values: list[Any] = json.loads(b"[" + b",".join(lines) + b"]")
+        if len(values) == len(lines):
+            return values
+    except (ValueError, RecursionError):
+        pass
+    found = []
+    for line in lines:
+        with contextlib.suppress(ValueError, RecursionError):
+            found.append(json.loads(line))
+    return found
+
+
+def _add_value(usage: Usage, value: Any) -> None:
+    if "d" in value:
+        readings, processes = value["d"], value.get("p", ())
+        for reading in readings:
+            if len(reading) != _READING or not isinstance(reading[0], int):
+                readings = [Reading(*each) for each in readings if isinstance(each[0], int)]
+                break
+        for process in processes:
+            if len(process) != _USUAL:
+                processes = [counted(Process(*each), "") for each in processes]
+                break
+        usage.add(float(value["t"]), readings, processes)
+    elif "note" in value:
+        usage.note(float(value["t"]), str(value["note"]))
+    elif "machine" in value:
+        usage.machine = machine_from(value["machine"])
+    elif "facts" in value:
+        usage.facts.update(value["facts"])
 
 
 def counted(process: Process, whose: str) -> Counted:

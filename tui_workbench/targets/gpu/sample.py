@@ -25,6 +25,9 @@ THROTTLE_REASONS = (
 )
 """Bits of NVML's `nvmlClocksEventReason...`; bit 1, that nothing is to be done, is no throttling."""
 
+THROTTLED = sum(bit for bit, _ in THROTTLE_REASONS)
+"""All of them."""
+
 
 class Device(NamedTuple):
     """One GPU as it always is. `memory` in MiB, `power_limit` in W; None where the driver does not tell."""
