@@ -53,6 +53,7 @@ DASHBOARD = (
     Command("dashboard.archived", "v", "archived", "Archived", "Shows archived runs, too, or not.", footer=False),
     Command("dashboard.run", "ctrl+r", "run", "Run", "Runs what the run bar holds, and shows its log.", footer=False),
     Command("dashboard.run_bar", "0", "run_bar", "Run bar", "Goes to the run bar, to change it.", footer=False),
+    Command("dashboard.gpus", "7", "gpu_monitor", "GPUs", "Shows the GPUs of all targets, live.", footer=False),
     Command("dashboard.unmark", "U", "unmark", "Unmark all", "Takes all marks away.", footer=False),
 )
 
@@ -110,6 +111,7 @@ RUN_DETAILS = (
     *TO_TRACE_OF_RUN,
     Command("details.promote", "y", "promote", "Promote", "Keeps the output as a version of an asset of the project."),
     Command("details.fetch", "f", "fetch", "Fetch", "Copies the output under the cursor to a folder."),
+    Command("details.gpus", "", "gpu_monitor", "GPUs now", "Shows the GPUs of all targets, live.", footer=False),
     Command("details.next", "right_square_bracket", "tab(1)", "Next tab", "Goes to the next tab.", footer=False),
     Command(
         "details.previous", "left_square_bracket", "tab(-1)", "Tab before", "Goes to the tab before.", footer=False
@@ -136,6 +138,7 @@ COMPARE = (
     Command("compare.same", "f", "toggle_same", "Same, too", "Shows what is the same in all runs, or not."),
     Command("compare.metric", "m", "metric(1)", "Next metric", "Shows the curves of the next metric that differs."),
     Command("compare.metric_back", "M", "metric(-1)", "Metric before", "Shows the curves before.", footer=False),
+    Command("compare.gpus", "7", "gpu_monitor", "GPUs", "Shows the GPUs of all targets, live.", footer=False),
     Command("compare.base", "b", "base", "Base", "Compares all others with the run of this column.", footer=False),
 )
 

@@ -88,8 +88,7 @@ def pane(pilot: Workbench) -> MonitorPane:
 @pytest.mark.parametrize("size", SIZES)
 async def test_7_shows_every_gpu_and_how_they_do_in_sum(project: Project, gpus: Standin, size: tuple[int, int]) -> None:
     async with monitor(project, size) as pilot:
-        await until(lambda: "83 %" in seen(pilot))
-        assert "2 GPUs, 1 at work, 71 W" in seen(pilot)
+        await until(lambda: "83 %" in seen(pilot) and "2 GPUs, 1 at work, 71 W" in seen(pilot))
         await pilot.press("escape")
         await until(lambda: not isinstance(pilot.app.screen, MonitorScreen))
 
@@ -128,6 +127,20 @@ async def test_the_selected_run_is_told_from_others(project: Project, gpus: Stan
         assert screen_of(pilot).is_complete
         await pilot.press("7")
         await until(lambda: "● train.py [7]" in seen(pilot))
+
+
+async def test_it_opens_from_the_table_of_runs_and_knows_the_run_there(
+    project: Project, gpus: Standin, worker: tuple[str, int]
+) -> None:
+    past_run(project, 8)
+    gpus.write(gpu(0, util=83), process(worker[1]))
+    async with opened(project) as pilot:
+        await pilot.press("6")
+        await until(lambda: "train.py" in seen(pilot) and "state" in seen(pilot))
+        await pilot.press("down", "7")
+        await until(lambda: "● train.py [7]" in seen(pilot))
+        await pilot.press("escape")
+        await until(lambda: "state" in seen(pilot))
 
 
 async def test_y_copies_what_is_known(project: Project, gpus: Standin, worker: tuple[str, int]) -> None:

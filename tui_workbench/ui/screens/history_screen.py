@@ -112,11 +112,8 @@ class HistoryScreen(ThriftyScreen[str], inherit_bindings=False):
 
         self.app.push_screen(HelpScreen(sections(self)))
 
-    def action_palette(self) -> None:
+    async def action_palette(self) -> None:
         """Find a command by its name."""
-        self.run_worker(self._choose_command(), group="palette")
-
-    async def _choose_command(self) -> None:
         from tui_workbench.ui.screens.palette import choose_command
 
         await choose_command(self.app, self._all_offers(), self.say)
@@ -133,6 +130,17 @@ class HistoryScreen(ThriftyScreen[str], inherit_bindings=False):
             self.app.copy_to_clipboard(text)
         else:
             self.say("ctrl+q leaves the workbench; esc goes back.")
+
+    def action_gpu_monitor(self) -> None:
+        """Show the GPUs of all targets; the run that one looks at is told from others."""
+        from tui_workbench.ui.screens.monitor import MonitorScreen
+
+        self.app.push_screen(MonitorScreen(self.project, self.selected_run_id))
+
+    @property
+    def selected_run_id(self) -> str:
+        """The id of the run that one looks at, "" for none."""
+        return ""
 
     def action_leave(self) -> None:
         """Back to where one was."""

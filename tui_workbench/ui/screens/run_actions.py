@@ -47,6 +47,12 @@ class RunActions(HistoryScreen, inherit_bindings=False):
         """The run that commands are about."""
         raise NotImplementedError
 
+    @property
+    def selected_run_id(self) -> str:
+        """The id of the run that commands are about."""
+        row = self.current_run()
+        return row.run.run_id if row is not None else ""
+
     def annotated(self) -> None:
         """What is said of a run is something else now."""
         raise NotImplementedError
