@@ -51,6 +51,7 @@ COMMANDS = (
     Command(("completion",), "completion", "the script that lets a shell complete these commands"),
     Command(("serve",), "serve", "the screens in a browser, for this machine and through ssh -L"),
     Command(("keys",), "keys", "every command of the screens with its keys, and whether keys.yaml is right"),
+    Command(("status",), "status", "what runs, in a line: for the status line of tmux or of a prompt"),
     Command(("trace",), "trace", "the calls of ssh, docker, git and other programs that were made"),
     Command(("shell",), "shell", "a shell in the project, with the target's Python and the `az ml` commands"),
     Command(("history", "list"), "history", "every run of the project, newest first"),

@@ -1,0 +1,123 @@
+"""Notifications and titles in the real program: what reaches a terminal, bare and around tmux."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.terminal import Terminal
+from tests.conftest import require
+from tests.terminal.tmux import Tmux, workbench
+from tui_workbench.model import RunRequest
+from tui_workbench.runs import Runs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tui_workbench.project import Project
+
+pytestmark = pytest.mark.terminal
+
+FOCUS_LOST, FOCUS_CAME = "\x1b[O", "\x1b[I"
+READY = ("hello.py", "ready", "No run yet")
+NOTIFIED = re.compile(rb"\x1b\]9;([^\x1b\x07]*)")
+
+
+@pytest.fixture(autouse=True)
+def outside_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the tests themselves run in."""
+    for name in ("TMUX", "STY", "VTE_VERSION"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class Heard:
+    """What came to the terminal, as bytes."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.data = b""
+        self.terminal = terminal
+        terminal.watch = self._take
+
+    def _take(self, data: bytes, when: float) -> None:
+        self.data += data
+
+    def until(self, what: bytes) -> None:
+        self.terminal.until(lambda: what in self.data)
+
+    @property
+    def notifications(self) -> list[str]:
+        return [said.decode() for said in NOTIFIED.findall(self.data)]
+
+
+def begin_run(project: Project) -> Path:
+    """A run that ends when the file is made."""
+    from pathlib import Path
+
+    go = Path(project.root, "go")
+    Path(project.root, "hello.py").write_text(
+        f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
+    )
+    Runs(project).submit(RunRequest(run_configuration="local", script="hello.py"))
+    return go
+
+
+def test_who_looks_elsewhere_is_notified_and_the_title_says_it(project: Project) -> None:
+    with Terminal(workbench(project.root), changes={"TERM": "xterm-256color"}) as terminal:
+        heard = Heard(terminal)
+        terminal.until(lambda: all(text in terminal.text() for text in READY))
+        heard.until(b"\x1b[22;2t")
+        go = begin_run(project)
+        heard.until("\x1b]2;● 1 running · ".encode())
+        terminal.send(FOCUS_LOST)
+        terminal.settle(0.2)
+        go.touch()
+        terminal.until(lambda: bool(heard.notifications))
+        assert re.fullmatch(rf"{project.name}: ✓ hello\.py \[1\] completed after \d:\d\d\.", heard.notifications[0])
+        heard.until("\x1b]2;✓ hello.py [1] completed · ".encode())
+        terminal.send(FOCUS_CAME)
+        heard.until(f"\x1b]2;{project.name}\x1b\\".encode())
+        assert b"\x1b[23;2t" not in heard.data
+        terminal.send("q")
+        heard.until(b"\x1b[23;2t")
+
+
+def test_who_looks_here_is_not_notified_by_the_terminal(project: Project) -> None:
+    with Terminal(workbench(project.root), changes={"TERM": "xterm-256color"}) as terminal:
+        heard = Heard(terminal)
+        terminal.until(lambda: all(text in terminal.text() for text in READY))
+        go = begin_run(project)
+        heard.until("\x1b]2;● 1 running · ".encode())
+        go.touch()
+        terminal.until(lambda: "completed" in terminal.text())
+        terminal.until(lambda: heard.data.count(f"\x1b]2;{project.name}\x1b\\".encode()) == 2)
+        assert heard.notifications == []
+
+
+def test_in_tmux_the_terminal_around_it_is_asked_and_the_pane_has_the_title(project: Project, home: Path) -> None:
+    with Tmux(
+        ["sh", "-c", f"printf '\\033]2;before\\033\\\\'; {' '.join(workbench(project.root))}"],
+        size=(120, 36),
+        name=f"{os.getpid()}-notify",
+        environment={"HOME": str(home)},
+    ) as tmux:
+        tmux._call("set-option", "-g", "allow-passthrough", "on")
+        tmux._call("set-option", "-g", "focus-events", "on")
+        tmux.until_text(*READY)
+        attached = [*tmux._base, "attach-session"]
+        assert require("tmux") == attached[0]
+        with Terminal(attached, changes={"TERM": "xterm-256color"}) as terminal:
+            heard = Heard(terminal)
+            terminal.until(lambda: "hello.py" in terminal.text())
+            tmux.until(lambda: tmux.title == project.name)
+            go = begin_run(project)
+            tmux.until(lambda: tmux.title == f"● 1 running · {project.name}")
+            terminal.send(FOCUS_LOST)
+            terminal.settle(0.3)
+            go.touch()
+            terminal.until(lambda: bool(heard.notifications))
+            assert f"{project.name}: ✓ hello.py [1] completed" in heard.notifications[0]
+            tmux.press("q")
+            tmux.until(lambda: tmux.title == "before")

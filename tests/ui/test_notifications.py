@@ -1,0 +1,136 @@
+"""Telling that a run has ended: whom, when, and where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.ui.screens.test_main import make_app, screen_of, seen
+from tests.ui.waiting import until
+from tui_workbench.model import Run, RunState
+from tui_workbench.settings import Settings
+from tui_workbench.ui import outer_terminal
+from tui_workbench.ui.notifications import Attention, told
+from tui_workbench.ui.window_title import title_of
+
+if TYPE_CHECKING:
+    from tui_workbench.project import Project
+
+
+def run(number: int, state: str = RunState.RUNNING, **facts: Any) -> Run:
+    known = {"run_id": f"p_{number}", "run_number": number, "script_name": "train.py", "state": state, **facts}
+    return Run(**{**dict.fromkeys(Run._fields, ""), **_DEFAULTS, **known})
+
+
+_DEFAULTS: dict[str, Any] = {
+    "arguments": (), "created": 1.0, "start": 2.0, "end": 0.0, "exit_code": None
+}  # fmt: skip
+
+
+def ended(number: int, state: str = RunState.COMPLETED, **facts: Any) -> Run:
+    return run(number, state, end=133.0, **facts)
+
+
+class Teller:
+    """In place of the app: what it was asked to show and to write, and whether somebody looks at it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, focused: bool) -> None:
+        self.app_focus = focused
+        self.toasts: list[tuple[str, str]] = []
+        self.written: list[str] = []
+        monkeypatch.setattr(outer_terminal, "environment", lambda: {"TERM": "xterm"})
+        monkeypatch.setattr(outer_terminal, "write", lambda _app, sequence: self.written.append(sequence))
+        monkeypatch.setattr("tui_workbench.ui.notifications.make_way", lambda _app: None)
+
+    def notify(self, text: str, *, severity: str, timeout: float, markup: bool) -> None:
+        assert not markup
+        self.toasts.append((severity, text))
+
+
+def attention(teller: Teller, notifications: str = "terminal") -> Attention:
+    made = Attention(teller, "project")  # type: ignore[arg-type]
+    made.begin(Settings(notifications, window_title="off"))
+    return made
+
+
+def test_an_end_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    teller = Teller(monkeypatch, focused=True)
+    watching = attention(teller)
+    watching.runs_are([run(1)], "")
+    for _ in range(2):
+        watching.runs_are([ended(1)], "")
+    assert teller.toasts == [("information", "✓ train.py [1] completed after 2:11.")]
+    assert teller.written == []
+
+
+def test_what_had_ended_before_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    teller = Teller(monkeypatch, focused=True)
+    watching = attention(teller)
+    watching.runs_are([ended(1)], "")
+    watching.runs_are([ended(2), ended(1)], "")
+    assert teller.toasts == []
+
+
+def test_what_one_watches_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    teller = Teller(monkeypatch, focused=True)
+    watching = attention(teller)
+    watching.runs_are([run(1)], "p_1")
+    watching.runs_are([ended(1)], "p_1")
+    assert teller.toasts == []
+
+
+def test_one_who_looks_elsewhere_watches_nothing_and_is_told_by_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    teller = Teller(monkeypatch, focused=False)
+    watching = attention(teller)
+    watching.runs_are([run(1)], "p_1")
+    watching.runs_are([ended(1, RunState.FAILED, exit_code=3)], "p_1")
+    assert teller.toasts == [("error", "✗ train.py [1] exit 3 after 2:11.")]
+    assert teller.written == ["\x1b]9;project: ✗ train.py [1] exit 3 after 2:11.\x1b\\"]
+
+
+@pytest.mark.parametrize(("choice", "toasts"), [("off", 0), ("toast", 1)])
+def test_the_user_chooses(monkeypatch: pytest.MonkeyPatch, choice: str, toasts: int) -> None:
+    teller = Teller(monkeypatch, focused=False)
+    watching = attention(teller, notifications=choice)
+    watching.runs_are([run(1)], "")
+    watching.runs_are([ended(1)], "")
+    assert len(teller.toasts) == toasts
+    assert teller.written == []
+
+
+def test_a_reason_is_told_and_no_name_commands_anything() -> None:
+    head, whole = told(ended(1, RunState.FAILED, script_name="\x1b]0;x\x07", reason="the disk is full"), 140.0)
+    assert whole == f"{head} after 2:11. The disk is full."
+    assert "\x1b" not in whole
+
+
+@pytest.mark.parametrize(
+    ("active", "done", "expected"),
+    [
+        ((), "", "project"),
+        ((RunState.RUNNING,), "", "● 1 running · project"),
+        ((RunState.RUNNING, RunState.QUEUED, RunState.RUNNING), "", "● 2 running · ○ 1 queued · project"),
+        ((), "✓ train.py [1] completed", "✓ train.py [1] completed · project"),
+    ],
+)
+def test_the_title_says_what_runs(active: tuple[str, ...], done: str, expected: str) -> None:
+    assert title_of("project", active, done) == expected
+
+
+@pytest.mark.parametrize("line", [1, 35])
+async def test_a_toast_stands_where_nobody_types(project: Project, line: int) -> None:
+    from textual.geometry import Offset
+    from textual.widgets._toast import Toast
+
+    app = make_app(project)
+    async with app.run_test(size=(120, 36), notifications=True) as pilot:
+        await until(lambda: screen_of(pilot).is_complete)
+        app.cursor_position = Offset(80, line)
+        watching = Attention(app, "project")
+        watching.runs_are([run(1)], "")
+        watching.runs_are([ended(1)], "")
+        await until(lambda: "train.py [1] completed after" in seen(pilot))
+        (toast,) = screen_of(pilot).query(Toast)
+        assert (toast.region.y < 18) == (line > 18)
+        assert not toast.region.contains(80, line)

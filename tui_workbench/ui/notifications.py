@@ -1,0 +1,108 @@
+"""Telling a person that a run has ended: in the screens, by the terminal when one looks elsewhere, in its title.
+
+The invariants: what one watches is not told; a run's end is told once, and never that of a run which had ended before
+the screens were opened; a toast stands where nobody types.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+from tui_workbench.model import RunState
+from tui_workbench.settings import Settings
+from tui_workbench.ui import outer_terminal
+from tui_workbench.ui.safetext import safe_text, truncate_middle
+from tui_workbench.ui.window_title import WindowTitle, title_of
+from tui_workbench.ui.words import elapsed, reason_of, run_state, run_title
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import App
+
+    from tui_workbench.model import Run
+
+TOAST_SECONDS = 8.0
+LONGEST_TITLE = 40
+
+Severity = Literal["information", "warning", "error"]
+
+
+def told(run: Run, now: float) -> tuple[str, str]:
+    """What is said of a run that has ended: in a few words, and with the reason. Both are safe text."""
+    look = run_state(run)
+    took = elapsed(run, now)
+    head = f"{look.glyph} {truncate_middle(safe_text(run_title(run)), LONGEST_TITLE)} {look.word}"
+    whole = f"{head} after {took}" if took else head
+    reason = safe_text(reason_of(run))
+    return head, f"{whole}. {reason}" if reason else f"{whole}."
+
+
+def make_way(app: App[Any]) -> None:
+    """Have toasts in the half of the screen in which nobody types."""
+    from textual.geometry import Spacing
+    from textual.widgets._toast import ToastRack
+
+    on_top = app.cursor_position.y * 2 > app.size.height
+    for rack in app.screen.query(ToastRack):
+        rack.styles.dock = "top" if on_top else "bottom"
+        rack.styles.align_vertical = "top" if on_top else "bottom"
+        rack.styles.margin = Spacing(1, 0, 1, 0)
+
+
+class Attention:
+    """Has an eye on the runs for somebody who may look elsewhere."""
+
+    def __init__(self, app: App[Any], project: str) -> None:
+        self._app = app
+        self._project = project
+        self._settings = Settings()
+        self._active: frozenset[str] | None = None
+        self._states: Sequence[str] = ()
+        self._ended = ""
+        self._title = WindowTitle(app)
+
+    def begin(self, settings: Settings) -> None:
+        """The screens stand."""
+        self._settings = settings
+        if settings.window_title == "on":
+            self._title.begin()
+        self._show_title()
+
+    def end(self) -> None:
+        """The screens go away."""
+        self._title.end()
+
+    def focus_changed(self, is_here: bool) -> None:
+        """Somebody looks here again, who sees what has ended meanwhile; or nobody does any more."""
+        if is_here:
+            self._ended = ""
+            self._show_title()
+
+    def runs_are(self, runs: Sequence[Run], watched: str) -> None:
+        """These are the runs now; `watched` is the id of the one that stands before one's eyes, or ""."""
+        before, self._active = self._active, frozenset(run.run_id for run in runs if run.is_active)
+        self._states = [run.state for run in runs if run.is_active]
+        for run in reversed(runs):
+            if before is not None and run.run_id in before and not run.is_active:
+                self._tell(run, is_watched=run.run_id == watched and self._app.app_focus)
+        self._show_title()
+
+    def _tell(self, run: Run, *, is_watched: bool) -> None:
+        head, whole = told(run, time.time())
+        if not self._app.app_focus:
+            self._ended = head
+        if is_watched or self._settings.notifications == "off":
+            return
+        make_way(self._app)
+        severity: Severity = "error" if run.state == RunState.FAILED else "information"
+        self._app.notify(whole, severity=severity, timeout=TOAST_SECONDS, markup=False)
+        if self._settings.notifications == "terminal" and not self._app.app_focus:
+            sequence = outer_terminal.notification(
+                self._project, whole, outer_terminal.environment(), self._settings.notification_sequence
+            )
+            outer_terminal.write(self._app, sequence)
+
+    def _show_title(self) -> None:
+        self._title.show(title_of(self._project, self._states, self._ended))
