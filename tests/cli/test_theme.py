@@ -1,0 +1,79 @@
+"""`theme list`, `theme check` and `theme use`, as a person calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Installed
+from tui_workbench import resources
+from tui_workbench.ui import themes
+from tui_workbench.ui.theme_check import doubts
+
+SLATE = (Path(resources.packaged("themes")) / "slate.yaml").read_text()
+
+
+@pytest.fixture
+def shell(tmp_path: Path, home: Path) -> Installed:
+    """A folder that is no project, with a broken theme of the user's own beside the built-in ones."""
+    folder = home / ".config/workbench-tui/themes"
+    folder.mkdir(parents=True)
+    (folder / "broken.yaml").write_text(SLATE.replace("dark: true", "dark: perhaps"))
+    return Installed(tmp_path)
+
+
+def test_all_themes_are_listed_the_broken_ones_with_what_is_wrong(shell: Installed) -> None:
+    table = shell.run("theme", "list").out
+    assert "Harbor (colour-blind safe)" in table
+    records = {record["name"]: record for record in json.loads(shell.run("theme", "list", "-o", "json").out)}
+    assert records["slate"] | {"file": ""} == {
+        "name": "slate",
+        "title": "Slate",
+        "kind": "dark",
+        "used": True,
+        "problem": "",
+        "file": "",
+    }
+    assert "broken.yaml:4:7: dark is 'perhaps'. Write true or false." in records["broken"]["problem"]
+    assert shell.run("theme", "list", "--plain").out.startswith(f"results: {len(records)}\n\nname: beacon\n")
+
+
+def test_the_theme_to_start_with_can_be_set(shell: Installed) -> None:
+    assert shell.run("theme", "use", "ember").code == 0
+    assert themes.remembered_theme()[0].name == "ember"
+    result = shell.run("theme", "use", "no-such")
+    assert result.code == 2
+    assert "there is no theme 'no-such'. Known here: beacon," in result.err
+    result = shell.run("theme", "use", "broken")
+    assert result.code == 3
+    assert "broken.yaml:4:7:" in result.err
+    assert themes.remembered_theme()[0].name == "ember"
+
+
+def test_a_file_is_checked_for_mistakes_and_for_what_is_hard_to_read(shell: Installed) -> None:
+    path = shell.folder / "mine.yaml"
+    path.write_text(SLATE.replace('muted: "#929ca8"', 'muted: "#505050"'))
+    result = shell.run("theme", "check", "mine.yaml")
+    assert result.code == 0
+    assert "mine.yaml: muted on background is hard to read: 2.2 to 1, below 4.5\n" in result.out
+    path.write_text(SLATE.replace('muted: "#929ca8"', 'muted: "grey"'))
+    result = shell.run("theme", "check", "./mine.yaml")
+    assert (result.code, result.out) == (3, "")
+    assert "mine.yaml:15:8: muted is 'grey', which is no colour" in result.err
+    assert shell.run("theme", "check", "slate").out.endswith("slate.yaml: nothing to complain of\n")
+
+
+def test_what_cannot_be_told_apart_is_said() -> None:
+    palette = themes.load_theme("slate").palette
+    changed = palette._replace(selected=palette.background, running=palette.error)
+    assert list(doubts(changed)) == [
+        "selected is the same as background: it will not be seen",
+        "running and error have the same colour",
+    ]
+
+
+@pytest.mark.parametrize("name", themes.theme_names())
+def test_nothing_is_to_be_said_of_the_themes_that_come_with_the_program(name: str) -> None:
+    assert list(doubts(themes.load_theme(name).palette)) == []
