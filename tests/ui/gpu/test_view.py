@@ -300,6 +300,16 @@ async def test_only_what_looks_different_is_painted_again(monkeypatch: pytest.Mo
         assert (region.y, region.height, region.width) == (1, 1, 1)
 
 
+async def test_the_whole_line_of_the_cursor_is_painted_when_it_comes_and_when_it_goes() -> None:
+    async with ViewApp().run_test(size=(80, 24)) as pilot:
+        await show(pilot, machine(reading(0), rest(1)))
+        await pilot.press("j")
+        strips = pilot.app.screen._compositor.render_strips()[:3]
+        grounds = [{segment.style.bgcolor for segment in strip if segment.style} for strip in strips]
+        assert grounds[0] == grounds[1] != grounds[2]
+        assert len(grounds[1]) == len(grounds[2]) == 1
+
+
 def test_differences_near_each_other_are_one() -> None:
     from rich.segment import Segment
 

@@ -238,10 +238,10 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         place = y + self.scroll_offset.y
         if not self._entries:
             return _empty(NOTHING_FOUND if self._states else EMPTY, y, palette)
-        if place >= len(self._entries):
-            return []
         ground = self._ground(y, palette)
-        return _painted(self._entries[place].draw(), palette, ground)
+        painted = _painted(self._entries[place].draw(), palette, ground) if place < len(self._entries) else []
+        blank = self.scrollable_content_region.width - sum(segment.cell_length for segment in painted)
+        return [*painted, Segment(" " * max(0, blank), style(palette.text, ground))]
 
 
 class GpuDetails(Widget, inherit_bindings=False):
