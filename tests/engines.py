@@ -356,3 +356,7 @@ class NvidiaStandIn:
     def break_driver(self) -> None:
         """Let the hook fail as it does when the machine's driver does not work."""
         self._broken.touch()
+
+    def mend_driver(self) -> None:
+        """Let it work again."""
+        self._broken.unlink()

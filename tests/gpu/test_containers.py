@@ -1,0 +1,223 @@
+"""Containers that are given GPUs, through the real controller and a real engine, here and on another machine.
+
+The engine's hook, the driver and its tools are stand-ins: they prove which devices a container asks for and whose its
+processes are, and nothing about CUDA.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.engines import DockerEngine, NvidiaStandIn, docker_engine, load_test_images, wait_until
+from tests.gpu.standin import REST, Built, Standin, gpu, process
+from tests.machines import Machine, machine
+from tests.targets.docker_project import DockerProject, log
+from tui_workbench.model import RunRequest
+from tui_workbench.targets.container import container_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tui_workbench.model import Run
+
+FIRST, SECOND = (f"GPU-{number:08d}-0000-0000-0000-000000000000" for number in (0, 1))
+
+# What computes has none of the run's variables: only its container tells whose it is.
+TRAIN = """
+    import os, subprocess, sys, time
+    print("given", os.environ.get("NVIDIA_VISIBLE_DEVICES"), flush=True)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600) # computes"], env={})
+    while not os.path.exists("/azureml-share/" + sys.argv[1]):
+        time.sleep(0.05)
+    child.kill()
+"""
+SAYS = 'import os; print("given", os.environ.get("NVIDIA_VISIBLE_DEVICES"))'
+
+
+@pytest.fixture(scope="module")
+def hook(tmp_path_factory: pytest.TempPathFactory) -> NvidiaStandIn:
+    return NvidiaStandIn(tmp_path_factory.mktemp("hook"))
+
+
+@pytest.fixture(scope="module")
+def gpu_engine(hook: NvidiaStandIn) -> Iterator[DockerEngine]:
+    """An engine of this machine that can give its containers GPUs."""
+    with docker_engine(environment=hook.environment) as engine:
+        yield engine
+
+
+@pytest.fixture
+def project(
+    tmp_path: Path, standin: Standin, gpu_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[DockerProject]:
+    """A project whose runs take a free GPU of two, as many runs as there are."""
+    standin.write(gpu(0, REST), gpu(1, REST))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{gpu_engine.socket}")
+    made = DockerProject(tmp_path / "project")
+    choose(made, "free")
+    yield made
+    end_all(made)
+
+
+def choose(project: DockerProject, gpus: object, **more: Any) -> None:
+    share = {} if "address" in more else {"nativeSharedDirectory": str(project.root.parent / "share")}
+    project.compute(gpus=gpus, maxConcurrentRuns=0, **share, **more)
+
+
+def end_all(project: DockerProject) -> None:
+    for run in project.runs.list():
+        if run.is_active:
+            project.runs.cancel(run.run_id, grace=0.0)
+
+
+def begin(project: DockerProject, *arguments: str) -> Run:
+    """A run that has said what it was given."""
+    run = project.runs.submit(RunRequest("docker", project.script(TRAIN), arguments, allow_cpu=True))
+    project.until(run, "given")
+    return run
+
+
+def computing(engine: DockerEngine, run: Run) -> int:
+    """The process of the run that computes, by its id on the machine of the engine."""
+
+    def found() -> list[str]:
+        rows = engine.docker("top", container_name(run.run_id), "-eo", "pid,args").splitlines()
+        return [row.split()[0] for row in rows if "# computes" in row]
+
+    wait_until(found)
+    return int(found()[0])
+
+
+def verdict(run: Run) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(run.directory, "gpu.json").read_text())
+    return found
+
+
+def owners(run: Run) -> set[str]:
+    """Whose the processes were that the run's samples hold; one that has ended is nobody's."""
+    path = Path(run.directory, "gpu.jsonl")
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return {each[4] for line in lines for each in json.loads(line).get("p", ()) if len(each) > 4}
+
+
+def test_two_runs_with_a_free_gpu_get_different_ones_and_each_is_proven_on_its_own(
+    project: DockerProject, standin: Standin, gpu_engine: DockerEngine, hook: NvidiaStandIn
+) -> None:
+    first, second = begin(project, "first"), begin(project, "second")
+    assert {log(run).split()[1] for run in (first, second)} == {FIRST, SECOND}
+    assert (log(first).split()[1], hook.requests[-2:]) == (FIRST, [FIRST, SECOND])
+    third = project.run(SAYS)
+    assert third.state == "failed"
+    assert f"GPU 0 is taken by {first.run_id}; GPU 1 is taken by {second.run_id}" in third.reason
+    standin.write(
+        gpu(0, util=80), gpu(1, util=90),
+        process(computing(gpu_engine, first), 0, 700), process(computing(gpu_engine, second), 1, 800),
+    )  # fmt: skip
+    wait_until(lambda: "own" in owners(first) and "own" in owners(second))
+    for run, memory, number in ((first, 700, 0), (second, 800, 1)):
+        (project.root.parent / "share" / "project" / ("first", "second")[number]).touch()
+        ended = project.ended(run)
+        assert ended.state == "completed", ended
+        found = verdict(run)
+        assert (found["verdict"], found["final"]) == ("proven", True), found
+        assert [(each["number"], each["peak_memory"]) for each in found["devices"]] == [(number, memory)]
+        assert owners(run) == {"own"}
+    # What they had is free again.
+    standin.write(gpu(0, REST), gpu(1, REST))
+    assert log(project.run(SAYS)) == f"given {FIRST}\n"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "given"),
+    [("all", "all"), (2, f"{FIRST},{SECOND}"), ([1], SECOND), ([SECOND, 0], f"{SECOND},{FIRST}"), (0, "None")],
+    ids=["all", "two", "one of them", "by id and number", "none"],
+)
+def test_a_container_is_given_what_the_target_says(project: DockerProject, gpus: object, given: str) -> None:
+    choose(project, gpus)
+    run = project.runs.submit(RunRequest("docker", project.script(SAYS), allow_cpu=True))
+    assert project.ended(run).state == "completed", project.get(run)
+    assert log(run) == f"given {given}\n"
+
+
+def test_a_driver_that_fails_in_the_hook_gives_the_gpu_back(
+    project: DockerProject, hook: NvidiaStandIn, home: Path
+) -> None:
+    hook.break_driver()
+    try:
+        run = project.runs.submit(RunRequest("docker", project.script(SAYS), allow_cpu=True))
+        ended = project.ended(run)
+    finally:
+        hook.mend_driver()
+    assert ended.state == "failed"
+    assert "cannot give a container its GPUs" in ended.reason
+    assert [path.name for path in (home / ".local/share/workbench-tui/gpus").iterdir()] == ["lock"]
+
+
+# --- On another machine
+
+
+@pytest.fixture(scope="module")
+def workshop(key: Path) -> Iterator[Machine]:
+    """A machine of its own: its engine has the hook from the beginning."""
+    folder = Path(tempfile.mkdtemp(prefix="wb-workshop-"))
+    folder.chmod(0o755)
+    with machine("workshop", folder, key) as made:
+        yield made
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def workshop_engine(workshop: Machine, hook: NvidiaStandIn) -> Iterator[DockerEngine]:
+    engine = DockerEngine(workshop.folder / "docker", machine=workshop, environment=hook.environment)
+    engine.start()
+    load_test_images(engine)
+    yield engine
+    engine.destroy()
+
+
+@pytest.fixture
+def there(
+    tmp_path: Path, standin: Standin, standin_parts: Built, workshop: Machine, workshop_engine: DockerEngine,
+    home: Path, connections: Path, key: Path,
+) -> Iterator[DockerProject]:  # fmt: skip
+    """A project whose runs take a free GPU of two on the other machine."""
+    ssh = home / ".ssh"
+    ssh.mkdir(mode=0o700)
+    shutil.copy(key, ssh / "id_ed25519")
+    (ssh / "known_hosts").write_text(workshop.known_hosts_line)
+    programs, state = workshop.folder / "bin", workshop.folder / "gpus"
+    shutil.copytree(standin_parts.programs, programs, dirs_exist_ok=True)
+    standin.state = state
+    standin.write(gpu(0, REST), gpu(1, REST))
+    made = DockerProject(tmp_path / "project")
+    choose(made, "free", type="remotedocker", address=workshop.address, username="research")
+    with workshop.configured(f"SetEnv PATH={programs}:/usr/bin:/bin STANDIN_NVML_STATE={state}"):
+        yield made
+        with contextlib.suppress(OSError):
+            end_all(made)
+
+
+def test_the_same_over_ssh_with_that_machine_s_engine(
+    there: DockerProject, standin: Standin, workshop: Machine, workshop_engine: DockerEngine
+) -> None:
+    first, second = begin(there, "first"), begin(there, "second")
+    assert (log(first).split()[1], log(second).split()[1]) == (FIRST, SECOND)
+    standin.write(
+        gpu(0, util=80), gpu(1, util=90), process(computing(workshop_engine, first), 0, 700),
+        process(computing(workshop_engine, second), 1, 800),
+    )  # fmt: skip
+    wait_until(lambda: "own" in owners(first) and "own" in owners(second))
+    share = workshop.home() / ".azureml" / "share" / "project"
+    for number, run in enumerate((first, second)):
+        (share / ("first", "second")[number]).touch()
+        assert there.ended(run).state == "completed", there.get(run)
+        assert verdict(run)["verdict"] == "proven", verdict(run)
+        assert [each["number"] for each in verdict(run)["devices"]] == [number]
+    assert [path.name for path in (workshop.home() / ".workbench-tui" / "gpus").iterdir()] == ["lock"]
