@@ -1,0 +1,171 @@
+"""The program in terminals of many kinds: what is written to each, and what a person sees there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.terminal import Terminal
+from tests.conftest import require
+from tests.terminal.tmux import Tmux, workbench
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tui_workbench.project import Project
+
+pytestmark = pytest.mark.terminal
+
+SGR = re.compile(rb"\x1b\[([\d;]*)m")
+
+
+class Seen:
+    """The program in a terminal of some kind, on a project, until its screen is complete."""
+
+    def __init__(self, project: Project, environment: dict[str, str], *arguments: str) -> None:
+        variables = [f"{name}={value}" for name, value in environment.items()]
+        # The pseudo-terminal of the benchmarks takes NO_COLOR away, for their sake.
+        command = ["env", *variables, *workbench(*arguments, project.root)]
+        self.raw = b""
+        self.terminal = Terminal(command, changes={"COLORTERM": "", "LANG": "C.UTF-8", "LC_ALL": ""})
+        self.terminal.watch = self._take
+        self.terminal.until(lambda: all(text in self.terminal.text() for text in ("hello.py", "ready", "No run yet")))
+        self.terminal.send("1")
+        self.terminal.until(lambda: "Open" in self.terminal.text().splitlines()[-1])
+        self.terminal.settle(0.05)
+
+    def _take(self, data: bytes, when: float) -> None:
+        self.raw += data
+
+    @property
+    def colors(self) -> set[str]:
+        """The kinds of colour that were asked for."""
+        kinds = set()
+        for codes in SGR.findall(self.raw):
+            parts = codes.decode().split(";")
+            while parts:
+                code = parts.pop(0)
+                if code in ("38", "48"):
+                    kinds.add("truecolor" if parts[0] == "2" else "256")
+                    del parts[: 4 if parts[0] == "2" else 2]
+                elif (
+                    code.isdecimal() and (30 <= int(code) <= 49 or 90 <= int(code) <= 107) and code not in ("39", "49")
+                ):
+                    kinds.add("16")
+        return kinds
+
+    def row_of(self, text: str) -> int:
+        """The row of the screen in which a text stands."""
+        return next(row for row, line in enumerate(self.terminal.screen.display) if text in line)
+
+
+@pytest.fixture
+def seen(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Seen]]:
+    """Opens the program in a terminal of a kind."""
+    for name in ("TMUX", "STY"):
+        monkeypatch.delenv(name, raising=False)
+    opened: list[Seen] = []
+
+    def open_it(environment: dict[str, str], *arguments: str) -> Seen:
+        opened.append(Seen(project, environment, *arguments))
+        return opened[-1]
+
+    yield open_it
+    for one in opened:
+        one.terminal.close()
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "colors", "unicode"),
+    [
+        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, (), {"truecolor"}, True),
+        ({"TERM": "xterm-256color"}, (), {"256"}, True),
+        ({"TERM": "xterm"}, (), {"16"}, True),
+        ({"TERM": "screen"}, (), {"16"}, True),
+        ({"TERM": "tmux-256color"}, ("--ascii",), {"256"}, False),
+        ({"TERM": "linux"}, (), {"16"}, False),
+        ({"TERM": "vt100"}, (), set(), False),
+        ({"TERM": "xterm-256color", "LANG": "C"}, (), {"256"}, False),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, (), set(), True),
+    ],
+    ids=["truecolor", "256", "xterm", "screen", "tmux-ascii", "linux", "vt100", "locale-C", "no-color"],
+)
+def test_each_terminal_gets_what_it_understands(
+    seen: Callable[..., Seen], environment: dict[str, str], arguments: tuple[str, ...], colors: set[str], unicode: bool
+) -> None:
+    one = seen(environment, *arguments)
+    assert one.colors == colors
+    assert one.raw.isascii() is not unicode
+    text = one.terminal.text()
+    assert ("╭─ 1 Files" in text or "┏━ 1 Files" in text) is unicode
+    # The row under the cursor is seen, whatever there is to show it with.
+    left, other = (one.terminal.screen.buffer[one.row_of(text)][4] for text in ("aml_config", "local.compute"))
+    assert (left.bg, left.reverse, left.underscore) != (other.bg, other.reverse, other.underscore)
+
+
+def test_without_colour_and_unicode_the_pane_with_the_focus_has_another_frame(seen: Callable[..., Seen]) -> None:
+    one = seen({"TERM": "vt100"})
+    lines = one.terminal.text().splitlines()
+    assert any(line.startswith("#= 1 Files") for line in lines)
+    one.terminal.send("2")
+    one.terminal.until(lambda: "#= 2 Compute" in one.terminal.text() and "+- 1 Files" in one.terminal.text())
+
+
+@pytest.mark.parametrize(
+    ("environment", "size", "said"),
+    [
+        ({"TERM": "dumb"}, (80, 24), "TERM is 'dumb', a terminal that cannot place its cursor"),
+        ({"TERM": ""}, (80, 24), "TERM is not set"),
+        ({"TERM": "xterm"}, (30, 24), "this terminal has 30 columns and 24 lines, and the screens need 40 and 10"),
+    ],
+    ids=["dumb", "unset", "small"],
+)
+def test_a_terminal_that_will_not_do_gets_one_sentence_and_no_sequence(
+    project: Project, environment: dict[str, str], size: tuple[int, int], said: str
+) -> None:
+    raw: list[bytes] = []
+    columns, rows = size
+    with Terminal(workbench(project.root), columns=columns, rows=rows, changes=environment) as terminal:
+        terminal.watch = lambda data, when: raw.append(data)
+        while terminal.pump(10):
+            pass
+        assert os.waitstatus_to_exitcode(terminal.close()) == 2
+    text = b"".join(raw).decode()
+    assert "\x1b" not in text
+    assert said in text.replace("\r\n", " ")
+    assert text.count("\n") == 1
+
+
+def test_what_is_no_terminal_gets_a_sentence(project: Project) -> None:
+    done = subprocess.run(
+        workbench(project.root), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the screens need a terminal, and this is none" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["tmux-256color", "screen"])
+def test_in_tmux_all_of_it_is_there(project: Project, home: Path, name: str) -> None:
+    command = ["env", f"TERM={name}", "COLORTERM=", *workbench(project.root)]
+    with Tmux(command, size=(100, 30), name=f"{os.getpid()}-{name}", environment={"HOME": str(home)}) as terminal:
+        terminal.until_text("╭─ 1 Files", "hello.py", "✓ local", "No run yet")
+
+
+def test_in_gnu_screen_all_of_it_is_there(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "screens"
+    folder.mkdir(mode=0o700)
+    changes = {"SCREENDIR": str(folder), "LC_ALL": "C.UTF-8"}
+    command = [require("screen"), "-c", "/dev/null", "-U", "-S", "workbench-see", *workbench(project.root)]
+    with Terminal(command, changes=changes) as terminal:
+        try:
+            terminal.until(lambda: all(text in terminal.text() for text in ("1 Files", "hello.py", "✓ local")))
+            # It takes no true colours, and makes them something that blinks.
+            assert not any(cell.blink for row in terminal.screen.buffer.values() for cell in row.values())
+        finally:
+            quit_it = [command[0], "-S", "workbench-see", "-X", "quit"]
+            subprocess.run(quit_it, env={**os.environ, **changes}, check=False)
