@@ -106,6 +106,10 @@ class ChangeHistory:
         self._done.append(self._undone.pop())
         return self._done[-1]
 
+    def __len__(self) -> int:
+        """How many change sets could be taken back."""
+        return len(self._done)
+
     @property
     def undo_label(self) -> str:
         """What undo would take back, "" when nothing."""

@@ -43,8 +43,8 @@ EVERYWHERE = (
         "changes.undo",
         "ctrl+z",
         "undo_change",
-        "Undo change",
-        "Takes back the last change of configuration files.",
+        "Undo",
+        "Takes back what was done last: a change of configuration files, an annotation, a filter, the theme.",
         footer=False,
     ),
     Command(

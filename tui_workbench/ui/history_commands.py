@@ -28,6 +28,14 @@ HISTORY = (
     Command("history.palette", "ctrl+p", "palette", "Commands", "Finds any command of this screen by its name."),
     Command("history.next", "tab", "app.focus_next", "Next", "Goes on to the next part of the screen.", footer=False),
     Command("history.previous", "shift+tab", "app.focus_previous", "Previous", "Goes back a part.", footer=False),
+    Command(
+        "history.undo",
+        "ctrl+z",
+        "undo_step",
+        "Undo",
+        "Takes back what was done last: tags, note, pin, archive, restored files, a filter.",
+        footer=False,
+    ),
     Command("history.copy", "ctrl+c", "interrupt", "Copy", "Copies the selected text.", footer=False),
     Command("history.leave", "escape,q", "leave", "Back", "Goes back to where you were."),
 )

@@ -40,6 +40,13 @@ class ShowsThemes(Protocol):
         """Show everything in these colours."""
 
 
+async def put_back_theme(app: App[Any], name: str) -> None:
+    """Show and remember the theme that was there before. Raises WorkbenchError when it is no longer right."""
+    theme = await asyncio.to_thread(themes.load_theme, name)
+    cast(ShowsThemes, app).show_theme(theme)
+    await asyncio.to_thread(themes.remember_theme, name)
+
+
 class ThemeFiles:
     """All themes as their files are now; files that did not change are not read again. To be used by one thread."""
 

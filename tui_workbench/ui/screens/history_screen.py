@@ -14,6 +14,7 @@ from tui_workbench.ui.commands import LIST, bindings
 from tui_workbench.ui.history_commands import HISTORY, TABLE
 from tui_workbench.ui.offers import is_ours, offers
 from tui_workbench.ui.screens.thrifty import ThriftyScreen
+from tui_workbench.ui.undo import steps_of
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.notice import Notice
 
@@ -124,6 +125,16 @@ class HistoryScreen(ThriftyScreen[str], inherit_bindings=False):
         skipped = (*LIST, *TABLE)
         return [offer for offer in found if offer.command not in skipped and offer.command.id != "history.palette"]
 
+    def action_undo_step(self) -> None:
+        """Take back what was done last."""
+        self.run_worker(Unbegun(self._undo_step), group="undo")
+
+    async def _undo_step(self) -> None:
+        try:
+            self.say(f"Taken back: {await steps_of(self.app).take_back()}.")
+        except WorkbenchError as error:
+            self.show_error(error)
+
     def action_interrupt(self) -> None:
         """Copy what is selected; ctrl+c ends nothing here."""
         if text := self.get_selected_text():
@@ -148,6 +159,8 @@ class HistoryScreen(ThriftyScreen[str], inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         """Why a command is not available now."""
+        if action == "undo_step" and not steps_of(self.app).title:
+            return "Nothing was done that could be taken back."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -7,6 +7,7 @@ for them, which look like the parts do when they are empty.
 from __future__ import annotations
 
 import gc
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, work
@@ -259,10 +260,14 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
 
     @work
     async def _choose_theme(self) -> None:
-        from tui_workbench.ui.theme_choice import choose_theme
+        from tui_workbench.ui.theme_choice import choose_theme, put_back_theme
+        from tui_workbench.ui.undo import steps_of
 
+        before = self.app.theme
         if error := await choose_theme(self.app):
             self.show_error(error)
+        if self.app.theme != before:
+            steps_of(self.app).add("the choice of a theme", partial(put_back_theme, self.app, before))
 
     def action_interrupt(self) -> None:
         """ctrl+c ends nothing here; it says what does."""

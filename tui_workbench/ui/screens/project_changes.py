@@ -21,6 +21,7 @@ from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens import change_plans
 from tui_workbench.ui.screens.change import ChangeScreen
+from tui_workbench.ui.undo import steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +45,7 @@ class ProjectChanges:
     def __init__(self, screen: ProjectScreen) -> None:
         self._screen = screen
         self._history = ChangeHistory()
+        steps_of(screen.app).count_changes = self._history.__len__
         self._withdrawn: dict[ChangeSet, dict[str, str]] = {}  # secrets by reference, for undo
 
     @property
@@ -83,7 +85,7 @@ class ProjectChanges:
             self._screen.show_error(error)
             return
         if undone is None:
-            self._say("There is no change of files to take back.")
+            self._say("There is nothing to take back.")
         else:
             await self._follow(undone.inverse, opened=False)
             self._say(f"Taken back: {undone.title}.")

@@ -472,9 +472,21 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
             self.run_worker(self.changes.make(event), group="changes")
 
     def action_undo_change(self) -> None:
-        """Take the last change of configuration files back."""
-        if self.is_complete:
+        """Take back what was done last: a change of configuration files, or something else."""
+        from tui_workbench.ui.undo import steps_of
+
+        if steps_of(self.app).is_newest:
+            self.run_worker(self._undo_step(), group="changes")
+        elif self.is_complete:
             self.run_worker(self.changes.undo(), group="changes")
+
+    async def _undo_step(self) -> None:
+        from tui_workbench.ui.undo import steps_of
+
+        try:
+            self.say(f"Taken back: {await steps_of(self.app).take_back()}.")
+        except WorkbenchError as error:
+            self.show_error(error)
 
     # --- Machines
 

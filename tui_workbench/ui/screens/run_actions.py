@@ -11,11 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tui_workbench.errors import UsageError, WorkbenchError
-from tui_workbench.ui.blocking import Unbegun
+from tui_workbench.ui.blocking import Unbegun, in_thread
 from tui_workbench.ui.messages import RunAgainWanted
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens.dashboard_columns import tags_text
 from tui_workbench.ui.screens.history_screen import HistoryScreen
+from tui_workbench.ui.undo import steps_of
 from tui_workbench.ui.widgets.field_row import FieldRow
 from tui_workbench.ui.words import run_title
 
@@ -185,7 +186,18 @@ class RunActions(HistoryScreen, inherit_bindings=False):
     def _annotate(self, change: Callable[[Annotations], Annotations], row: RunRow | None = None) -> None:
         row = row or self.current_run()
         if row is not None:
-            self.ask("annotate", partial(_annotate, self.project, row.run.run_id, change), lambda _: self.annotated())
+            run_id, title = row.run.run_id, safe_text(run_title(row.run))
+
+            def done(before: Annotations) -> None:
+                steps_of(self.app).add(f"what was said of {title}", partial(self._say_as_before, run_id, before))
+                self.annotated()
+
+            self.ask("annotate", partial(_annotate, self.project, run_id, change), done)
+
+    async def _say_as_before(self, run_id: str, before: Annotations) -> None:
+        await in_thread(partial(_annotate, self.project, run_id, lambda said: before))
+        if self.is_attached:
+            self.annotated()
 
 
 _ABOUT_ONE = frozenset(("rerun", "rerun_edited", "restore", "shell", "tag", "note", "pin", "archive"))
@@ -212,9 +224,17 @@ def arguments_of(text: str) -> tuple[str, ...]:
 
 
 def _annotate(project: Project, run_id: str, change: Callable[[Annotations], Annotations]) -> Annotations:
+    """Change what is said of a run; gives what was said before."""
     from tui_workbench.runs import Runs
 
-    return Runs(project).annotate(run_id, change)
+    before: list[Annotations] = []
+
+    def remember(said: Annotations) -> Annotations:
+        before.append(said)
+        return change(said)
+
+    Runs(project).annotate(run_id, remember)
+    return before[-1]
 
 
 def _shell_of(project: Project, run_id: str) -> Shell:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.content import Content
 
+from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.history_commands import HISTORY, RESTORE
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens.history_screen import HistoryScreen
+from tui_workbench.ui.undo import steps_of
 from tui_workbench.ui.widgets.pieces import Piece
 from tui_workbench.ui.widgets.text_view import TextView
 from tui_workbench.ui.words import count, run_title
@@ -34,6 +36,9 @@ LOOKS = {
     "removed": ("-", "error", "goes"),
     "left": ("!", "muted", "differs and stays: something that no snapshot holds is in its place"),
 }
+
+STEP = "restoring files"
+"""What undo calls it."""
 
 
 class RestoreScreen(HistoryScreen, inherit_bindings=False):
@@ -87,12 +92,23 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
     def action_restore(self) -> None:
         """Do it."""
         if not self.why_not("restore"):
-            self.ask("restore", partial(_restore, self.project, self._run), self._done)
+            self.ask("restore", partial(_restore, self.project, self._run), self._restored)
 
     def action_undo(self) -> None:
         """Bring back what was there."""
         if not self.why_not("undo"):
-            self.ask("restore", partial(_undo, self.project), self._done)
+            self.ask("restore", partial(_undo, self.project), self._undone)
+
+    def _restored(self, words: str) -> None:
+        steps_of(self.app).add(STEP, self._bring_back)
+        self._done(words)
+
+    def _undone(self, words: str) -> None:
+        steps_of(self.app).forget(STEP)
+        self._done(words)
+
+    async def _bring_back(self) -> None:
+        await in_thread(partial(_undo, self.project))
 
     def _done(self, words: str) -> None:
         self._look()

@@ -6,6 +6,7 @@ of the list itself, in its last line, so that the focus stays where it is and ke
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -14,6 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui_workbench.ui.themes import palette_of, style
+from tui_workbench.ui.undo import steps_of
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
 
 if TYPE_CHECKING:
@@ -113,10 +115,17 @@ class Filterable(Widget, inherit_bindings=False):
         self._changed()
 
     def action_clear_filter(self) -> None:
-        """Show all."""
-        self._last = self.filter_text or self._last
+        """Show all; undo brings the filter back."""
+        if self.filter_text:
+            self._last = self.filter_text
+            steps_of(self.app).add("the end of a filter", partial(self._filter_again, self._last))
         self._buffer, self._is_typing = None, False
         self._changed()
+
+    async def _filter_again(self, text: str) -> None:
+        if self.is_attached:
+            self._buffer = LineBuffer(text)
+            self._changed()
 
     def _changed(self) -> None:
         self.filter_changed()

@@ -1,0 +1,144 @@
+"""One key takes back the newest of all that was done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from textual.app import App
+
+from tests.ui.screens.test_main import opened, screen_of, seen
+from tests.ui.waiting import until
+from tui_workbench.errors import StorageError
+from tui_workbench.runs import Runs
+from tui_workbench.ui.screens.dashboard import DashboardScreen
+from tui_workbench.ui.undo import MOST_STEPS, UndoSteps, steps_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from textual.pilot import Pilot
+
+    from tui_workbench.model import Run
+    from tui_workbench.project import Project
+
+
+async def nothing() -> None: ...
+
+
+async def fail() -> None:
+    raise StorageError("the disk is full")
+
+
+async def test_steps_are_taken_back_the_newest_first() -> None:
+    steps = UndoSteps()
+    steps.add("one", nothing)
+    steps.add("two", nothing)
+    assert (steps.title, await steps.take_back(), await steps.take_back(), steps.title) == ("two", "two", "one", "")
+
+
+async def test_a_step_that_cannot_be_taken_back_stays() -> None:
+    steps = UndoSteps()
+    steps.add("one", fail)
+    with pytest.raises(StorageError):
+        await steps.take_back()
+    assert steps.title == "one"
+
+
+async def test_a_change_of_files_that_was_made_later_comes_first() -> None:
+    changes: list[str] = []
+    steps = UndoSteps()
+    steps.count_changes = lambda: len(changes)
+    steps.add("a note", nothing)
+    assert steps.is_newest
+    changes.append("a change")
+    assert not steps.is_newest
+    changes.pop()
+    assert steps.is_newest
+
+
+def test_no_more_steps_are_kept_than_anybody_takes_back() -> None:
+    steps = UndoSteps()
+    for number in range(MOST_STEPS + 5):
+        steps.add(str(number), nothing)
+    assert len(steps._steps) == MOST_STEPS
+    assert steps.title == str(MOST_STEPS + 4)
+
+
+def test_each_session_has_steps_of_its_own() -> None:
+    one, other = App[None](), App[None]()
+    steps_of(one).add("one", nothing)
+    assert (steps_of(one).title, steps_of(other).title) == ("one", "")
+
+
+async def table_of(pilot: Pilot[list[Run]]) -> DashboardScreen:
+    await pilot.press("6")
+    await until(lambda: isinstance(pilot.app.screen, DashboardScreen) and pilot.app.screen.table.current)
+    assert isinstance(pilot.app.screen, DashboardScreen)
+    return pilot.app.screen
+
+
+async def test_what_was_said_of_a_run_is_taken_back_there_and_from_the_main_screen(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("ctrl+r")
+        await until(lambda: "completed" in seen(pilot))
+        await table_of(pilot)
+        runs = Runs(project)
+        run_id = runs.list()[0].run_id
+        await pilot.press("p")
+        await until(lambda: runs.facts(run_id).annotations.pinned)
+        await pilot.press("t", *"best", "enter")
+        await until(lambda: runs.facts(run_id).annotations.tags == {"best": ""})
+        await pilot.press("d")
+        await until(lambda: runs.facts(run_id).annotations.archived)
+        await until(lambda: len(steps_of(pilot.app)._steps) == 3)
+        await pilot.press("ctrl+z")
+        await until(lambda: not runs.facts(run_id).annotations.archived)
+        await until(lambda: len(steps_of(pilot.app)._steps) == 2)
+        await pilot.press("escape")
+        await until(lambda: pilot.app.screen is screen_of(pilot))
+        await pilot.press("5", "ctrl+z")
+        await until(lambda: runs.facts(run_id).annotations.tags == {})
+        assert runs.facts(run_id).annotations.pinned
+        await until(lambda: "Taken back: what was said of hello.py [1]." in screen_of(pilot).parts.run_bar.notice.text)
+
+
+async def test_a_filter_and_the_theme_are_taken_back_too(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("2", "slash", *"nothing", "escape")
+        await until(lambda: "✓ local" in seen(pilot))
+        before = pilot.app.theme
+        await pilot.press("ctrl+p", *"view.theme", "enter")
+        await until(lambda: "Theme" in seen(pilot) and pilot.app.screen is not screen_of(pilot))
+        await pilot.press(*"paper", "enter")
+        await until(lambda: pilot.app.theme == "paper" and pilot.app.screen is screen_of(pilot))
+        await until(lambda: steps_of(pilot.app).title == "the choice of a theme")
+        await pilot.press("ctrl+z")
+        await until(lambda: pilot.app.theme == before and steps_of(pilot.app).title == "the end of a filter")
+        await pilot.press("ctrl+z")
+        await until(lambda: "/nothing" in seen(pilot))
+
+
+async def test_where_there_is_nothing_to_take_back_it_is_said(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("5", "ctrl+z")
+        await until(lambda: any("nothing to take back" in str(note.message) for note in pilot.app._notifications))
+
+
+async def test_files_that_a_run_brought_back_go_away_again(project: Project, project_root: Path) -> None:
+    configuration = project_root / "aml_config" / "local.runconfig"
+    configuration.write_text(configuration.read_text().replace("TrackedRun: false", "TrackedRun: true"))
+    async with opened(project) as pilot:
+        await pilot.press("ctrl+r")
+        await until(lambda: "completed" in seen(pilot))
+        (project_root / "hello.py").write_text("print('changed')\n")
+        await table_of(pilot)
+        await pilot.press("u")
+        await until(lambda: "1 file. What is there is saved first." in seen(pilot))
+        await pilot.press("enter")
+        await until(lambda: (project_root / "hello.py").read_text() == 'print("hello")\n')
+        await until(lambda: steps_of(pilot.app).title)
+        await pilot.press("escape", "escape")
+        await until(lambda: pilot.app.screen is screen_of(pilot))
+        await pilot.press("5", "ctrl+z")
+        await until(lambda: (project_root / "hello.py").read_text() == "print('changed')\n")
