@@ -235,7 +235,7 @@ def test_only_failures_are_explained(run: Path) -> None:
 def test_a_python_without_pytorch_is_told_as_such(tmp_path: Path) -> None:
     root = write_project(tmp_path / "project", python="/usr/bin/python3")
     with (root / "aml_config" / "local.runconfig").open("a") as file:
-        file.write("ProcessesPerNode: gpus\n")
+        file.write("ProcessesPerNode: 2\n")
     result = Workbench(root).submit("hello.py")
     assert "failed: its Python has no PyTorch: install torch there\n" in result.err
 

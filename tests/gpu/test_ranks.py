@@ -1,0 +1,55 @@
+"""The verdict on a run under torchrun: of all its ranks. The GPUs are stand-ins, the ranks are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.faults.support import until
+from tests.gpu.standin import REST, Standin, gpu
+from tests.gpu.test_recording import configure, ended, run_directory, samples
+from tests.gpu.test_recording import workbench as workbench
+
+if TYPE_CHECKING:
+    from tests.faults.support import Workbench
+
+RANK = """\
+import os, sys, time
+with open(os.environ["STANDIN_NVML_STATE"], "a") as state:
+    state.write("proc %s %d 900 35 C\\n" % (os.environ["LOCAL_RANK"], os.getpid()))
+print("name: Tesla T4\\nmajor: 7 minor: 5", flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.05)
+"""
+
+
+def test_every_rank_counts_and_each_is_on_its_own_device(
+    workbench: Workbench, standin: Standin, tmp_path: Path
+) -> None:
+    standin.write(gpu(0), gpu(1, util=90), gpu(2, REST))
+    configure(workbench, "ProcessesPerNode: 2")
+    (workbench.folder / "rank.py").write_text(RANK)
+    run_id = workbench.detach("rank.py", str(tmp_path / "done"))
+    directory = run_directory(workbench, run_id)
+
+    def on_both() -> bool:
+        found = [{(each[1], each[4]) for each in line.get("p", ()) if len(each) > 4} for line in samples(directory)]
+        return sum(seen == {(0, "own"), (1, "own")} for seen in found) > 2
+
+    until(on_both, "samples of both ranks")
+    (tmp_path / "done").touch()
+    verdict = ended(workbench, run_id)["gpu"]
+    assert (verdict["verdict"], verdict["final"]) == ("proven", True)
+    assert {(each["number"], each["peak_memory"]) for each in verdict["devices"]} == {(0, 900), (1, 900)}
+    # What each rank has printed about its device is evidence, and quoted without its mark.
+    assert [each["quote"] for each in verdict["evidence"]] == [["name: Tesla T4", "major: 7 minor: 5"]]
+
+
+def test_a_process_for_each_gpu_needs_a_pytorch_that_sees_them(workbench: Workbench) -> None:
+    """The tests' PyTorch is a CPU build."""
+    configure(workbench, "ProcessesPerNode: gpus")
+    refused = workbench.submit("train.py", "x")
+    assert refused.code != 0
+    assert "ProcessesPerNode is gpus" in refused.err
+    result = workbench.run("experiment", "submit", "-c", "local", "--allow-cpu", "train.py", "x")
+    assert "failed: ProcessesPerNode is gpus, and PyTorch sees no GPU\n" in result.err
