@@ -194,7 +194,7 @@ class EditorPane(Pane):
         wanted = set(paths)
         return {view.path: Unsaved(view.file, view.editor.source) for view in self._views if view.path in wanted}
 
-    async def bring_back(self, unsaved: Unsaved) -> None:
+    async def bring_back(self, unsaved: Unsaved, place: TabState) -> None:
         """Put a text that was not saved back over its file, as an edit; a file that is another now is asked about."""
         view = self._view_of(unsaved.file.path)
         if view is None:
@@ -202,6 +202,7 @@ class EditorPane(Pane):
                 view = await self._add(unsaved.file)
                 self._activate(view, focus=False)
         await view.bring_back(unsaved)
+        view.editor.go_to(place.row + 1, place.column + 1)
         self._draw()
 
     def others_changed(self) -> None:

@@ -289,9 +289,7 @@ class FileView(Widget):
         """Make the edits again that were kept when the program ended before they were saved; undo takes them back."""
         if not self.dirty and not unsaved.file.same_content(self.file):
             self.file = unsaved.file  # what they were made from; what stands on the disk now is met below
-        row, column = self.editor.cursor_location
         self.editor.replace_source(unsaved.text)
-        self.editor.go_to(row + 1, column + 1)
         await self._until_told()
         now = await asyncio.to_thread(reread, self.file)
         if now is not self.file:

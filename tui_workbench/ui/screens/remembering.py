@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import threading
 from typing import TYPE_CHECKING
 
 from tui_workbench.errors import StorageError
@@ -70,6 +71,8 @@ class Remembering:
         self._tasks: set[asyncio.Task[None]] = set()
         self._told = ""
         self._begun = False
+        self._writing = threading.Lock()
+        self._ended = False
         self._timer: Timer | None = None
 
     # --- At the start
@@ -86,8 +89,10 @@ class Remembering:
         if state.tabs or left:
             await asyncio.to_thread(preload)
             await self._editor.restore(state)
+        places = {tab.path: tab for tab in state.tabs}
         for unsaved in left:
-            await self._editor.bring_back(unsaved)
+            path = unsaved.file.path
+            await self._editor.bring_back(unsaved, places.get(path, TabState(path)))
         self._begun = True
         await self._look()
         if self._told == "":
@@ -111,7 +116,7 @@ class Remembering:
             if values == self._values and unsaved == self._kept:
                 return
             texts = self._editor.unsaved_texts(self._changed(unsaved))
-            trouble = await asyncio.to_thread(self._keep, values, texts, self._kept.keys() - unsaved.keys())
+            trouble = await asyncio.to_thread(self._keep_on, values, texts, self._kept.keys() - unsaved.keys())
             self._values, self._kept = values, unsaved
             self._tell(trouble)
 
@@ -122,6 +127,11 @@ class Remembering:
         state = self._editor.state
         tabs = [{"path": tab.path, "row": tab.row, "column": tab.column} for tab in state.tabs]
         return {**self._owner.memory(), "editor": {"tabs": tabs, "active": state.active}}
+
+    def _keep_on(self, values: dict[str, object], texts: dict[str, Unsaved], saved: set[str]) -> StorageError | None:
+        """In a thread; what comes too late is not written any more."""
+        with self._writing:
+            return None if self._ended else self._keep(values, texts, saved)
 
     def _keep(self, values: dict[str, object], texts: dict[str, Unsaved], saved: set[str]) -> StorageError | None:
         """Blocks. Texts come first: they cannot be had again."""
@@ -156,9 +166,11 @@ class Remembering:
             self._timer.stop()
         values, unsaved = self._now(), self._editor.unsaved()
         texts = self._editor.unsaved_texts(self._changed(unsaved)) if keep_texts else {}
-        self._keep(values, texts, self._kept.keys() - unsaved.keys())
-        if not keep_texts or not unsaved:
-            self._recovery.close()
+        with self._writing:
+            self._ended = True
+            self._keep(values, texts, self._kept.keys() - unsaved.keys())
+            if not keep_texts or not unsaved:
+                self._recovery.close()
 
 
 def state_of(remembered: Values) -> EditorState:

@@ -1,0 +1,131 @@
+"""Texts that were not saved: kept while they are not, taken over from who is gone, and from nobody else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tui_workbench.errors import StorageError
+from tui_workbench.files import read_text_file
+from tui_workbench.ui.recovery import Recovery, Unsaved
+
+if TYPE_CHECKING:
+    from tui_workbench.project import Project
+
+GONE = """
+import json, sys
+from tui_workbench.files import read_text_file
+from tui_workbench.ui.recovery import Recovery, Unsaved
+root, path, text = json.load(sys.stdin)
+Recovery(root).keep({path: Unsaved(read_text_file(path), text)})
+"""
+
+
+@pytest.fixture
+def script(project: Project) -> str:
+    return str(Path(project.root) / "hello.py")
+
+
+def leave_behind(project: Project, path: str, text: str) -> None:
+    """A workbench with this unsaved text ends without a word."""
+    told = json.dumps([project.root, path, text])
+    subprocess.run([sys.executable, "-c", GONE], input=told.encode("ascii"), check=True)
+
+
+def unsaved(path: str, text: str) -> dict[str, Unsaved]:
+    return {path: Unsaved(read_text_file(path), text)}
+
+
+def kept(project: Project) -> list[Path]:
+    return sorted(Path(Recovery(project.root).base).rglob("*"))
+
+
+@pytest.mark.parametrize("text", ["x = 1\n", "", "ü 中\r\n", "\udc80 alone", "a\0b"], ids=ascii)
+def test_a_text_comes_back_as_it_was(project: Project, script: str, text: str) -> None:
+    leave_behind(project, script, text)
+    (found,), errors = Recovery(project.root).take_over()
+    assert not errors
+    assert found.text == text
+    assert found.file == read_text_file(script)
+
+
+def test_only_the_user_can_read_it(project: Project, script: str) -> None:
+    recovery = Recovery(project.root)
+    recovery.keep(unsaved(script, "secret"))
+    assert [path.stat().st_mode & 0o077 for path in kept(project)] == [0] * len(kept(project))
+    recovery.close()
+
+
+def test_nobody_takes_over_from_a_workbench_that_lives(project: Project, script: str) -> None:
+    living = Recovery(project.root)
+    living.keep(unsaved(script, "mine"))
+    other = Recovery(project.root)
+    assert other.take_over() == ([], [])
+    other.let_go()
+    living.keep(unsaved(script, "still mine"))
+    living.close()
+
+
+def test_what_was_taken_over_stays_until_it_is_let_go(project: Project, script: str) -> None:
+    leave_behind(project, script, "left")
+    first = Recovery(project.root)
+    first.take_over()
+    assert Recovery(project.root).take_over()[0] == []
+    assert any(path.suffix == ".json" for path in kept(project))
+    first.let_go()
+    assert kept(project) == []
+
+
+def test_texts_of_several_come_oldest_first(project: Project, script: str) -> None:
+    for text in ("first", "second"):
+        leave_behind(project, script, text)
+    assert [found.text for found in Recovery(project.root).take_over()[0]] == ["first", "second"]
+
+
+def test_a_text_that_was_saved_is_no_longer_kept(project: Project, script: str) -> None:
+    recovery = Recovery(project.root)
+    recovery.keep(unsaved(script, "edited"))
+    recovery.drop({script})
+    assert not any(path.suffix == ".json" for path in kept(project))
+    recovery.close()
+
+
+def test_closing_leaves_nothing(project: Project, script: str) -> None:
+    recovery = Recovery(project.root)
+    recovery.keep(unsaved(script, "edited"))
+    recovery.close()
+    assert kept(project) == []
+
+
+def test_keeping_a_text_again_replaces_it(project: Project, script: str) -> None:
+    recovery = Recovery(project.root)
+    for text in ("one", "two"):
+        recovery.keep(unsaved(script, text))
+    (file,) = (path for path in kept(project) if path.suffix == ".json")
+    assert json.loads(file.read_text("ascii"))["text"] == "two"
+    recovery.close()
+
+
+@pytest.mark.parametrize("damaged", [b"", b"{}", b"[1]", b'{"schema": 1, "text": "x"}'], ids=ascii)
+def test_a_damaged_file_is_set_aside_and_told_once(project: Project, script: str, damaged: bytes) -> None:
+    leave_behind(project, script, "left")
+    next(path for path in kept(project) if path.suffix == ".json").write_bytes(damaged)
+    first = Recovery(project.root)
+    found, errors = first.take_over()
+    assert found == []
+    assert [Path(str(error.file)).read_bytes() for error in errors] == [damaged]
+    first.let_go()
+    assert Recovery(project.root).take_over() == ([], [])
+    assert any(path.name.endswith(".unreadable") for path in kept(project))
+
+
+def test_where_nothing_can_be_kept_that_is_told(project: Project, script: str, home: Path) -> None:
+    (home / ".local").write_text("in the way", "ascii")
+    with pytest.raises(StorageError) as raised:
+        Recovery(project.root).keep(unsaved(script, "x"))
+    assert "Save often" in raised.value.remedy
