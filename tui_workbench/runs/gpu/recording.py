@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 from tui_workbench.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.gpu.policies import Policies
 from tui_workbench.runs.gpu.usage import (
+    LONGEST_GAP,
     OWN,
     SUM_EVERY,
     Counted,
@@ -60,6 +62,7 @@ class Recorder:
         self._facts_at = 0.0
         self._container: str | None = None
         self._devices: frozenset[int] = frozenset()
+        self._own: frozenset[int] = frozenset()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -115,6 +118,7 @@ class Recorder:
                 for thing in things:
                     self._take(thing)
                 if is_last:
+                    self._note_silence(feed.silent_seconds)
                     return
                 self._look_closer(host)
                 wanted = self._policies.by_the_clock() or self._policies.by_use(self._usage)
@@ -122,6 +126,11 @@ class Recorder:
                     self._end(wanted)
                     self._policies.forget()
         self._watch_the_clock()
+
+    def _note_silence(self, seconds: float) -> None:
+        """Say of a run that has ended that its last part was not seen: a driver may keep who asks it waiting."""
+        if self._usage.samples and seconds > LONGEST_GAP:
+            self._take(Note(time.time(), f"the driver told nothing in the run's last {seconds:.0f} s"))
 
     def _take(self, thing: Machine | Sample | Note) -> None:
         if isinstance(thing, Machine):
@@ -134,6 +143,8 @@ class Recorder:
         else:
             thing = self._given(thing)
             whose = [self._whose(process) for process in thing.processes]
+            pairs = zip(thing.processes, whose, strict=True)
+            self._own = frozenset(process.pid for process, word in pairs if word == OWN)
             seen = [counted(process, word) for process, word in zip(thing.processes, whose, strict=True)]
             self._add(thing, seen)
             self._write(sample_line(thing, whose))
@@ -165,6 +176,9 @@ class Recorder:
     def _whose(self, process: Process) -> str:
         """Whose a process is, as this run sees it."""
         if process.run == self._spec.run_id or self._is_in_our_container(process) or self._is_in_our_session(process):
+            return OWN
+        # One that has just ended is nobody's any more, and the driver may list it for a moment.
+        if not process.user and not process.name and process.pid in self._own:
             return OWN
         return process.run or process.user
 

@@ -243,7 +243,8 @@ def _add_others(use: DeviceUse, processes: list[Counted], passed: float) -> None
     if any(other.utilization is None or other.utilization > 0 for other in others):
         use.shared += passed
         for other in others:
-            name = f"{other.name} ({other.whose})" if other.whose else other.name
+            # Of other users' processes a machine may tell nothing but that they are there.
+            name = f"{other.name or 'a process'} ({other.whose})" if other.whose else other.name or "somebody"
             if name not in use.others and len(use.others) < _MOST_OTHERS:
                 use.others.append(name)
 

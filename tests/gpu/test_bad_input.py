@@ -1,0 +1,183 @@
+"""Bad input, item by item: the rest still shows, and the verdict says what it could not see.
+
+The runs, processes and namespaces are real; drivers are stand-ins whose answers change while a run goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.faults.support import Workbench, until
+from tests.gpu.standin import REST, Standin, gpu
+from tests.gpu.test_recording import TRAIN, ended, run_directory, samples, until_sampled
+from tests.gpu.test_smi import sample_where
+from tui_workbench.model import RunRequest
+from tui_workbench.runs.gpu import recording
+from tui_workbench.runs.gpu.reading import fresh_verdict
+from tui_workbench.runs.gpu.recording import Recorder
+from tui_workbench.runs.launch import create_run
+from tui_workbench.targets.gpu.sample import Process, Sample
+from tui_workbench.targets.gpu.smi import Smi
+from tui_workbench.targets.host import LocalHost, LocalProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tui_workbench.project import Project
+    from tui_workbench.targets.host import HostProcess
+
+
+@pytest.fixture
+def workbench(project_root: Path, standin: Standin) -> Workbench:
+    """A project whose script puts itself onto the first of two GPUs, until its argument is a file."""
+    standin.write(gpu(0), gpu(1, REST))
+    (project_root / "train.py").write_text(TRAIN)
+    return Workbench(project_root)
+
+
+def say(standin: Standin, line: str) -> None:
+    """Let this be so as well, beside what the script has said."""
+    with standin.state.open("a") as state:
+        state.write(f"{line}\n")
+
+
+def finished(workbench: Workbench, run_id: str, done: Path) -> dict[str, Any]:
+    """The verdict on the run, once it has been let go."""
+    done.touch()
+    verdict: dict[str, Any] = ended(workbench, run_id)["gpu"]
+    return verdict
+
+
+def test_a_device_that_is_lost_in_the_middle_of_a_run(workbench: Workbench, standin: Standin, tmp_path: Path) -> None:
+    run_id = workbench.detach("train.py", str(tmp_path / "done"))
+    directory = run_directory(workbench, run_id)
+    until_sampled(directory, 3)
+    say(standin, "lost 0")
+    say(standin, "xid 0 79")
+    until(lambda: {reading[0] for reading in samples(directory)[-1]["d"]} == {1}, "a sample of the other device")
+    verdict = finished(workbench, run_id, tmp_path / "done")
+    assert verdict["verdict"] == "proven"
+    assert verdict["devices"][0]["number"] == 0
+    assert {"Xid 79 on GPU 0", "GPU 0 is lost: GPU is lost"} <= set(verdict["unseen"])
+
+
+@pytest.mark.parametrize(
+    ("device", "word", "unseen"),
+    [
+        (gpu(0, power=None, ecc=None, temp=None), "proven", "GPU 0: the driver does not tell its power"),
+        (gpu(0, util=None), "unknown", ""),
+        (gpu(0, mig=1, util=None), "unknown", ""),
+    ],
+    ids=["power", "utilisation", "mig"],
+)
+def test_a_metric_that_is_not_supported(
+    workbench: Workbench, standin: Standin, tmp_path: Path, device: str, word: str, unseen: str
+) -> None:
+    standin.write(device)
+    run_id = workbench.detach("train.py", str(tmp_path / "done"))
+    until_sampled(run_directory(workbench, run_id), 4)
+    verdict = finished(workbench, run_id, tmp_path / "done")
+    assert verdict["verdict"] == word
+    assert verdict["devices"][0]["peak_memory"] == 900
+    if word == "unknown":
+        why = "MIG is on" if "mig=1" in device else "the driver does not tell it"
+        assert f"no utilisation could be seen ({why})" in verdict["text"]
+    assert unseen in verdict["unseen"] or not unseen
+
+
+def test_a_driver_without_devices_costs_a_run_nothing(workbench: Workbench, standin: Standin, tmp_path: Path) -> None:
+    standin.write()
+    (tmp_path / "done").touch()
+    assert workbench.submit("train.py", str(tmp_path / "done")).code == 0
+    assert "gpu" not in workbench.info("1")
+
+
+@pytest.fixture
+def recorder(project: Project, standin: Standin) -> Iterator[Recorder]:
+    """A recorder in this process, of a run that was made and never starts."""
+    standin.write(gpu(0))
+    directory, lock, record = create_run(project, RunRequest("local", "hello.py"))
+    made = Recorder(directory, record, lambda reason: None)
+    yield made
+    made.stop()
+    lock.release()
+
+
+def test_a_driver_that_hangs_until_the_run_is_over(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can ask it any more; that the last part was not seen is told."""
+    monkeypatch.setattr(recording, "LONGEST_GAP", 0.5)
+    until(lambda: recorder._usage.samples >= 2, "two samples")
+    sampler = next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_sampler(pid))
+    os.kill(sampler, signal.SIGSTOP)
+    try:
+        until(lambda: time.time() - recorder._usage.last > 2.0, "silence")
+        recorder.stop()
+    finally:
+        os.kill(sampler, signal.SIGCONT)
+    verdict = fresh_verdict(recorder._directory.path, {}, final=True)
+    assert verdict is not None
+    assert any("told nothing in the run's last" in text for text in verdict.unseen)
+
+
+def _is_sampler(pid: int) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        variables = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return b"gpu.sampler" in words and os.environ["STANDIN_NVML_STATE"].encode() in variables
+
+
+def test_a_process_that_ended_between_two_calls_is_still_the_run_s(recorder: Recorder) -> None:
+    """The driver lists it for a moment longer, and nobody knows whose it was: then nobody else was there."""
+    run = recorder._spec.run_id
+    both = (Process(11, 0, 900, run=run, user="me"), Process(12, 0, 900, run=run, user="me"))
+    recorder._take(Sample(1000.0, (), both))
+    assert [recorder._whose(process) for process in (Process(12, 0, 900), Process(13, 0, 900))] == ["own", ""]
+
+
+# A namespace of processes of its own, as in a container.
+
+
+class Inside(LocalHost):
+    """This machine, seen from within a new namespace of processes."""
+
+    def open(self, argv: Sequence[str], *, timeout: float = 30.0) -> HostProcess:
+        return LocalProcess(["unshare", "--pid", "--fork", "--mount-proc", *argv])
+
+
+@pytest.fixture
+def inside() -> Inside:
+    if not shutil.which("unshare") or Inside().run(["true"]).code != 0:
+        pytest.skip("no namespaces of processes can be made here")
+    return Inside()
+
+
+def test_in_a_namespace_of_processes_the_driver_s_ids_are_known_as_others(standin: Standin, inside: Inside) -> None:
+    standin.write(gpu(0), "proc 0 4000000 900 35 C")
+    source = Smi(inside)
+    try:
+        assert source.machine().hides_processes
+        sample = sample_where(source, lambda sample: sample.processes)
+        assert (sample.readings[0].utilization, sample.processes[0].user) == (37, "")
+    finally:
+        source.close()
+
+
+def test_the_library_is_told_so_as_well(inside: Inside) -> None:
+    program = "from tui_workbench.targets.gpu.owners import hides_processes; print(hides_processes())"
+    done = subprocess.run(
+        ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert done.stdout == b"True\n"
