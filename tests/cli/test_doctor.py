@@ -171,7 +171,7 @@ class TestSsh:
         try:
             until(lambda: os.path.exists(path), "the agent's socket")
             monkeypatch.setenv("SSH_AUTH_SOCK", path)
-            assert doctor_tools.agent()[1:3] == (LIMITED, "it holds no keys")
+            assert doctor_tools.agent()[1:3] == (LIMITED, "it holds 0 keys, and no keys in ~/.ssh")
             key = str(tmp_path / "key")
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
             subprocess.run(["ssh-add", "-q", key], check=True, stderr=subprocess.DEVNULL)
@@ -184,6 +184,17 @@ class TestSsh:
         monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "gone"))
         answer = doctor_tools.agent()
         assert (answer.state, answer.message.startswith("nobody answers at")) == (LIMITED, True)
+
+    def test_without_an_agent_it_depends_on_the_keys_what_is_needed(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+        assert doctor_tools.agent().command == "ssh-keygen -t ed25519"
+        (home / ".ssh").mkdir()
+        (home / ".ssh" / "id_rsa").write_text("")
+        answer = doctor_tools.agent()
+        assert answer.message == "there is none; keys in ~/.ssh: id_rsa"
+        assert answer.command.endswith("ssh-add")
 
     def test_a_configuration_that_cannot_be_read_is_told_with_its_line(self, home: Path) -> None:
         assert doctor_tools.configuration().state == OK

@@ -114,23 +114,22 @@ def agent() -> Answer:
     files = [name for name in IDENTITIES if os.path.exists(os.path.join(folder, name))]
     cost = "A key with a passphrase asks for it at each login."
     path = os.environ.get("SSH_AUTH_SOCK", "")
-    if not path:
-        if not files:
-            cost = "There is no key to log in with either; `computetarget attach -k` makes one."
-        said = f"there is none; keys in ~/.ssh: {', '.join(files) or 'none'}"
-        return Answer("ssh agent", LIMITED, said, cost, "Start one:", 'eval "$(ssh-agent)" && ssh-add')
     try:
-        reply = _asked(path, _LIST_KEYS)
+        reply = _asked(path, _LIST_KEYS) if path else b""
         number = struct.unpack(">I", reply[5:9])[0] if reply[4:5] == bytes([_KEYS]) else 0
+        said = f"it holds {number} key{'' if number == 1 else 's'}" if path else "there is none"
     except (OSError, struct.error) as error:
-        said = f"nobody answers at {path} ({error})"
-        return Answer("ssh agent", LIMITED, said, cost, "Start one:", 'eval "$(ssh-agent)" && ssh-add')
+        number, said = 0, f"nobody answers at {path} ({error})"
+        path = ""
     if not number and not files:
-        cost = "There is no key to log in with; `computetarget attach -k` makes one."
+        cost = "There is no key to log in with; `computetarget attach -k` makes one for the workbench alone."
         return Answer(
-            "ssh agent", LIMITED, "it holds no keys", cost, "Or make one and add it:", "ssh-keygen && ssh-add"
+            "ssh agent", LIMITED, f"{said}, and no keys in ~/.ssh", cost, "Make one:", "ssh-keygen -t ed25519"
         )
-    return Answer("ssh agent", OK, f"it holds {number} key{'' if number == 1 else 's'}")
+    if path:
+        return Answer("ssh agent", OK, said)
+    command = 'eval "$(ssh-agent)" && ssh-add'
+    return Answer("ssh agent", LIMITED, f"{said}; keys in ~/.ssh: {', '.join(files)}", cost, "Start one:", command)
 
 
 def configuration() -> Answer:

@@ -69,7 +69,9 @@ examples:
 
 def run_sweep(arguments: argparse.Namespace) -> int:
     """Make the runs and follow them until all have ended, unless told otherwise."""
-    wants_record = bool(arguments.output or arguments.query)
+    # What is told while the runs go on is plain lines already.
+    follows_plainly = arguments.plain and not arguments.query and not (arguments.detach or arguments.dry_run)
+    wants_record = bool(arguments.output or arguments.query) and not follows_plainly
     if wants_record and not (arguments.detach or arguments.dry_run):
         raise UsageError("-o and --query are for --detach and --dry-run", remedy="Leave them out.")
     runs = Runs(Project.find(arguments.project))

@@ -1,0 +1,212 @@
+"""The tutorial leads to its end: every block of commands in it, and in the README, is typed into a real shell.
+
+What is not run says why in the page itself. The steps on a GPU machine use a real machine, a real engine and a real SSH
+connection; its GPU, the image and the framework in it are stand-ins.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.conftest import REPOSITORY, require
+from tests.engines import PYTHON_IMAGE, DockerEngine, NvidiaStandIn, load_test_images, wait_until
+from tests.gpu import frameworks
+from tests.gpu.standin import REST, Built, Standin, gpu, process
+from tests.machines import Machine, machine
+from tui_workbench.config.images import DEFAULT_GPU_IMAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TUTORIAL = REPOSITORY / "docs" / "tutorial.md"
+README = REPOSITORY / "README.md"
+
+TRAIN = """
+import os, subprocess, sys, time
+print("name: Tesla T4", flush=True)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600) # computes"])
+while not os.path.exists("/azureml-share/enough"):
+    time.sleep(0.05)
+child.kill()
+print("test accuracy 0.9")
+"""
+"""In the place of the training on the GPU machine: it is at work for as long as the test wants it to be."""
+
+DEPENDENCIES = "name: project_environment\ndependencies: []\n"
+
+
+class Block(NamedTuple):
+    """Commands of a page, and where they are run: `here`, `gpubox`, or why they are not."""
+
+    mark: str
+    commands: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """The shell blocks of a page, each with the remark before it."""
+    text = page.read_text(encoding="utf-8")
+    found = re.findall(r"(?:<!-- ((?:not )?tested: [^\n]*) -->\n)?```sh\n(.*?)```", text, re.DOTALL)
+    return [Block(mark, commands) for mark, commands in found]
+
+
+class Shell:
+    """A person's shell: the folder stays what `cd` made it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.said = ""
+
+    def type(self, commands: str) -> str:
+        """What the commands say; fails when one of them does."""
+        reader, writer = os.pipe()
+        with os.fdopen(reader) as place:
+            done = subprocess.run(
+                [require("bash"), "-e", "-c", f"{commands}\npwd >&{writer}"],
+                cwd=self.folder,
+                env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+                pass_fds=(writer,),
+            )
+            os.close(writer)
+            assert done.returncode == 0, f"{commands}\n{done.stdout}"
+            self.folder = Path(place.read().strip())
+        self.said += done.stdout
+        return done.stdout
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+@pytest.mark.parametrize("page", [README, TUTORIAL], ids=lambda page: page.name)
+def test_every_block_is_run_or_says_why_not(page: Path) -> None:
+    found = blocks(page)
+    assert found
+    for block in found:
+        assert re.match(r"tested: (here|gpubox)$|not tested: \w.{15,}", block.mark), block.commands
+
+
+def test_the_readme_s_commands_run(shell: Shell) -> None:
+    for block in blocks(README):
+        if block.mark == "tested: here":
+            shell.type(block.commands)
+    assert "test accuracy 0.9" in shell.said
+
+
+def test_the_steps_that_need_no_other_machine(shell: Shell) -> None:
+    for block in blocks(TUTORIAL):
+        if block.mark == "tested: here":
+            shell.type(block.commands)
+    assert "ok        python" in shell.said
+    assert "test accuracy 0.9" in shell.said
+    assert (shell.folder.parent / "results" / "outputs" / "model.pt").is_file()
+
+
+# -- on a machine with a stand-in GPU --------------------------------------------------------------------------------
+
+
+class GpuBox:
+    """Another machine: with an engine, an image that holds a stand-in framework, and a stand-in GPU."""
+
+    def __init__(self, box: Machine, engine: DockerEngine, gpus: Standin) -> None:
+        self.box, self.engine, self.gpus = box, engine, gpus
+        self.share = box.home() / ".azureml" / "share" / "my-digits"
+
+    def show_what_computes(self, root: Path) -> None:
+        """Let the GPU be at work for the run's process, until its samples say so."""
+        wait_until(lambda: self._computing())
+        self.gpus.write(gpu(0, util=80), process(self._computing()[0], 0, 4300), driver="driver 580.65\ncuda 13000")
+        wait_until(lambda: any('"own"' in path.read_text() for path in root.glob(".workbench/runs/*/gpu.jsonl")))
+        self.share.joinpath("enough").touch()
+
+    def _computing(self) -> list[int]:
+        rows = [
+            row
+            for name in self.engine.containers()
+            for row in self.engine.docker("top", name, "-eo", "pid,args", check=False).splitlines()
+        ]
+        return [int(row.split()[0]) for row in rows if "# computes" in row]
+
+
+@pytest.fixture
+def gpu_machine(
+    tmp_path: Path,
+    standin: Standin,
+    standin_parts: Built,
+    home: Path,
+    connections: Path,
+    key: Path,
+) -> Iterator[GpuBox]:
+    folder = Path(tempfile.mkdtemp(prefix="wb-tutorial-"))
+    folder.chmod(0o755)
+    try:
+        with machine("gpubox", folder, key) as box:
+            hook = NvidiaStandIn(tmp_path)
+            engine = DockerEngine(folder / "docker", machine=box, environment=hook.environment)
+            engine.start()
+            try:
+                load_test_images(engine)
+                image_with_framework(engine, tmp_path)
+                (home / ".ssh").mkdir(mode=0o700)
+                shutil.copy(key, home / ".ssh" / "id_ed25519")
+                (home / ".ssh" / "known_hosts").write_text(box.known_hosts_line)
+                shutil.copytree(standin_parts.programs, folder / "bin")
+                standin.state = folder / "gpus"
+                standin.write(gpu(0, REST), driver="driver 580.65\ncuda 13000")
+                path = f"SetEnv PATH={folder / 'bin'}:/usr/bin:/bin STANDIN_NVML_STATE={standin.state}"
+                with box.configured(path):
+                    yield GpuBox(box, engine, standin)
+            finally:
+                engine.destroy()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def image_with_framework(engine: DockerEngine, folder: Path) -> None:
+    """The image that `attach` chooses for a GPU: the test image, and a framework that finds one."""
+    packages = folder / "framework"
+    packages.mkdir()
+    frameworks.torch(packages, capabilities=("7.5",))
+    engine.docker("create", "--name", "made", PYTHON_IMAGE)
+    engine.docker("cp", f"{packages}/.", "made:/usr/lib/python3/dist-packages/")
+    engine.docker("commit", "made", DEFAULT_GPU_IMAGE)
+    engine.docker("rm", "made")
+
+
+def test_the_steps_on_a_gpu_machine(shell: Shell, gpu_machine: GpuBox) -> None:
+    shell.type("workbench-tui project create my-digits --template digits; cd my-digits")
+    (shell.folder / "train.py").write_text(TRAIN)
+    (shell.folder / "aml_config" / "conda_dependencies.yml").write_text(DEPENDENCIES)
+    shows = threading.Thread(target=gpu_machine.show_what_computes, args=(shell.folder,))
+    shows.start()
+    for block in blocks(TUTORIAL):
+        if block.mark == "tested: gpubox":
+            said = shell.type(block.commands.replace("gpu.example.org", gpu_machine.box.address))
+            if "--query gpu" in block.commands:
+                shows.join()
+                assert json.JSONDecoder().raw_decode(said)[0]["verdict"] == "proven"
+    for text in (
+        "gpubox is attached. Run on it: workbench-tui experiment submit -c gpubox SCRIPT",
+        "gpubox is GPU-ready: nothing to do",
+        "PyTorch sees 1 GPU; a matrix product on it was right",
+        "name: Tesla T4",
+        "GPU proven: its processes computed on a GPU",
+        "moved to the trash: aml_config/gpubox.compute",
+    ):
+        assert text in shell.said, shell.said
