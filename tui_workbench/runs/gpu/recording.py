@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from tui_workbench.targets.host import Host
 
 LOOK_SECONDS = 1.0
+LONGEST_PAUSE = 30.0
+"""Between two looks at a machine that cannot be reached; the first comes at once, as most losses are short."""
+
 STOP_SECONDS = 5.0
 """What a question that was just asked of the machine may take at the run's end."""
 
@@ -93,11 +96,13 @@ class Recorder:
         if not in_reach(self._spec.target):
             return None
         host = host_of(self._spec.target)
+        pause = LOOK_SECONDS
         while not self._stopped.is_set():
             try:
                 return host if may_have_gpu(host) else None
             except TargetUnreachable:
-                self._stopped.wait(LOOK_SECONDS * 30)
+                self._stopped.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
         return None
 
     def _watch_the_clock(self) -> None:
