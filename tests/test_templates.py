@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.conftest import REPOSITORY, corpus, write_project
+from tests.faults.support import Workbench
 from tests.runs.support import write_files
 from tui_workbench import resources, templates
 from tui_workbench.config import commands
@@ -26,7 +29,9 @@ def tree(root: Path) -> dict[str, bytes]:
 
 def test_every_listed_template_makes_a_project_that_opens(tmp_path: Path) -> None:
     listed = templates.list_templates()
-    assert [template.name for template in listed] == ["blank", "digits", "mnist-tensorflow", "mnist-cntk"]
+    assert [template.name for template in listed] == [
+        "blank", "digits", "digits-ddp", "mnist-tensorflow", "mnist-cntk"
+    ]  # fmt: skip
     for template in listed:
         root = templates.create_project(f"my-{template.name}", str(tmp_path), template.name)
         assert root == str(tmp_path / f"my-{template.name}")
@@ -296,3 +301,27 @@ class TestAddFolder:
     def test_a_folder_that_is_none_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="nowhere is not a folder"):
             templates.add_folder(str(tmp_path / "nowhere"))
+
+
+def test_digits_ddp_trains_by_two_processes_and_by_one(tmp_path: Path) -> None:
+    root = Path(templates.create_project("several", str(tmp_path), "digits-ddp"))
+    compute = root / "aml_config" / "local.compute"
+    compute.write_text(compute.read_text().replace('"python"', f'"{sys.executable}"'))
+    result = Workbench(root).submit("train.py", "--epochs", "2", "--seed", "3")
+    assert result.code == 0, result
+    (directory,) = (root / ".workbench" / "runs").iterdir()
+    first, second = ((directory / "ranks" / f"{rank}.log").read_text() for rank in (0, 1))
+    assert "rank 1 of 2 trains on the CPU\n" in second
+    assert "epoch" not in second
+    alone = subprocess.run(
+        [sys.executable, "train.py", "--epochs", "2", "--seed", "3"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # The same images in the same batches; what is dropped out of them differs.
+    losses = [re.findall(r"^epoch \d/2  loss (\S+)", text, re.MULTILINE) for text in (first, alone.stdout)]
+    assert [len(each) for each in losses] == [2, 2]
+    assert float(losses[0][1]) == pytest.approx(float(losses[1][1]), rel=0.3)
+    assert (directory / "outputs" / "model.pt").stat().st_size > 10_000

@@ -52,6 +52,19 @@ _BLANK_COPIES = (
 )
 
 
+_DDP = "digits-ddp"
+_DDP_COPIES = (
+    ".gitignore",
+    "data/digits.csv.gz",
+    "data/readme.md",
+    "aml_config/conda_dependencies.yml",
+    "aml_config/local.compute",
+    "aml_config/docker.compute",
+    "aml_config/gpu-box.compute",
+)
+"""What it has of the sample."""
+
+
 class Template(NamedTuple):
     """What `project create --template NAME` starts from."""
 
@@ -62,6 +75,7 @@ class Template(NamedTuple):
 _TEMPLATES = (
     Template("blank", "Configuration for this machine and for Docker, and nothing else."),
     Template("digits", "A small PyTorch network that reads handwritten digits; runs in seconds on a CPU."),
+    Template("digits-ddp", "The same by several processes (DDP under torchrun): on each GPU, or on CPU cores."),
     Template("mnist-tensorflow", "A small TensorFlow network on MNIST, for a CPU and for a GPU."),
     Template(
         "mnist-cntk", "For old projects: the same with CNTK, whose development ended in 2019 (Python 3.6, CUDA 10)."
@@ -214,6 +228,9 @@ def _files_of(template: str, name: str) -> Iterator[tuple[str, bytes]]:
         yield "aml_config/conda_dependencies.yml", _BLANK_DEPENDENCIES.encode()
         yield "readme.md", _BLANK_README.format(name=name).encode()
     else:
+        if template == _DDP:
+            for relative in _DDP_COPIES:
+                yield relative, _read(os.path.join(sample, relative))
         yield from _tree(sample if template == "digits" else os.path.join(_DATA, template))
 
 
