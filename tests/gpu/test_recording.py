@@ -111,7 +111,7 @@ def test_a_run_that_needs_a_gpu_and_says_that_it_has_none_is_ended(workbench: Wo
     result = workbench.submit("cpu.py")
     assert result.code == 1
     assert "failed: RequireGpu: PyTorch is a CPU build" in result.err
-    assert "GPU not used: it used no GPU: PyTorch is a CPU build" in result.err
+    assert "GPU not used: PyTorch is a CPU build" in result.err
 
 
 def test_where_there_is_no_gpu_such_a_run_is_ended_at_once(workbench: Workbench, standin: Standin) -> None:

@@ -11,7 +11,18 @@ from tui_workbench.model import RunConfiguration, RunState
 from tui_workbench.runs.gpu.evidence import AGAINST, FOR, Evidence
 from tui_workbench.runs.gpu.policies import judged
 from tui_workbench.runs.gpu.usage import Usage
-from tui_workbench.runs.gpu.verdict import IDLE, NOT_USED, PROVEN, SHARED, UNKNOWN, Verdict, from_json, judge, to_json
+from tui_workbench.runs.gpu.verdict import (
+    IDLE,
+    NOT_USED,
+    PROVEN,
+    SHARED,
+    UNKNOWN,
+    Verdict,
+    from_json,
+    judge,
+    summary,
+    to_json,
+)
 from tui_workbench.runs.rundir import Ending
 from tui_workbench.targets.gpu.sample import Device, Machine, Reading
 
@@ -145,6 +156,19 @@ def test_what_could_not_be_seen_is_named() -> None:
         "GPU 0: no utilisation for 1.0 s",
         "GPU 0: the driver does not tell its power",
     )
+
+
+def test_a_summary_fits_a_terminal_of_80_columns_and_says_nothing_twice() -> None:
+    of = add(usage(), 60, Reading(0, 80, 5000, 60), own(memory=4300))
+    of.note(1.0, "nvidia-smi does not answer")
+    assert summary(verdict(of)) == [
+        "GPU proven: its processes computed on a GPU",
+        "  GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean, 80 % p95, 48 s of GPU",
+        "  time, 1 Wh",
+        "  not seen: nvidia-smi does not answer",
+    ]
+    unused = verdict(add(usage(), 60, Reading(0, 0, 3, 10)))
+    assert summary(unused) == ["GPU not used: none of its processes held memory of one"]
 
 
 def test_a_verdict_is_read_as_it_was_stored() -> None:

@@ -213,15 +213,16 @@ def _follow(runs: Runs, run: Run, *, plain: bool) -> int:
 
 
 def _tell_of_gpu(runs: Runs, ended: Run) -> None:
-    """Whether it used a GPU, in one line on stderr; nothing where none was in reach."""
+    """Whether it used a GPU, in a few lines on stderr; nothing where none was in reach."""
     from tui_workbench.runs.rundir import GPU_VERDICT
 
     if not os.path.exists(os.path.join(ended.directory, GPU_VERDICT)):
         return
     verdict = runs.gpu_verdict(ended.run_id)
     if verdict is not None:
-        lines = [f"GPU {verdict.word}: {verdict.text}", *(f"  not seen: {text}" for text in verdict.unseen)]
-        sys.stderr.write("".join(f"workbench-tui: {visible(line)}\n" for line in lines))
+        from tui_workbench.runs.gpu.verdict import summary
+
+        sys.stderr.write("".join(f"workbench-tui: {visible(line)}\n" for line in summary(verdict)))
 
 
 def _say_that_it_goes_on(run: Run, *, is_interrupted: bool) -> None:

@@ -166,9 +166,16 @@ def emit_records(records: Any, arguments: argparse.Namespace) -> None:
     """Print history records; a table has their metrics first, and `-o tsv` the same columns for any of them."""
     columns: Sequence[str] = HISTORY_COLUMNS
     if arguments.output in ("table", PLAIN) and not arguments.query:
-        metrics = _metric_columns(records if isinstance(records, list) else [records])
+        metrics = _metric_columns(_listed(records))
         columns = (*metrics, *TABLE_COLUMNS) if arguments.output == "table" else (*HISTORY_COLUMNS, "gpu", *metrics)
+        if arguments.output == "table" and any("gpu" in record for record in _listed(records)):
+            columns = ("gpu", *columns)
+            records = [{**record, "gpu": record.get("gpu", {}).get("verdict")} for record in _listed(records)]
     emit(records, arguments, columns)
+
+
+def _listed(records: Any) -> list[dict[str, Any]]:
+    return records if isinstance(records, list) else [records]
 
 
 def _metric_columns(records: Sequence[dict[str, Any]]) -> list[str]:

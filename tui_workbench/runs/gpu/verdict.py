@@ -25,6 +25,7 @@ SHARED_PART = 0.1
 """Others on the device for longer than this part of the time make its figures those of all."""
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+_UNUSED = "it used no GPU: "
 
 
 class DeviceFigures(NamedTuple):
@@ -117,7 +118,7 @@ def _decide_unheld(usage: Usage, evidence: Sequence[Evidence], variables: Mappin
     speaks_for = any(each.speaks == FOR for each in evidence)
     watched = max((use.watched for use in usage.devices.values()), default=0.0)
     if against and not speaks_for:
-        return NOT_USED, f"it used no GPU: {against}", against
+        return NOT_USED, f"{_UNUSED}{against}", against
     if usage.machine.hides_processes:
         return UNKNOWN, f"from inside a container nobody can see whose processes use the GPU{_meanwhile(usage)}", ""
     if watched < SHORTEST_SECONDS:
@@ -126,7 +127,7 @@ def _decide_unheld(usage: Usage, evidence: Sequence[Evidence], variables: Mappin
     if speaks_for:
         return UNKNOWN, "its log names a GPU, and none of its processes was seen on one", ""
     cause = _cause_of_absence(usage, variables)
-    return NOT_USED, f"it used no GPU: {cause}", cause
+    return NOT_USED, f"{_UNUSED}{cause}", cause
 
 
 def _cause_of_absence(usage: Usage, variables: Mapping[str, str]) -> str:
@@ -218,6 +219,17 @@ def _shown(figures: Sequence[DeviceFigures]) -> str:
     if energy:
         said.append(f"{energy:.3g} Wh" if energy < 1000 else f"{energy / 1000:.3g} kWh")
     return ", ".join(said)
+
+
+def summary(verdict: Verdict, width: int = 65) -> list[str]:
+    """The verdict in lines for a terminal: the word with its sentence, the figures, and what was not seen."""
+    import textwrap
+
+    figures = _shown(verdict.devices) if verdict.devices else ""
+    sentence = verdict.text.removesuffix(f": {figures}").removeprefix(_UNUSED)
+    said = [f"GPU {verdict.word}: {sentence}", *([f"  {figures}"] if figures else [])]
+    said += [f"  not seen: {text}" for text in verdict.unseen]
+    return [line for text in said for line in textwrap.wrap(text, width, subsequent_indent="  ")]
 
 
 def _size(mib: float) -> str:
