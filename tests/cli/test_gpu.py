@@ -1,0 +1,71 @@
+"""`gpu check`: rung by rung, as text or data; the exit code says whether runs would compute on a GPU."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.support import Workbench
+from tests.gpu import frameworks as standins
+from tests.gpu.standin import Standin, gpu
+from tests.gpu.standin import standin as standin
+from tests.gpu.standin import standin_parts as standin_parts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def workbench(project_root: Path, tmp_path: Path, standin: Standin) -> Workbench:
+    """A project on a machine with a GPU, whose run configuration `local` has a PyTorch that computes on it."""
+    standin.write(gpu(0))
+    standins.torch(tmp_path / "packages")
+    path = project_root / "aml_config" / "local.runconfig"
+    text = path.read_text()
+    (path.parent / "bare.runconfig").write_text(text)
+    path.write_text(text.replace("{}", f"{{PYTHONPATH: {tmp_path / 'packages'}}}"))
+    return Workbench(project_root)
+
+
+def test_every_rung_is_a_line_and_the_exit_code_is_good(workbench: Workbench) -> None:
+    result = workbench.run("gpu", "check", "-t", "local")
+    assert result.code == 0
+    assert result.out.split("\n")[0] == "ok        gpu driver      driver 550.54, which serves CUDA 12.4"
+    assert "ok        computes        PyTorch sees 1 GPU; a matrix product on it was right" in result.out
+    assert max(map(len, result.out.split("\n"))) <= 120
+
+
+def test_as_data_each_rung_has_its_fix(workbench: Workbench, standin: Standin) -> None:
+    standin.write("fail Failed to initialize NVML: Driver/library version mismatch")
+    result = workbench.run("gpu", "check", "-t", "local", "-o", "json")
+    assert result.code == 4
+    (rung,) = json.loads(result.out)
+    assert (rung["rung"], rung["state"], rung["command"]) == ("gpu driver", "broken", "sudo reboot")
+    table = workbench.run("gpu", "check", "-t", "local", "-o", "table")
+    assert (table.code, "sudo reboot" in table.out) == (4, True)
+
+
+def test_a_run_configuration_has_an_environment_of_its_own(workbench: Workbench) -> None:
+    asked = {
+        name: json.loads(workbench.run("gpu", "check", "-c", name, "-o", "json").out)[2]["message"]
+        for name in ("local", "bare")
+    }
+    assert asked["local"].startswith("PyTorch 2.4.0+cu121 for CUDA 12.1 in ")
+    assert "2.4.0+cu121" not in asked["bare"]
+
+
+def test_neither_a_target_nor_a_configuration_is_wrong_use(workbench: Workbench) -> None:
+    workbench.run("gpu", "check").error(2, "neither a target nor a run configuration was named")
+    workbench.run("gpu", "check", "-t", "nowhere").error(3, "nowhere")
+
+
+def test_a_machine_without_a_driver_says_how_to_get_one(workbench: Workbench) -> None:
+    workbench.environment["PATH"] = "/usr/bin:/bin"
+    result = workbench.run("gpu", "check", "-t", "local")
+    assert result.code == 4
+    assert result.out.split("\n")[2:4] == [
+        "          Here, copy this:",
+        "              sudo ubuntu-drivers install --gpgpu",
+    ]
