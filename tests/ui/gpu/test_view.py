@@ -14,8 +14,9 @@ from tui_workbench.model import RunState
 from tui_workbench.targets.gpu.fleet import MachineState
 from tui_workbench.targets.gpu.sample import Machine, Note
 from tui_workbench.ui.widgets.gpu_lines import columns_for
-from tui_workbench.ui.widgets.gpu_view import GpuView, differences
+from tui_workbench.ui.widgets.gpu_view import GpuView
 from tui_workbench.ui.widgets.gpu_words import Known
+from tui_workbench.ui.widgets.pieces import width_of
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -122,9 +123,8 @@ async def test_no_line_is_cut(width: int) -> None:
         told = await show(pilot, state)
         assert "100 %" in told[1]
         assert "101 °C" in told[1]
-        for place in range(len(told)):
-            drawn = view(pilot)._segments(place)
-            assert sum(segment.cell_length for segment in drawn) <= width
+        for entry in view(pilot).entries:
+            assert width_of(entry.draw()) <= width
 
 
 async def test_whose_a_process_is_shows_in_sign_and_word() -> None:
@@ -297,7 +297,7 @@ async def test_only_what_looks_different_is_painted_again(monkeypatch: pytest.Mo
         assert painted == []
         view(pilot).show((machine(reading(0, temperature=73.0), rest(1)),), KNOWN)
         (region,) = painted
-        assert (region.y, region.height, region.width) == (1, 1, 1)
+        assert (region.y, region.height) == (1, 1)
 
 
 async def test_the_whole_line_of_the_cursor_is_painted_when_it_comes_and_when_it_goes() -> None:
@@ -308,17 +308,6 @@ async def test_the_whole_line_of_the_cursor_is_painted_when_it_comes_and_when_it
         grounds = [{segment.style.bgcolor for segment in strip if segment.style} for strip in strips]
         assert grounds[0] == grounds[1] != grounds[2]
         assert len(grounds[1]) == len(grounds[2]) == 1
-
-
-def test_differences_near_each_other_are_one() -> None:
-    from rich.segment import Segment
-
-    before = [Segment("0123456789" * 3)]
-    assert differences(before, before) == []
-    assert differences(before, [Segment("x1x3456789" + "0123456789" * 2)]) == [(0, 3)]
-    assert differences(before, [Segment("x12345678901234567890123456789")]) == [(0, 1)]
-    assert differences([Segment("日本")], [Segment("日語")]) == [(2, 1)]
-    assert differences([Segment("abc")], [Segment("abcd")]) == [(3, 1)]
 
 
 async def test_names_that_a_terminal_would_obey_are_text() -> None:

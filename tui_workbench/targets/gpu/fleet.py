@@ -17,7 +17,7 @@ from tui_workbench.targets.gpu.feed import Feed, machine_key
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Reading, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tui_workbench.model import ComputeTarget
 
@@ -129,10 +129,13 @@ class Fleet:
 
     def read(self) -> bool:
         """Take in what was told since the last call; True when anything was, or when silence has grown."""
-        is_news = False
-        for listener in self._listeners.values():
-            is_news |= listener.read()
-        return is_news
+        # A list, because each of them is to be read.
+        return any(list(self.read_each()))
+
+    def read_each(self) -> Iterator[bool]:
+        """The same, a machine at a time."""
+        for listener in list(self._listeners.values()):
+            yield listener.read()
 
     def retry(self, key: str) -> None:
         """Listen anew to a machine that could not be seen."""
@@ -169,15 +172,19 @@ class _Listener:
         self._problem = self._remedy = ""
         self._silent = 0.0
         self._is_open = False
+        self._state: MachineState | None = None
 
     @property
     def state(self) -> MachineState:
-        address = _address(self._target) if self._target.type in REMOTE_TYPES else ""
-        # A copy of the mapping: courses of new devices come while somebody draws.
-        return MachineState(
-            self._key, self.names, address, self._machine, self._sample, dict(self._courses), tuple(self._notes),
-            self._problem, self._remedy, self._silent,
-        )  # fmt: skip
+        """The same object until there is news."""
+        if self._state is None or self._state.targets != self.names:
+            address = _address(self._target) if self._target.type in REMOTE_TYPES else ""
+            # A copy of the mapping: courses of new devices come while somebody draws.
+            self._state = MachineState(
+                self._key, self.names, address, self._machine, self._sample, dict(self._courses), tuple(self._notes),
+                self._problem, self._remedy, self._silent,
+            )  # fmt: skip
+        return self._state
 
     def close(self) -> None:
         if self._feed is not None:
@@ -186,6 +193,12 @@ class _Listener:
         self._forget()
 
     def read(self) -> bool:
+        is_news = self._read()
+        if is_news:
+            self._state = None
+        return is_news
+
+    def _read(self) -> bool:
         try:
             if not self._is_open:
                 self._is_open = True

@@ -77,18 +77,24 @@ def graph_height(states: Sequence[MachineState], width: int, height: int) -> int
 
 
 def entries_of(
-    states: Sequence[MachineState], known: Known, width: int, height: int, matches: Callable[[str], bool]
+    states: Sequence[MachineState],
+    known: Known,
+    width: int,
+    height: int,
+    matches: Callable[[str], bool] | None = None,
 ) -> list[Entry]:
-    """Every line, from the first to the last. `matches` tells by its words whether a GPU is shown."""
+    """Every line, from the first to the last. `matches` tells by its words whether a GPU is shown; None shows all."""
     shown = {state.key: shown_of(state) for state in states}
     high = graph_height(states, width, height)
     devices = [each.device for group in shown.values() for each in group]
     columns = columns_for(width, devices, is_head=bool(high))
     lines: list[Entry] = []
     for state in states:
-        group = [each for each in shown[state.key] if matches(words_of(each, known))]
-        if not group and not (matches(_machine_words(state)) and not shown[state.key]):
-            continue
+        group = shown[state.key]
+        if matches is not None:
+            group = [each for each in group if matches(words_of(each, known))]
+            if not group and (shown[state.key] or not matches(_machine_words(state))):
+                continue
         lines.append(Entry(f"m {state.key}", partial(machine_line, state, width), state))
         for text, role in words.problem_lines(state):
             lines.append(Entry(f"m {state.key}", partial(_said, text, role), state, is_first=False))

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from tui_workbench.ui.themes import Palette
     from tui_workbench.ui.widgets.gpu_lines import Line, Shown
 
-NEAR = 6
-"""Cells between two changes that are painted along with them: going there would cost as much."""
-
 EMPTY = ("No compute target yet.", "", "a in Compute targets attaches a machine over SSH, or Docker here.")
 NOTHING_FOUND = ("No GPU matches the filter.", "", "esc ends it. Machines, names, users, runs, busy, idle, free.")
 
@@ -61,7 +58,9 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         self._entries: list[Entry] = []
         self._key = ""
         self._is_moved = False  # somebody has put the cursor where it is
-        self._drawn: dict[int, list[Segment]] = {}  # by the line's place on the screen
+        self._made: dict[int, Line] = {}  # the lines that were drawn of these entries, by their places
+        self._drawn_for: tuple[int, int, Known] = (0, 0, Known())
+        self._drawn: dict[int, tuple[Line, str]] = {}  # what stands on the screen: lines and their grounds
 
     # --- What is shown
 
@@ -96,7 +95,15 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
             return
         before, place = self._key, self._place()
         number = len(self._entries)
-        self._entries = entries_of(self._states, self._known, width, height, self._matches)
+        matches = self._matches if self._needles else None
+        old, self._entries = self._entries, entries_of(self._states, self._known, width, height, matches)
+        drawn_for = (width, height, self._known)
+        if drawn_for != self._drawn_for or [entry.key for entry in old] != [entry.key for entry in self._entries]:
+            self._made.clear()
+        else:
+            kept = {place for place, entry in enumerate(self._entries) if entry.state is old[place].state}
+            self._made = {place: line for place, line in self._made.items() if place in kept}
+        self._drawn_for = drawn_for
         if not self._is_moved or not any(entry.key == self._key for entry in self._entries):
             self._key = self._nearest(place if self._is_moved else -1)
         if len(self._entries) != number:
@@ -204,44 +211,39 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         super().notify_style_update()
 
     def _paint(self) -> None:
-        """Ask for what looks different from what stands on the screen."""
+        """Ask for the lines that look different from what stands on the screen."""
         if not self._drawn:
             self.refresh()
             return
-        changed = []
-        for y, before in self._drawn.items():
-            now = self._segments(y)
-            if now != before:
-                self._drawn[y] = now
-                changed += [Region(x, y, cells, 1) for x, cells in differences(before, now)]
+        width = self.scrollable_content_region.width
+        changed = [y for y, drawn in self._drawn.items() if self._look_of(y) != drawn]
+        for y in changed:
+            del self._drawn[y]
         if changed:
-            self.refresh(*changed)
+            self.refresh(*(Region(0, y, width, 1) for y in changed))
 
     def render_line(self, y: int) -> Strip:
         """One line as it stands on the screen."""
-        segments = self._drawn.get(y)
-        if segments is None:
-            segments = self._drawn[y] = self._segments(y)
         palette = palette_of(self)
+        line, ground = self._drawn[y] = self._look_of(y)
         width = self.scrollable_content_region.width
-        return Strip(segments).adjust_cell_length(width, style(palette.text, self._ground(y, palette)))
+        color = getattr(palette, ground)
+        return Strip(_painted(line, palette, color)).adjust_cell_length(width, style(palette.text, color))
 
-    def _ground(self, y: int, palette: Palette) -> str:
-        place = y + self.scroll_offset.y
-        entry = self._entries[place] if place < len(self._entries) else None
-        if entry is None or not entry.is_first or entry.key != self._key:
-            return palette.background
-        return palette.selected if self.has_focus else palette.marked
-
-    def _segments(self, y: int) -> list[Segment]:
-        palette = palette_of(self)
+    def _look_of(self, y: int) -> tuple[Line, str]:
+        """A line of the screen, and the name of the colour behind it."""
         place = y + self.scroll_offset.y
         if not self._entries:
-            return _empty(NOTHING_FOUND if self._states else EMPTY, y, palette)
-        ground = self._ground(y, palette)
-        painted = _painted(self._entries[place].draw(), palette, ground) if place < len(self._entries) else []
-        blank = self.scrollable_content_region.width - sum(segment.cell_length for segment in painted)
-        return [*painted, Segment(" " * max(0, blank), style(palette.text, ground))]
+            said = NOTHING_FOUND if self._states else EMPTY
+            return (Piece(f" {said[y]}" if y < len(said) else "", "muted"),), "background"
+        if place >= len(self._entries):
+            return (), "background"
+        entry = self._entries[place]
+        line = self._made.get(place)
+        if line is None:
+            line = self._made[place] = entry.draw()
+        is_under_cursor = entry.is_first and entry.key == self._key
+        return line, "background" if not is_under_cursor else "selected" if self.has_focus else "marked"
 
 
 class GpuDetails(Widget, inherit_bindings=False):
@@ -316,50 +318,9 @@ def _troubles(shown: Shown) -> Line:
     return tuple(Piece(f" {text} ", role) for text, role in found)
 
 
-def differences(before: Sequence[Segment], now: Sequence[Segment]) -> list[tuple[int, int]]:
-    """Where two lines differ: pairs of a first cell and a number of cells, those that are near each other joined."""
-    old = list(_cells(before))
-    new = list(_cells(now))
-    length = max(len(old), len(new))
-    old += [("", None)] * (length - len(old))
-    new += [("", None)] * (length - len(new))
-    found: list[tuple[int, int]] = []
-    for place in range(length):
-        if old[place] == new[place]:
-            continue
-        if found and place - sum(found[-1]) < NEAR:
-            found[-1] = (found[-1][0], place - found[-1][0] + 1)
-        else:
-            found.append((place, 1))
-    return found
-
-
-def _cells(segments: Sequence[Segment]) -> list[tuple[str, object]]:
-    """A line cell by cell; the second half of a wide character is an empty text."""
-    from rich.cells import get_character_cell_size
-
-    found: list[tuple[str, object]] = []
-    for segment in segments:
-        look = segment.style
-        if segment.text.isascii():
-            found += [(letter, look) for letter in segment.text]
-            continue
-        for letter in segment.text:
-            cells = get_character_cell_size(letter)
-            if cells == 0 and found:
-                found[-1] = (found[-1][0] + letter, look)
-            else:
-                found += [(letter, look), *[("", look)] * (cells - 1)]
-    return found
-
-
 def _painted(line: Line, palette: Palette, ground: str) -> list[Segment]:
     # What is faint could not be seen on the cursor's ground.
     colors = palette if ground == palette.background else palette._replace(faint=palette.muted)
     return [
         Segment(piece.text, style(getattr(colors, piece.role), ground, bold=piece.bold)) for piece in line if piece.text
     ]
-
-
-def _empty(lines: tuple[str, ...], y: int, palette: Palette) -> list[Segment]:
-    return [Segment(f" {lines[y]}" if y < len(lines) else "", style(palette.muted, palette.background))]

@@ -14,10 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tui_workbench.model import ComputeTarget, Run
-    from tui_workbench.targets.gpu.fleet import MachineState
+    from tui_workbench.targets.gpu.fleet import Fleet, MachineState
 
-LOOK_SECONDS = 0.5
-"""Half of the time between two samples: none is shown much later than it was taken."""
+LOOK_SECONDS, SLOW_LOOK_SECONDS = 0.5, 1.0
+"""Half of the time between two samples, so that none is shown much later than it was taken; all of it for many GPUs."""
+
+MANY_GPUS = 16
+TURN_SECONDS = 0.04
+"""Between two machines that are shown in turns: a frame or two."""
 
 
 class GpusSeen(Message):
@@ -82,14 +86,33 @@ class GpuWatch:
                     self._post(GpusSeen(fleet.states, {}))
                 while self._retried:
                     fleet.retry(self._retried.pop())
-                if (fleet.read() or is_new) and not self._stopped:
+                is_news = self._read(fleet)
+                if (is_news or is_new) and not self._stopped:
                     self._post(GpusSeen(fleet.states, self._held()))
-                self._wake.wait(LOOK_SECONDS)
+                are_many = sum(map(_gpus_of, fleet.states)) > MANY_GPUS
+                self._wake.wait(SLOW_LOOK_SECONDS if are_many else LOOK_SECONDS)
+
+    def _read(self, fleet: Fleet) -> bool:
+        """Whether there is news that was not posted. News of many GPUs is posted in turns, so that keys get theirs."""
+        told = 0
+        is_news = False
+        for is_told, state in zip(fleet.read_each(), fleet.states, strict=True):
+            is_news |= is_told
+            told += _gpus_of(state) if is_told else 0
+            if told > MANY_GPUS and not self._stopped:
+                self._post(GpusSeen(fleet.states, self._held()))
+                self._wake.wait(TURN_SECONDS)
+                told, is_news = 0, False
+        return is_news
 
     def _held(self) -> dict[tuple[str, int], str]:
         from tui_workbench.runs.gpu.holding import own_processes
 
         return {(run.target, pid): run.run_id for run in self._runs for pid in own_processes(run.directory)}
+
+
+def _gpus_of(state: MachineState) -> int:
+    return len(state.machine.devices) if state.machine else 0
 
 
 def runs_in_containers(runs: Iterable[Run]) -> tuple[Run, ...]:
