@@ -14,6 +14,7 @@ from tui_workbench.ui.command import Command as Command
 from tui_workbench.ui.command import bindings as bindings
 from tui_workbench.ui.gpu_commands import TO_MONITOR
 from tui_workbench.ui.trace_commands import TO_TRACE
+from tui_workbench.ui.view_commands import DIVIDING
 
 EVERYWHERE = (
     Command("run.start", "ctrl+r", "run", "Run", "Starts the script of the run bar; saves edited files first."),
@@ -58,6 +59,7 @@ EVERYWHERE = (
     Command("view.history", "6", "history", "All runs", "Shows every run of the project, with charts and tables."),
     *TO_MONITOR,
     *TO_TRACE,
+    *DIVIDING,
     Command("view.theme", "", "change_theme", "Theme", "Chooses other colours, with a preview.", footer=False),
     Command("text.copy", "ctrl+c", "interrupt", "Copy", "Copies the selected text.", footer=False),
     Command("quit", "q", "quit", "Quit", "Leaves the workbench. Runs go on."),

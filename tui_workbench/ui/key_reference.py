@@ -90,6 +90,8 @@ TITLES = {
     "compare": ("Comparison", ""),
     "gpus": ("7 GPUs", ""),
     "gpu panel": ("GPUs beside the runs", ""),
+    "calls": ("8 Calls", ""),
+    "runs at the side": ("6 All runs", "In terminals of 180 columns and more, beside the other panes."),
 }
 """What people call a scope, and where it is."""
 

@@ -14,9 +14,10 @@ from tui_workbench.ui.editor_commands import EDITOR_SCOPES
 from tui_workbench.ui.gpu_commands import GPU_SCOPES
 from tui_workbench.ui.history_commands import HISTORY_SCOPES
 from tui_workbench.ui.trace_commands import TRACE_SCOPES
+from tui_workbench.ui.view_commands import VIEW_SCOPES
 
 SCOPES: dict[str, tuple[Command, ...]] = {
-    **MAIN_SCOPES, **EDITOR_SCOPES, **DIALOG_SCOPES, **HISTORY_SCOPES, **GPU_SCOPES, **TRACE_SCOPES
+    **MAIN_SCOPES, **EDITOR_SCOPES, **DIALOG_SCOPES, **HISTORY_SCOPES, **GPU_SCOPES, **TRACE_SCOPES, **VIEW_SCOPES
 }  # fmt: skip
 """The commands by the name of their scope."""
 

@@ -7,7 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.geometry import Region, Size
 
-from tui_workbench.ui.screens.main_layout import PANES, View, is_wide, regions
+from tui_workbench.ui.remembered import Values
+from tui_workbench.ui.screens.main_layout import (
+    LEAST_LINES,
+    LEAST_LISTS,
+    LEAST_MIDDLE,
+    LEAST_RIGHT,
+    PANES,
+    RIGHT_PANES,
+    Sizes,
+    View,
+    border_at,
+    is_wide,
+    moved,
+    regions,
+    view_of,
+)
+
+SIZES = st.builds(Sizes, *[st.integers(0, 1000)] * len(Sizes._fields))
+BORDERS = st.sampled_from(Sizes._fields)
 
 VIEWS = st.builds(
     View,
@@ -17,6 +35,8 @@ VIEWS = st.builds(
     notice_lines=st.integers(1, 9),
     has_error=st.booleans(),
     question_lines=st.integers(0, 3),
+    sizes=SIZES,
+    has_right=st.booleans(),
 )
 
 
@@ -36,7 +56,81 @@ def test_a_wide_screen_shows_every_pane_with_room_for_three_lines(width: int, he
     placed = regions(Size(width, height), view._replace(zoomed=False))
     for pane in PANES:
         assert placed[pane].height >= 4
-        assert placed[pane].width >= 38
+        assert placed[pane].width >= (LEAST_LISTS if view.sizes.lists else 38)
+
+
+@given(width=st.integers(100, 300), height=st.integers(22, 120), view=VIEWS)
+def test_no_pane_is_ever_made_too_small_to_be_read(width: int, height: int, view: View) -> None:
+    placed = regions(Size(width, height), view._replace(zoomed=False))
+    assert placed["files"].width >= LEAST_LISTS
+    assert placed["editor"].width >= LEAST_MIDDLE
+    assert all(placed[pane].height >= LEAST_LINES for pane in (*PANES, *RIGHT_PANES) if pane in placed)
+    assert all(placed[pane].width >= LEAST_RIGHT for pane in RIGHT_PANES if pane in placed)
+
+
+@pytest.mark.parametrize(("width", "shown"), [(179, False), (180, True), (200, True)])
+def test_from_180_columns_on_all_runs_and_gpus_stand_at_the_right(width: int, shown: bool) -> None:
+    placed = regions(Size(width, 60), View(has_right=True))
+    assert ("history" in placed, "gpus" in placed) == (shown, shown)
+    if shown:
+        assert placed["history"].x == placed["gpus"].x == placed["log"].right
+        assert placed["gpus"].right == width
+
+
+@given(height=st.integers(30, 100), view=VIEWS, border=BORDERS, cells=st.integers(-9, 9))
+def test_a_border_goes_where_it_is_moved_as_far_as_it_can(height: int, view: View, border: str, cells: int) -> None:
+    size, view = Size(200, height), view._replace(zoomed=False, has_right=True, question_lines=0, notice_lines=1)
+    before = edges(size, view)
+    after = edges(size, view._replace(sizes=moved(size, view, border, cells)))
+    assert 0 <= (after[border] - before[border]) * (1 if cells >= 0 else -1) <= abs(cells)
+    assert {name for name in after if after[name] != before[name]} <= {border, "lists" if border == "right" else border}
+
+
+@given(border=BORDERS)
+def test_a_border_that_cannot_go_further_comes_back_with_the_first_key(border: str) -> None:
+    size, view = Size(200, 60), View(has_right=True)
+    for _ in range(100):
+        view = view._replace(sizes=moved(size, view, border, 4))
+    furthest = edges(size, view)[border]
+    view = view._replace(sizes=moved(size, view, border, -1))
+    assert edges(size, view)[border] == furthest - 1
+
+
+@given(border=BORDERS)
+def test_a_border_can_be_taken_where_it_is_seen(border: str) -> None:
+    size, view = Size(200, 60), View(has_right=True)
+    placed = regions(size, view)
+    x, y = {
+        "lists": (placed["editor"].x, placed["editor"].y + 3),
+        "right": (placed["history"].x, placed["history"].y + 3),
+        "editor": (placed["log"].x + 9, placed["log"].y),
+        "jobs": (placed["jobs"].x + 9, placed["jobs"].y),
+        "history": (placed["gpus"].x + 9, placed["gpus"].y),
+    }[border]
+    assert border_at(size, view, x, y) == border
+    assert border_at(size, view._replace(zoomed=True), x, y) == ""
+    assert border_at(Size(80, 24), view, x, y) == ""
+
+
+def edges(size: Size, view: View) -> dict[str, int]:
+    """Where each border is, in cells from the left or the top."""
+    placed = regions(size, view)
+    return {
+        "lists": placed["editor"].x,
+        "right": placed["history"].x,
+        "editor": placed["log"].y,
+        "jobs": placed["jobs"].y,
+        "history": placed["gpus"].y,
+    }
+
+
+@pytest.mark.parametrize(
+    "broken", [{"active": "nothing"}, {"active": 7, "zoomed": "yes"}, {"lists": -1, "editor": 10**9}], ids=str
+)
+def test_a_view_can_be_made_of_anything_that_was_remembered(broken: dict[str, object]) -> None:
+    view = view_of(Values({"screen": broken}))
+    assert view.active in PANES
+    assert regions(Size(120, 36), view)
 
 
 @pytest.mark.parametrize("active", PANES)

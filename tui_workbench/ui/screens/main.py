@@ -18,7 +18,17 @@ from tui_workbench.ui.commands import EVERYWHERE, LIST, bindings
 from tui_workbench.ui.offers import is_ours, offers
 from tui_workbench.ui.panes.files import FilesPane
 from tui_workbench.ui.screens.asking import Asking
-from tui_workbench.ui.screens.main_layout import PANES, MainLayout, View, is_wide, regions, view_of
+from tui_workbench.ui.screens.borders import MovableBorders
+from tui_workbench.ui.screens.main_layout import (
+    PANES,
+    RIGHT_PANES,
+    RIGHT_WIDTH,
+    MainLayout,
+    View,
+    is_wide,
+    regions,
+    view_of,
+)
 from tui_workbench.ui.screens.project_screen import ProjectScreen
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.header import Header
@@ -26,6 +36,9 @@ from tui_workbench.ui.widgets.tab_row import TabRow
 from tui_workbench.ui.words import count
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
     from textual.app import ComposeResult
     from textual.binding import BindingType
     from textual.geometry import Size
@@ -35,6 +48,9 @@ if TYPE_CHECKING:
     from tui_workbench.project import Project
     from tui_workbench.ui.file_tree import FileTree
     from tui_workbench.ui.offers import Offer
+    from tui_workbench.ui.panes.monitor import MonitorPane
+    from tui_workbench.ui.panes.pane import Pane
+    from tui_workbench.ui.panes.recent import RecentPane
     from tui_workbench.ui.panes.targets import TargetsPane
     from tui_workbench.ui.remembered import Values
     from tui_workbench.ui.screens.remembering import Remembering
@@ -52,7 +68,7 @@ class Slot(Widget):
     """Keeps the place of a part that comes after the first frame, and looks like it when it is empty."""
 
 
-class MainScreen(ProjectScreen, inherit_bindings=False):
+class MainScreen(MovableBorders, ProjectScreen, inherit_bindings=False):
     """The project on one screen."""
 
     OFFERED = EVERYWHERE
@@ -94,8 +110,17 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
             slot = Slot(id=pane, classes="pane")
             slot.border_title = f"{number} {'Compute targets' if pane == 'targets' else title}"
             yield slot
+        if self.app.size.width >= RIGHT_WIDTH:
+            yield from self._right_slots()
         yield Slot(id="latest")
         yield KeyFooter(id="footer")
+
+    def _right_slots(self) -> Iterator[Slot]:
+        self._main_layout.view = self._main_layout.view._replace(has_right=True)
+        for pane, title in (("history", "6 All runs"), ("gpus", "7 GPUs")):
+            slot = Slot(id=pane, classes="pane")
+            slot.border_title = title
+            yield slot
 
     def on_mount(self) -> None:
         """Everything else waits for the first frame; so does the focus, unless it was left in the files."""
@@ -108,12 +133,14 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
 
         parts = Parts.build()
         slots = [(self.children.index(slot), slot) for slot in self.query_children(Slot)]
+        sides = {str(slot.id): self._right_pane(str(slot.id)) for _, slot in slots if slot.id in RIGHT_PANES}
+        made = {**{str(part.id): part for part in parts}, **sides}
         with self.app.batch_update():
             await self.remove_children(Slot)
             # In their order, so that each finds those before it in their places.
-            mounts = [self.mount(parts.of(str(slot.id)), before=place) for place, slot in slots]
+            mounts = [self.mount(made[str(slot.id)], before=place) for place, slot in slots]
             for (_, slot), mount in zip(slots, mounts, strict=True):
-                parts.of(str(slot.id)).set_class(slot.has_class("pane"), "pane")
+                made[str(slot.id)].set_class(slot.has_class("pane"), "pane")
                 await mount
         if self._remembered is not None:
             parts.run_bar.recall(self._remembered.part("bar"))
@@ -168,8 +195,8 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
         placed = {placement.widget for placement in arranged.placements}
         return DockArrangeResult(arranged.placements, placed, arranged.scroll_spacing)
 
-    def _show_view(self, **changes: bool | int | str) -> None:
-        view = self._main_layout.view._replace(**changes)  # type: ignore[arg-type]
+    def _show_view(self, **changes: Any) -> None:
+        view = self._main_layout.view._replace(**changes)
         if view == self._main_layout.view:
             return
         moved = regions(self.size, view) != regions(self.size, self._main_layout.view)
@@ -180,9 +207,65 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
             self.refresh(layout=True)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Boxes have no room for side borders where only one fits."""
+        """Boxes have no room for side borders where only one fits; where there is much room, two more come."""
         self.set_class(not is_wide(event.size), "-narrow")
         self.asking.fit()
+        if event.size.width >= RIGHT_WIDTH and self.is_complete and not self._main_layout.view.has_right:
+            self._add_right_panes()
+
+    @work(exclusive=True, group="right")
+    async def _add_right_panes(self) -> None:
+        for name in RIGHT_PANES:
+            pane = self._right_pane(name)
+            pane.add_class("pane")
+            await self.mount(pane, before="#latest")
+        self._show_view(has_right=True)
+        self.show_at_the_side()
+
+    def _right_pane(self, name: str) -> Pane:
+        from tui_workbench.ui.panes.monitor import MonitorPane
+        from tui_workbench.ui.panes.recent import RecentPane
+
+        return RecentPane(self.project, id=name) if name == "history" else MonitorPane(id=name)
+
+    def show_at_the_side(self) -> None:
+        """Hand them what they show, where they are."""
+        if not self._main_layout.view.has_right:
+            return
+        from tui_workbench.ui.panes.monitor import MonitorPane
+        from tui_workbench.ui.panes.recent import RecentPane
+
+        for pane in self.query_children(MonitorPane):
+            pane.show_targets(self._targets)
+            pane.show_runs(self._runs, self._selected)
+        for recent in self.query_children(RecentPane):
+            recent.look()
+
+    def on_recent_pane_chosen(self, event: RecentPane.Chosen) -> None:
+        """Everything about a run is to be shown."""
+        from tui_workbench.ui.screens.run_details import RunDetailsScreen
+
+        self.app.push_screen(RunDetailsScreen(self.project, event.run))
+
+    def on_monitor_pane_run_wanted(self, event: MonitorPane.RunWanted) -> None:
+        """The run on a GPU is to be looked at."""
+        self._show_runs(self._runs, select=event.run_id)
+        self.action_focus_pane("log")
+
+    def why_not(self, action: str) -> str:
+        """Why a command is not available now."""
+        return self.why_not_border() if action == "move_border" else ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Commands that would do nothing are not offered."""
+        return not self.why_not(action) and super().check_action(action, parameters)
+
+    def action_redraw(self) -> None:
+        """Write everything again."""
+        from tui_workbench.ui.lean_display import LeanDisplay
+
+        if isinstance(self.app, LeanDisplay):
+            self.app.forget_display()
 
     def on_targets_pane_height_wanted(self, event: TargetsPane.HeightWanted) -> None:
         """The targets need more room, or less."""
@@ -228,7 +311,10 @@ class MainScreen(ProjectScreen, inherit_bindings=False):
         self.action_focus_pane(self._main_layout.view.active)
 
     def action_zoom(self) -> None:
-        """Give the active pane the whole screen, or take it back."""
+        """Give the active pane the whole screen, or take it back; those at the side have screens of their own."""
+        if self._focused_pane() in RIGHT_PANES:
+            self.action_history() if self._focused_pane() == "history" else self.action_gpu_monitor()
+            return
         self._show_view(zoomed=not self._main_layout.view.zoomed)
         self.action_focus_pane(self._main_layout.view.active)
 

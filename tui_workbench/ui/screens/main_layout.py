@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from textual.geometry import NULL_OFFSET, NULL_SPACING, Region
+from textual.geometry import NULL_OFFSET, NULL_SPACING, Region, Size
 from textual.layout import Layout, WidgetPlacement
 
 if TYPE_CHECKING:
-    from textual.geometry import Size
     from textual.layout import ArrangeResult
     from textual.widget import Widget
 
@@ -25,6 +24,22 @@ PANES = ("files", "targets", "editor", "log", "jobs")
 WIDE_WIDTH = 100
 WIDE_HEIGHT = 22
 """The size from which on all panes fit beside each other, each with lines that can be read."""
+
+RIGHT_WIDTH = 180
+"""The width from which on there is a column for all runs and the GPUs."""
+
+USUAL_RIGHT = 62
+"""Cells in which the table of runs has room for two metrics."""
+
+RIGHT_PANES = ("history", "gpus")
+"""What stands there; both have a screen of their own, which the keys 6 and 7 open."""
+
+LEAST_LISTS, LEAST_MIDDLE, LEAST_RIGHT = 24, 40, 30
+"""Cells that a column keeps, whatever a person wants."""
+
+LEAST_LINES = 4
+WHOLE = 1000
+"""What the shares of `Sizes` are of."""
 
 BORDERS = 2
 MOST_NOTICE_LINES = 4
@@ -49,6 +64,7 @@ class View(NamedTuple):
     notice_lines: int = 1  # what the run bar says below its fields
     has_error: bool = False  # it is an error, which is shown also where there is little room
     question_lines: int = 0  # of the question that waits for an answer
+    has_right: bool = False  # there are parts for the column at the right
     sizes: Sizes = Sizes()
 
 
@@ -104,21 +120,108 @@ def _one_pane(width: int, bottom: int, view: View) -> dict[str, Region]:
     return placed
 
 
-def _side_by_side(body: Region, view: View) -> dict[str, Region]:
-    """Lists at the left; at the right, where the room is, what one writes and reads."""
-    x, y, width, height = body
-    left = max(38, min(60, width * 35 // 100))
+class Grid(NamedTuple):
+    """The sizes of the panes that stand beside each other, in cells."""
+
+    lists: int
+    right: int  # 0 where there is no room for that column
+    editor: int
+    targets: int
+    jobs: int
+    history: int
+
+
+def grid(body: Size, view: View) -> Grid:
+    """How the panes share the room: as a person wants it, as far as every pane keeps lines that can be read."""
+    width, height = body
+    sizes = view.sizes
+    has_right = view.has_right and width >= RIGHT_WIDTH
+    right = _share(
+        sizes.right, width, max(USUAL_RIGHT, width * 30 // 100), LEAST_RIGHT, width - LEAST_LISTS - LEAST_MIDDLE
+    )
+    right = right if has_right else 0
+    rest = width - right
+    lists = _share(sizes.lists, width, max(38, min(60, rest * 35 // 100)), LEAST_LISTS, rest - LEAST_MIDDLE)
     targets = min(max(3, view.target_lines) + BORDERS, max(5, height // 4))
-    jobs = max(5, height * 3 // 10)
-    files = height - targets - jobs
-    editor = (height + 1) * 11 // 20
-    return {
-        "files": Region(x, y, left, files),
-        "targets": Region(x, y + files, left, targets),
-        "jobs": Region(x, y + files + targets, left, jobs),
-        "editor": Region(x + left, y, width - left, editor),
-        "log": Region(x + left, y + editor, width - left, height - editor),
+    return Grid(
+        lists=lists,
+        right=right,
+        editor=_share(sizes.editor, height, (height + 1) * 11 // 20, LEAST_LINES, height - LEAST_LINES),
+        targets=targets,
+        jobs=_share(sizes.jobs, height, max(5, height * 3 // 10), LEAST_LINES, height - targets - LEAST_LINES),
+        history=_share(sizes.history, height, height * 11 // 20, LEAST_LINES, height - LEAST_LINES),
+    )
+
+
+def _share(wanted: int, room: int, usual: int, least: int, most: int) -> int:
+    cells = wanted * room // WHOLE if wanted else usual
+    return max(least, min(cells, most))
+
+
+def _side_by_side(body: Region, view: View) -> dict[str, Region]:
+    """Lists at the left; in the middle, where the room is, what one writes and reads; at the right what one watches."""
+    x, y, width, height = body
+    cells = grid(body.size, view)
+    files = height - cells.targets - cells.jobs
+    middle = width - cells.lists - cells.right
+    placed = {
+        "files": Region(x, y, cells.lists, files),
+        "targets": Region(x, y + files, cells.lists, cells.targets),
+        "jobs": Region(x, y + files + cells.targets, cells.lists, cells.jobs),
+        "editor": Region(x + cells.lists, y, middle, cells.editor),
+        "log": Region(x + cells.lists, y + cells.editor, middle, height - cells.editor),
     }
+    if cells.right:
+        left = x + cells.lists + middle
+        placed["history"] = Region(left, y, cells.right, cells.history)
+        placed["gpus"] = Region(left, y + cells.history, cells.right, height - cells.history)
+    return placed
+
+
+def border_of(pane: str, *, is_upright: bool) -> str:
+    """The field of `Sizes` that the keys of this pane change: the border of its column, or the one between its rows."""
+    if is_upright:
+        return "right" if pane in RIGHT_PANES else "lists"
+    return "history" if pane in RIGHT_PANES else "editor" if pane in ("editor", "log") else "jobs"
+
+
+def border_at(size: Size, view: View, x: int, y: int) -> str:
+    """The border at this place of the screen, as the field of `Sizes` that it is of; "" where none can be moved."""
+    if view.zoomed or not is_wide(size):
+        return ""
+    placed = regions(size, view)
+    editor, jobs, history = placed["editor"], placed["jobs"], placed.get("history")
+    if not editor.y <= y < jobs.bottom:
+        return ""
+    if x in (editor.x - 1, editor.x):
+        return "lists"
+    if history is not None and x in (history.x - 1, history.x):
+        return "right"
+    if x < editor.x:
+        return "jobs" if y in (jobs.y - 1, jobs.y) else ""
+    if x < editor.right:
+        # The first line of the editor's neighbour alone: the last one of the editor has words to click on.
+        return "editor" if y == editor.bottom else ""
+    return "history" if history is not None and y == history.bottom else ""
+
+
+def moved(size: Size, view: View, border: str, cells: int) -> Sizes:
+    """The sizes after this border was moved right or down by so many cells, or left or up when negative."""
+    body = _body(size, view)
+    now = grid(body, view)
+    room = body.width if border in ("lists", "right") else body.height
+    grows = -1 if border in ("right", "jobs") else 1
+    wanted = max(1, getattr(now, border) + grows * cells)
+    sizes = view.sizes._replace(**{border: -(-wanted * WHOLE // room)})
+    # What cannot be given is not remembered, or keys in the other direction would seem dead.
+    given = getattr(grid(body, view._replace(sizes=sizes)), border)
+    return sizes._replace(**{border: -(-given * WHOLE // room)})
+
+
+def _body(size: Size, view: View) -> Size:
+    """The room that the panes share."""
+    bar = 1 + _notice_lines(view)
+    return Size(size.width, size.height - 2 - bar - view.question_lines)
 
 
 class MainLayout(Layout):

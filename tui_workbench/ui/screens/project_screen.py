@@ -120,6 +120,9 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         """Once the runs are known, select the one that was selected, and go where one was in its log."""
         self._recalled = remembered
 
+    def show_at_the_side(self) -> None:
+        """Targets, runs or the selection are others: tell what only wide screens have."""
+
     def active_runs(self) -> list[Run]:
         """The runs that go on."""
         return [run for run in self._runs if run.is_active]
@@ -193,6 +196,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         good = self._checks.good(self._targets)
         states = self.parts.targets.show_targets(self._targets, self._versions, errors, good)
         self.header.show_targets(states)
+        self.show_at_the_side()
 
     def on_target_chosen(self, event: messages.TargetChosen) -> None:
         """A compute target is to be run on."""
@@ -249,6 +253,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
     def _show_selected(self) -> None:
         run = next((run for run in self._runs if run.run_id == self._selected), None)
         hint = self._how_to_run()
+        self.show_at_the_side()
         self.parts.log.show_run(run, hint=hint)
         self.parts.latest.show_run(run, hint=hint)
 
