@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -70,14 +72,22 @@ def pids(directory: Path) -> list[int]:
 
 
 def test_two_ranks_that_meet_by_gloo(workbench: Workbench) -> None:
-    result = workbench.submit("train.py", "a b")
+    arguments = ("a b", "", "--nproc_per_node=9", "-h", "--", "-x")
+    with socket.socket() as first, socket.socket() as second:
+        # The ports that torchrun took before it looked for a free one.
+        for taken, port in ((first, 29400), (second, 29500)):
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):  # somebody else has it: as good
+                taken.bind(("127.0.0.1", port))
+                taken.listen()
+        result = workbench.submit("train.py", *arguments)
     assert result.code == 0, result
     (directory,) = (workbench.folder / ".workbench" / "runs").iterdir()
     assert ranks_of(str(directory)) == (0, 1)
     for rank in (0, 1):
         written = Path(rank_log(str(directory), rank)).read_bytes()
         assert written.startswith(b"raw \xff\0 bytes\r\nepoch 1/3") or b"\nraw \xff\0 bytes\r\n" in written
-        assert b"sum 3.0 of 2 1 ['a b']\n" in written
+        assert f"sum 3.0 of 2 1 {list(arguments)}\n".encode() in written
         assert written.endswith(f"the end of {rank}".encode())
         merged = (directory / "output.log").read_bytes()
         for line in written.splitlines(True):
