@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui_workbench.cli import COMMANDS, Command, _configure, build_parser, find_command
+from tui_workbench.cli import COMMANDS, Command, build_parser, configure, find_command
 from tui_workbench.cli.quick import NotPlain, QuickParser
 from tui_workbench.errors import UsageError
 
@@ -41,7 +41,7 @@ def quickly(command: Command, words: list[str]) -> dict[str, Any] | None:
     """What the quick way says; None when it leaves it."""
     parser = QuickParser()
     try:
-        _configure(command, parser)
+        configure(command, parser)
         return vars(parser.parse(words))
     except NotPlain:
         return None
