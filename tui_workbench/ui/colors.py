@@ -231,7 +231,10 @@ class WithoutColor(_ByMeaning):
     def _lines(self, text: str, style: Style | None) -> str:
         if text.isascii() or style is None or style.color is None or style.color.triplet is None:
             return text
-        return text.translate(_HEAVY) if self.ink(style.color) == "accent" else text
+        framed = self.ink(style.color) == "accent" and (
+            style.bgcolor is None or style.bgcolor.triplet is None or self.ground(style.bgcolor) == "background"
+        )
+        return text.translate(_HEAVY) if framed else text
 
     def recolor(self, style: Style) -> Style:
         """The style's attributes, and those that stand for its colours."""

@@ -123,7 +123,7 @@ def _row(row: ComparedRow, base: int) -> TableRow:
     cells = [(Piece(f"  {safe_text(row.name[:LONGEST])}", "muted"),)]
     for place, value in enumerate(row.values):
         like_base = place != base and value == row.values[base]
-        role = "muted" if not row.differs else "faint" if like_base else "text"
+        role = "muted" if not row.differs else "comment" if like_base else "text"
         cells.append((_value(row, value, role),))
     return TableRow(key_of(row), tuple(cells))
 

@@ -298,7 +298,7 @@ class MachineView(ScrollView, can_focus=True, inherit_bindings=False):
             yield from _rung_lines(rung, width, self._place)
         if not (self._rungs and self._rungs[-1].state == BROKEN):
             for name in self._awaited[len(self._rungs) :]:
-                yield _Line((" ○ ", "faint"), (name, "faint"))
+                yield _Line((" ○ ", "comment"), (name, "comment"))
         if self._rungs or self._awaited:
             yield _Line()
 
@@ -325,7 +325,7 @@ class MachineView(ScrollView, can_focus=True, inherit_bindings=False):
         if field.choices:
             words = dict(field.choices).get(buffer.text, field.choices[0][1])
             return [label, Segment(f"‹ {words} ›", style(palette.text, ground, bold=is_current))]
-        hint = Segment(field.hint, style(palette.faint if not is_current else palette.muted, ground))
+        hint = Segment(field.hint, style(palette.comment if not is_current else palette.muted, ground))
         if not is_current:
             shown = "•" * len(buffer.text) if field.is_secret else safe_text(buffer.text)
             return [label, Segment(shown, style(palette.text, ground))] if shown else [label, hint]

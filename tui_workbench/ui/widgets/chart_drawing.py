@@ -327,8 +327,9 @@ def _x_axis(picture: Picture, area: Area, width: int, height: int, look: Look, p
             end = start + len(text)
             kept.append(place)
     ink, quiet = style(palette.muted, palette.background), style(palette.faint, palette.background)
+    name_ink = style(palette.comment, palette.background)
     left = truncate_middle(name, area.left - 1)
-    below = [Strip([Segment(f"{left:>{area.left - 1}} ", quiet), Segment("".join(line), ink)])]
+    below = [Strip([Segment(f"{left:>{area.left - 1}} ", name_ink), Segment("".join(line), ink)])]
     if height < LEAST_AXIS_HEIGHT:
         return below
     rule = "".join("┴" if column in kept else "─" for column in range(area.columns))

@@ -353,12 +353,12 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
             at = place.left + place.width
         hidden = len(self._columns) - len(self._placed())
         if hidden > 0 and at + 4 < self.size.width:
-            segments.append(Segment(f"  +{hidden}", style(palette.faint, palette.background)))
+            segments.append(Segment(f"  +{hidden}", style(palette.comment, palette.background)))
         return Strip(segments)
 
     def _row(self, row: TableRow | None, palette: Palette, ground: str) -> Strip:
         if row is None:
-            return Strip([Segment("  …", style(palette.faint, ground))])
+            return Strip([Segment("  …", style(palette.comment, ground))])
         if row.is_heading:
             pieces = [Segment(" ", style(palette.text, ground)), *_drawn(row.cells[0], palette, ground)]
             return Strip(pieces)
