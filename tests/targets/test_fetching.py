@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import require
 from tui_workbench.errors import StorageError
+from tui_workbench.progress import BYTES, meter
 from tui_workbench.targets import fetching
 from tui_workbench.targets.conversation import Conversation
 from tui_workbench.targets.host import ConnectionLost, Host, LocalHost
@@ -212,9 +213,9 @@ def _unpack_members(folder: Path, members: list[tuple[tarfile.TarInfo, bytes]]) 
     (folder / "into").mkdir()
     with Conversation(LocalHost(), ["cat", str(folder / "archive")]) as talk:
         try:
-            return fetching._unpack(talk, str(folder / "into"), packed=False)
+            return fetching._unpack(talk, str(folder / "into"), meter("fetching", BYTES), packed=False)
         except StorageError:
-            return fetching._Unpacked()
+            return fetching._Unpacked(meter("fetching", BYTES))
 
 
 def _same(one: Path, other: Path) -> bool:

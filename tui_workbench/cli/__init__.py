@@ -11,6 +11,7 @@ import errno
 import os
 import sys
 
+import tui_workbench
 from tui_workbench.errors import StorageError, UsageError, WorkbenchError
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
@@ -201,7 +202,14 @@ def configure(command: Command, parser: Any) -> None:
     getattr(_module(command), f"configure_{_function(command)}")(parser)
 
 
+def _progress_listener() -> object:
+    from tui_workbench.cli.progress_bar import shared
+
+    return shared().show
+
+
 def _run_command(command: Command, rest: Sequence[str]) -> int:
+    tui_workbench.progress_bar = _progress_listener
     code: int = getattr(_module(command), f"run_{_function(command)}")(parse(command, rest))
     return code
 

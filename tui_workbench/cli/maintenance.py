@@ -35,8 +35,9 @@ class Printer:
 
     def line(self, text: str) -> None:
         """A line of what a preparation prints."""
-        sys.stderr.write(f"{visible(text)}\n")
-        sys.stderr.flush()
+        from tui_workbench.cli.progress_bar import shared
+
+        shared().line(text)
 
     def lost(self, reason: str) -> None:
         """That the target is out of reach."""

@@ -14,6 +14,7 @@ from tui_workbench.model import RunState
 from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tui_workbench.cli.progress_bar import ProgressBar
     from tui_workbench.runs.rundir import RunDirectory
 
 LOOK_SECONDS = 0.1
@@ -36,6 +37,7 @@ class PreparationNotes:
         self._next = self._begun
         self._unknown = ""
         self._waits = ""
+        self._bar: ProgressBar | None = None
 
     def tell(self) -> None:
         """Write what is new; to be called again and again."""
@@ -44,16 +46,27 @@ class PreparationNotes:
             return
         self._next = moment + LOOK_SECONDS
         status = self._directory.status()
+        self._show_progress(status.state)
         is_slow = status.state == RunState.PREPARING and moment - self._begun > SLOW_SECONDS
         if is_slow or self._offset:
             self._tell_log()
         if status.state == RunState.QUEUED and status.reason != self._waits:
             self._waits = status.reason
-            _say(status.reason)
+            self._say(status.reason)
         unknown = status.reason if status.state == RunState.UNKNOWN and not status.end else ""
         if unknown != self._unknown:
-            _say(unknown or f"the run is {status.state} again")
+            self._say(unknown or f"the run is {status.state} again")
             self._unknown = unknown
+
+    def _show_progress(self, state: str) -> None:
+        if self._bar is None and state in (RunState.PREPARING, RunState.FINALIZING):
+            from tui_workbench.cli.progress_bar import shared
+
+            self._bar = shared()
+        if self._bar is not None:
+            from tui_workbench.runs.progress import read_progress
+
+            self._bar.show(read_progress(self._directory))
 
     def _tell_log(self) -> None:
         try:
@@ -66,10 +79,11 @@ class PreparationNotes:
         if newline:
             self._offset += len(whole) + 1
             for line in whole.decode("utf-8", "replace").split("\n"):
-                _say(line)
+                self._say(line)
 
-
-def _say(text: str) -> None:
-    sys.stdout.flush()
-    sys.stderr.write(f"{visible(text)}{os.linesep}")
-    sys.stderr.flush()
+    def _say(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.clear()
+        sys.stdout.flush()
+        sys.stderr.write(f"{visible(text)}{os.linesep}")
+        sys.stderr.flush()

@@ -6,6 +6,7 @@ import contextlib
 import os
 
 from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.runs.progress import PROGRESS, read_progress
 from tui_workbench.runs.rundir import ControllerLock, RunDirectory
 
 if TYPE_CHECKING:
@@ -39,6 +40,17 @@ def try_now(directory: RunDirectory) -> None:
 
 
 def steps_of(runs: Iterable[Run]) -> dict[str, str]:
-    """The current step of each run that is active on a target where there are steps, by run id."""
-    found = {run.run_id: current_step(RunDirectory(run.directory)) for run in runs if run.is_active}
+    """The current step of each run that is active on a target where there are steps, by run id.
+
+    With how far it is where that is known: `sync`, `sync 63 %`.
+    """
+    found = {run.run_id: _step_and_percent(RunDirectory(run.directory)) for run in runs if run.is_active}
     return {run_id: step for run_id, step in found.items() if step}
+
+
+def _step_and_percent(directory: RunDirectory) -> str:
+    step = current_step(directory)
+    if not step or not os.path.exists(directory.file(PROGRESS)):
+        return step
+    progress = read_progress(directory)
+    return f"{step} {progress.percent.strip()}".rstrip() if progress is not None else step

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import partial
 
 from tui_workbench.errors import StorageError, UsageError
+from tui_workbench.progress import BYTES, meter
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.regular import open_regular
 from tui_workbench.runs.rundir import EVENTS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, storage_error
 from tui_workbench.targets.torchrun import RANKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from tui_workbench.progress import Meter
 
 RECORDS = (OUTPUT, EVENTS, RECORD, "metrics.jsonl", "provenance.json", "git.diff")
 """Files of the run's record that are worth having."""
@@ -68,12 +72,20 @@ def download(directory: str, destination: str, names: list[str], *, overwrite: b
         for path in targets.values():
             if os.path.lexists(path):
                 raise UsageError(f"{path} is there already", remedy="Give --overwrite to replace it.")
-    for name, path in targets.items():
-        copy_file(artifact_path(directory, name), path)
+    sources = {name: artifact_path(directory, name) for name in targets}
+    with meter("copying", BYTES, sum(os.stat(path).st_size for path in sources.values())) as copying:
+        copied = 0
+        for name, path in targets.items():
+            copy_file(sources[name], path, partial(_told, copying, copied))
+            copied += os.stat(path).st_size
     return list(targets.values())
 
 
-def copy_file(source: str, destination: str) -> None:
+def _told(copying: Meter, before: int, size: int) -> None:
+    copying.update(before + size)
+
+
+def copy_file(source: str, destination: str, told: Callable[[int], None] | None = None) -> None:
     """Copy a file with its time and whether it can be executed; the destination is there whole, or as it was.
 
     Raises StorageError.
@@ -87,6 +99,8 @@ def copy_file(source: str, destination: str) -> None:
             found = os.fstat(reading.fileno())
             while data := reading.read(_CHUNK):
                 writing.write(data)
+                if told is not None:
+                    told(writing.tell())
         os.utime(temporary, ns=(found.st_atime_ns, found.st_mtime_ns))
         if found.st_mode & 0o100:
             os.chmod(temporary, stat.S_IMODE(os.stat(temporary).st_mode) | (found.st_mode & 0o111))

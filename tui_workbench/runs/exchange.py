@@ -16,6 +16,7 @@ import shutil
 
 from tui_workbench.errors import UsageError
 from tui_workbench.model import RunState
+from tui_workbench.progress import metered
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs.comparing import arguments_by_name
 from tui_workbench.runs.downloads import copy_file, files_below
@@ -67,7 +68,7 @@ def export_mlflow(name: str, runs: Sequence[Exported], destination: str) -> Expo
             "lifecycle_stage": "active", "name": name,
         }  # fmt: skip
         _write_meta(folder, about)
-        for each in runs:
+        for each in metered("exporting", "runs", runs):
             _export_run(each, folder, identifier, report)
     except OSError as error:
         raise storage_error("write", error.filename or folder, error) from error

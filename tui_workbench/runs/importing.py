@@ -14,6 +14,7 @@ import time
 
 from tui_workbench.errors import StorageError, UsageError, WorkbenchError
 from tui_workbench.model import ComputeTarget, Plan, RunConfiguration, RunSpec, RunState
+from tui_workbench.progress import metered
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.runs.downloads import copy_file, files_below
 from tui_workbench.runs.exchange import RUN_ID_TAG
@@ -72,7 +73,8 @@ def import_mlflow(project: Project, source: str) -> ImportReport:
     project.prepare_state()
     known = _known(project)
     report = ImportReport([], 0, 0, [], [])
-    for each in sorted((each for each in found if isinstance(each, _Source)), key=lambda each: _start(each.meta)):
+    sources = sorted((each for each in found if isinstance(each, _Source)), key=lambda each: _start(each.meta))
+    for each in metered("importing", "runs", sources):
         if each.identifier in known or _text(os.path.join(each.folder, "tags", RUN_ID_TAG)) in known:
             report = report._replace(known=report.known + 1)
             continue

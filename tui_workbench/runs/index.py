@@ -20,7 +20,7 @@ from tui_workbench.runs.rundir import RECORD, RunDirectory
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
     from tui_workbench.project import Project
@@ -59,6 +59,16 @@ class _Row(NamedTuple):
     facts: str
     known: Facts
     due: float  # when the metrics of a run that goes on are worth reading again, in seconds since the epoch
+
+
+MANY_RUNS = 500
+"""So many are read in less time than anybody notices; of more it is told how far that is."""
+
+
+def _metered(run_ids: Iterable[str]) -> Iterator[str]:
+    from tui_workbench.progress import metered
+
+    return metered("indexing", "runs", list(run_ids))
 
 
 class RunIndex:
@@ -196,7 +206,8 @@ class RunIndex:
             new, gone = present - known, known - present
         settled = mtime if time.time_ns() - mtime > SETTLED_NS else 0
         rows = []
-        for run_id in new | told | (known_open.keys() - gone):
+        due = new | told | (known_open.keys() - gone)
+        for run_id in due if len(due) < MANY_RUNS else _metered(due):
             row = self._row(run_id, known_open.get(run_id))
             if row is not None and (row.run, row.facts, row.due) != known_open.get(run_id):
                 rows.append(row)

@@ -6,6 +6,7 @@ reached.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
@@ -15,9 +16,16 @@ from tui_workbench.records import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
+    from tui_workbench.progress import Progress as LongProgress
     from tui_workbench.runs.rundir import RunDirectory
 
 PREPARATION_LOG = "preparation.log"
+
+PROGRESS = "progress.json"
+"""How far the step is that is at work, while one is that takes long: written anew many times, and gone at its end."""
+
+WRITING_SECONDS = 0.25
+"""Between two times that it is written."""
 
 
 class Progress:
@@ -32,6 +40,7 @@ class Progress:
         self._since = ""
         self.state = RunState.RUNNING if "start" in status.done else RunState.PREPARING
         """What the run is doing when its target can be reached."""
+        self._next_writing = 0.0
 
     def enter(self, state: str) -> None:
         """The run goes on to another state."""
@@ -50,6 +59,20 @@ class Progress:
         """Record a step as complete, with its duration."""
         seconds = round(time.monotonic() - self._begun.pop(step, time.monotonic()), 6)
         self._directory.append_event("step", step=step, status="done", seconds=seconds, **facts)
+
+    def show(self, progress: LongProgress | None) -> None:
+        """Write down how far a step is, for whoever looks; it is over when there is nothing to tell."""
+        path = self._directory.file(PROGRESS)
+        try:
+            if progress is None:
+                os.unlink(path)
+            elif time.monotonic() >= self._next_writing:
+                self._next_writing = time.monotonic() + WRITING_SECONDS
+                with open(f"{path}.new", "w", encoding="utf-8") as file:
+                    json.dump(progress, file)
+                os.replace(f"{path}.new", path)
+        except OSError:
+            return  # nobody needs it to go on
 
     def line(self, text: str) -> None:
         """Append a line to the preparation's log."""
@@ -84,3 +107,15 @@ class Progress:
         if self._lost:
             self._lost = self._since = ""
             self._directory.append_event("state", state=self.state)
+
+
+def read_progress(directory: RunDirectory) -> LongProgress | None:
+    """How far the step of the run is that is at work; None when nothing is known of that."""
+    from tui_workbench.progress import Progress as LongProgress
+
+    try:
+        with open(directory.file(PROGRESS), encoding="utf-8") as file:
+            what, done, total, unit, *numbers = json.load(file)
+        return LongProgress(str(what), float(done), float(total), str(unit), *map(float, numbers))
+    except (OSError, ValueError, TypeError):
+        return None

@@ -12,6 +12,7 @@ import time
 
 from tui_workbench.errors import StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.model import RunState
+from tui_workbench.progress import listening
 from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.runs.progress import Progress
 from tui_workbench.runs.rundir import FOLLOWED
@@ -107,7 +108,8 @@ class Stages:
         ending = self._directory.cancel_requested or self._directory.status().ending is not None
         while True:
             try:
-                result = action()
+                with listening(self._progress.show):
+                    result = action()
                 self._progress.regained()
                 return result
             except TargetUnreachable as error:

@@ -13,6 +13,7 @@ import os
 import time
 
 from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchError
+from tui_workbench.progress import meter
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets.container import KIND_LABEL, PREFIX, PROJECT_LABEL
 from tui_workbench.targets.layout import project_key
@@ -133,9 +134,10 @@ class Builder:
         """
         works = self._works(supplies, environment)
         begun = time.monotonic()
-        with self._container(supplies) as container:
+        with meter("building", "steps", len(works) + 1) as building, self._container(supplies) as container:
             for number, work in enumerate(works, 1):
                 self._do(container, work, f"step {number}/{len(works)}")
+                building.update(number)
             moment = time.monotonic()
             image = self._engine.commit(container, self.tag, self._changes())
             self._report.line(f"made the image {self.tag} ({time.monotonic() - moment:.1f} s)")

@@ -17,13 +17,16 @@ import time
 from typing import cast
 
 from tui_workbench.errors import StorageError
+from tui_workbench.progress import BYTES, meter
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets.conversation import Conversation
 from tui_workbench.targets.sending import NEAR_SECONDS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import IO, Literal
 
+    from tui_workbench.progress import Meter
     from tui_workbench.targets.host import Host
 
 PARTIAL = ".part"
@@ -42,7 +45,7 @@ export LC_ALL=C
 echo ready
 cd -- "$1" 2>/dev/null || { echo missing; exit; }
 sums=$(find . -type f -exec sha256sum -- {} + 2>/dev/null)
-printf '%s\\n' "${#sums}" "$sums"
+printf '%s\\n' "${#sums}" "$sums" "$(du -sk . 2>/dev/null | cut -f1)"
 read -r size pack || exit 9
 if [ "$size" = all ]; then tar -cf - . | $pack
 else { find . ! -type f -print0; head -c "$size"; } | tar -cf - --no-recursion --null -T - | $pack
@@ -92,12 +95,16 @@ def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
         if size == "missing":
             raise StorageError(f"{host.label} has no folder {source}", remedy="It was removed there.")
         sums = _checksums(talk.take(int(size) + 1))
+        about = talk.line()
         here = {name for name, checksum in sums.items() if _checksum(os.path.join(partial, name)) == checksum}
         wanted = b"".join(b"./" + os.fsencode(name) + b"\0" for name in sums if name not in here)
         talk.write(f"{len(wanted) if here else 'all'} {'cat' if is_near else 'gzip -1'}\n".encode())
         talk.write(wanted if here else b"")
         talk.close_input()
-        unpacked = _unpack(talk, partial, packed=not is_near)
+        held = sum(os.path.getsize(os.path.join(partial, name)) for name in here)
+        total = max(0, (int(about) << 10) - held) if about.isdigit() else 0
+        with meter("fetching", BYTES, total) as fetching:
+            unpacked = _unpack(talk, partial, fetching, packed=not is_near)
         talk.finish()
     _remove_strangers(partial, sums, unpacked)
     if any(unpacked.checksums.get(name) != sums[name] for name in sums if name not in here):
@@ -108,7 +115,8 @@ def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
 class _Unpacked:
     """What an archive held: checksums of the files, links still to be made, folders, and names left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, fetching: Meter) -> None:
+        self.fetching = fetching
         self.checksums: dict[str, str] = {}
         self.links: dict[str, str] = {}
         self.folders: set[str] = set()
@@ -116,8 +124,8 @@ class _Unpacked:
         self.size = 0
 
 
-def _unpack(talk: Conversation, folder: str, *, packed: bool) -> _Unpacked:
-    found = _Unpacked()
+def _unpack(talk: Conversation, folder: str, fetching: Meter, *, packed: bool) -> _Unpacked:
+    found = _Unpacked(fetching)
     mode: Literal["r|gz", "r|"] = "r|gz" if packed else "r|"
     try:
         with tarfile.open(
@@ -149,7 +157,7 @@ def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str, found:
         data = archive.extractfile(member)
         assert data is not None
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        found.checksums[name] = _write(data, path, member)
+        found.checksums[name] = _write(data, path, member, lambda size: found.fetching.update(found.size + size))
         found.size += member.size
     elif member.islnk() and posixpath.normpath(member.linkname) in found.checksums:
         original = posixpath.normpath(member.linkname)
@@ -164,8 +172,8 @@ def _is_within(name: str) -> bool:
     return not name.startswith("/") and name != ".." and not name.startswith("../")
 
 
-def _write(data: IO[bytes], path: str, member: tarfile.TarInfo) -> str:
-    """Write one file; gives its checksum."""
+def _write(data: IO[bytes], path: str, member: tarfile.TarInfo, told: Callable[[int], None]) -> str:
+    """Write one file, and tell how many bytes of it; gives its checksum."""
     checksum = hashlib.sha256()
     if os.path.lexists(path):
         os.unlink(path)
@@ -174,6 +182,7 @@ def _write(data: IO[bytes], path: str, member: tarfile.TarInfo) -> str:
     with open(descriptor, "wb", buffering=0) as file:
         while part := data.read(_CHUNK):
             checksum.update(part)
+            told(file.tell())
             view = memoryview(part)
             while view:
                 view = view[file.write(view) or 0 :]

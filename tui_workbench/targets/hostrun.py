@@ -136,14 +136,15 @@ class HostRun:
         """
         if self._host.is_local:
             return
-        from tui_workbench.targets.sending import telling
+        from tui_workbench.targets.sending import telling_and_metered
 
         spec = self._spec
         destination = self.layout.project_tree(spec.project_root, spec.project_name)
         self.make_folders(posixpath.dirname(destination))
         with turn(self._lock, report.interrupted):
             report.begin("sync", f"send what changed to {self._host.label}")
-            sent = self._host.sync(tree, spec.working_directory, destination, telling(report.line))
+            with telling_and_metered(report.line) as progress:
+                sent = self._host.sync(tree, spec.working_directory, destination, progress)
             report.line(f"  {sent.text}")
             report.done("sync", files=len(tree), **sent._asdict())
             report.begin("copy", "make the run's own copy there")

@@ -22,6 +22,9 @@ from tui_workbench.targets.report import Silent
 from tui_workbench.targets.turns import cache_turn, file_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from tui_workbench.model import RunSpec
     from tui_workbench.targets.engine import Engine, Image
     from tui_workbench.targets.host import Host
@@ -45,6 +48,22 @@ class Choice(NamedTuple):
     name: str
     image: Image | None
     why: str = ""
+
+
+class _Layers:
+    """How many bytes of an image's layers have come, and how many there are, as far as its engine has told."""
+
+    def __init__(self) -> None:
+        self._layers: dict[str, tuple[int, int]] = {}
+
+    def add(self, message: Mapping[str, Any]) -> tuple[int, int]:
+        """Bytes that have come and that there are, with what this message tells."""
+        layer, detail = str(message.get("id", "")), message.get("progressDetail") or {}
+        if message.get("status") == "Downloading" and detail.get("total"):
+            self._layers[layer] = (int(detail.get("current", 0)), int(detail["total"]))
+        elif message.get("status") == "Download complete" and layer in self._layers:
+            self._layers[layer] = (self._layers[layer][1],) * 2
+        return sum(done for done, _ in self._layers.values()), sum(total for _, total in self._layers.values())
 
 
 class Images:
@@ -133,20 +152,24 @@ class Images:
 
     def _pull(self, report: Report) -> Image:
         """Fetch the base image, as `docker run` would."""
+        from tui_workbench.progress import BYTES, meter
         from tui_workbench.targets.engine import EngineRefused
         from tui_workbench.targets.following import Background
 
         report.begin("pull", f"fetch the image {self._name}")
 
+        layers = _Layers()
+
         def listen() -> None:
             for message in self._engine.pull(self._name):
+                pulling.update(*layers.add(message))
                 status = str(message.get("status", ""))
                 if status and not status.startswith(_PROGRESS_WORDS):
                     part = f"{message['id']}: " if "id" in message else ""
                     report.line(f"  {part}{status}")
 
         try:
-            with Background(listen) as listening:
+            with meter("fetching", BYTES) as pulling, Background(listen) as listening:
                 listening.wait(report.interrupted)
         except EngineRefused as refused:
             raise ConfigurationError(

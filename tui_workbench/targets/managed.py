@@ -15,6 +15,7 @@ import time
 
 from tui_workbench import trace
 from tui_workbench.errors import ConfigurationError, StorageError
+from tui_workbench.progress import metered
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets import environment
 from tui_workbench.targets.interpreter import python_version
@@ -152,7 +153,7 @@ class _Making:
         if self._recipe.pip:
             pip = f"install {len(self._recipe.pip)} package{'s' if len(self._recipe.pip) > 1 else ''} with uv"
             steps.append((pip, lambda: self._run(pip, self._pip_command(uv))))
-        for number, (title, step) in enumerate(steps, 1):
+        for number, (title, step) in enumerate(metered("building", "steps", steps), 1):
             label = f"step {number}/{len(steps)}"
             self._report.line(f"{label}: {title}")
             begun = time.monotonic()

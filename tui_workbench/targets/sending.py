@@ -8,6 +8,7 @@ changed, removed or added there is put right. Nothing is installed there: the sh
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import posixpath
@@ -91,6 +92,21 @@ def telling(line: Callable[[str], None]) -> Progress:
             line(f"  sent {_bytes(read)} of {_bytes(size)}, {100 * read // max(size, 1)} %")
 
     return tell
+
+
+@contextlib.contextmanager
+def telling_and_metered(line: Callable[[str], None]) -> Iterator[Progress]:
+    """The same, and whoever shows progress is told of it all the time."""
+    from tui_workbench.progress import BYTES, meter
+
+    tell = telling(line)
+    with meter("sending", BYTES) as sending:
+
+        def told(read: int, size: int) -> None:
+            tell(read, size)
+            sending.update(read, size)
+
+        yield told
 
 
 class _Held(NamedTuple):

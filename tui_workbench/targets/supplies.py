@@ -16,6 +16,7 @@ from tui_workbench.resources import user_cache_directory
 from tui_workbench.targets import wheels
 from tui_workbench.targets.host import Entry
 from tui_workbench.targets.layout import HostLayout
+from tui_workbench.targets.sending import telling_and_metered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +81,8 @@ class Stores:
             )
             for path in paths
         ]
-        self._host.sync(listing, folder, destination)
+        with telling_and_metered(self._report.line) as progress:
+            self._host.sync(listing, folder, destination, progress)
         return destination
 
 

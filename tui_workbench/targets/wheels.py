@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import tomllib
 import urllib.error
 import urllib.parse
@@ -21,11 +22,13 @@ import zipfile
 
 from tui_workbench import trace
 from tui_workbench.errors import ConfigurationError, StorageError, WorkbenchError
+from tui_workbench.progress import meter
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from tui_workbench.progress import Meter
     from tui_workbench.targets.environment import Recipe
     from tui_workbench.targets.probe import ImageFacts
 
@@ -125,8 +128,9 @@ def fetch(wheels: Sequence[Wheel], folder: str, progress: Callable[[str], None])
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise StorageError(f"cannot make it: {error.strerror}", remedy="Make it writable.", file=folder) from error
-    with ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as pool:
-        return list(pool.map(lambda wheel: _fetch_one(wheel, folder, progress), wheels))
+    with meter("fetching", "packages", len(wheels)) as fetching, ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as pool:
+        arrived = _Arrived(fetching)
+        return list(pool.map(lambda wheel: _fetch_one(wheel, folder, progress, arrived), wheels))
 
 
 def foreign_uv(facts: ImageFacts, folder: str, environment: Mapping[str, str]) -> str:
@@ -247,9 +251,25 @@ def _file_name(choice: dict[str, str]) -> str:
     return urllib.parse.unquote(os.path.basename(urllib.parse.urlsplit(choice.get("url") or choice["path"]).path))
 
 
-def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None]) -> str:
+class _Arrived:
+    """How much of each wheel has arrived, told to a meter from any thread."""
+
+    def __init__(self, telling: Meter) -> None:
+        self._telling = telling
+        self._parts: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def tell(self, name: str, part: float) -> None:
+        """So much of this wheel, at most 1, has arrived."""
+        with self._lock:
+            self._parts[name] = part
+            self._telling.update(sum(self._parts.values()))
+
+
+def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None], arrived: _Arrived) -> str:
     path = os.path.join(folder, wheel.sha256[:KEY_LENGTH], wheel.file_name)
     if os.path.exists(path) and _hash(path) == wheel.sha256:
+        arrived.tell(wheel.file_name, 1)
         return path
     temporary = f"{path}.{os.getpid()}.new"
     digest = hashlib.sha256()
@@ -257,9 +277,11 @@ def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None]) -> st
         os.makedirs(os.path.dirname(path), exist_ok=True)
         # file:// too: what --find-links named on this machine.
         with urllib.request.urlopen(wheel.url, timeout=DOWNLOAD_SECONDS) as answer, open(temporary, "wb") as file:
+            size = int(answer.headers.get("Content-Length") or 0)
             while chunk := answer.read(_CHUNK):
                 digest.update(chunk)
                 file.write(chunk)
+                arrived.tell(wheel.file_name, min(1.0, file.tell() / size) if size else 0.0)
         if digest.hexdigest() != wheel.sha256:
             raise WorkbenchError(f"{wheel.file_name} is not the file that the index names", remedy="Try again.")
         os.replace(temporary, path)
@@ -270,6 +292,7 @@ def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None]) -> st
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
+    arrived.tell(wheel.file_name, 1)
     progress(wheel.file_name)
     return path
 

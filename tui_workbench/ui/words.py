@@ -48,6 +48,14 @@ STEP_WORDS = {
 }
 """What a run does while a step of this name is at work."""
 
+
+def step_words(step: str) -> str:
+    """`sending 63 %` of `sync 63 %`; empty for a step that has no word."""
+    name, _, percent = step.partition(" ")
+    word = STEP_WORDS.get(name, "")
+    return f"{word} {percent}".rstrip() if word else ""
+
+
 READY = StateLook("✓", "ready", "success")
 UNCHECKED = StateLook("·", "unchecked", "muted")
 BROKEN = StateLook("✗", "problem", "error")

@@ -24,7 +24,7 @@ from tui_workbench.ui.widgets.filter_list import FilterList
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.question_row import Choice, Question, QuestionRow
 from tui_workbench.ui.widgets.row_list import RowList
-from tui_workbench.ui.words import STEP_WORDS, elapsed, moment, run_state, run_title
+from tui_workbench.ui.words import elapsed, moment, run_state, run_title, step_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -190,7 +190,7 @@ class JobsPane(Pane):
         if run.run_id in self._canceling:
             return "canceling"
         step = self._steps.get(run.run_id, "") if run.state in _WITH_STEPS else ""
-        return STEP_WORDS.get(step) or run_state(run).word
+        return step_words(step) or run_state(run).word
 
     def on_resize(self, event: events.Resize) -> None:
         """Columns come and go with the width."""
