@@ -79,6 +79,8 @@ COMMANDS = (
     Command(("computetarget", "login"), "attach", "give a password or passphrase again, and keep it"),
     Command(("computetarget", "disconnect"), "attach", "end the SSH connection; runs go on"),
     Command(("computetarget", "detach"), "attach", "take a compute target and its secrets away"),
+    Command(("gpu", "list"), "gpu_monitor", "the GPUs of all targets: what they do, and whose they are"),
+    Command(("gpu", "top"), "gpu_monitor", "the processes on the GPUs of all targets, and whose they are"),
     Command(("gpu", "check"), "gpu", "whether runs on a target would compute on its GPUs, and what mends it"),
     Command(("runconfiguration", "list"), "runconfiguration", "the run configurations of the project"),
     Command(("runconfiguration", "create"), "runconfiguration", "make a run configuration for a compute target"),
