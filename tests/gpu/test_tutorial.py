@@ -24,6 +24,7 @@ from tests.engines import PYTHON_IMAGE, DockerEngine, NvidiaStandIn, load_test_i
 from tests.gpu import frameworks
 from tests.gpu.standin import REST, Built, Standin, gpu, process
 from tests.machines import Machine, machine
+from tests.terminal.tmux import Tmux, workbench
 from tui_workbench.config.images import DEFAULT_GPU_IMAGE
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ print("test accuracy 0.9")
 """
 """In the place of the training on the GPU machine: it is at work for as long as the test wants it to be."""
 
+DRIVER = "driver 580.65\ncuda 13000"
 DEPENDENCIES = "name: project_environment\ndependencies: []\n"
 
 
@@ -131,7 +133,7 @@ class GpuBox:
     def show_what_computes(self, root: Path) -> None:
         """Let the GPU be at work for the run's process, until its samples say so."""
         wait_until(lambda: self._computing())
-        self.gpus.write(gpu(0, util=80), process(self._computing()[0], 0, 4300), driver="driver 580.65\ncuda 13000")
+        self.gpus.write(gpu(0, util=80), process(self._computing()[0], 0, 4300), driver=DRIVER)
         wait_until(lambda: any('"own"' in path.read_text() for path in root.glob(".workbench/runs/*/gpu.jsonl")))
         self.share.joinpath("enough").touch()
 
@@ -144,38 +146,46 @@ class GpuBox:
         return [int(row.split()[0]) for row in rows if "# computes" in row]
 
 
+@pytest.fixture(scope="module")
+def engine_elsewhere(key: Path) -> Iterator[tuple[Machine, DockerEngine]]:
+    """Another machine, and its engine, which can give containers GPUs."""
+    folder = Path(tempfile.mkdtemp(prefix="wb-tutorial-"))
+    folder.chmod(0o755)
+    try:
+        with machine("gpubox", folder, key) as box:
+            (folder / "hook").mkdir()
+            hook = NvidiaStandIn(folder / "hook")
+            engine = DockerEngine(folder / "docker", machine=box, environment=hook.environment)
+            engine.start()
+            try:
+                load_test_images(engine)
+                image_with_framework(engine, folder)
+                yield box, engine
+            finally:
+                engine.destroy()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture
 def gpu_machine(
-    tmp_path: Path,
+    engine_elsewhere: tuple[Machine, DockerEngine],
     standin: Standin,
     standin_parts: Built,
     home: Path,
     connections: Path,
     key: Path,
 ) -> Iterator[GpuBox]:
-    folder = Path(tempfile.mkdtemp(prefix="wb-tutorial-"))
-    folder.chmod(0o755)
-    try:
-        with machine("gpubox", folder, key) as box:
-            hook = NvidiaStandIn(tmp_path)
-            engine = DockerEngine(folder / "docker", machine=box, environment=hook.environment)
-            engine.start()
-            try:
-                load_test_images(engine)
-                image_with_framework(engine, tmp_path)
-                (home / ".ssh").mkdir(mode=0o700)
-                shutil.copy(key, home / ".ssh" / "id_ed25519")
-                (home / ".ssh" / "known_hosts").write_text(box.known_hosts_line)
-                shutil.copytree(standin_parts.programs, folder / "bin")
-                standin.state = folder / "gpus"
-                standin.write(gpu(0, REST), driver="driver 580.65\ncuda 13000")
-                path = f"SetEnv PATH={folder / 'bin'}:/usr/bin:/bin STANDIN_NVML_STATE={standin.state}"
-                with box.configured(path):
-                    yield GpuBox(box, engine, standin)
-            finally:
-                engine.destroy()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    box, engine = engine_elsewhere
+    (home / ".ssh").mkdir(mode=0o700)
+    shutil.copy(key, home / ".ssh" / "id_ed25519")
+    (home / ".ssh" / "known_hosts").write_text(box.known_hosts_line)
+    shutil.copytree(standin_parts.programs, box.folder / "bin", dirs_exist_ok=True)
+    standin.state = box.folder / "gpus"
+    standin.write(gpu(0, REST), driver=DRIVER)
+    with box.configured(f"SetEnv PATH={box.folder / 'bin'}:/usr/bin:/bin STANDIN_NVML_STATE={standin.state}"):
+        yield GpuBox(box, engine, standin)
+    shutil.rmtree(box.home() / ".azureml", ignore_errors=True)
 
 
 def image_with_framework(engine: DockerEngine, folder: Path) -> None:
@@ -189,11 +199,17 @@ def image_with_framework(engine: DockerEngine, folder: Path) -> None:
     engine.docker("rm", "made")
 
 
-def test_the_steps_on_a_gpu_machine(shell: Shell, gpu_machine: GpuBox) -> None:
+@pytest.fixture
+def guide(shell: Shell) -> Path:
+    """The project of step 1, with a training that ends when the test wants it to."""
     shell.type("workbench-tui project create my-digits --template digits; cd my-digits")
     (shell.folder / "train.py").write_text(TRAIN)
     (shell.folder / "aml_config" / "conda_dependencies.yml").write_text(DEPENDENCIES)
-    shows = threading.Thread(target=gpu_machine.show_what_computes, args=(shell.folder,))
+    return shell.folder
+
+
+def test_the_steps_on_a_gpu_machine(shell: Shell, guide: Path, gpu_machine: GpuBox) -> None:
+    shows = threading.Thread(target=gpu_machine.show_what_computes, args=(guide,))
     shows.start()
     for block in blocks(TUTORIAL):
         if block.mark == "tested: gpubox":
@@ -210,3 +226,28 @@ def test_the_steps_on_a_gpu_machine(shell: Shell, gpu_machine: GpuBox) -> None:
         "moved to the trash: aml_config/gpubox.compute",
     ):
         assert text in shell.said, shell.said
+
+
+@pytest.mark.terminal
+def test_the_same_by_keys(guide: Path, gpu_machine: GpuBox, home: Path) -> None:
+    environment = {name: os.environ[name] for name in ("HOME", "XDG_RUNTIME_DIR", "PATH")}
+    with Tmux(
+        workbench(str(guide)), size=(120, 36), name=f"tutorial-{os.getpid()}", environment=environment
+    ) as screens:
+        screens.until_text("2 Compute targets", "gpu-box", "No run yet.")
+        screens.press("2", "a")
+        screens.until_text("Attach a machine", "Docker over SSH")
+        screens.press(*"gpubox", "Down", *gpu_machine.box.address, "Down", *"research", "Enter")
+        screens.until_text("gpubox can be used.", "a matrix product on it was right")
+        screens.press("Enter")
+        screens.until(lambda: "Attach a machine" not in screens.text())
+        screens.press("Down", "Down", "m")
+        screens.until_text("gpubox is GPU-ready")
+        screens.press("Escape")
+        screens.until(lambda: "GPU-ready." not in screens.text())
+        screens.press("C-r")
+        screens.until_text("4 Log", "name: Tesla T4")
+        gpu_machine.show_what_computes(guide)
+        screens.until_text("test accuracy 0.9", "completed", "✓ GPU")
+        screens.press("5", "d")
+        screens.until_text("7 GPU", "✓ GPU proven", "GPU 0 Tesla T4, peak 4.2 GiB")
