@@ -128,6 +128,14 @@ def test_a_blend_of_colours_means_what_it_is_nearest_to() -> None:
     assert passed(theme, "none", blend)[0].style == Style(bold=True, reverse=True)
 
 
+@pytest.mark.parametrize("colors", ["truecolor", "256", "16", "none"])
+def test_what_a_click_does_somewhere_is_kept(theme: WorkbenchTheme, colors: Colors) -> None:
+    clickable = Style(color=theme.palette.accent, bgcolor=theme.palette.raised, meta={"@click": "go"})
+    (given,) = passed(theme, colors, Segment("→", clickable), unicode=False)
+    assert given.style is not None
+    assert given.style.meta == {"@click": "go"}
+
+
 def test_a_line_keeps_its_width_in_every_form(theme: WorkbenchTheme) -> None:
     line = [Segment("│ ✓ 日本 ⣿", themes.style(theme.palette.text, theme.palette.raised)), Segment(" é\u0301")]
     colors: list[Colors] = ["truecolor", "256", "16", "none"]

@@ -258,7 +258,8 @@ class WithoutColor(_ByMeaning):
                 named[attribute] = True
             if attribute == "reverse":
                 named.pop("dim", None)
-        return Style(**named)
+        # What a click does there is kept in the style, too.
+        return Style(**named, link=style.link, meta=style.meta or None)
 
 
 def nearest_of_256(color: RGB, taken: frozenset[int] = frozenset()) -> int:

@@ -12,6 +12,7 @@ from textual import on
 from textual.message import Message
 from textual.widgets import Input
 
+from tui_workbench.ui.clipboard import copy
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.gpu_commands import MONITOR
 from tui_workbench.ui.messages import CheckWanted
@@ -218,8 +219,8 @@ class MonitorPane(Pane):
 
     def action_copy(self) -> None:
         """Copy what is under the cursor."""
-        if entry := self._view.current:
-            self.app.copy_to_clipboard(told(entry, self._known))
+        if (entry := self._view.current) and copy(self.app, told(entry, self._known)):
+            self.app.notify("Copied.", timeout=3.0, markup=False)
 
     # --- The filter
 

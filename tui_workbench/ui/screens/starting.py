@@ -14,6 +14,7 @@ from tui_workbench.config.schema import DOCKER_TYPES, LOCAL, REMOTE, REMOTE_DOCK
 from tui_workbench.errors import ConfigurationError, NoGpu, NotPrepared, UsageError, WorkbenchError
 from tui_workbench.targets.host import ConnectionLost, HostKeyRefused, SecretNeeded
 from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.clipboard import copy
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.question_row import Choice
 
@@ -81,8 +82,8 @@ class Starting:
         if answer == ON_CPU:
             self._screen.submit(request._replace(allow_cpu=True))
         elif answer == COPY:
-            self._screen.app.copy_to_clipboard(error.command)
-            self._screen.notify(f"Copied: {safe_text(error.command)}", timeout=6.0, markup=False)
+            if copy(self._screen.app, error.command):
+                self._screen.notify(f"Copied: {safe_text(error.command)}", timeout=6.0, markup=False)
         else:
             self._screen.say("Nothing was run.")
 
