@@ -128,6 +128,14 @@ def test_a_blend_of_colours_means_what_it_is_nearest_to() -> None:
     assert passed(theme, "none", blend)[0].style == Style(bold=True, reverse=True)
 
 
+def test_scroll_bars_end_with_whole_cells_in_ascii(theme: WorkbenchTheme) -> None:
+    end = Segment("▃", Style(color=theme.palette.faint, reverse=True, meta={"@mouse.down": "grab"}))
+    (given,) = passed(theme, "none", end, unicode=False)
+    assert given.text == " "
+    assert given.style is not None
+    assert given.style.reverse
+
+
 @pytest.mark.parametrize("colors", ["truecolor", "256", "16", "none"])
 def test_what_a_click_does_somewhere_is_kept(theme: WorkbenchTheme, colors: Colors) -> None:
     clickable = Style(color=theme.palette.accent, bgcolor=theme.palette.raised, meta={"@click": "go"})

@@ -16,6 +16,7 @@ from rich.segment import Segment
 from textual.filter import LineFilter
 
 if TYPE_CHECKING:
+    from rich.style import Style
     from textual.color import Color
 
 _FORMS = {
@@ -103,9 +104,12 @@ class AsciiOnly(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The same segments in ASCII."""
-        return [
-            segment
-            if segment.text.isascii()
-            else Segment(segment.text.translate(_TABLE), segment.style, segment.control)
-            for segment in segments
-        ]
+        return [Segment(_drawn(text, style), style, control) for text, style, control in segments]
+
+
+def _drawn(text: str, style: Style | None) -> str:
+    if text.isascii():
+        return text
+    # An end of a scroll bar is a part of a cell, and ASCII has none.
+    is_bar = style is not None and "@mouse.down" in style.meta
+    return " " * cell_len(text) if is_bar else text.translate(_TABLE)
