@@ -96,7 +96,36 @@ def test_somebody_else_who_goes_on_with_the_copy_costs_no_byte(files: LiveFiles,
     assert (here / "metrics.jsonl").read_bytes() == b"one\ntwo\n"
 
 
-@pytest.mark.parametrize("path", ["../x", "work/../../x", "/etc/x", "", "run.json", "output.log"])
+def test_the_output_of_ranks_grows_here_and_a_flood_keeps_nothing_back(
+    files: LiveFiles, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MOST_BYTES", 8000)
+    (there / "ranks").mkdir()
+    (there / "ranks" / "0.log").write_bytes(bytes(range(256)) * 20)
+    (there / "ranks" / "1.log").write_bytes(b"few\n")
+    append(there / "metrics.jsonl", b"one\n")
+    files._due = 0.0
+    files.look()
+    assert (here / "ranks" / "1.log").read_bytes() == b"few\n"
+    assert (here / "metrics.jsonl").read_bytes() == b"one\n"
+    assert (here / "ranks" / "0.log").stat().st_size == 1000
+    assert files.timeout == 0.0  # there is more of it
+    files.finish()
+    assert (here / "ranks" / "0.log").read_bytes() == bytes(range(256)) * 20
+
+
+def test_what_comes_in_the_log_hastens_the_next_look(files: LiveFiles) -> None:
+    for _ in range(12):
+        files._due = 0.0
+        files.look()
+    assert files.timeout > live.SHORTEST
+    files.hasten()
+    assert files.timeout <= live.SHORTEST
+
+
+@pytest.mark.parametrize(
+    "path", ["../x", "work/../../x", "/etc/x", "", "run.json", "output.log", "ranks", "ranks/..", "ranks/a/b"]
+)
 def test_nothing_lands_elsewhere(files: LiveFiles, path: str) -> None:
     assert files._place(path) == ""
 

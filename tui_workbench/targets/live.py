@@ -16,6 +16,8 @@ from tui_workbench.records import TYPE_CHECKING
 from tui_workbench.targets.torchrun import RANKS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tui_workbench.targets.host import Host
 
 METRICS = "metrics.jsonl"
@@ -26,6 +28,9 @@ SHORTEST, LONGEST, GROWTH = 2.0, 30.0, 1.5
 
 MOST_BYTES = 8 << 20
 """Of one command's answer; what is more is asked for at once."""
+
+SHARES = 8
+"""No file has more than this part of an answer: a rank that floods its log keeps nothing else from coming."""
 
 # $1 the run's directory. Sizes with names; `placed` is as old as the run's copy.
 _SIZES = """\
@@ -66,9 +71,12 @@ class LiveFiles:
         """Take what is new, when it is time for that. Raises TargetUnreachable."""
         if self.timeout:
             return
-        something = self.take()
+        wanted = self._wanted()
+        something = self._take(wanted)
+        # Not all at once: the caller has the log to take, and somebody may want the run to end.
+        is_behind = something and sum(count for _, _, count in wanted) >= MOST_BYTES // SHARES
         self._pause = SHORTEST if something else min(self._pause * GROWTH, LONGEST)
-        self._due = time.monotonic() + self._pause
+        self._due = time.monotonic() + (0.0 if is_behind else self._pause)
 
     def hasten(self) -> None:
         """Something was written there: look soon."""
@@ -78,19 +86,23 @@ class LiveFiles:
     def take(self) -> bool:
         """Take all that is there now; True when something was new. Raises TargetUnreachable."""
         something = False
-        while True:
-            wanted = self._wanted()
-            if not wanted:
-                return something
-            arguments = [text for path, start, count in wanted for text in (path, str(start + 1), str(count))]
-            done = self._host.run(["sh", "-c", _PARTS, "sh", self._there, *arguments])
-            if done.code or len(done.stdout) != sum(count for _, _, count in wanted):
-                return something  # a file went, or became shorter, meanwhile
-            position = 0
-            for path, start, count in wanted:
-                self._append(path, start, done.stdout[position : position + count])
-                position += count
+        while self._take(self._wanted()):
             something = True
+        return something
+
+    def _take(self, wanted: Sequence[tuple[str, int, int]]) -> bool:
+        """Take these parts of files; False when there is nothing to take, or one of the files is not what it was."""
+        if not wanted:
+            return False
+        arguments = [text for path, start, count in wanted for text in (path, str(start + 1), str(count))]
+        done = self._host.run(["sh", "-c", _PARTS, "sh", self._there, *arguments])
+        if done.code or len(done.stdout) != sum(count for _, _, count in wanted):
+            return False  # a file went, or became shorter, meanwhile
+        position = 0
+        for path, start, count in wanted:
+            self._append(path, start, done.stdout[position : position + count])
+            position += count
+        return True
 
     def finish(self) -> None:
         """Take the rest of what grows; event files are here in their places by now. Raises TargetUnreachable."""
@@ -110,7 +122,7 @@ class LiveFiles:
                 known = os.stat(place).st_size
             except OSError:
                 known = 0
-            count = min(int(size) - known, room)
+            count = min(int(size) - known, room, max(1, MOST_BYTES // SHARES))
             if count > 0:
                 wanted.append((path, known, count))
                 room -= count
