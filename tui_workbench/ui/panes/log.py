@@ -22,6 +22,7 @@ from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.widgets.log_session import NO_LINE
 from tui_workbench.ui.widgets.log_view import LogView
+from tui_workbench.ui.widgets.progress_line import RunProgressLine
 from tui_workbench.ui.widgets.reason_lines import ReasonLines
 from tui_workbench.ui.widgets.traceback_line import TracebackLine
 from tui_workbench.ui.words import is_before_script, reason_of, run_state, run_title
@@ -58,6 +59,7 @@ class LogPane(Pane):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._view = LogView()
+        self._progress = RunProgressLine()
         self._run: Run | None = None
         self._hint = ""
         self._ranks: Ranks | None = None  # of a run under torchrun, once they are known
@@ -72,6 +74,7 @@ class LogPane(Pane):
     def compose(self) -> ComposeResult:
         """The view; the search and the reason of a failure bring their own rows."""
         yield self._view
+        yield self._progress
 
     @property
     def view(self) -> LogView:
@@ -99,6 +102,7 @@ class LogPane(Pane):
         before = self._run
         changed = run is None or before is None or run.run_id != before.run_id
         self._run, self._hint = run, hint
+        self._progress.show_run(run)
         if changed:
             self._end_search()
             self._wants_preparation = None

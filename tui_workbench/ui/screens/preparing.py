@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from tui_workbench.errors import WorkbenchError
+from tui_workbench.progress import listening
 from tui_workbench.targets.protocol import Interrupted
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands import bindings
@@ -24,6 +25,7 @@ from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.log_view import LogView
 from tui_workbench.ui.widgets.pieces import Piece
+from tui_workbench.ui.widgets.progress_line import PATIENCE, progress_pieces
 from tui_workbench.ui.words import STEP_WORDS, duration
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
+    from tui_workbench.progress import Progress
     from tui_workbench.project import Project
 
 
@@ -51,6 +54,7 @@ class Preparation:
         self.state = WORKING
         self.step = ""
         self.said = ""
+        self.progress: Progress | None = None  # how far the step is, where that is known
         self.begun = time.monotonic()
         self.seconds = 0.0
         self._project = project
@@ -86,7 +90,11 @@ class Preparation:
         self._project.prepare_state()
         with open(self.path, "wb"):
             pass
-        return prepare_environment(self._project, self.configuration, "", self)
+        with listening(self._take):
+            return prepare_environment(self._project, self.configuration, "", self)
+
+    def _take(self, progress: Progress | None) -> None:
+        self.progress = progress
 
     def _end(self, state: str, said: str) -> None:
         self.state, self.said = state, said
@@ -132,6 +140,9 @@ class PreparationLine(Line):
         glyph, role = _LOOKS[preparation.state]
         spent = preparation.seconds if preparation.has_ended else time.monotonic() - preparation.begun
         said = preparation.said or STEP_WORDS.get(preparation.step, "looking")
+        known = preparation.progress
+        if not preparation.has_ended and known is not None and known.seconds >= PATIENCE:
+            return progress_pieces(known, width)
         if preparation.state == DONE:
             said = f"prepared: {said}"
         return [Piece(f" {glyph} {truncate_middle(safe_text(said), width - 14)}", role)], [

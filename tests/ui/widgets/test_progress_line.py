@@ -1,0 +1,101 @@
+"""The line that tells how far something is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.cells import cell_len
+from textual.app import App
+
+from tests.ui.history.past import past_run
+from tests.ui.seen import lines_of
+from tests.ui.waiting import until
+from tui_workbench.model import RunState
+from tui_workbench.progress import BYTES, Progress
+from tui_workbench.runs import Runs
+from tui_workbench.runs.progress import PROGRESS
+from tui_workbench.ui.widgets.progress_line import RunProgressLine, progress_pieces
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from tui_workbench.project import Project
+
+
+def sending(done: float, rate: float = 45e6, seconds: float = 9.0) -> Progress:
+    return Progress("sending", done, 1.9e9, BYTES, 0.0, rate, seconds)
+
+
+def text_of(progress: Progress | None, width: int) -> tuple[str, str]:
+    left, right = progress_pieces(progress, width)
+    return "".join(piece.text for piece in left), "".join(piece.text for piece in right)
+
+
+def test_it_tells_what_how_much_how_fast_and_how_long() -> None:
+    left, right = text_of(sending(1.2e9), 120)
+    assert left.startswith(" sending")
+    assert "█" in left
+    assert left.endswith(" 63 %")
+    assert right.split("  ")[0].strip() == "1.2 of 1.9 GB"
+    assert "45.0 MB/s" in right
+    assert "20 s left" in right
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_every_part_keeps_its_place_and_all_fits(width: int) -> None:
+    shapes = set()
+    for done, rate, seconds in ((0, 0, 0.5), (1e3, 10, 1), (1.2e9, 45e6, 9), (1.9e9, 9.9e9, 1e4)):
+        left, right = text_of(sending(done, rate, seconds), width)
+        assert cell_len(left) + cell_len(right) <= width
+        shapes.add((cell_len(left), cell_len(right)))
+    assert len(shapes) == 1
+
+
+def test_without_a_total_there_is_no_bar() -> None:
+    left, right = text_of(Progress("listing", 1200, 0, "files", 0.0, 100.0, 5.0), 100)
+    assert "█" not in left
+    assert "░" not in left
+    assert "1,200 files" in right
+    assert text_of(None, 100) == ("", "")
+
+
+def test_what_is_not_ours_is_shown_safely() -> None:
+    left, _ = text_of(Progress("\x1b[31m", 1, 2, "files", 0.0), 100)
+    assert "\x1b" not in left
+
+
+class OneLine(App[None]):
+    """Shows the line alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = RunProgressLine()
+
+    def compose(self) -> ComposeResult:
+        yield self.line
+
+
+async def test_a_runs_line_is_there_while_there_is_something_to_tell(project: Project) -> None:
+    past_run(project, 1)
+    (run,) = Runs(project).list()
+    run = run._replace(state=RunState.PREPARING)
+    app = OneLine()
+    async with app.run_test(size=(100, 5)) as pilot:
+        app.line.show_run(run)
+        await pilot.pause()
+        assert not app.line.display
+
+        app.line.post_message(RunProgressLine.Read(run.run_id, sending(1.2e9, seconds=0.1)))
+        await pilot.pause()
+        assert not app.line.display, "it may be over at once"
+        path = Path(run.directory, PROGRESS)
+        path.write_text(json.dumps(sending(1.2e9)))
+        await until(lambda: app.line.display)
+        await until(lambda: "63 %" in lines_of(app.line)[0])
+        path.unlink()
+        await until(lambda: not app.line.display)
+        app.line.show_run(run._replace(state=RunState.RUNNING))
+        assert app.line.progress is None

@@ -1,0 +1,135 @@
+"""How far something is, in a line: what, a bar, how much of it is done, how fast, how long it may still take.
+
+The invariants: every part keeps its place while the numbers change; what is over at once never shows a bar; a step that
+follows at once takes the line over without its going away in between.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from textual import work
+from textual.message import Message
+
+from tui_workbench.model import RunState
+from tui_workbench.progress import AMOUNT, LEFT, RATE, bar
+from tui_workbench.ui.safetext import safe_text, truncate_middle
+from tui_workbench.ui.widgets.line import Line
+from tui_workbench.ui.widgets.pieces import Piece
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.timer import Timer
+
+    from tui_workbench.model import Run
+    from tui_workbench.progress import Progress
+
+PATIENCE = 0.5
+"""Seconds before a bar is shown."""
+
+LINGERING = 1.0
+"""Seconds that the line stays when nothing is told any more."""
+
+LOOK_SECONDS = 0.25
+LONGEST_BAR, SHORTEST_BAR = 40, 6
+_LABEL = 11
+_WITH_STEPS = (RunState.PREPARING, RunState.FINALIZING)
+
+
+class ProgressLine(Line):
+    """`sending    ███████▌░░░░  63 %   1.2 of 1.9 GB    45 MB/s    15 s left`."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.progress: Progress | None = None
+
+    def show_progress(self, progress: Progress | None) -> None:
+        """Show how far it is; nothing while there is nothing to tell."""
+        if progress != self.progress:
+            self.progress = progress
+            self.refresh()
+
+    def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
+        """Left what and how far, right the numbers; time left and speed give way first."""
+        return progress_pieces(self.progress, width)
+
+
+def progress_pieces(progress: Progress | None, width: int) -> tuple[list[Piece], list[Piece]]:
+    """The line in so many cells."""
+    if progress is None:
+        return [], []
+    what = f" {truncate_middle(safe_text(progress.what), _LABEL):<{_LABEL}}"
+    left = [Piece(what, "running")]
+    room = width - len(what) - 8
+    right = [Piece(f" {progress.amount:<{AMOUNT}}")]
+    room -= AMOUNT + 2
+    for text, cells in ((progress.speed, RATE), (progress.time_left, LEFT)):
+        if room - cells - 1 >= SHORTEST_BAR:
+            right.append(Piece(f" {text:>{cells}}", "muted"))
+            room -= cells + 1
+    cells = min(room, LONGEST_BAR)
+    if cells >= SHORTEST_BAR and progress.fraction is not None:
+        left.append(Piece(bar(progress.fraction, cells), "running"))
+    left.append(Piece(f" {progress.percent}"))
+    return left, [*right, Piece(" ")]
+
+
+class RunProgressLine(ProgressLine):
+    """How far a run's preparation is, or bringing back what it made; there only while there is something to tell."""
+
+    DEFAULT_CSS = "RunProgressLine { display: none; }"
+
+    class Read(Message):
+        """A thread brought how far a run is."""
+
+        def __init__(self, run_id: str, progress: Progress | None) -> None:
+            super().__init__()
+            self.run_id = run_id
+            self.progress = progress
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._run: Run | None = None
+        self._timer: Timer | None = None
+        self._last = 0.0
+
+    def show_run(self, run: Run | None) -> None:
+        """The run that is looked at."""
+        if run is None or self._run is None or run.run_id != self._run.run_id:
+            self._show(None)
+        self._run = run
+        wanted = run is not None and run.state in _WITH_STEPS
+        if wanted and self._timer is None:
+            self._timer = self.set_interval(LOOK_SECONDS, self._look)
+        elif not wanted and self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+            self._show(None)
+
+    def _look(self) -> None:
+        if self._run is not None:
+            self._read(self._run)
+
+    @work(thread=True, exclusive=True, group="progress")
+    def _read(self, run: Run) -> None:
+        from tui_workbench.runs.progress import read_progress
+        from tui_workbench.runs.rundir import RunDirectory
+
+        self.post_message(self.Read(run.run_id, read_progress(RunDirectory(run.directory))))
+
+    def on_run_progress_line_read(self, event: Read) -> None:
+        """Show it, if it is still the one to show."""
+        event.stop()
+        if self._run is None or event.run_id != self._run.run_id or self._timer is None:
+            return
+        if event.progress is not None and event.progress.seconds >= PATIENCE:
+            self._last = time.monotonic()
+            self._show(event.progress)
+        elif time.monotonic() - self._last > LINGERING:
+            self._show(None)
+
+    def _show(self, progress: Progress | None) -> None:
+        self.show_progress(progress)
+        self.display = progress is not None
