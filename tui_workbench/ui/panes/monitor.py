@@ -77,6 +77,7 @@ class MonitorPane(Pane):
         self._view = GpuView()
         self._details = GpuDetails()
         self._targets: Sequence[ComputeTarget] = ()
+        self._runs: Sequence[Run] = ()
         self._known = Known()
         self._states: tuple[MachineState, ...] = ()
         self._follower: GpuWatch | None = None
@@ -103,12 +104,13 @@ class MonitorPane(Pane):
 
     def show_runs(self, runs: Sequence[Run], selected: str) -> None:
         """Tell processes of these runs from others; `selected` is the id of the run that is looked at."""
-        known = self._known._replace(runs={run.run_id: run for run in runs}, selected=selected)
-        if known != self._known:
-            self._known = known
-            if self._follower is not None:
-                self._follower.follow_runs(runs)
-            self._show()
+        if runs is self._runs and selected == self._known.selected:
+            return
+        self._runs = runs
+        self._known = self._known._replace(runs={run.run_id: run for run in runs}, selected=selected)
+        if self._follower is not None:
+            self._follower.follow_runs(runs)
+        self._show()
 
     # --- Watching
 
@@ -135,7 +137,7 @@ class MonitorPane(Pane):
 
     def _begin(self) -> None:
         if self._follower is None and self._targets:
-            self._follower = GpuWatch(self._targets, self._known.runs.values(), self.post_message)
+            self._follower = GpuWatch(self._targets, self._runs, self.post_message)
 
     def _end(self) -> None:
         if self._follower is not None:
@@ -280,7 +282,7 @@ def summary(states: Sequence[MachineState]) -> str:
 def told(entry: Entry, known: Known) -> str:
     """What is known of the thing that an entry is about, in one line of plain text."""
     if entry.shown is None:
-        lines = [text.strip() for text, _ in words.problem_lines(entry.state)]
+        lines = [text.strip() for text, _ in words.problem_lines(entry.state, words.LONGEST)]
         return safe_text(" ".join([", ".join(entry.state.targets), entry.state.address, *lines]))
     device, reading = entry.shown.device, entry.shown.reading
     parts = [f"{entry.state.targets[0]} GPU {device.number}", device.name, device.uuid]

@@ -68,7 +68,7 @@ def shown_of(state: MachineState) -> list[Shown]:
 def graph_height(states: Sequence[MachineState], width: int, height: int) -> int:
     """Lines of the graphs of each GPU; 0 when each has one line in all."""
     devices = sum(len(state.machine.devices) for state in states if state.machine)
-    others = sum(1 + len(words.problem_lines(state)) for state in states)
+    others = sum(1 + len(words.problem_lines(state, width)) for state in states)
     if not devices or width < GRAPH_WIDTH:
         return 0
     # A line for the GPU, one for a process on it, and a blank one.
@@ -96,7 +96,7 @@ def entries_of(
             if not group and (shown[state.key] or not matches(_machine_words(state))):
                 continue
         lines.append(Entry(f"m {state.key}", partial(machine_line, state, width), state))
-        for text, role in words.problem_lines(state):
+        for text, role in words.problem_lines(state, width):
             lines.append(Entry(f"m {state.key}", partial(_said, text, role), state, is_first=False))
         for each in group:
             lines += _device(each, known, columns, width, high)

@@ -171,7 +171,7 @@ def _who(shown: Shown, known: Known, width: int) -> list[Piece]:
         if shown.reading is None or shown.state.problem:
             text = ""
         else:
-            text = "free" if (utilization or 0.0) < words.AT_WORK else "processes not told"
+            text = "free" if (utilization or 0.0) < words.AT_WORK else "not told"
         return [Piece("  "), Piece(fitted(text, width), "muted")]
     more = f" +{len(owners) - 1}" if len(owners) > 1 else ""
     first = owners[0]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS, SLOW_LOOK_SECONDS = 0.5, 1.0
 """Half of the time between two samples, so that none is shown much later than it was taken; all of it for many GPUs."""
 
+IDLE_LOOK_SECONDS = 2.0
 MANY_GPUS = 16
 TURN_SECONDS = 0.04
 """Between two machines that are shown in turns: a frame or two."""
@@ -89,8 +90,7 @@ class GpuWatch:
                 is_news = self._read(fleet)
                 if (is_news or is_new) and not self._stopped:
                     self._post(GpusSeen(fleet.states, self._held()))
-                are_many = sum(map(_gpus_of, fleet.states)) > MANY_GPUS
-                self._wake.wait(SLOW_LOOK_SECONDS if are_many else LOOK_SECONDS)
+                self._wake.wait(_pause(fleet.states))
 
     def _read(self, fleet: Fleet) -> bool:
         """Whether there is news that was not posted. News of many GPUs is posted in turns, so that keys get theirs."""
@@ -109,6 +109,15 @@ class GpuWatch:
         from tui_workbench.runs.gpu.holding import own_processes
 
         return {(run.target, pid): run.run_id for run in self._runs for pid in own_processes(run.directory)}
+
+
+def _pause(states: Sequence[MachineState]) -> float:
+    """Seconds until the next look."""
+    if sum(map(_gpus_of, states)) > MANY_GPUS:
+        return SLOW_LOOK_SECONDS
+    # Where all have said that there is nothing to see, hardly anything will come.
+    is_over = all(state.problem and not _gpus_of(state) for state in states)
+    return IDLE_LOOK_SECONDS if is_over else LOOK_SECONDS
 
 
 def _gpus_of(state: MachineState) -> int:

@@ -136,21 +136,26 @@ def has_none(state: MachineState) -> bool:
     return machine is not None and not machine.devices and state.problem == machine.problem
 
 
-def problem_lines(state: MachineState) -> list[tuple[str, str]]:
+def problem_lines(state: MachineState, width: int) -> list[tuple[str, str]]:
     """Why a machine is not seen, or not now, and what to do; each line with its colour, as safe text."""
     if state.machine is None and not state.problem:
         return [("◌ looking for GPUs…", "muted")]
-    lines = []
+    remedy = _wrapped("  ", state.remedy or _REMEDY, "muted", width)
     if state.problem:
         glyph, role = ("·", "muted") if has_none(state) else ("✗", "error")
-        lines.append((f"{glyph} {safe_text(state.problem[:LONGEST])}", role))
-        lines.append((f"  {safe_text(state.remedy[:LONGEST])}" if state.remedy else _REMEDY, "muted"))
-    elif state.silent:
-        lines.append((f"▲ no answer for {state.silent:.0f} s; what stands here is old", "warning"))
-    elif state.machine is not None and not state.machine.devices:
-        lines.append(("· it tells of no GPU", "muted"))
-        lines.append((_REMEDY, "muted"))
-    return lines
+        return _wrapped(f"{glyph} ", state.problem, role, width) + remedy
+    if state.silent:
+        return [(f"▲ no answer for {state.silent:.0f} s; what stands here is old", "warning")]
+    if state.machine is not None and not state.machine.devices:
+        return [("· it tells of no GPU", "muted"), *remedy]
+    return []
 
 
-_REMEDY = "  t checks it step by step and asks for what is missing; r looks again"
+def _wrapped(before: str, text: str, role: str, width: int) -> list[tuple[str, str]]:
+    from textwrap import wrap
+
+    parts = wrap(safe_text(text[:LONGEST]), max(20, width - len(before) - 2))
+    return [(f"{before if place == 0 else '  '}{part}", role) for place, part in enumerate(parts)]
+
+
+_REMEDY = "t checks it step by step and asks for what is missing; r looks again"
