@@ -14,7 +14,7 @@ from tui_workbench.cli.targetcheck import (
     lines_of,
     record,
 )
-from tui_workbench.errors import UsageError
+from tui_workbench.errors import UsageError, WorkbenchError
 from tui_workbench.plaintext import visible
 from tui_workbench.project import Project
 from tui_workbench.records import TYPE_CHECKING
@@ -22,7 +22,8 @@ from tui_workbench.records import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-    from tui_workbench.model import RunSpec
+    from tui_workbench.model import ComputeTarget, RunSpec
+    from tui_workbench.targets.host import Host
 
 
 def configure_check(parser: argparse.ArgumentParser) -> None:
@@ -50,16 +51,9 @@ examples:
 def run_check(arguments: argparse.Namespace) -> int:
     """Ask rung by rung; 4 when one is broken."""
     from tui_workbench.targets.check import gpu_ladder
-    from tui_workbench.targets.host_for import host_of
-    from tui_workbench.targets.ssh import SshHost
 
     spec = _specification(arguments)
-    host = None
-    if spec.target.type == "remote" or spec.target.type == "remotedocker":
-        host = host_of(spec.target)
-        if isinstance(host, SshHost):
-            for fingerprint in arguments.accept_host_key:
-                host.accept_host_key(fingerprint)
+    host = _logged_in(spec.target, arguments)
     rungs = []
     for rung in gpu_ladder(spec, host):
         rungs.append(rung)
@@ -70,6 +64,24 @@ def run_check(arguments: argparse.Namespace) -> int:
     if not is_text(arguments):
         emit([record(rung) for rung in rungs], arguments, COLUMNS)
     return exit_code(rungs)
+
+
+def _logged_in(target: ComputeTarget, arguments: argparse.Namespace) -> Host | None:
+    """The other machine of a target, once what a login needs was asked for; None where the first rung says why."""
+    from tui_workbench.cli.asking import settle_login
+    from tui_workbench.targets.host_for import host_of
+    from tui_workbench.targets.ssh import SshHost
+
+    try:
+        host = host_of(target)
+        if isinstance(host, SshHost):
+            for fingerprint in arguments.accept_host_key:
+                host.accept_host_key(fingerprint)
+            if is_text(arguments):
+                settle_login(target)
+    except WorkbenchError:
+        return None
+    return host
 
 
 def _specification(arguments: argparse.Namespace) -> RunSpec:

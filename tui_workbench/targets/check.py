@@ -15,8 +15,6 @@ from tui_workbench.model import REMOTE_TYPES
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
 from tui_workbench.targets.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
 from tui_workbench.targets.host_for import host_of
-from tui_workbench.targets.ssh import SshHost
-from tui_workbench.targets.ssh_wire import login_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -196,6 +194,8 @@ def _broken(name: str, error: WorkbenchError, label: str, command: str = "", *, 
 
 def _connection(target: ComputeTarget, host: Host) -> Iterator[Rung]:
     """The first four rungs. One login answers them all: it says how far it came."""
+    from tui_workbench.targets.ssh import SshHost
+
     started = time.monotonic()
     try:
         host.run(["true"])
@@ -215,6 +215,8 @@ def _connection(target: ComputeTarget, host: Host) -> Iterator[Rung]:
 
 
 def _found(target: ComputeTarget, peer: str) -> str:
+    from tui_workbench.targets.ssh_wire import login_of
+
     host = login_of(target).host_and_port[0]
     if not peer:
         return f"{host} is reached through a jump host"
@@ -226,6 +228,8 @@ _PASSED = {NAME: "the name is known", PORT: "an SSH server answers", HOST_KEY: "
 
 def _mending(target: ComputeTarget, error: TargetUnreachable) -> tuple[str, bool]:
     """The command that mends a failed login, and whether it is for the other machine."""
+    from tui_workbench.targets.ssh_wire import login_of
+
     name = shlex.quote(target.name)
     if isinstance(error, HostKeyRefused):
         if error.known:

@@ -14,6 +14,7 @@ import pytest
 from tests.engines import EMPTY_IMAGE, PYTHON_IMAGE, DockerEngine, docker_engine
 from tests.gpu import frameworks as standins
 from tests.gpu.standin import REST, Standin, gpu
+from tests.machines import Machine
 from tui_workbench.model import ComputeTarget, RunConfiguration
 from tui_workbench.targets import gpus
 from tui_workbench.targets.check import (
@@ -298,9 +299,8 @@ def test_what_may_come_out_otherwise_the_next_time_is_asked_again(counted: Here)
 
 def test_a_kept_answer_that_is_torn_is_none(counted: Here) -> None:
     counted.climb()
-    kept = places._path(
-        places.place_of(spec_of(counted.target, counted.configuration()), LocalHost(), None), counted.target, "all"
-    )
+    place = places.place_of(spec_of(counted.target, counted.configuration()), LocalHost(), None)
+    kept = places._path(places._name(place, counted.target, "all"))
     Path(kept).write_text("{")
     counted.climb()
     assert asked(counted) == 2
@@ -313,6 +313,43 @@ def test_no_secret_is_handed_to_the_framework(here: Here) -> None:
         None,
     )
     assert set(place.variables) == {"PYTHONPATH", "TF_FORCE_GPU_ALLOW_GROWTH"}
+
+
+def test_an_environment_that_is_not_made_yet_is_no_fault(here: Here, tmp_path: Path) -> None:
+    (tmp_path / "aml_config" / "conda_dependencies.yml").write_text("dependencies:\n  - pip:\n    - torch\n")
+    here.target = here.target._replace(user_managed_environment=False, python_location=sys.executable)
+    rung = here.climb()[2]
+    assert (rung.name, rung.state, rung.command) == (FRAMEWORK, WARNING, "workbench-tui experiment prepare -c here")
+    assert "the environment is not made yet" in rung.message
+
+
+# Another machine.
+
+
+def test_another_machine_is_asked_over_its_link(here: Here, tmp_path: Path, gpubox: Machine, ssh_folder: Path) -> None:
+    standins.torch(here.packages)
+    open_to_others(here.standin, here.packages, tmp_path)
+    here.target = here.target._replace(
+        type="remote", address=gpubox.address, username="research", python_location="/usr/bin/python3"
+    )
+    variables = f"SetEnv PATH={here.standin.built.programs}:/usr/bin:/bin STANDIN_NVML_STATE={here.standin.state}"
+    with gpubox.configured(variables):
+        said = messages(here.climb())
+        here.standin.write()
+        here.standin.state.chmod(0o644)
+        last = here.climb()[-1]
+    assert said[FRAMEWORK] == "PyTorch 2.4.0+cu121 for CUDA 12.1 in /usr/bin/python3"
+    assert said[COMPUTES] == "PyTorch sees 1 GPU; a matrix product on it was right"
+    assert (last.name, last.there) == (GPU, True)
+
+
+def open_to_others(standin: Standin, *paths: Path) -> None:
+    """Let another user of this machine read the stand-ins."""
+    standin.state.chmod(0o644)
+    for path in (*paths, standin.built.programs, standin.state):
+        for folder in (path, *path.parents):
+            if folder != Path("/tmp") and folder.is_relative_to("/tmp") and folder.is_dir():
+                folder.chmod(0o755)
 
 
 # Containers.

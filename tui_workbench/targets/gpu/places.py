@@ -14,7 +14,18 @@ from tui_workbench.errors import WorkbenchError
 from tui_workbench.model import RunConfiguration, RunSpec, is_secret_name
 from tui_workbench.records import TYPE_CHECKING, Protocol
 from tui_workbench.targets.gpu.choice import ORDER, VISIBLE
-from tui_workbench.targets.gpu.frameworks import ALL, FORM, LAUNCH, ONE, PROGRAM, SECONDS, Told, told_by
+from tui_workbench.targets.gpu.frameworks import (
+    ALL,
+    FORM,
+    LAUNCH,
+    ONE,
+    PROGRAM,
+    SECONDS,
+    Told,
+    from_json,
+    to_json,
+    told_by,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -224,15 +235,15 @@ def told_of(place: Place, target: ComputeTarget, gpus: Gpus, which: str) -> Told
 
     Raises WorkbenchError.
     """
-    keys = [_path(place, target, kind) for kind in ((which,) if which == ALL else (ONE, ALL))]
+    names = [_name(place, target, kind) for kind in ((which,) if which == ALL else (ONE, ALL))]
     having: list[object] = [gpus.driver, [gpu.uuid for gpu in gpus.found]]
-    for path in keys:
-        known = _kept(path, having)
+    for name in names:
+        known = _kept(name, having)
         if known is not None and place.is_unchanged(known.paths):
             return known
     told = told_by(place.output(which))
     if told is not None and all(_is_lasting(each.cuda, each.computed, each.version) for each in told.frameworks):
-        _keep(keys[0], having, told)
+        _keep(names[0], having, told)
     return told
 
 
@@ -241,33 +252,35 @@ def _is_lasting(cuda: str, computed: int, version: str) -> bool:
     return computed > 0 or (not cuda and bool(version))
 
 
-def _path(place: Place, target: ComputeTarget, which: str) -> str:
-    import hashlib
-
-    from tui_workbench.resources import user_cache_directory
+def _name(place: Place, target: ComputeTarget, which: str) -> str:
     from tui_workbench.targets.gpu.feed import machine_key
 
-    parts = [FORM, machine_key(target), place.identity, sorted(place.variables.items()), which]
-    return os.path.join(user_cache_directory(), "gpu", f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json")
+    return json.dumps([FORM, machine_key(target), place.identity, sorted(place.variables.items()), which])
 
 
-def _kept(path: str, having: list[object]) -> Told | None:
-    from tui_workbench.targets.gpu.frameworks import from_json
+def _path(name: str) -> str:
+    import zlib
 
+    from tui_workbench.resources import user_cache_directory
+
+    return os.path.join(user_cache_directory(), "gpu", f"{zlib.crc32(name.encode()):08x}.json")
+
+
+def _kept(name: str, having: list[object]) -> Told | None:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(_path(name), encoding="utf-8") as file:
             stored = json.load(file)
-        return from_json(stored["told"]) if stored["having"] == having else None
+        return from_json(stored["told"]) if [stored["name"], stored["having"]] == [name, having] else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _keep(path: str, having: list[object], told: Told) -> None:
+def _keep(name: str, having: list[object], told: Told) -> None:
     """Remember an answer. Where that is not possible it is asked for again."""
     from tui_workbench.errors import StorageError
     from tui_workbench.files import write_atomically
-    from tui_workbench.targets.gpu.frameworks import to_json
 
+    path = _path(name)
     with contextlib.suppress(OSError, StorageError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        write_atomically(path, json.dumps({"having": having, "told": to_json(told)}).encode())
+        write_atomically(path, json.dumps({"name": name, "having": having, "told": to_json(told)}).encode())
