@@ -27,7 +27,9 @@ ON_A_TERMINAL = ["terminal", "unicode", "colours", "clipboard", "focus", "python
 
 
 @pytest.fixture
-def workbench(project_root: Path) -> Installed:
+def workbench(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> Installed:
+    for name in ("TMUX", "STY"):
+        monkeypatch.delenv(name, raising=False)
     return Installed(project_root, {"LANG": "C.UTF-8", "LC_ALL": "", "LC_CTYPE": ""})
 
 
@@ -57,7 +59,7 @@ class TestTheCommand:
         assert "project" not in {answer["name"] for answer in found}
 
     def test_a_terminal_is_asked_and_its_answer_is_nobody_s_key(self, workbench: Installed) -> None:
-        workbench.environment |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TMUX": "", "STY": ""}
+        workbench.environment |= {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
         with workbench.in_terminal("doctor", "-o", "tsv", columns=200) as terminal:
             while b"\x1b[c" not in terminal.raw:
                 assert terminal.pump(30), terminal.raw
@@ -73,7 +75,7 @@ class TestTheCommand:
         assert rows["colours"] == "16 million"
 
     def test_a_terminal_that_does_not_answer_is_left_alone(self, workbench: Installed) -> None:
-        workbench.environment |= {"TERM": "xterm-256color", "TMUX": "", "STY": ""}
+        workbench.environment |= {"TERM": "xterm-256color"}
         with workbench.in_terminal("doctor", "--query", "[?name=='focus'].message") as terminal:
             assert terminal.to_the_end() == 0
             assert b"does not say" in terminal.raw
@@ -96,6 +98,7 @@ class TestTerminal:
             ({"TERM": "screen-256color"}, "256", OK),
             ({"TERM": "xterm"}, "16", LIMITED),
             ({"TERM": "linux"}, "16", LIMITED),
+            ({"TERM": "vt220"}, "none", LIMITED),
             ({"TERM": "xterm", "NO_COLOR": "1"}, "none, as NO_COLOR wants it", OK),
         ],
     )
@@ -109,11 +112,19 @@ class TestTerminal:
             ({"LANG": "C.utf8"}, OK),
             ({"LANG": "de_DE.UTF-8", "LC_ALL": "C"}, LIMITED),
             ({"LANG": "C.UTF-8", "TERM": "linux"}, LIMITED),
-            ({}, LIMITED),
+            ({"LANG": "de_DE.ISO-8859-1"}, LIMITED),
+            ({}, OK),
         ],
     )
     def test_characters(self, environment: dict[str, str], state: str) -> None:
         assert doctor_terminal.characters(environment).state == state
+
+    def test_one_that_cannot_show_the_screens_says_why(self, workbench: Installed) -> None:
+        workbench.environment["TERM"] = "dumb"
+        with workbench.in_terminal("doctor", "--query", "[0].message") as terminal:
+            assert terminal.to_the_end() == 0
+            assert b"cannot place its cursor" in terminal.raw
+            assert b"\x1b" not in terminal.raw
 
     def test_what_a_terminal_does_not_say_is_not_taken_for_a_no(self) -> None:
         assert doctor_terminal.understood(b"") == Said(None, None)

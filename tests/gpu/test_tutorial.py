@@ -241,7 +241,7 @@ def test_the_same_by_keys(guide: Path, gpu_machine: GpuBox, home: Path) -> None:
         screens.until_text("gpubox can be used.", "a matrix product on it was right")
         screens.press("Enter")
         screens.until(lambda: "Attach a machine" not in screens.text())
-        screens.press("Down", "Down", "m")
+        screens.press("m")
         screens.until_text("gpubox is GPU-ready")
         screens.press("Escape")
         screens.until(lambda: "GPU-ready." not in screens.text())

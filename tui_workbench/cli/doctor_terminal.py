@@ -13,9 +13,12 @@ import sys
 from tui_workbench.cli.doctor import LIMITED, OK, Answer
 from tui_workbench.errors import TargetUnreachable
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.ui.terminal import UnfitTerminal, examine, must_have_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from tui_workbench.ui.terminal import Terminal
 
 NARROWEST, LOWEST = 80, 24
 """Columns and rows that every screen fits in."""
@@ -80,11 +83,11 @@ def _size(terminal: int, name: str) -> Answer:
     shown = name or "TERM is not set"
     if size.columns and size.lines:
         shown += f", {size.columns}x{size.lines}"
-    if name in ("", "dumb"):
-        cost = "The screens need one whose cursor can be moved; every command works without."
-        return Answer(
-            "terminal", LIMITED, shown, cost, "Where it is a better one than it says:", "export TERM=xterm-256color"
-        )
+    try:
+        examine(os.environ)
+        must_have_room(size.columns, size.lines)
+    except UnfitTerminal as error:
+        return Answer("terminal", LIMITED, error.message, "Every command works without.", error.remedy)
     if 0 < size.columns < NARROWEST or 0 < size.lines < LOWEST:
         cost = f"Below {NARROWEST}x{LOWEST} parts of the screens are not to be seen."
         return Answer("terminal", LIMITED, shown, cost, "Make the window larger, or its letters smaller.")
@@ -94,31 +97,39 @@ def _size(terminal: int, name: str) -> Answer:
 
 def colours(environment: Mapping[str, str]) -> Answer:
     """How many colours the screens will use there."""
-    name = environment.get("TERM", "")
     if environment.get("NO_COLOR"):
         return Answer("colours", OK, "none, as NO_COLOR wants it")
-    if environment.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+    shown = _examined(environment).colors
+    if shown == "truecolor":
         return Answer("colours", OK, "16 million")
-    if name.endswith(("256color", "kitty")):
+    if shown == "256":
         return Answer("colours", OK, "256")
-    cost = "Themes are shown in the 16 colours of the terminal."
-    if name == "linux":
-        return Answer("colours", LIMITED, "16", cost, "Use a terminal of a desktop, or SSH.")
-    return Answer("colours", LIMITED, "16", cost, "Where it has more than it says:", "export COLORTERM=truecolor")
+    cost = f"Themes are shown in {'the 16 colours of the terminal' if shown == '16' else 'black and white'}."
+    if environment.get("TERM", "").startswith("xterm"):
+        return Answer("colours", LIMITED, shown, cost, "Where it has more than it says:", "export COLORTERM=truecolor")
+    return Answer("colours", LIMITED, shown, cost, "Use a terminal of a desktop, or SSH from one.")
 
 
 def characters(environment: Mapping[str, str]) -> Answer:
     """Whether lines and marks can be drawn with Unicode."""
     named = next((value for key in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(key))), "")
+    if _examined(environment).unicode:
+        return Answer("unicode", OK, named or "no locale is set, which is taken for UTF-8")
     cost = "Lines, marks and charts are drawn with ASCII characters."
     if environment.get("TERM") == "linux":
         return Answer(
             "unicode", LIMITED, "the console has few characters", cost, "Use a terminal of a desktop, or SSH."
         )
-    if re.search(r"utf-?8", named, re.IGNORECASE):
-        return Answer("unicode", OK, named)
     said = f"the locale is {named}" if named else "no locale is set"
     return Answer("unicode", LIMITED, said, cost, "Where the terminal shows Unicode:", "export LANG=C.UTF-8")
+
+
+def _examined(environment: Mapping[str, str]) -> Terminal:
+    """What the screens would use there; for a terminal that cannot show them, what the plainest one could."""
+    try:
+        return examine(environment)
+    except UnfitTerminal:
+        return examine({**environment, "TERM": "xterm"})
 
 
 def clipboard(environment: Mapping[str, str], said: Said) -> Answer:

@@ -146,6 +146,12 @@ class TargetsPane(OffersChanges, Pane):
         self._show_problem()
         return tuple((name, shown.state) for name, shown in self._targets.items())
 
+    def point_at(self, name: str) -> None:
+        """Put the cursor on the target of this name; nothing happens when none is shown."""
+        for index, row in enumerate(self._list.rows):
+            if row.key == name:
+                self._list.move_to(index)
+
     def _show_problem(self) -> None:
         shown = self._targets.get(self._list.current)
         problem = shown.problem if shown else ""

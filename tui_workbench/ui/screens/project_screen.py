@@ -511,6 +511,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
 
     def _choose_attached(self) -> None:
         if self._attached and self.parts.run_bar.choose_target(self._attached):
+            self.parts.targets.point_at(self._attached)
             self._attached = ""
 
     def on_check_wanted(self, event: messages.CheckWanted) -> None:
