@@ -16,7 +16,7 @@ from tests.faults.support import Workbench, until
 from tests.gpu.standin import REST, Standin, gpu, process
 from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts
-from tests.gpu.test_feed import samplers
+from tests.targets.gpu.test_feed import samplers
 from tests.ui.history.past import past_run
 from tui_workbench.project import Project
 from tui_workbench.targets.processes import RUN_ID_VARIABLE

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from tests.faults.support import until
 from tests.gpu.standin import REST, Standin, gpu
-from tests.gpu.test_recording import configure, ended, run_directory, samples
-from tests.gpu.test_recording import workbench as workbench
+from tests.runs.gpu.test_recording import configure, ended, run_directory, samples
+from tests.runs.gpu.test_recording import workbench as workbench
 
 if TYPE_CHECKING:
     from tests.faults.support import Workbench

@@ -1,4 +1,8 @@
-"""The stand-in GPUs, for every test of this folder."""
+"""The stand-in GPUs, and the other machine, for every test of this folder."""
 
 from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts
+from tests.targets.conftest import connections as connections
+from tests.targets.conftest import gpubox as gpubox
+from tests.targets.conftest import key as key
+from tests.targets.conftest import ssh_folder as ssh_folder

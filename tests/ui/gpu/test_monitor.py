@@ -15,7 +15,7 @@ import pytest
 
 from tests.faults.support import until as until_now
 from tests.gpu.standin import REST, gpu, process
-from tests.gpu.test_feed import samplers
+from tests.targets.gpu.test_feed import samplers
 from tests.ui.history.past import past_run
 from tests.ui.screens.test_main import opened, screen_of, seen
 from tests.ui.waiting import until

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.gpu.test_usage import T4, add, other, own
+from tests.runs.gpu.test_usage import T4, add, other, own
 from tui_workbench.model import RunConfiguration, RunState
 from tui_workbench.runs.gpu.evidence import AGAINST, FOR, Evidence
 from tui_workbench.runs.gpu.policies import judged

@@ -18,8 +18,8 @@ import pytest
 
 from tests.faults.support import Workbench, until
 from tests.gpu.standin import REST, Standin, gpu
-from tests.gpu.test_recording import TRAIN, ended, run_directory, samples, until_sampled
-from tests.gpu.test_smi import sample_where
+from tests.runs.gpu.test_recording import TRAIN, ended, run_directory, samples, until_sampled
+from tests.targets.gpu.test_smi import sample_where
 from tui_workbench.model import RunRequest
 from tui_workbench.runs.gpu import recording
 from tui_workbench.runs.gpu.reading import fresh_verdict

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.gpu.test_usage import T4, other, own
+from tests.runs.gpu.test_usage import T4, other, own
 from tui_workbench.model import RunConfiguration, RunState
 from tui_workbench.runs.gpu.policies import REQUIRED_SECONDS, Policies
 from tui_workbench.runs.gpu.usage import Counted, Usage
