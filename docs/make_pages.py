@@ -82,7 +82,7 @@ def _command(command: Command) -> str:
     lines = [f"## {name}", "", f"{command.help[0].upper()}{command.help[1:]}.", "", "| | |", "|---|---|"]
     lines += [f"| `{_cell(_called(action))}` | {_cell(_help(action))} |" for action in _shown(parser)]
     if parser.epilog:
-        lines += ["", "```text", parser.epilog % {"prog": parser.prog}, "```"]
+        lines += ["", "```text", parser.epilog.replace("%(prog)s", parser.prog), "```"]
     return "\n".join([*lines, ""])
 
 

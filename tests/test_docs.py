@@ -14,7 +14,7 @@ from docs.make_pictures import SCREENS
 from tests.cli.support import Installed
 from tests.conftest import REPOSITORY
 from tests.runs.support import make_run
-from tui_workbench.cli import COMMANDS, build_parser
+from tui_workbench.cli import COMMANDS, build_parser, find_command
 from tui_workbench.project import Project
 
 DOCS = REPOSITORY / "docs"
@@ -56,6 +56,29 @@ def test_every_command_that_is_named_exists(page: Path) -> None:
     for words in (tuple(each.split()) for each in named):
         if words[0] in nouns:
             assert any(words[: len(known)] == known for known in verbs) or (words[0],) == words, words
+
+
+def lines_of_commands(text: str) -> list[list[str]]:
+    """The words behind `workbench-tui` of every command that a page shows, up to the name of a script."""
+    shown = re.findall(r"^(?: {4}|[$#] )?workbench-tui (.+)$|`workbench-tui ([^`\n]+)`", text, re.MULTILINE)
+    lines = []
+    for line, inline in shown:
+        words = re.split(r"\s*(?:[|;#]|&&) ", line or inline)[0].split()
+        ends = [number for number, word in enumerate(words) if word.endswith((".py", "SCRIPT")) or word == "--"]
+        lines.append(words[: ends[0]] if ends else words)
+    return lines
+
+
+@BY_NAME
+def test_every_option_that_is_shown_exists(page: Path) -> None:
+    wrong = []
+    for words in lines_of_commands(page.read_text(encoding="utf-8")):
+        command, rest = find_command(words)
+        if command is not None:
+            known = {name for action in build_parser(command)._actions for name in action.option_strings}
+            options = {re.split(r"[=\]]", word.lstrip("["))[0] for word in rest if re.match(r"\[?--?[a-z]", word)}
+            wrong += [(*command.words, option) for option in options if option not in known]
+    assert not wrong
 
 
 @BY_NAME
