@@ -18,11 +18,13 @@ def run(project_path: str, *, ascii_only: bool = False) -> int:
     keeps to ASCII even where more can be shown.
     """
     import gc
+    import os
     import sys
     import threading
 
     from tui_workbench.project import Project
     from tui_workbench.ui.file_tree import FileTree, read_folder
+    from tui_workbench.ui.pace import Pace
     from tui_workbench.ui.terminal import settle_in_browser, terminal_here, told_to_textual
 
     # Nothing that is made while starting is garbage; looking for some costs a twentieth of the first frame. The main
@@ -47,10 +49,11 @@ def run(project_path: str, *, ascii_only: bool = False) -> int:
     # The disk is read while the screens are imported.
     listing = threading.Thread(target=list_files, name="first listing", daemon=True)
     listing.start()
+    pace = Pace(os.environ)
 
     keymap_trouble = use_keymap()  # before anything is imported that binds a key
     with told_to_textual(terminal):
-        set_pace()
+        pace.tell_textual()
     from tui_workbench.ui import themes
     from tui_workbench.ui.app import WorkbenchApp
     from tui_workbench.ui.remembered import Remembered, Values
@@ -60,6 +63,7 @@ def run(project_path: str, *, ascii_only: bool = False) -> int:
     listing.join(FIRST_LISTING_SECONDS)
     values, trouble = remembered[0] if remembered else Remembered(Values())
     app = WorkbenchApp(project, tree, theme, theme_trouble or keymap_trouble or trouble, terminal, values)
+    pace.settle(app)
     if not listing.is_alive():
         for folder, found in listings.items():
             tree.accept(folder, found)
@@ -92,21 +96,6 @@ def use_keymap() -> WorkbenchError | None:
     first = keymap.errors[0]
     remedy = f"{first.remedy} `workbench-tui keys` tells of {len(keymap.errors) - 1} more.".lstrip()
     return ConfigurationError(first.message, file=first.file, line=first.line, column=first.column, remedy=remedy)
-
-
-def set_pace() -> None:
-    """Tell Textual how often to draw: twice as often as by itself, so that no key waits long, and seldom over SSH.
-
-    It only draws what has changed, so that more costs nothing. It asks the environment while it is imported; runs must
-    not inherit what we say there.
-    """
-    import os
-
-    if "TEXTUAL_FPS" not in os.environ:
-        os.environ["TEXTUAL_FPS"] = "30" if "SSH_CONNECTION" in os.environ else "120"
-        import textual.constants  # noqa: F401
-
-        del os.environ["TEXTUAL_FPS"]
 
 
 def farewell(active: list[Run]) -> list[str]:

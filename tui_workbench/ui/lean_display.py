@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rich.color import ColorSystem
 from textual import events
+from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual._cells import cell_len
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
 from textual.strip import Strip
 
+from tui_workbench.ui.lean_driver import LeanDriver
 from tui_workbench.ui.lean_frame import LeanFrame
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
     from rich.style import Style
+    from textual.driver import Driver
     from textual.screen import Screen
 
 Result = TypeVar("Result")
@@ -59,6 +63,11 @@ class LeanDisplay(App[Result], Generic[Result]):
         self._frame.forget()
         super()._resume_signal()
 
+    def get_driver_class(self) -> type[Driver]:
+        """Ours in place of Textual's for terminals; others (no terminal, a browser) stay."""
+        usual = super().get_driver_class()
+        return LeanDriver if usual is LinuxDriver else usual
+
     def forget_display(self) -> None:
         """Write everything again: something else may have written to the terminal."""
         self._frame.forget()
@@ -74,13 +83,18 @@ class LeanDisplay(App[Result], Generic[Result]):
             cursor = screen.outer_size.clamp_offset(self.cursor_position)
             self._draw(screen, renderable)
             self._previous_cursor_position = cursor
-            if text := self._frame.take(cursor):
-                self._begin_update()
-                driver.write(text)
-                self._end_update()
-                driver.flush()
+            self._write_frame()
         finally:
             self.post_display_hook()
+
+    def _write_frame(self) -> None:
+        driver = self._driver
+        if driver is None or self._closed or (isinstance(driver, LeanDriver) and not driver.is_free(self._write_frame)):
+            return
+        if text := self._frame.take(self._previous_cursor_position):
+            marks = (SYNC_START, SYNC_END) if self._sync_available else ("", "")
+            driver.write(f"{marks[0]}{text}{marks[1]}")
+            driver.flush()
 
     def _draw(self, screen: Screen[object], update: LayoutUpdate | ChopsUpdate) -> None:
         size = self.size

@@ -1,0 +1,81 @@
+"""Terminals that read slowly, or no longer; and how often those at the end of a line are drawn."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.terminal import Terminal
+from tests.machines import wait_for
+from tui_workbench.runs import Runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tui_workbench.project import Project
+
+pytestmark = pytest.mark.terminal
+
+TALKING = """import os, sys, time
+number = 0
+while not os.path.exists("enough"):
+    print(f"number {number} of many, " + "filler " * 12, flush=True)
+    number += 1
+    if number % 40 == 0:
+        time.sleep(0.01)
+open("last", "w").write(str(number - 1))
+"""
+
+HELD = 200_000
+"""Bytes that the system holds for a terminal that does not read, and what is drawn later: far below what is said."""
+
+
+@pytest.fixture
+def terminal(project: Project, home: Path) -> Iterator[Terminal]:
+    with Terminal([sys.executable, "-m", "tui_workbench", project.root], changes={"HOME": str(home)}) as opened:
+        opened.until_text("ready")
+        yield opened
+    Path(project.root, "enough").touch()
+    for run in Runs(project).list():
+        if run.is_active:
+            Runs(project).cancel(run.run_id, grace=0)
+
+
+def test_what_a_terminal_did_not_read_in_time_is_not_sent_later(terminal: Terminal, project: Project) -> None:
+    Path(project.root, "hello.py").write_text(TALKING, "utf-8")
+    terminal.send("\x12")
+    terminal.until_text("of many")
+    log = Path(Runs(project).list()[0].log_path)
+    said = log.stat().st_size
+    wait_for(lambda: log.stat().st_size > said + 5 * HELD, "the run to say much")  # and nobody reads the terminal
+    Path(project.root, "enough").touch()
+    wait_for(lambda: Path(project.root, "last").exists(), "the run to end")
+    last, before = Path(project.root, "last").read_text("utf-8"), terminal.received
+    terminal.until_text(f"number {last} of many")
+    assert terminal.received - before < HELD
+
+
+def test_keys_are_taken_while_nobody_reads_the_terminal(terminal: Terminal, project: Project) -> None:
+    Path(project.root, "hello.py").write_text(TALKING, "utf-8")
+    terminal.send("\x12")
+    terminal.until_text("of many")
+    log = Path(Runs(project).list()[0].log_path)
+    said = log.stat().st_size
+    wait_for(lambda: log.stat().st_size > said + 5 * HELD, "the run to say much")
+    terminal.send("5xx")  # cancels the run
+    wait_for(lambda: not Runs(project).list()[0].is_active, "the run to be canceled")
+    terminal.until_text("canceled")
+
+
+def test_a_terminal_that_goes_without_a_word_ends_the_program(terminal: Terminal) -> None:
+    os.kill(terminal.pid, signal.SIGSTOP)
+    os.close(terminal._fd)  # nobody holds the other side any more
+    os.kill(terminal.pid, signal.SIGCONT)
+    _, status = os.waitpid(terminal.pid, 0)
+    terminal.pid = 0
+    assert os.WIFEXITED(status)
