@@ -363,6 +363,42 @@ def test_a_gpu_target_here_takes_one_run_a_gpu(tmp_path: Path, monkeypatch: pyte
     assert queueing.limit_of(target) == 1
 
 
+@pytest.mark.parametrize(
+    ("target", "processes", "places"),
+    [
+        (ComputeTarget("t", "", "localdocker", nvidia_docker=True), "", 1),
+        (ComputeTarget("t", "", "localdocker", nvidia_docker=True), "2", 2),
+        (ComputeTarget("t", "", "localdocker", nvidia_docker=True), "gpus", 4),
+        (ComputeTarget("t", "", "localdocker", nvidia_docker=True), "9", 4),
+        (ComputeTarget("t", "", "localdocker", nvidia_docker=True, gpus="2"), "2", 1),
+        (ComputeTarget("t", "", "localdocker", nvidia_docker=True, max_concurrent_runs=4), "gpus", 1),
+    ],
+    ids=["alone", "two", "all", "more than all", "runs that are given two", "runs that are counted"],
+)
+def test_a_run_under_torchrun_takes_the_places_of_its_processes(
+    place: Place, target: ComputeTarget, processes: str, places: int
+) -> None:
+    spec = place.runs.specification(RunRequest("local", "hello.py"))
+    configuration = spec.run_configuration._replace(processes_per_node=processes)
+    assert queueing.places_of(spec._replace(target=target, run_configuration=configuration), 4) == places
+
+
+def test_it_waits_until_there_are_as_many_and_others_wait_for_it() -> None:
+    def ticket(name: str, places: int) -> queueing._Ticket:
+        facts = queueing.Facts("here", "localdocker", "box", 4, "", 0, name, places)
+        return queueing._Ticket(name, RunDirectory(f"/{name}"), facts)
+
+    one, all_, two = ticket("one", 1), ticket("all", 4), ticket("two", 2)
+    limits = {"localdocker": 4}
+    assert queueing._reason(all_, [one], [], limits) == "waits for one on box"
+    assert queueing._reason(all_, [], [], limits) == ""
+    assert queueing._reason(one, [all_], [], limits) == "waits for all on box"
+    assert queueing._reason(two, [one, one], [], limits) == ""
+    assert queueing._reason(two, [one, two], [], limits) == "waits for one or two on box"
+    # Where it is more than there are, it is not left to wait for ever.
+    assert queueing._reason(all_, [], [], {"localdocker": 1}) == ""
+
+
 def test_foreign_things_in_the_line_do_no_harm(place: Place) -> None:
     folder = Path(user_state_directory(), "queue", "waiting")
     folder.mkdir(parents=True)

@@ -42,6 +42,7 @@ class Facts(NamedTuple):
     group: str
     group_limit: int
     label: str  # how the run is called in the reasons of others
+    places: int = 1  # how many of `limit` it takes
 
 
 class _Ticket(NamedTuple):
@@ -66,6 +67,14 @@ def limit_of(target: ComputeTarget) -> int:
         return max(1, len(os.listdir(_GPUS)) // max(1, wanted))
     except OSError:
         return 1
+
+
+def places_of(spec: RunSpec, limit: int) -> int:
+    """How many of them a run takes: where they are GPUs, one for each of its processes under torchrun."""
+    processes, target = spec.run_configuration.processes_per_node, spec.target
+    if not processes or target.max_concurrent_runs >= 0 or target.gpus not in ("", "all"):
+        return 1
+    return max(1, limit if processes == "gpus" else min(limit, int(processes)))
 
 
 def is_limited(target: ComputeTarget, request: RunRequest) -> bool:
@@ -201,7 +210,7 @@ class _Line:
                 record = other.read_record()
                 if not other.is_limited and _target_key(record.spec.target) == facts.target:
                     label = _label(record.spec, record.run_number)
-                    _write_facts(other, facts._replace(group="", group_limit=0, label=label))
+                    _write_facts(other, facts._replace(group="", group_limit=0, label=label, places=1))
                     os.symlink(other.path, os.path.join(self._folder, GOING, _ticket_name(other)))
 
     def is_stalled(self) -> bool:
@@ -317,6 +326,7 @@ def _facts(spec: RunSpec, number: int, group: str, group_limit: int) -> Facts:
         group,
         group_limit,
         _label(spec, number),
+        places_of(spec, limit),
     )
 
 
@@ -360,7 +370,8 @@ def _reason(ticket: _Ticket, going: list[_Ticket], held_up: list[_Ticket], limit
     """What a run waits for; "" when for nothing."""
     facts = ticket.facts
     on_target = [other for other in going if other.facts.target == facts.target]
-    if facts.target and len(on_target) >= limits[facts.target]:
+    taken = sum(other.facts.places for other in on_target)
+    if facts.target and on_target and taken + facts.places > limits[facts.target]:
         ahead = [other for other in held_up if other.facts.target == facts.target]
         return f"waits for {_labels(ahead[-1:] or on_target)} on {facts.target_name}"
     in_group = [other for other in going if other.facts.group == facts.group]
