@@ -196,7 +196,7 @@ def test_while_the_machine_cannot_be_reached_the_run_is_unknown_and_then_complet
         unknown = project.get(run)
         assert unknown.is_active
         assert "out of reach since" in unknown.reason
-        wait_until(lambda: "SSH" in project.get(run).reason or "connect" in project.get(run).reason)
+        wait_until(lambda: "nothing listens on port 22" in project.get(run).reason)
         assert "Docker" not in project.get(run).reason
         (gpubox.home() / ".azureml/share/project/go").touch()
     finally:
