@@ -54,11 +54,11 @@ def test_the_theme_to_start_with_can_be_set(shell: Installed) -> None:
 
 def test_a_file_is_checked_for_mistakes_and_for_what_is_hard_to_read(shell: Installed) -> None:
     path = shell.folder / "mine.yaml"
-    path.write_text(SLATE.replace('muted: "#929ca8"', 'muted: "#505050"'))
+    path.write_text(SLATE.replace('muted: "#9ba5b1"', 'muted: "#505050"'))
     result = shell.run("theme", "check", "mine.yaml")
     assert result.code == 0
     assert "mine.yaml: muted on background is hard to read: 2.2 to 1, below 4.5\n" in result.out
-    path.write_text(SLATE.replace('muted: "#929ca8"', 'muted: "grey"'))
+    path.write_text(SLATE.replace('muted: "#9ba5b1"', 'muted: "grey"'))
     result = shell.run("theme", "check", "./mine.yaml")
     assert (result.code, result.out) == (3, "")
     assert "mine.yaml:15:8: muted is 'grey', which is no colour" in result.err

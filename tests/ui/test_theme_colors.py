@@ -123,8 +123,8 @@ def test_there_are_eight_of_both_kinds() -> None:
 def test_what_is_read_can_be_read_on_every_ground_it_stands_on(theme: themes.WorkbenchTheme) -> None:
     assert least_contrast(theme, INKS, GROUNDS) >= (READABLE,)
     assert least_contrast(theme, SYNTAX, ("background", "marked")) >= (READABLE,)
-    # The row under the cursor, and what is selected, is drawn in the colour of text.
-    assert least_contrast(theme, ("text",), ("selected", "selection")) >= (READABLE,)
+    assert least_contrast(theme, (*INKS, "function"), ("selected",)) >= (READABLE,)
+    assert least_contrast(theme, ("text", *SYNTAX), ("selection",)) >= (READABLE,)
     assert least_contrast(theme, ("background",), ("accent",)) >= (READABLE,)  # a letter under the text cursor
 
 
@@ -146,7 +146,8 @@ def test_with_high_contrast_all_that_is_read_has_it() -> None:
     beacon = themes.load_theme("beacon")
     assert least_contrast(beacon, INKS, GROUNDS) >= (HIGH_CONTRAST,)
     assert least_contrast(beacon, SYNTAX, ("background", "marked")) >= (HIGH_CONTRAST,)
-    assert least_contrast(beacon, ("text",), ("selected", "selection")) >= (HIGH_CONTRAST,)
+    assert least_contrast(beacon, INKS, ("selected",)) >= (HIGH_CONTRAST,)
+    assert least_contrast(beacon, ("text", *SYNTAX), ("selection",)) >= (HIGH_CONTRAST,)
     assert least_contrast(beacon, ("faint",), GROUNDS) >= (3.0,)  # what WCAG wants of borders
 
 

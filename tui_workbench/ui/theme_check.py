@@ -29,7 +29,8 @@ def doubts(palette: Palette) -> Iterator[str]:
     colors = palette._asdict()
     pairs = [(ink, ground) for ink in INKS for ground in GROUNDS]
     pairs += [(ink, ground) for ink in SYNTAX for ground in ("background", "marked")]
-    pairs += [("text", "selected"), ("text", "selection")]
+    pairs += [(ink, "selected") for ink in (*INKS, "function")]
+    pairs += [(ink, "selection") for ink in ("text", *SYNTAX)]
     for ink, ground in pairs:
         ratio = contrast(colors[ink], colors[ground])
         if ratio < READABLE:

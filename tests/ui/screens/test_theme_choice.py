@@ -53,7 +53,7 @@ async def test_a_theme_whose_file_is_edited_is_shown_as_it_is_now(project: Proje
         await choose(pilot, "mine")
         await until(lambda: pilot.app.theme == "mine")
         assert "yours, dark" in seen(pilot)
-        write(mine, 'comment: "#89939e"', 'comment: "#123456"')
+        write(mine, 'comment: "#97a1ac"', 'comment: "#123456"')
         await until(lambda: themes.palette_of(pilot.app.screen).comment == "#123456")
         write(mine, 'background: "#14171c"', 'background: "#010203"')
         await until(lambda: pilot.app.screen.styles.background.hex.startswith("#010203"))
