@@ -1,0 +1,72 @@
+"""The GPUs of another machine, over a real SSH connection, with a stand-in of its `nvidia-smi`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.support import until as until_now
+from tests.gpu.standin import REST, gpu
+from tests.machines import PASSWORD
+from tests.targets.gpu.test_feed import samplers
+from tests.ui.screens.test_main import opened, seen
+from tests.ui.waiting import until
+from tui_workbench.ui.screens.machine import CheckScreen
+from tui_workbench.ui.screens.monitor import MonitorScreen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.gpu.standin import Standin
+    from tests.machines import Machine
+    from tui_workbench.project import Project
+
+REFERENCE = "AzureMlSecret=box#research#0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def box(
+    project: Project, standin: Standin, gpubox: Machine, connections: Path, home: Path, tmp_path: Path
+) -> Iterator[Standin]:
+    """A machine with two GPUs that lets research in by a password, which nobody has stored."""
+    (home / ".ssh").mkdir(mode=0o700)
+    (home / ".ssh" / "known_hosts").write_text(gpubox.known_hosts_line)
+    Path(project.config_directory, "box.compute").write_text(
+        f'type: remote\naddress: {gpubox.address}\nusername: research\npassword: "{REFERENCE}"\n'
+    )
+    for folder in (tmp_path, standin.built.programs):
+        for each in (folder, *folder.parents):
+            if each != Path("/tmp") and each.is_relative_to("/tmp"):
+                each.chmod(0o755)
+    standin.write(gpu(0, util=83), gpu(1, REST))
+    variables = f"SetEnv PATH={standin.built.programs}:/usr/bin:/bin STANDIN_NVML_STATE={standin.state}"
+    with gpubox.configured(variables):
+        yield standin
+        for pid in samplers(home):
+            os.kill(pid, signal.SIGKILL)
+        until_now(lambda: not samplers(home), "the sampler's end")
+
+
+@pytest.mark.usefixtures("keyring")
+async def test_a_machine_that_needs_a_login_says_so_and_the_key_gives_it(project: Project, box: Standin) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("7")
+        await until(lambda: "asks for a password, and none is stored" in seen(pilot))
+        assert isinstance(pilot.app.screen, MonitorScreen)
+        assert "t checks it step by step and asks for what is missing" in seen(pilot)
+        await until(lambda: seen(pilot).count("Tesla T4") == 2)  # those of this machine
+        await pilot.press("g", "t")
+        await until(lambda: isinstance(pilot.app.screen, CheckScreen) and "Password of research" in seen(pilot))
+        await pilot.press(*PASSWORD, "enter")
+        await until(lambda: "Password of research" not in seen(pilot))
+        await pilot.press("escape")
+        await until(lambda: isinstance(pilot.app.screen, MonitorScreen))
+        await until(lambda: seen(pilot).count("Tesla T4") == 4 and seen(pilot).count("83 %") == 2)
+        assert "nvidia-smi" in seen(pilot)
+        assert PASSWORD not in seen(pilot)
+        box.write(gpu(0, util=12), gpu(1, REST))
+        await until(lambda: seen(pilot).count("12 %") == 2)
