@@ -194,17 +194,20 @@ def _follow(runs: Runs, run: Run, *, plain: bool) -> int:
     from tui_workbench.cli.stream import OutputStream
 
     directory = runs.directory(run.run_id)
-    tell = None
+    notes = None
     if run.target_type != "local" or run.state in (RunState.QUEUED, RunState.PREPARING):
         from tui_workbench.cli.preparation import PreparationNotes
 
-        tell = PreparationNotes(directory).tell
+        notes = PreparationNotes(directory)
     try:
         with OutputStream(runs, directory, plain=plain) as stream:
-            ended = stream.follow(tell)
+            ended = stream.follow(notes.beside(stream) if notes is not None else None)
     except (KeyboardInterrupt, BrokenPipeError) as error:
         _say_that_it_goes_on(run, is_interrupted=isinstance(error, KeyboardInterrupt))
         return INTERRUPTED
+    finally:
+        if notes is not None:
+            notes.clear()
     _tell_of_gpu(runs, ended)
     if ended.state != RunState.COMPLETED:
         reason = f": {visible(ended.reason)}" if ended.reason else ""

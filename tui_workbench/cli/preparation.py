@@ -14,7 +14,10 @@ from tui_workbench.model import RunState
 from tui_workbench.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tui_workbench.cli.progress_bar import ProgressBar
+    from tui_workbench.cli.stream import OutputStream
     from tui_workbench.runs.rundir import RunDirectory
 
 LOOK_SECONDS = 0.1
@@ -38,6 +41,7 @@ class PreparationNotes:
         self._unknown = ""
         self._waits = ""
         self._bar: ProgressBar | None = None
+        self._stream: OutputStream | None = None
 
     def tell(self) -> None:
         """Write what is new; to be called again and again."""
@@ -58,7 +62,20 @@ class PreparationNotes:
             self._say(unknown or f"the run is {status.state} again")
             self._unknown = unknown
 
+    def beside(self, stream: OutputStream) -> Callable[[], None]:
+        """`tell`, without a bar in the way of what the stream writes to the same terminal."""
+        self._stream = stream
+        stream.before_output = self.clear
+        return self.tell
+
+    def clear(self) -> None:
+        """Take the bar away, if there is one."""
+        if self._bar is not None:
+            self._bar.clear()
+
     def _show_progress(self, state: str) -> None:
+        if self._stream is not None and not self._stream.is_at_line_start:
+            return
         if self._bar is None and state in (RunState.PREPARING, RunState.FINALIZING):
             from tui_workbench.cli.progress_bar import shared
 
@@ -82,8 +99,7 @@ class PreparationNotes:
                 self._say(line)
 
     def _say(self, text: str) -> None:
-        if self._bar is not None:
-            self._bar.clear()
+        self.clear()
         sys.stdout.flush()
         sys.stderr.write(f"{visible(text)}{os.linesep}")
         sys.stderr.flush()

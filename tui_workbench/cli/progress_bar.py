@@ -33,7 +33,7 @@ class ProgressBar:
 
     def __init__(self) -> None:
         self._is_terminal = _is_terminal()
-        self._is_drawn = False
+        self._drawn = ""
         self._next = 0.0
 
     def show(self, progress: Progress | None) -> None:
@@ -44,8 +44,10 @@ class ProgressBar:
             self._next = 0.0
         elif self._is_terminal and progress.seconds >= PATIENCE and now >= self._next:
             self._next = now + DRAWING_SECONDS
-            self._is_drawn = True
-            _write(f"\r{drawn(progress, _columns() - 1)}\x1b[K")
+            text = drawn(progress, _columns() - 1)
+            if text != self._drawn:
+                self._drawn = text
+                _write(f"\r{text}\x1b[K")
         elif not self._is_terminal and progress.seconds >= LINE_SECONDS and now >= self._next:
             self._next = now + LINE_SECONDS
             _write(f"{told(progress)}\n")
@@ -57,8 +59,8 @@ class ProgressBar:
 
     def clear(self) -> None:
         """Take the bar away."""
-        if self._is_drawn:
-            self._is_drawn = False
+        if self._drawn:
+            self._drawn = ""
             _write("\r\x1b[K")
 
 

@@ -33,6 +33,10 @@ MOST_TAKEOVERS = 5
 """Of controllers that end without recording an end, how many are replaced before there is something to be told."""
 
 
+def _nothing() -> None:
+    """Nothing."""
+
+
 class OutputStream:
     """Copies a run's output to stdout. To a terminal only what a terminal may see, otherwise every byte.
 
@@ -48,6 +52,9 @@ class OutputStream:
         self._offset = 0
         self._takeovers = 0
         self._next_look = 0.0
+        self.before_output: Callable[[], None] = _nothing
+        """Called before anything is written: what stands in the last line has to go."""
+        self.is_at_line_start = True
         sys.stdout.flush()
         self._out = sys.stdout.fileno()
         self._filter = PlainFilter() if plain else TerminalFilter() if os.isatty(self._out) else None
@@ -137,6 +144,9 @@ class OutputStream:
             self._next_look = time.monotonic() + LINE_SECONDS
 
     def _write(self, data: bytes) -> None:
+        if data:
+            self.before_output()
+            self.is_at_line_start = data.endswith(b"\n")
         view = memoryview(data)
         while view:
             view = view[os.write(self._out, view) :]

@@ -1,0 +1,79 @@
+"""The bar on stderr: in a terminal one line that stays one, elsewhere a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from benchmarks.terminal import Terminal
+from tui_workbench.cli.progress_bar import LINE_SECONDS, ProgressBar, drawn, told
+from tui_workbench.progress import BYTES, Progress
+
+SCRIPT = """\
+import sys, termios
+quiet = termios.tcgetattr(0)
+quiet[3] &= ~termios.ECHO
+termios.tcsetattr(0, termios.TCSANOW, quiet)
+print("ready", flush=True)
+from tui_workbench.cli.progress_bar import ProgressBar
+from tui_workbench.progress import Progress
+bar = ProgressBar()
+for word in sys.stdin:
+    if word.startswith("line"):
+        bar.line("a line \\x1b[2Jof the build")
+    elif word.startswith("end"):
+        bar.show(None)
+    else:
+        bar._next = 0
+        bar.show(Progress("sending", float(word), 100.0, "files", 0.0, 10.0, 5.0))
+"""
+
+
+def lines(terminal: Terminal) -> list[str]:
+    return [line.rstrip() for line in terminal.text().split("\n") if line.strip()]
+
+
+def test_it_stays_one_line_and_what_is_printed_stands_above_it() -> None:
+    with Terminal([sys.executable, "-c", SCRIPT], columns=100, rows=10) as terminal:
+        terminal.until_text("ready")
+        for done in (10, 63):
+            terminal.send(f"{done}\n")
+            terminal.until_text(f"{done} %")
+        terminal.send("line\n")
+        terminal.until_text("of the build")
+        assert "63 %" not in terminal.text()
+        assert "a line ␛[2Jof the build" in terminal.text()
+        terminal.send("64\n")
+        terminal.until_text("64 %")
+        assert lines(terminal)[-1].startswith("sending")
+        terminal.send("end\n")
+        terminal.until(lambda: "64 %" not in terminal.text())
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 79, 200])
+def test_it_fits_whatever_the_width(width: int) -> None:
+    for done in (0.0, 1.2e9, 1.9e9):
+        assert len(drawn(Progress("sending", done, 1.9e9, BYTES, 0.0, 45e6, 9.0), width)) <= width
+
+
+def test_it_has_a_bar_where_there_is_room() -> None:
+    progress = Progress("sending", 1.2e9, 1.9e9, BYTES, 0.0, 45e6, 9.0)
+    assert "█" in drawn(progress, 100) or "#" in drawn(progress, 100)
+    assert "63 %" in drawn(progress, 40)
+
+
+def test_in_words_it_tells_what_is_known() -> None:
+    assert told(Progress("sending", 1.2e9, 1.9e9, BYTES, 0.0, 45e6, 9.0)) == (
+        "sending: 1.2 of 1.9 GB, 63 %, 45.0 MB/s, 20 s left"
+    )
+    assert told(Progress("listing", 12, 0, "files", 0.0)) == "listing: 12 files"
+
+
+def test_without_a_terminal_it_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    bar = ProgressBar()
+    for seconds in (0.1, LINE_SECONDS - 1, LINE_SECONDS, LINE_SECONDS + 1):
+        bar.show(Progress("sending", 1, 2, "files", time.time(), 0.0, seconds))
+    bar.show(None)
+    assert capsys.readouterr().err == "sending: 1 of 2 files, 50 %\n"
