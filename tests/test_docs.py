@@ -144,8 +144,12 @@ ARGUMENTS = {
     ("history", "compare"): ("1", "2"),
     ("history", "info"): ("-r", "1"),
     ("history", "list"): (),
+    ("keys",): (),
     ("logs",): ("1",),
     ("runconfiguration", "list"): (),
+    ("status",): (),
+    ("theme", "list"): (),
+    ("trace",): (),
 }
 """What is run here; the others need a machine, change something, or ask."""
 

@@ -78,7 +78,7 @@ def completed(folder: Path, line: str) -> set[str]:
         ("history compare 1 p", {"project_1700000000001"}),
         ("logs p", {"project_1700000000001"}),
         ("config get local.r", {"local.runconfig"}),
-        ("project create x --template di", {"digits"}),
+        ("project create x --template bl", {"blank"}),
         ("completion ''", set(SHELLS)),
         ("computetarget check --project /nowhere ''", set()),
         ("project create ''", set()),

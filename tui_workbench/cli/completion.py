@@ -56,7 +56,7 @@ _NAMES: dict[tuple[str, ...], str] = {
 def configure_completion(parser: argparse.ArgumentParser) -> None:
     """Options of `completion`."""
     parser.epilog = """\
-Prints the script. Once for each shell, then open a new one:
+Prints the script. Once for each shell, in a folder that has to be there; then open a new one:
   bash  workbench-tui completion bash > ~/.local/share/bash-completion/completions/workbench-tui
   zsh   workbench-tui completion zsh > DIR/_workbench-tui      (DIR is one of those in $fpath)
   fish  workbench-tui completion fish > ~/.config/fish/completions/workbench-tui.fish
