@@ -41,6 +41,8 @@ def test_words_and_switches() -> None:
     assert values(fields.RUNCONFIG, "Framework", "pys", None) == ["PySpark"]
     assert values(fields.COMPUTE, "nvidiaDocker", "t", None) == ["true"]
     assert values(fields.COMPUTE, "username", "", None) == []
+    assert values(fields.COMPUTE, "gpus", "f", None) == ["free"]
+    assert values(fields.RUNCONFIG, "ProcessesPerNode", "", None) == ["gpus", "2", "4", "8"]
 
 
 def test_targets_of_the_project(around: Surroundings) -> None:

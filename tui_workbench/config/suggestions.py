@@ -51,6 +51,11 @@ def _all(
         yield from (Suggestion(choice, "default" if choice == field.default else "") for choice in field.choices)
     elif field.type == schema.BOOLEAN:
         yield from (Suggestion("true"), Suggestion("false"))
+    elif field.type == schema.GPUS:
+        yield from (Suggestion("all"), Suggestion("free", "one that nobody uses"), Suggestion("0", "none"))
+    elif field.type == schema.PROCESSES:
+        yield Suggestion("gpus", "one on each GPU that the run is given")
+        yield from (Suggestion(count) for count in ("2", "4", "8"))
     elif field.completion == "image":
         yield from known_images(surroundings, used_before)
     elif field.completion == "target" and surroundings is not None:
