@@ -37,6 +37,7 @@ class Columns(NamedTuple):
     """How many cells each part of a GPU's line has; 0 for one that has no room."""
 
     name: int
+    temperature: int
     meter: int
     memory_meter: int
     memory: int
@@ -63,8 +64,7 @@ def columns_for(width: int, devices: Sequence[Device], *, is_head: bool = False)
     memory = max((len(words.memory(each.memory or 0.0, each.memory)) for each in devices), default=8)
     power = max((len(words.watts(each.power_limit, each.power_limit)) for each in devices), default=5)
     name = min(names, LEAST_NAME)
-    who = 0 if is_head else LEAST_WHO + 2
-    room = width - 2 - (3 + name + 2 + 5 + 2 + memory + 2 + 6 + 2 + who)
+    room = width - 2 - (3 + name + 2 + 5 + 2 + memory)
 
     def take(cells: int) -> int:
         nonlocal room
@@ -72,6 +72,8 @@ def columns_for(width: int, devices: Sequence[Device], *, is_head: bool = False)
         room -= cells
         return cells
 
+    temperature = take(8)
+    who = 0 if is_head else take(LEAST_WHO + 4)
     has_power = take(7)
     bar = take(9)
     name += take(min(names, MOST_NAME) - name) or take(min(4, min(names, MOST_NAME) - name))
@@ -88,8 +90,8 @@ def columns_for(width: int, devices: Sequence[Device], *, is_head: bool = False)
     else:
         spark += take(room) if spark else 0
     return Columns(
-        name, max(0, bar - 1), max(0, memory_bar - 1), memory, 5 + limit if has_power else 0, bool(limit),
-        max(0, clock - 2), trouble, max(0, who - 2), max(0, spark - 2),
+        name, temperature, max(0, bar - 1), max(0, memory_bar - 1), memory, 5 + limit if has_power else 0, bool(limit),
+        max(0, clock - 2), trouble, max(0, who - 4), max(0, spark - 2),
     )  # fmt: skip
 
 
@@ -104,7 +106,9 @@ def device_line(shown: Shown, columns: Columns, known: Known) -> Line:
     ]
     pieces += _used(shown, columns, is_old=is_old)
     temperature = reading.temperature if reading else None
-    pieces.append(Piece(words.degrees(temperature).rjust(8), "muted" if is_old else words.heat_role(temperature)))
+    if columns.temperature:
+        role = "muted" if is_old else words.heat_role(temperature)
+        pieces.append(Piece(words.degrees(temperature).rjust(columns.temperature), role))
     if columns.clock:
         clock = words.megahertz(reading.sm_clock if reading else None)
         pieces.append(Piece(clock.rjust(columns.clock + 2), "muted"))
