@@ -203,7 +203,7 @@ TEXT_EDITOR = (
     ),
 )
 
-TEXT_FIELD = (
+TEXT_KEYS = (
     Command("field_text.left", "left", "cursor_left", "Left", "Goes a character left.", footer=False),
     Command("field_text.right", "right", "cursor_right", "Right", "Goes a character right.", footer=False),
     Command("field_text.word_left", "ctrl+left", "cursor_left_word", "Word left", "Goes a word left.", footer=False),
@@ -278,12 +278,20 @@ TEXT_FIELD = (
     Command("field_text.cut", "ctrl+x", "cut", "Cut", "Cuts what is selected.", footer=False),
     Command("field_text.copy", "ctrl+c,super+c", "copy", "Copy", "Copies what is selected.", footer=False),
     Command("field_text.paste", "ctrl+v", "paste", "Paste", "Inserts what was copied here.", footer=False),
+)
+
+TEXT_FIELD = (
+    *TEXT_KEYS,
     Command("field_text.submit", "enter", "submit", "Done", "Takes what was typed.", footer=False),
 )
 
-SEARCH_FIELD = (
+SEARCH_STEPS = (
     Command("search_field.up", "up", "step(-1)", "Up", "Moves a row up in the list.", footer=False),
     Command("search_field.down", "down", "step(1)", "Down", "Moves a row down in the list.", footer=False),
+)
+
+SEARCH_FIELD = (
+    *SEARCH_STEPS,
     Command("search_field.take", "enter", "submit", "Choose", "Takes the row under the cursor."),
     Command("search_field.leave", "escape", "leave", "Leave", "Leaves the search and shows everything again."),
 )

@@ -17,7 +17,7 @@ from tui_workbench.ui.screens.dashboard_columns import METRIC, PLAIN
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
-from tui_workbench.ui.widgets.text_field import SearchField, matches
+from tui_workbench.ui.widgets.text_field import NarrowField, SearchField, matches
 from tui_workbench.ui.words import count
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class ColumnsScreen(ModalScreen["list[str]"], inherit_bindings=False):
         super().__init__()
         self._chosen = list(chosen)
         self._had = {METRIC + name: runs for name, runs in metrics}
-        self._search = SearchField(placeholder="type to find a metric or column")
+        self._search = NarrowField(placeholder="type to find a metric or column")
         self._list = RowList()
         self._list.can_focus = False
 
@@ -111,20 +111,10 @@ class ColumnsScreen(ModalScreen["list[str]"], inherit_bindings=False):
         self._show()
         self._list.move_to(0)
 
-    @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.action_tick()
-
     @on(SearchField.Stepped)
     def _stepped(self, event: SearchField.Stepped) -> None:
         event.stop()
         self._list.step(event.rows)
-
-    @on(SearchField.Left)
-    def _left(self, event: SearchField.Left) -> None:
-        event.stop()
-        self.action_done()
 
     @on(RowList.Clicked)
     def _clicked(self, event: RowList.Clicked) -> None:

@@ -15,7 +15,7 @@ from textual.widgets import Input, Label
 
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.editor_commands import FIND_ROW
-from tui_workbench.ui.widgets.text_field import TextField
+from tui_workbench.ui.widgets.text_field import BareField
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,7 @@ class FindRow(Horizontal):
 
     def __init__(self) -> None:
         super().__init__()
-        self._field = TextField(placeholder="text, or :12 for a line")
+        self._field = BareField(placeholder="text, or :12 for a line")
         self._count = Label("", markup=False)
 
     def compose(self) -> ComposeResult:
@@ -124,11 +124,6 @@ class FindRow(Horizontal):
     def _seek(self, event: Input.Changed) -> None:
         event.stop()
         self.post_message(self.Sought(event.value))
-
-    @on(Input.Submitted)
-    def _submit(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.post_message(self.Stepped(1))
 
     def action_step(self, direction: int) -> None:
         """The next or the previous match."""

@@ -17,7 +17,7 @@ from tui_workbench.errors import UsageError
 from tui_workbench.runs.logsearch import WRONG, Pattern
 from tui_workbench.ui.commands import LOG_SEARCH, bindings
 from tui_workbench.ui.safetext import safe_text
-from tui_workbench.ui.widgets.text_field import TextField
+from tui_workbench.ui.widgets.text_field import BareField
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -36,16 +36,6 @@ class ModeLabel(Label):
         row = self.parent
         assert isinstance(row, LogSearchRow)
         row.action_toggle_mode()
-
-
-class QueryField(TextField):
-    """Enter is done at once, not by way of a message: keys that come right behind it belong to the log."""
-
-    async def action_submit(self) -> None:
-        """What the row does on enter."""
-        row = self.parent
-        assert isinstance(row, LogSearchRow)
-        row.action_keep()
 
 
 class LogSearchRow(Horizontal):
@@ -87,7 +77,7 @@ class LogSearchRow(Horizontal):
     def __init__(self, log: Widget) -> None:
         super().__init__()
         self._log = log
-        self._field = QueryField(placeholder="text")
+        self._field = BareField(placeholder="text")
         self._mode = ModeLabel("text", markup=False)
         self._count = Label("", markup=False, id="log-search-count")
         self._expression = False

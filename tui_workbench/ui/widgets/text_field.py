@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from tui_workbench.ui.commands import bindings
-from tui_workbench.ui.editor_commands import SEARCH_FIELD, TEXT_FIELD
+from tui_workbench.ui.editor_commands import SEARCH_FIELD, SEARCH_STEPS, TEXT_FIELD, TEXT_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +32,12 @@ class TextField(Input, inherit_bindings=False):
     def __init__(self, value: str = "", *, placeholder: str = "", id: str | None = None) -> None:
         super().__init__(value, placeholder=placeholder, compact=True, select_on_focus=False, id=id)
         self.cursor_blink = False
+
+
+class BareField(TextField, inherit_bindings=False):
+    """A field that leaves enter to whoever holds it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(TEXT_KEYS)
 
 
 class SearchField(TextField):
@@ -56,6 +62,12 @@ class SearchField(TextField):
     def action_leave(self) -> None:
         """Escape."""
         self.post_message(self.Left())
+
+
+class NarrowField(SearchField, inherit_bindings=False):
+    """A search field that leaves enter and escape to whoever holds it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(TEXT_KEYS, SEARCH_STEPS)
 
 
 def matches(needle: str, candidates: Iterable[str]) -> list[str]:

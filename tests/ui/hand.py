@@ -1,0 +1,135 @@
+"""A hand that presses each command of the registry once, and looks what that did.
+
+`proves(IDS)` marks a test as the proof of these commands: it must press each of them with `Hand.does` or its like,
+which take a key of the command, make sure that the command is what that key means here and now, and wait for its
+effect. An effect that is there before the key was pressed proves nothing and fails the test.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from tests.ui.waiting import until
+from tui_workbench.ui.registry import COMMANDS
+from tui_workbench.ui.screens.palette import PaletteScreen
+from tui_workbench.ui.widgets.row_list import RowList
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from textual.pilot import Pilot
+
+    from tui_workbench.ui.offers import Offer
+
+Value = TypeVar("Value")
+
+KEY, PALETTE = "key", "palette"
+WAYS = (KEY, PALETTE)
+"""How a command is given: by its first key, or by the palette where the screen has one that holds it."""
+
+PROOFS: dict[str, str] = {}
+"""The name of the test that proves a command, by the command's id."""
+
+
+def proves(ids: str) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
+    """Mark a test as the proof of these commands; it fails when it leaves one of them out."""
+    names = frozenset(ids.split())
+    unknown = names - COMMANDS.keys()
+    assert not unknown, unknown
+
+    def decorate(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        for name in names:
+            assert name not in PROOFS, f"{name} is proved by {PROOFS[name]} already"
+            PROOFS[name] = test.__name__
+
+        @functools.wraps(test)
+        async def checked(*arguments: Any, **named: Any) -> None:
+            Hand.pressed = set()
+            await test(*arguments, **named)
+            assert Hand.pressed == names
+
+        return checked
+
+    return decorate
+
+
+class Hand:
+    """Presses keys of an app that runs."""
+
+    pressed: ClassVar[set[str]] = set()
+
+    def __init__(self, pilot: Pilot[Any], way: str = KEY) -> None:
+        self.pilot, self._way = pilot, way
+
+    async def does(self, command_id: str, effect: Callable[[], object]) -> None:
+        """Give a command and wait for what it does."""
+        assert not effect(), f"{command_id}: its effect is there before it is given"
+        await self._give(command_id)
+        try:
+            await until(effect)
+        except AssertionError as error:
+            raise AssertionError(f"{command_id} has no effect") from error
+
+    async def becomes(self, command_id: str, value: Callable[[], Value], expected: Value) -> None:
+        """Give a command and wait until a value is another."""
+        before = value()
+        assert before != expected, f"{command_id}: {before!r} before it is given"
+        await self._give(command_id)
+        try:
+            await until(lambda: value() == expected)
+        except AssertionError as error:
+            raise AssertionError(f"{command_id}: {before!r} became {value()!r} and not {expected!r}") from error
+
+    async def changes(self, command_id: str, value: Callable[[], Value]) -> Value:
+        """Give a command and wait until a value is another; gives it."""
+        before = value()
+        await self.does(command_id, lambda: value() != before)
+        return value()
+
+    async def _give(self, command_id: str) -> None:
+        Hand.pressed.add(command_id)
+        if self._way == PALETTE and self._offered(command_id):
+            await self._choose(command_id)
+        else:
+            await self._press(command_id)
+
+    async def _press(self, command_id: str) -> None:
+        key = COMMANDS[command_id].keys.partition(",")[0]
+
+        def meant() -> str | None:
+            active = self.pilot.app.screen.active_bindings.get(key)
+            return active.binding.id if active is not None and active.enabled else None
+
+        try:
+            await until(lambda: meant() == command_id)
+        except AssertionError as error:
+            raise AssertionError(f"{key} means {meant()} here, and not {command_id}") from error
+        await self.pilot.press(key)
+
+    def _offered(self, command_id: str) -> bool:
+        all_offers: Callable[[], list[Offer]] = getattr(self.pilot.app.screen, "_all_offers", list)
+        return any(offer.command.id == command_id for offer in all_offers())
+
+    async def _choose(self, command_id: str) -> None:
+        await self.pilot.press("ctrl+p")
+        app = self.pilot.app
+        await until(lambda: isinstance(app.screen, PaletteScreen))
+        palette = app.screen
+        assert isinstance(palette, PaletteScreen)
+        await self.pilot.press(*command_id)
+        rows = palette.query_one(RowList)
+        await until(lambda: rows.current and len(rows.rows) < len(palette._rows))
+
+        def is_it() -> bool:
+            # Two panes may offer it, one of which cannot do it now.
+            found = palette._found_by[rows.current].rpartition(" ")[2] == command_id
+            return found and not palette._rows[rows.current].name.text.startswith("Not now")
+
+        for _ in rows.rows:
+            if is_it():
+                break
+            await self.pilot.press("down")
+        assert is_it(), f"the palette does not find {command_id}"
+        await self.pilot.press("enter")
+        await until(lambda: app.screen is not palette)
