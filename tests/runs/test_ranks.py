@@ -71,7 +71,10 @@ def pids(directory: Path) -> list[int]:
     return found
 
 
-def test_two_ranks_that_meet_by_gloo(workbench: Workbench) -> None:
+def test_two_ranks_that_meet_by_gloo(workbench: Workbench, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    workbench.environment["TMPDIR"] = str(scratch)
     arguments = ("a b", "", "--nproc_per_node=9", "-h", "--", "-x")
     with socket.socket() as first, socket.socket() as second:
         # The ports that torchrun took before it looked for a free one.
@@ -84,6 +87,8 @@ def test_two_ranks_that_meet_by_gloo(workbench: Workbench) -> None:
     assert result.code == 0, result
     (directory,) = (workbench.folder / ".workbench" / "runs").iterdir()
     assert ranks_of(str(directory)) == (0, 1)
+    assert sorted(os.listdir(directory / "ranks")) == ["0.log", "1.log", "torchrun.log"]
+    assert not list(scratch.iterdir())
     for rank in (0, 1):
         written = Path(rank_log(str(directory), rank)).read_bytes()
         assert written.startswith(b"raw \xff\0 bytes\r\nepoch 1/3") or b"\nraw \xff\0 bytes\r\n" in written
@@ -234,6 +239,12 @@ def test_what_follows_the_exit_code_in_the_reason_stays(run: Path) -> None:
 )  # fmt: skip
 def test_torchrun_may_fail_itself(run: Path, words: str, expected: str) -> None:
     assert reason(run, words) == expected
+
+
+def test_torchrun_may_be_killed(run: Path) -> None:
+    (run / "ranks" / "torchrun.log").touch()
+    ending = explained(str(run), Ending(RunState.FAILED, "killed by signal 15 (SIGTERM)", 128 + 15))
+    assert ending.reason == "torchrun was killed by signal 15 (SIGTERM)"
 
 
 def test_only_failures_are_explained(run: Path) -> None:

@@ -109,6 +109,8 @@ def explained(directory: str, ending: Ending) -> Ending:
     cause = cause_of(directory)
     reason = _reason_of(directory, cause) if cause is not None else _torchrun_s_reason(directory)
     usual = supervisor.describe_exit(ending.exit_code)
+    if cause is None and not reason and ending.exit_code > 128:
+        reason = f"torchrun was {usual}"
     if not reason or not ending.reason.startswith(usual):
         return ending
     rest = ending.reason[len(usual) :]

@@ -167,12 +167,24 @@ def _with_ranks(folder: "str", command: "List[str]") -> "List[str]":
     return [*command[:script], os.path.abspath(__file__), _AS_RANK, folder, *command[script:]]
 
 
+def _remove_empty(folder: "str") -> "None":
+    """Remove a folder and those below it as far as there is nothing in them."""
+    for place, _, _ in os.walk(folder, topdown=False):
+        try:
+            os.rmdir(place)
+        except OSError:
+            continue
+
+
 def run(folder: "str", command: "List[str]") -> "int":
     """Start torchrun, repeat what its ranks write, and return its exit code."""
     try:
         os.makedirs(folder)
     except FileExistsError:
         pass
+    # Else each run leaves folders in /tmp. What torchrun's @record writes down of an error stays with the run.
+    scratch = os.path.join(folder, _TORCHRUN)
+    os.environ.setdefault("PET_LOG_DIR", scratch)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing)
@@ -194,6 +206,7 @@ def run(folder: "str", command: "List[str]") -> "int":
         if select.select([reading], [], [], pause)[0]:
             os.read(reading, 64)
     merger.pump(True)
+    _remove_empty(scratch)
     return torchrun.returncode if torchrun.returncode >= 0 else 128 - torchrun.returncode
 
 
