@@ -26,7 +26,7 @@ pytestmark = pytest.mark.terminal
 @pytest.fixture(autouse=True)
 def outside_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the tests themselves run in."""
-    for name in ("TMUX", "STY"):
+    for name in ("TMUX", "STY", "VTE_VERSION", "TERM_PROGRAM"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -104,6 +104,21 @@ def test_in_tmux_its_buffer_holds_it_whatever_its_options_say(project: Project, 
         terminal.press("F7", "C-c")
         terminal.until(lambda: "buffer0" in terminal._call("list-buffers"))
         assert terminal._call("show-buffer") == TEXT
+
+
+def test_where_a_terminal_lets_no_program_copy_the_desktop_is_given_it(project: Project, tmp_path: Path) -> None:
+    copy_file(project, TEXT)
+    taken = tmp_path / "taken"
+    tool = tmp_path / "xclip"
+    tool.write_text(f"#!/bin/sh\ncat > '{taken}.part' && mv '{taken}.part' '{taken}'\n")
+    tool.chmod(0o755)
+    changes = {"VTE_VERSION": "7006", "DISPLAY": ":99", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with Terminal(workbench(project.root), changes=changes) as terminal:
+        outside = Outside(terminal)
+        outside.copy_all()
+        terminal.until(taken.exists)
+        assert taken.read_text() == TEXT
+        assert outside.clipboard is None
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,40 @@ def test_where_a_text_cannot_go_is_known_beforehand(text: str, environ: dict[str
     assert clipboard.why_not(text, environ) == said
 
 
+VTE = {"TERM": "xterm-256color", "VTE_VERSION": "7006", "PATH": "/nowhere"}
+
+
+def test_a_terminal_that_lets_no_program_copy_is_known_where_it_can_be() -> None:
+    assert "lets no program copy" in clipboard.why_not("short", VTE)
+    assert clipboard.why_not("short", {**VTE, "SSH_CONNECTION": "a 1 b 22"}) == ""
+    assert clipboard.why_not("short", {**VTE, "TMUX": "x"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("environ", "installed", "expected"),
+    [
+        ({"WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}, ["wl-copy", "xclip"], ("wl-copy",)),
+        ({"DISPLAY": ":0"}, ["wl-copy", "xclip", "xsel"], ("xclip", "-selection", "clipboard")),
+        ({"DISPLAY": ":0"}, ["xsel"], ("xsel", "--input", "--clipboard")),
+        ({"TERM_PROGRAM": "Apple_Terminal"}, ["pbcopy"], ("pbcopy",)),
+        ({"DISPLAY": ":0", "SSH_CONNECTION": "a 1 b 22"}, ["xclip"], ()),
+        ({}, ["xclip"], ()),
+    ],
+    ids=["wayland", "x11", "xsel", "macos", "over-ssh", "no-desktop"],
+)
+def test_the_desktop_copies_where_its_terminal_does_not(
+    tmp_path: Path, environ: dict[str, str], installed: list[str], expected: tuple[str, ...]
+) -> None:
+    for name in installed:
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o755)
+    assert clipboard.desktop_command({**VTE, "PATH": str(tmp_path), **environ}) == expected
+
+
+def test_other_terminals_copy_by_themselves() -> None:
+    assert clipboard.desktop_command({"TERM": "xterm-256color", "DISPLAY": ":0", "PATH": os.environ["PATH"]}) == ()
+
+
 def test_the_longest_text_stays_below_what_terminals_read() -> None:
     assert len(clipboard.sequences("x" * clipboard.MOST_BYTES, {"TERM": "xterm"})) <= 100_000
 

@@ -18,7 +18,7 @@ from tui_workbench.errors import StorageError, WorkbenchError
 from tui_workbench.ui.safetext import safe_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from textual.app import App
 
@@ -28,8 +28,15 @@ MOST_BYTES = 74_000
 _SCREEN_CHUNK = 240
 """Bytes of one piece through GNU screen, which cuts its strings at 256."""
 
-TMUX_SECONDS = 5.0
-"""How long a tmux may take that is asked to keep a text."""
+GIVE_SECONDS = 5.0
+"""How long a program may take that is given a text."""
+
+_DESKTOPS = (
+    ("WAYLAND_DISPLAY", ("wl-copy",)),
+    ("DISPLAY", ("xclip", "-selection", "clipboard")),
+    ("DISPLAY", ("xsel", "--input", "--clipboard")),
+    ("", ("pbcopy",)),
+)
 
 _one_at_a_time = threading.Lock()
 
@@ -56,16 +63,38 @@ def why_not(text: str, environ: Mapping[str, str]) -> str:
     """Why the text cannot reach a clipboard; empty when it can, as far as is known."""
     if len(text) > MOST_BYTES or len(text.encode(errors="surrogateescape")) > MOST_BYTES:
         return "This is too long for the clipboard of a terminal"
-    name = environ.get("TERM", "")
-    if _WITHOUT_CLIPBOARD.match(name):
+    if _WITHOUT_CLIPBOARD.match(environ.get("TERM", "")):
         return "This terminal has no clipboard"
+    if _refuses(environ) and "TMUX" not in environ:
+        return "This terminal lets no program copy, and neither wl-copy, xclip nor xsel is here"
     return ""
+
+
+def desktop_command(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The program that copies on this machine's desktop, where its terminal lets nobody; empty when there is none."""
+    import shutil
+
+    if not _refuses(environ):
+        return ()
+    for variable, command in _DESKTOPS:
+        if (not variable or environ.get(variable)) and shutil.which(command[0], path=environ.get("PATH")):
+            return command
+    return ()
+
+
+def _refuses(environ: Mapping[str, str]) -> bool:
+    """True in a terminal of this machine of a kind that takes nothing by OSC 52. A far one does not tell its kind."""
+    is_such = "VTE_VERSION" in environ or environ.get("TERM_PROGRAM") == "Apple_Terminal"
+    return is_such and "SSH_CONNECTION" not in environ
 
 
 def copy(app: App[Any], text: str) -> bool:
     """Bring the text to the user's clipboard. False when it goes into a file instead, which is then said here."""
     app._clipboard = text
     driver = app._driver
+    if command := desktop_command(os.environ):
+        app.run_worker(lambda: _to_desktop(app, text, command), thread=True, group="copy", name="copy by the desktop")
+        return True
     if why := why_not(text, os.environ):
         app.run_worker(lambda: _save_and_tell(app, text, why), thread=True, group="copy", name="save what was copied")
         return False
@@ -110,22 +139,35 @@ def _to_tmux(app: App[Any], text: str) -> None:
     """
     with _one_at_a_time:
         # Of two texts that are copied at once, as by a key that cuts, the later one stays.
-        taken = text != app.clipboard or _load_buffer(text)
+        taken = text != app.clipboard or _give(("tmux", "load-buffer", "-w", "-"), text)
     if not taken:
         # None before 3.2 knows `-w`, and from in a container there is no way to it.
         app.call_from_thread(_write, app, _bare(text) + _through_tmux(_bare(text)))
 
 
-def _load_buffer(text: str) -> bool:
+def _to_desktop(app: App[Any], text: str, command: tuple[str, ...]) -> None:
+    """Give the text to the desktop, and to a tmux in between for its own pasting. Blocks."""
+    with _one_at_a_time:
+        if text != app.clipboard:
+            return
+        if "TMUX" in os.environ:
+            _give(("tmux", "load-buffer", "-"), text)
+        given = _give(command, text)
+    if not given:
+        _save_and_tell(app, text, f"{command[0]} failed")
+
+
+def _give(command: Sequence[str], text: str) -> bool:
+    """Start a program that takes the text; True when it says that it has."""
     import subprocess
 
     try:
         done = subprocess.run(
-            ["tmux", "load-buffer", "-w", "-"],
+            command,
             input=text.encode(errors="surrogateescape"),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=TMUX_SECONDS,
+            timeout=GIVE_SECONDS,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
