@@ -84,6 +84,9 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     path = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(path))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    # What the tests are started in: a copy made by one must not land in its user's clipboard.
+    for name in ("TMUX", "TMUX_PANE", "STY", "VTE_VERSION", "TERM_PROGRAM", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
     for name in list(os.environ):
         if name.startswith(("XDG_", "AZUREML_")) or (name.startswith("GIT_") and name != "GIT_CONFIG_NOSYSTEM"):
             monkeypatch.delenv(name)

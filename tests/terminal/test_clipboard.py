@@ -23,13 +23,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.terminal
 
 
-@pytest.fixture(autouse=True)
-def outside_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the tests themselves run in."""
-    for name in ("TMUX", "STY", "VTE_VERSION", "TERM_PROGRAM"):
-        monkeypatch.delenv(name, raising=False)
-
-
 TEXT = "needle ü\n" + "".join(f"line {number} of the file\n" for number in range(40))
 
 

@@ -65,10 +65,8 @@ class Seen:
 
 
 @pytest.fixture
-def seen(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Seen]]:
+def seen(project: Project) -> Iterator[Callable[..., Seen]]:
     """Opens the program in a terminal of a kind."""
-    for name in ("TMUX", "STY"):
-        monkeypatch.delenv(name, raising=False)
     opened: list[Seen] = []
 
     def open_it(environment: dict[str, str], *arguments: str) -> Seen:
