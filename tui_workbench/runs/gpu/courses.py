@@ -40,6 +40,9 @@ class GpuCourses:
 
     def __init__(self, directory: str) -> None:
         self._path = os.path.join(directory, GPU_SAMPLES)
+        self._begin()
+
+    def _begin(self) -> None:
         self._offset = 0
         self._rest = b""
         self.machine = Machine()
@@ -56,7 +59,7 @@ class GpuCourses:
         try:
             with open(self._path, "rb") as file:
                 if os.fstat(file.fileno()).st_size < self._offset:
-                    self.__init__(os.path.dirname(self._path))  # type: ignore[misc]  # another file than before
+                    self._begin()  # it is another file than before
                 file.seek(self._offset)
                 data = file.read()
         except OSError:

@@ -50,7 +50,7 @@ FIXED = (
     TableColumn("duration", "duration", 8, right=True),
 )
 OPTIONAL = (
-    TableColumn("gpu", "GPU", 13, least=5),
+    TableColumn("gpu", "GPU", 13, least=8, drops=True),
     TableColumn("gpu_seconds", "GPU time", 8, right=True),
     TableColumn("energy", "energy", 9, right=True),
     TableColumn("arguments", "arguments", 24, least=12, stretches=True),
@@ -198,7 +198,12 @@ def _note(row: RunRow, now: float) -> tuple[Piece, ...]:
 
 def _gpu(row: RunRow, now: float) -> tuple[Piece, ...]:
     word = str(row.facts.gpu.get("verdict", ""))
-    return (Piece(verdict_label(word), verdict_look(word).role),) if word else ()
+    if not word:
+        return ()
+    # Where there is no room the word behind the sign goes.
+    look, label = verdict_look(word), verdict_label(word)
+    sign, gpu, rest = label.partition("GPU")
+    return (Piece(sign + gpu, look.role), *((Piece(rest, look.role),) if rest else ()))
 
 
 def _gpu_seconds(row: RunRow, now: float) -> tuple[Piece, ...]:

@@ -6,6 +6,7 @@ the loop that draws.
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -43,6 +44,9 @@ SIDE_BY_SIDE = 150
 
 MOST_TEXT = 0.6
 """Part of the height that the text takes at most; charts get the rest."""
+
+READ_SECONDS = 3.0
+"""How often the samples and the log of a run that goes on are read anew."""
 
 LEAST_WIDTH = 30
 
@@ -83,6 +87,7 @@ class GpuPanel(Vertical, inherit_bindings=False):
         self._run: Run | None = None
         self._courses: GpuCourses | None = None
         self._seen: Seen | None = None
+        self._read_at = 0.0
         self._is_reading = self._is_asked_again = False
         for chart in self.charts:
             chart.view = View(by=TIME, shown=(0.0, 100.0) if chart is self.charts[0] else (0.0,))
@@ -96,6 +101,9 @@ class GpuPanel(Vertical, inherit_bindings=False):
 
     def show_run(self, run: Run) -> None:
         """Show this run, or what is new of it."""
+        is_new = self._run is None or self._run.is_active != run.is_active
+        if not is_new and time.monotonic() - self._read_at < READ_SECONDS:
+            return
         self._run = run
         self._is_asked_again = True
         if not self._is_reading:
@@ -105,6 +113,7 @@ class GpuPanel(Vertical, inherit_bindings=False):
     async def _read(self) -> None:
         while self._is_asked_again and self._run is not None:
             self._is_asked_again = False
+            self._read_at = time.monotonic()
             self._show(await in_thread(partial(self._read_in_thread, self._run)))
         self._is_reading = False
 
