@@ -177,16 +177,18 @@ class _ByMeaning(_Recolored):
     def __init__(self, palette: Palette, dark: bool) -> None:
         super().__init__(palette, dark)
         named = {name: _rgb(value) for name, value in palette._asdict().items()}
-        self._inks = {value: name for name, value in reversed(named.items()) if name not in GROUNDS}
-        self._grounds = {value: name for name, value in reversed(named.items()) if name in GROUNDS}
+        inks = {value: name for name, value in reversed(named.items()) if name not in GROUNDS}
+        grounds = {value: name for name, value in reversed(named.items()) if name in GROUNDS}
+        self._inks = {**grounds, **inks}
+        self._grounds = {**inks, **grounds}
 
     def ink(self, color: RichColor) -> str:
         """The name of the palette's colour that letters are drawn in."""
-        return _meaning(_rgb_of(color), {**self._grounds, **self._inks})
+        return _meaning(_rgb_of(color), self._inks)
 
     def ground(self, color: RichColor) -> str:
         """The name of the palette's colour behind letters; a cursor or a bar is drawn in one that letters have."""
-        return _meaning(_rgb_of(color), {**self._inks, **self._grounds})
+        return _meaning(_rgb_of(color), self._grounds)
 
 
 class InSixteen(_ByMeaning):
