@@ -151,12 +151,24 @@ def _climb(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> It
         if rung.state == BROKEN:
             yield rung
             return
-    if GPU in rungs_of(target):
+    if GPU not in rungs_of(target):
+        if spec is not None:
+            yield _no_way_to_look(target)
+    else:
         from tui_workbench.targets.gpu.places import spec_of
         from tui_workbench.targets.gpu.preflight import Preflight
 
         preflight = Preflight(spec or spec_of(target), host, engine)
         yield from preflight.climb(is_wanted=spec is not None or wants_gpus(target))
+
+
+def _no_way_to_look(target: ComputeTarget) -> Rung:
+    error = WorkbenchError(
+        f"nobody can look at the GPUs of a target of type {target.type}",
+        remedy="Ask its own tools; the verdict on a run there is `unknown` as well.",
+        file=target.path,
+    )
+    return Rung(GPU, BROKEN, error.message, error.remedy, error=error)
 
 
 def _answers(target: ComputeTarget, host: Host, engine: EngineRungs | None) -> dict[str, Callable[[], Rung]]:

@@ -18,6 +18,7 @@ from tui_workbench.model import ComputeTarget, RunConfiguration, RunRequest
 from tui_workbench.project import Project
 from tui_workbench.runs import Runs
 from tui_workbench.runs.gpu import gate
+from tui_workbench.targets.gpu.places import spec_of
 from tui_workbench.targets.gpu.presence import asked_for
 
 
@@ -119,6 +120,14 @@ def test_an_environment_that_is_made_for_the_run_is_looked_at_when_it_is_there(
     assert ended.state == "failed"
     assert "it would use no GPU, though gpus is all: PyTorch 2.4.0+cpu is a CPU build" in ended.reason
     assert not Path(ended.log_path).exists()
+
+
+def test_what_is_no_matter_of_gpus_is_left_to_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'nobody'}")
+    path = str(tmp_path / "aml_config" / "box.compute")
+    docker = ComputeTarget("box", path, "localdocker", base_docker_image="python:3.12", nvidia_docker=True)
+    seen = gate.look(spec_of(docker))
+    assert (seen.refusal, seen.is_due) == (None, True)
 
 
 def test_a_run_that_asks_for_no_gpu_pays_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -267,24 +267,37 @@ def counted(here: Here) -> Here:
     return here
 
 
-def test_a_framework_is_asked_once(counted: Here) -> None:
-    assert messages(counted.climb()) == messages(counted.climb())
+def glance(here: Here, **variables: str) -> list[Rung]:
+    """As before a run: what was told before will do."""
+    preflight = Preflight(spec_of(here.target, here.configuration(**variables)), LocalHost(), which=ONE)
+    return list(preflight.climb(is_quick=True))
+
+
+def test_before_a_run_a_framework_is_asked_once(counted: Here) -> None:
+    first = glance(counted)
+    assert [rung.name for rung in first] == [GPU, DEVICES, FRAMEWORK, FIT, COMPUTES]
+    assert messages(glance(counted)) == messages(first)
     assert asked(counted) == 1
-    quick = Preflight(spec_of(counted.target, counted.configuration()), LocalHost(), which=ONE)
-    assert [rung.name for rung in quick.climb(is_quick=True)] == [GPU, DEVICES, FRAMEWORK, FIT, COMPUTES]
-    assert asked(counted) == 1
+
+
+def test_a_check_asks_for_this_moment_and_spares_the_next_run_the_question(counted: Here) -> None:
+    counted.climb()
+    counted.climb()
+    assert asked(counted) == 2
+    glance(counted)
+    assert asked(counted) == 2
 
 
 @pytest.mark.parametrize("change", ["packages", "driver", "gpu", "variable"])
 def test_it_is_asked_again_when_something_has_changed(counted: Here, change: str) -> None:
-    counted.climb()
+    glance(counted)
     if change == "packages":
         os.utime(counted.packages / "torch", (1, 1))
     elif change == "driver":
         counted.standin.write(gpu(0), gpu(1, REST), driver="driver 555.42\ncuda 12050")
     elif change == "gpu":
         counted.standin.write(gpu(0))
-    counted.climb(**({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if change == "variable" else {}))
+    glance(counted, **({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if change == "variable" else {}))
     assert asked(counted) == 2
 
 
@@ -292,18 +305,22 @@ def test_what_may_come_out_otherwise_the_next_time_is_asked_again(counted: Here)
     module = (counted.packages / "torch" / "__init__.py").read_text()
     standins.torch(counted.packages, errors=("CUDA out of memory",))
     (counted.packages / "torch" / "__init__.py").write_text(module)
-    counted.climb()
-    counted.climb()
+    glance(counted)
+    glance(counted)
     assert asked(counted) == 2
 
 
 def test_a_kept_answer_that_is_torn_is_none(counted: Here) -> None:
-    counted.climb()
+    glance(counted)
     place = places.place_of(spec_of(counted.target, counted.configuration()), LocalHost(), None)
-    kept = places._path(places._name(place, counted.target, "all"))
-    Path(kept).write_text("{")
-    counted.climb()
+    Path(places._path(places._name(place, counted.target, ONE))).write_text("{")
+    glance(counted)
     assert asked(counted) == 2
+
+
+def test_a_target_that_nobody_can_look_at_is_not_called_good(here: Here) -> None:
+    here.target = here.target._replace(type="slurm")
+    assert "nobody can look at the GPUs of a target of type slurm" in here.broken().message
 
 
 def test_no_secret_is_handed_to_the_framework(here: Here) -> None:

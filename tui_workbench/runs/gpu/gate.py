@@ -28,7 +28,7 @@ class Seen(NamedTuple):
 def look(spec: RunSpec) -> Seen:
     """Look at the run's target. Blocks; a framework that nobody has asked before takes seconds to answer."""
     from tui_workbench.errors import WorkbenchError
-    from tui_workbench.targets.check import BROKEN, FRAMEWORK, WARNING
+    from tui_workbench.targets.check import BROKEN, DOCKER, FRAMEWORK, WARNING, answered
     from tui_workbench.targets.check_engine import EngineRungs
     from tui_workbench.targets.gpu.frameworks import ONE
     from tui_workbench.targets.gpu.preflight import Preflight
@@ -38,7 +38,12 @@ def look(spec: RunSpec) -> Seen:
         host = host_of(spec.target)
     except WorkbenchError as error:
         return Seen(error.message, is_due=True)
-    engine = EngineRungs(spec.target, host) if spec.target.type.endswith("docker") else None
+    engine = None
+    if spec.target.type.endswith("docker"):
+        engine = EngineRungs(spec.target, host)
+        answers = answered(DOCKER, engine.docker, host.label)
+        if answers.state == BROKEN:
+            return Seen(answers.message, is_due=True)
     said = ""
     for rung in Preflight(spec, host, engine, ONE).climb(is_quick=True):
         said = rung.message

@@ -1,8 +1,9 @@
 """Whether the frameworks of a Python compute on a GPU: asked of that Python itself, one process for each.
 
 A framework is loaded, tells what it was built for and which GPUs it sees, and multiplies two small matrices on them.
-One that crashes, hangs or prints costs the others nothing. The program runs in whatever Python an environment has (2.7
-and 3.5 too), reads nothing of the project, and takes no more of a GPU's memory than the framework itself does.
+One that crashes, hangs or prints costs the others nothing; all are asked at once. The program runs in whatever Python
+an environment has (2.7 and 3.5 too), reads nothing of the project, and takes no more of a GPU's memory than the
+framework itself does.
 """
 
 from __future__ import annotations
@@ -211,8 +212,14 @@ if len(sys.argv) > 4:
 places = dict((name, place_of(name)) for name in ("torch", "tensorflow", "jax", "cntk"))
 found = [name for name in sorted(places) if places[name]]
 roots = [os.path.dirname(places[name]) for name in found] + [path for path in sys.path if "-packages" in path]
+asked = {}
+asking = [threading.Thread(target=lambda name=name: asked.update({name: ask(name)})) for name in found]
+for each in asking:
+    each.start()
+for each in asking:
+    each.join()
 answer = {"python": sys.executable, "version": "%d.%d.%d" % sys.version_info[:3],
-          "frameworks": [ask(name) for name in found],
+          "frameworks": [asked[name] for name in found],
           "paths": [changed(path) for path in sorted(set(roots + [places[name] for name in found]))]}
 sys.stdout.write("\n" + MARK + json.dumps(answer) + "\n")
 sys.stdout.flush()

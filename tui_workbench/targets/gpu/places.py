@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from tui_workbench.targets.gpus import Gpus
     from tui_workbench.targets.host import Host
 
-ANSWER_SECONDS = 4.0 * SECONDS + 30.0
-"""For all frameworks one after the other, and the interpreter's own start."""
+ANSWER_SECONDS = SECONDS + 30.0
+"""For all frameworks at once, and the interpreter's own start."""
 
 # Of a run's variables those that decide what a framework finds.
 _TELLING = ("CUDA", "NVIDIA", "LD_", "TF_", "XLA", "JAX", "TORCH", "PYTORCH", "PYTHON", "HIP", "ROCR", "HSA", "PATH")
@@ -231,13 +231,14 @@ def _shown(target: ComputeTarget) -> dict[str, str]:
 
 
 def told_of(place: Place, target: ComputeTarget, gpus: Gpus, which: str) -> Told | None:
-    """What the place tells of its frameworks, asked when that is not known; None when it gives no answer.
+    """What the place tells of its frameworks; None when it gives no answer.
 
+    With `which` ONE what it told before will do; who wants to know of ALL of the GPUs wants to know of this moment.
     Raises WorkbenchError.
     """
-    names = [_name(place, target, kind) for kind in ((which,) if which == ALL else (ONE, ALL))]
+    names = [_name(place, target, kind) for kind in (which, *{ONE, ALL}.difference((which,)))]
     having: list[object] = [gpus.driver, [gpu.uuid for gpu in gpus.found]]
-    for name in names:
+    for name in names if which == ONE else ():
         known = _kept(name, having)
         if known is not None and place.is_unchanged(known.paths):
             return known
