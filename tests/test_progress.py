@@ -93,6 +93,12 @@ def test_what_is_left_is_told_in_steps(left: float, text: str) -> None:
     assert Progress("x", 0, left, "files", 0.0, rate=1.0, seconds=60).time_left == text
 
 
+def test_in_words_it_tells_what_is_known() -> None:
+    whole = Progress("sending", 1.2e9, 1.9e9, BYTES, 0.0, 45e6, 9.0)
+    assert whole.words == "sending: 1.2 of 1.9 GB, 63 %, 45.0 MB/s, 20 s left"
+    assert Progress("listing", 12, 0, "files", 0.0).words == "listing: 12 files"
+
+
 def test_the_facts_keep_their_width() -> None:
     lengths = {
         len(Progress("x", done, 2e9, BYTES, 0.0, rate, seconds).facts())

@@ -103,6 +103,12 @@ class Progress(NamedTuple):
             return f"{left / 60:.0f} min left"
         return f"{left / 3600:.1f} h left"
 
+    @property
+    def words(self) -> str:
+        """All of it in words: `sending: 1.2 of 1.9 GB, 63 %, 45 MB/s, 20 s left`. As safe as `what` is."""
+        parts = (self.amount, self.percent.strip(), self.speed, self.time_left)
+        return f"{self.what}: {', '.join(part for part in parts if part)}"
+
     def facts(self) -> str:
         """Amount, speed and time left in columns that stay where they are."""
         return f"{self.amount:<{AMOUNT}} {self.speed:>{RATE}} {self.time_left:>{LEFT}}"
@@ -122,7 +128,9 @@ def bar(fraction: float | None, cells: int, *, full: str = "█", empty: str = "
 class Meter:
     """What is told how much is done. As a context manager it ends with the context, however that ends."""
 
-    def __init__(self, what: str, unit: str, total: float, listener: Callable[[Progress | None], None] | None) -> None:
+    def __init__(
+        self, what: str, unit: str, total: float, listener: Callable[[Progress | None], object] | None
+    ) -> None:
         self._listener = listener
         self._started = time.monotonic() if listener is not None else 0.0
         self._progress = Progress(what, 0.0, total, unit, time.time() if listener is not None else 0.0)
@@ -185,7 +193,7 @@ def metered(what: str, unit: str, items: Sequence[_Item]) -> Iterator[_Item]:
 class listening:  # noqa: N801  reads as a verb where it is used
     """Until the context ends, `listener` is told of what is done in this thread: a Progress, None at an end."""
 
-    def __init__(self, listener: Callable[[Progress | None], None]) -> None:
+    def __init__(self, listener: Callable[[Progress | None], object]) -> None:
         self._listener = listener
 
     def __enter__(self) -> None:

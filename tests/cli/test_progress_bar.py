@@ -8,7 +8,7 @@ import time
 import pytest
 
 from benchmarks.terminal import Terminal
-from tui_workbench.cli.progress_bar import LINE_SECONDS, ProgressBar, drawn, told
+from tui_workbench.cli.progress_bar import LINE_SECONDS, ProgressBar, drawn
 from tui_workbench.progress import BYTES, Progress
 
 SCRIPT = """\
@@ -62,13 +62,6 @@ def test_it_has_a_bar_where_there_is_room() -> None:
     progress = Progress("sending", 1.2e9, 1.9e9, BYTES, 0.0, 45e6, 9.0)
     assert "█" in drawn(progress, 100) or "#" in drawn(progress, 100)
     assert "63 %" in drawn(progress, 40)
-
-
-def test_in_words_it_tells_what_is_known() -> None:
-    assert told(Progress("sending", 1.2e9, 1.9e9, BYTES, 0.0, 45e6, 9.0)) == (
-        "sending: 1.2 of 1.9 GB, 63 %, 45.0 MB/s, 20 s left"
-    )
-    assert told(Progress("listing", 12, 0, "files", 0.0)) == "listing: 12 files"
 
 
 def test_without_a_terminal_it_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,7 +50,7 @@ class ProgressBar:
                 _write(f"\r{text}\x1b[K")
         elif not self._is_terminal and progress.seconds >= LINE_SECONDS and now >= self._next:
             self._next = now + LINE_SECONDS
-            _write(f"{told(progress)}\n")
+            _write(f"{visible(progress.words)}\n")
 
     def line(self, text: str) -> None:
         """Print a line of any origin above the bar."""
@@ -85,12 +85,6 @@ def drawn(progress: Progress, width: int) -> str:
     cells = min(room, LONGEST_BAR)
     shape = bar(progress.fraction, cells, full="#", empty="-", parts="") if is_plain else bar(progress.fraction, cells)
     return f"{what} {shape} {rest}"[:width]
-
-
-def told(progress: Progress) -> str:
-    """The progress in words."""
-    parts = [progress.amount, progress.percent.strip(), progress.speed, progress.time_left]
-    return f"{visible(progress.what)}: {', '.join(part for part in parts if part)}"
 
 
 def _is_terminal() -> bool:

@@ -127,15 +127,19 @@ def walk(root: str, is_canceled: Callable[[], bool] = lambda: False) -> list[str
 
     Blocks. Links to folders and virtual environments are left out.
     """
+    from tui_workbench.progress import meter
+
     found: list[str] = []
     folders = [""]
-    while folders and len(found) < WALK_LIMIT and not is_canceled():
-        folder = folders.pop()
-        for entry in read_folder(root, folder).entries:
-            if not entry.is_folder:
-                found.append(entry.path)
-            elif not entry.name.startswith(".") and not _is_foreign(os.path.join(root, entry.path)):
-                folders.append(entry.path)
+    with meter("listing", "files") as listing:
+        while folders and len(found) < WALK_LIMIT and not is_canceled():
+            folder = folders.pop()
+            for entry in read_folder(root, folder).entries:
+                if not entry.is_folder:
+                    found.append(entry.path)
+                elif not entry.name.startswith(".") and not _is_foreign(os.path.join(root, entry.path)):
+                    folders.append(entry.path)
+            listing.update(len(found))
     return sorted(found[:WALK_LIMIT], key=lambda path: (path.count("/"), path.lower()))
 
 

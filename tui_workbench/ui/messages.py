@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.errors import WorkbenchError
     from tui_workbench.model import ComputeTarget, Plan, Run, RunConfiguration, RunRequest
+    from tui_workbench.progress import Progress
 
 
 class FileChosen(Message):
@@ -218,6 +219,14 @@ class RunsRead(Message):
         super().__init__()
         self.runs = runs
         self.steps = steps
+
+
+class WorkTold(Message):
+    """How far something is that takes long and that no run is about; None when it is over."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        super().__init__()
+        self.progress = progress
 
 
 class BackendFailed(Message):

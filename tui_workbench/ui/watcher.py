@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.model import RunState
+from tui_workbench.runs.progress import PROGRESS
 from tui_workbench.ui.changed_files import ChangedFiles
 from tui_workbench.ui.messages import (
     BackendFailed,
@@ -23,6 +24,7 @@ from tui_workbench.ui.messages import (
     FoldersChanged,
     InterpretersFound,
     RunsRead,
+    WorkTold,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ ACTIVE_SECONDS = 0.2
 
 CONFIGURATION = (".compute", ".runconfig", ".yml", ".yaml")
 """What the names of files end with on which targets, run configurations and their problems depend."""
+
+PROGRESS_NS = 3_000_000_000
+"""How often is read how far a run's preparation is: all runs are read for it."""
 
 Signature = tuple[tuple[str, int, int], ...]
 """Path, time of change in ns and size of each file looked at; a missing one has zeros."""
@@ -88,6 +93,13 @@ class ProjectWatcher:
         self._wake.set()
 
     def _watch(self) -> None:
+        from tui_workbench.progress import listening
+
+        # A large index that is made anew takes its time.
+        with listening(lambda progress: self._post(WorkTold(progress))):
+            self._go_on_looking()
+
+    def _go_on_looking(self) -> None:
         runs = self._first_look()
         while not self._stopped:
             self._wake.wait(ACTIVE_SECONDS if self._active else IDLE_SECONDS)
@@ -172,7 +184,8 @@ class ProjectWatcher:
 
     def _runs_signature(self) -> Signature:
         directory = self._project.runs_directory
-        return _signature([directory, *(os.path.join(directory, run_id, "events.jsonl") for run_id in self._active)])
+        folders = [os.path.join(directory, run_id) for run_id in self._active]
+        return (*_signature([directory, *(f"{folder}/events.jsonl" for folder in folders)]), *map(_slowly, folders))
 
     def _read_runs(self, runs: Runs) -> None:
         from tui_workbench.runs.activity import steps_of
@@ -186,6 +199,12 @@ class ProjectWatcher:
 
 def _signature(paths: list[str]) -> Signature:
     return tuple(_of_file(path) for path in paths)
+
+
+def _slowly(folder: str) -> tuple[str, int, int]:
+    """How far a run's preparation is, as something that differs every few seconds."""
+    path, moment, _ = _of_file(f"{folder}/{PROGRESS}")
+    return path, moment // PROGRESS_NS, 0
 
 
 def _of_file(path: str) -> tuple[str, int, int]:

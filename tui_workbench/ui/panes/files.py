@@ -15,7 +15,7 @@ from textual.worker import get_current_worker
 from tui_workbench.ui.commands import CHANGES, FILES, bindings
 from tui_workbench.ui.file_tree import Entry, FileTree, Listing, TreeRow, parent_of, read_folder, scripts_among, walk
 from tui_workbench.ui.ignored import Ignored
-from tui_workbench.ui.messages import EditorWanted, FileChosen, ScriptChosen
+from tui_workbench.ui.messages import EditorWanted, FileChosen, ScriptChosen, WorkTold
 from tui_workbench.ui.panes.config_changes import OffersChanges, is_changeable
 from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.safetext import safe_text
@@ -168,8 +168,11 @@ class FilesPane(OffersChanges, Pane):
     @work(thread=True, group="walk", exclusive=True)
     def walk_all(self) -> None:
         """List every file of the project in a thread, for searches and for the run bar."""
+        from tui_workbench.progress import listening
+
         worker = get_current_worker()
-        files = walk(self._tree.root, lambda: worker.is_cancelled)
+        with listening(lambda progress: self.post_message(WorkTold(progress))):
+            files = walk(self._tree.root, lambda: worker.is_cancelled)
         if not worker.is_cancelled:
             self.post_message(self.FilesWalked(files, Ignored.read(self._tree.root)))
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from tui_workbench.ui.watcher import ProjectWatcher
     from tui_workbench.ui.widgets.header import Header
 
+WORK_SECONDS = 1.0
+"""What takes less is not worth a word."""
+
 RUNS_WITH_IMAGES = 200
 """The newest runs, whose images are suggested."""
 
@@ -56,6 +59,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self._watcher: ProjectWatcher | None = None
         self._runs: list[Run] = []
         self._attention: Attention | None = None
+        self._tells_work = False
         self._steps: Mapping[str, str] = {}
         self._changes: ProjectChanges | None = None
         self._starting: Starting | None = None
@@ -221,6 +225,15 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         selected = log.text("run")
         self._show_runs(event.runs, select=selected if any(run.run_id == selected for run in event.runs) else None)
         self.parts.log.recall(log)
+
+    def on_work_told(self, event: messages.WorkTold) -> None:
+        """Something takes long: how far it is."""
+        if event.progress is not None and event.progress.seconds >= WORK_SECONDS:
+            self._tells_work = True
+            self.say(event.progress.words)
+        elif event.progress is None and self._tells_work:
+            self._tells_work = False
+            self.say("")
 
     def _show_runs(self, runs: list[Run], select: str | None = None) -> None:
         self._runs = runs

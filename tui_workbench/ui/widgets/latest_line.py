@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from textual import work
 from textual.message import Message
 
-from tui_workbench.runs.progress import PREPARATION_LOG
+from tui_workbench.runs.progress import PREPARATION_LOG, read_progress
+from tui_workbench.runs.rundir import RunDirectory
 from tui_workbench.ui.safetext import safe_line, safe_text, truncate_middle
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece, width_of
+from tui_workbench.ui.widgets.progress_line import PATIENCE, WITH_STEPS
 from tui_workbench.ui.words import is_before_script, run_state, run_title
 
 if TYPE_CHECKING:
@@ -78,6 +80,11 @@ class LatestLine(Line):
 
     @work(thread=True, exclusive=True, group="latest")
     def _read(self, run: Run) -> None:
+        if run.state in WITH_STEPS:
+            progress = read_progress(RunDirectory(run.directory))
+            if progress is not None and progress.seconds >= PATIENCE:
+                self.post_message(self.Read(run.run_id, safe_text(progress.words)))
+                return
         # Until the script has started, what is done for it is what there is to tell.
         line = last_line(f"{run.directory}/{PREPARATION_LOG}" if is_before_script(run) else run.log_path)
         self.post_message(self.Read(run.run_id, safe_line(line).plain.strip()))

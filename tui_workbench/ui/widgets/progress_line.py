@@ -35,7 +35,8 @@ LINGERING = 1.0
 LOOK_SECONDS = 0.25
 LONGEST_BAR, SHORTEST_BAR = 40, 6
 _LABEL = 11
-_WITH_STEPS = (RunState.PREPARING, RunState.FINALIZING)
+WITH_STEPS = (RunState.PREPARING, RunState.FINALIZING)
+"""States in which a run may tell how far it is."""
 
 
 class ProgressLine(Line):
@@ -100,7 +101,7 @@ class RunProgressLine(ProgressLine):
         if run is None or self._run is None or run.run_id != self._run.run_id:
             self._show(None)
         self._run = run
-        wanted = run is not None and run.state in _WITH_STEPS
+        wanted = run is not None and run.state in WITH_STEPS
         if wanted and self._timer is None:
             self._timer = self.set_interval(LOOK_SECONDS, self._look)
         elif not wanted and self._timer is not None:
