@@ -80,6 +80,9 @@ def completed(folder: Path, line: str) -> set[str]:
         ("config get local.r", {"local.runconfig"}),
         ("project create x --template bl", {"blank"}),
         ("completion ''", set(SHELLS)),
+        ("config get local.compute pyth", {"pythonLocation"}),
+        ("theme check ../script.b", {"../script.bash"}),
+        ("experiment rerun -r 1 --script h", {"hello.py"}),
         ("computetarget check --project /nowhere ''", set()),
         ("project create ''", set()),
     ],
@@ -120,8 +123,9 @@ def test_a_person_types_and_presses_tab(folder: Path, shell: str) -> None:
     ) as terminal:
         terminal.send(f"{setup}; echo re''ady\n")
         terminal.until_text("ready")
-        terminal.send("workbench-tui compu\tche\tg\t")
-        terminal.until_text("workbench-tui computetarget check gpu-box")
+        # tcsh cannot tell verbs of the same name apart; there is one login, and more than one check.
+        terminal.send("workbench-tui compu\tlog\tg\t")
+        terminal.until_text("workbench-tui computetarget login gpu-box")
         terminal.send("--pl\t")
         terminal.until_text("gpu-box --plain")
 
@@ -133,6 +137,12 @@ def test_every_command_and_every_option_is_in_the_script(folder: Path) -> None:
         (declared,) = (line for line in text.splitlines() if line.startswith(f"{prefix}_option_strings="))
         known = {name for action in build_parser(command)._actions for name in action.option_strings}
         assert set(shlex.split(declared.partition("=(")[2].rstrip(")"))) == known
+
+
+def test_themes_of_ones_own_are_offered(folder: Path, home: Path) -> None:
+    (home / ".config" / "workbench-tui" / "themes").mkdir(parents=True)
+    (home / ".config" / "workbench-tui" / "themes" / "zebra.yaml").write_text("")
+    assert completed(folder, "theme use z") == {"zebra"}
 
 
 def test_without_a_shell_it_asks_which(folder: Path) -> None:

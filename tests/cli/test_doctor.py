@@ -175,6 +175,16 @@ class TestPrograms:
         assert re.search(r"lacks textual 0\.0\.1 \(it has [\d.]+\), nowhere$", answer.message)
 
 
+class TestKeyring:
+    def test_one_that_is_there_is_told_and_not_opened(self, keyring: Path) -> None:
+        assert doctor_tools.keyring() == Answer("keyring", OK, "secrets are kept in it (SecretService)")
+
+    def test_none_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
+        answer = doctor_tools.keyring()
+        assert (answer.state, answer.message) == (LIMITED, "this system has no keyring")
+
+
 class TestSsh:
     def test_an_agent_tells_how_many_keys_it_holds(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = str(tmp_path / "agent")

@@ -37,6 +37,8 @@ _VALUES = {
     "id": "runs",
     "group": "sweeps",
     "template": "templates",
+    "theme": "themes",
+    "key": "fields",
     "file": "files",
     "files": "files",
 }
@@ -126,9 +128,9 @@ def _offered(words: tuple[str, ...], action: Action) -> Any:
         return None
     if name in _FOLDERS:
         return shtab.DIRECTORY
-    if name == "script" and words != ("shell",):
+    if name in ("script", "other_script") and words != ("shell",):
         return shtab.glob("*.py", "*.sh")
-    if name in _FILES or name in ("script", "arguments"):
+    if name in _FILES or name in ("script", "arguments") or words == ("theme", "check"):
         return shtab.FILE
     kind = _NAMES.get(words) if name == "name" else _VALUES.get(name)
     if kind is None:
@@ -231,6 +233,20 @@ def _templates(_: str) -> Iterable[str]:
     return [template.name for template in list_templates()]
 
 
+def _themes(_: str) -> Iterable[str]:
+    from tui_workbench.resources import theme_directories
+
+    folders = [folder for folder in theme_directories() if os.path.isdir(folder)]
+    names = {name for folder in folders for name in os.listdir(folder)}
+    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
+
+
+def _fields(_: str) -> Iterable[str]:
+    from tui_workbench.config import fields
+
+    return sorted({field.path[0] for kind in fields.KINDS for field in kind.fields if isinstance(field.path[0], str)})
+
+
 SOURCES: dict[str, Callable[[str], Iterable[str]]] = {
     "configurations": _configurations,
     "targets": _targets,
@@ -238,5 +254,7 @@ SOURCES: dict[str, Callable[[str], Iterable[str]]] = {
     "runs": _runs,
     "sweeps": _sweeps,
     "templates": _templates,
+    "themes": _themes,
+    "fields": _fields,
 }
 _PREAMBLES = _preambles()

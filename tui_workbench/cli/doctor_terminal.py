@@ -64,7 +64,9 @@ def _controlling_terminal() -> int:
 
 
 def _may_be_asked(environment: Mapping[str, str]) -> bool:
-    """Whether the question is sure not to be shown as text."""
+    """Whether the question is sure not to be shown as text, nor its answer to be read by a pager behind us."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
     is_odd = environment.get("TERM_PROGRAM") == "Apple_Terminal"
     return environment.get("TERM", "") not in ("", "dumb", "linux") and not is_odd
 

@@ -215,13 +215,15 @@ def _asked(path: str, question: bytes, *, to_the_end: bool = False) -> bytes:
 
 def keyring() -> Answer:
     """Whether secrets can be kept."""
-    done = _run(sys.executable, "-P", "-m", "tui_workbench.targets.secrets", "get", "AzureMlSecret=doctor##none")
-    if done is not None and done.code in (0, 1):
-        return Answer("keyring", OK, "secrets are kept in it")
-    said = "it does not answer; it may be locked" if done is None else done.complaint.rpartition("\n")[2]
+    from tui_workbench.targets.secrets import SecretStore
+
+    found = SecretStore().look(PATIENCE)
+    if found.in_keyring:
+        return Answer("keyring", OK, f"secrets are kept in it ({found.reason})")
     cost = "Passwords and passphrases are held in memory, and asked for again after a day or a restart."
-    remedy = "Unlock it, or install one:" if done is None else "Install one, or log in with keys:"
-    return Answer("keyring", LIMITED, said, cost, remedy, _install("gnome-keyring"))
+    return Answer(
+        "keyring", LIMITED, found.reason, cost, "Install one, or log in with keys:", _install("gnome-keyring")
+    )
 
 
 def _fault(name: str, done: Completed | None) -> str:

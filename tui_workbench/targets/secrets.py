@@ -44,6 +44,11 @@ class SecretStore:
         code, said = _ask_keyring("get", reference)
         return said.decode("utf-8", "surrogateescape") if code == _FOUND else None
 
+    def look(self, seconds: float) -> Kept:
+        """Whether there is a keyring; `reason` is then its kind. It is not opened, so nobody is asked to unlock it."""
+        code, said = _ask_keyring("look", "", seconds=seconds)
+        return Kept(code == _FOUND, said.decode("utf-8", "replace").strip())
+
     def put(self, reference: str, secret: str) -> Kept:
         """Keep a secret under its reference."""
         code, said = _ask_keyring("put", reference, secret.encode("utf-8", "surrogateescape"))
@@ -67,11 +72,11 @@ def is_reference(text: str) -> bool:
     return text.startswith(PREFIX) and text.count("#") == 2 and "\n" not in text
 
 
-def _ask_keyring(verb: str, reference: str, secret: bytes = b"") -> tuple[int, bytes]:
+def _ask_keyring(verb: str, reference: str, secret: bytes = b"", seconds: float = KEYRING_SECONDS) -> tuple[int, bytes]:
     """Exit code of the helper and the secret found, or else why there is none."""
     command = [sys.executable, "-P", "-m", "tui_workbench.targets.secrets", verb, reference]
     try:
-        done = LocalHost().run(command, stdin=secret, timeout=KEYRING_SECONDS)
+        done = LocalHost().run(command, stdin=secret, timeout=seconds)
     except ConnectionLost:
         return _UNUSABLE, b"the keyring does not answer; it may be locked"
     if done.code == _FOUND:
@@ -88,7 +93,9 @@ def _helper(verb: str, reference: str) -> int:
         if backend is None:
             sys.stderr.write("this system has no keyring\n")
             return _UNUSABLE
-        if verb == "get":
+        if verb == "look":
+            sys.stdout.write(type(backend).__module__.rpartition(".")[2])
+        elif verb == "get":
             secret = backend.get_password(SERVICE, reference)
             if secret is None:
                 return _UNKNOWN
