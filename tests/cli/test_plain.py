@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cli.support import Installed
+from tests.cli.support import Installed, InTerminal
 from tests.runs.support import make_run
 from tui_workbench.cli import COMMANDS, build_parser, parse
 from tui_workbench.cli.output import PLAIN, plain_text
@@ -113,3 +114,23 @@ def test_pieces_make_no_difference(pieces: list[bytes]) -> None:
     whole = one.feed(b"".join(pieces)) + one.flush()
     assert b"".join(map(many.feed, pieces)) + many.flush() == whole
     assert not re.search(rb"[\x00-\x09\x0b-\x1f]", whole)
+
+
+BAR = """\
+from tui_workbench.cli import COMMANDS, find_command, parse
+from tui_workbench.cli.progress_bar import shared
+from tui_workbench.progress import Progress
+import sys
+command, rest = find_command(sys.argv[1:])
+parse(command, rest)
+shared().show(Progress("sending", 40.0, 100.0, "files", 0.0, 10.0, 5.0))
+print("shown")
+"""
+
+
+@pytest.mark.parametrize(("options", "bars"), [(("--plain",), 0), ((), 1)], ids=["plain", "usual"])
+def test_no_bar_is_drawn(options: tuple[str, ...], bars: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", BAR, "history", "export", "--format", "csv", *options, "there"]
+    with InTerminal(command, changes={"TERM": "xterm"}, directory=str(tmp_path)) as terminal:
+        terminal.until_text("shown")
+        assert terminal.raw.count(b"\x1b[K") == bars

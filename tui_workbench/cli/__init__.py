@@ -185,9 +185,18 @@ def parse(command: Command, words: Sequence[str]) -> Namespace | Parsed:
         parsed: Namespace | Parsed = quick.parse(words)
     except NotPlain:
         parsed = build_parser(command).parse(words)
-    if getattr(parsed, "plain", False) and hasattr(parsed, "output"):
-        vars(parsed)["output"] = "plain"
+    if getattr(parsed, "plain", False):
+        _be_plain(parsed)
     return parsed
+
+
+def _be_plain(parsed: Namespace | Parsed) -> None:
+    """Make `--plain` an output like those of `-o`, and have no bars drawn."""
+    from tui_workbench.cli.progress_bar import shared
+
+    shared().be_plain()
+    if hasattr(parsed, "output"):
+        vars(parsed)["output"] = "plain"
 
 
 def build_parser(command: Command) -> Parser:

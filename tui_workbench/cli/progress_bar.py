@@ -52,6 +52,11 @@ class ProgressBar:
             self._next = now + LINE_SECONDS
             _write(f"{visible(progress.words)}\n")
 
+    def be_plain(self) -> None:
+        """Show lines now and then in a terminal, too: they are to be listened to."""
+        self.clear()
+        self._is_terminal = False
+
     def line(self, text: str) -> None:
         """Print a line of any origin above the bar."""
         self.clear()
