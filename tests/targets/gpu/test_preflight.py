@@ -351,10 +351,12 @@ def test_another_machine_is_asked_over_its_link(here: Here, tmp_path: Path, gpub
     )
     variables = f"SetEnv PATH={here.standin.built.programs}:/usr/bin:/bin STANDIN_NVML_STATE={here.standin.state}"
     with gpubox.configured(variables):
-        said = messages(here.climb())
+        rungs = here.climb()
         here.standin.write()
         here.standin.state.chmod(0o644)
         last = here.climb()[-1]
+    assert [rung.name for rung in rungs] == [GPU, DEVICES, FRAMEWORK, FIT, COMPUTES, MEMORY], rungs[-1]
+    said = messages(rungs)
     assert said[FRAMEWORK] == "PyTorch 2.4.0+cu121 for CUDA 12.1 in /usr/bin/python3"
     assert said[COMPUTES] == "PyTorch sees 1 GPU; a matrix product on it was right"
     assert (last.name, last.there) == (GPU, True)
