@@ -54,6 +54,14 @@ class TestTheCommand:
         assert empty == ""
         assert re.match("It works; limited: terminal", summary)
 
+    def test_it_fits_a_narrow_terminal_but_for_what_is_to_be_copied(self, workbench: Installed) -> None:
+        with workbench.in_terminal("doctor", columns=60) as terminal:
+            assert terminal.to_the_end() == 0
+        lines = terminal.raw.decode().replace("\x1b[?1004$p\x1b[c", "").splitlines()
+        indent = " " * (8 + 2 + 10 + 2)
+        assert max(len(line) for line in lines if not line.startswith(f"{indent}    ")) <= 60
+        assert [line for line in lines if line.startswith(indent)]
+
     def test_outside_of_a_project_it_leaves_that_out(self, tmp_path: Path) -> None:
         found = json.loads(Installed(tmp_path).run("doctor", "-o", "json").out)
         assert "project" not in {answer["name"] for answer in found}

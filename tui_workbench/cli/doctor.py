@@ -5,7 +5,9 @@ It asks nobody, changes nothing, and ends: everything that could hang has a time
 
 from __future__ import annotations
 
+import os
 import sys
+import textwrap
 
 from tui_workbench.cli.output import FORMATS, add_plain_option, add_project_option, emit
 from tui_workbench.plaintext import visible
@@ -22,6 +24,7 @@ OK, LIMITED, BROKEN = "ok", "limited", "broken"
 TEXT = "text"
 COLUMNS = ("name", "state", "message", "cost", "command")
 _STATE_WIDTH, _NAME_WIDTH = 8, 10
+_ENDLESS = 1 << 20
 
 
 class Answer(NamedTuple):
@@ -55,11 +58,11 @@ exit code: 0, or 1 when something is broken"""
 def run_doctor(arguments: argparse.Namespace) -> int:
     """Look at everything; 1 when something is broken."""
     in_text = arguments.output == TEXT and not arguments.query
-    found = []
+    found, columns = [], _columns()
     for answer in answers(arguments.project):
         found.append(answer)
         if in_text:
-            sys.stdout.write("".join(f"{visible(line)}\n" for line in _lines(answer)))
+            sys.stdout.write("".join(f"{visible(line)}\n" for line in _lines(answer, columns)))
             sys.stdout.flush()
     if in_text:
         sys.stdout.write(f"\n{_summary(found)}\n")
@@ -77,14 +80,24 @@ def answers(project: str) -> Iterator[Answer]:
     yield from doctor_folders.answers(project)
 
 
-def _lines(answer: Answer) -> list[str]:
-    """An answer for people: the cost, the remedy, and the command on a line of its own."""
-    indent = " " * (_STATE_WIDTH + 2)
-    lines = [f"{answer.state:{_STATE_WIDTH}}  {answer.name:{_NAME_WIDTH}}  {answer.message}"]
-    lines += [f"{indent}{text}" for text in (answer.cost, answer.remedy) if text]
+def _lines(answer: Answer, columns: int) -> list[str]:
+    """An answer for people, in so many columns: the cost, the remedy, and the command on a line of its own, whole."""
+    lines = []
+    start = f"{answer.state:{_STATE_WIDTH}}  {answer.name:{_NAME_WIDTH}}  "
+    for text in (answer.message, answer.cost, answer.remedy):
+        lines += [f"{start}{line}" for line in textwrap.wrap(text, max(20, columns - len(start)))]
+        lines[1:] = [" " * len(start) + line[len(start) :] for line in lines[1:]]
     if answer.command:
-        lines.append(f"{indent}    {answer.command}")
+        lines.append(f"{' ' * len(start)}    {answer.command}")
     return lines
+
+
+def _columns() -> int:
+    """The width of the terminal; where there is none, a line is as long as it is."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _ENDLESS
+    except OSError:
+        return _ENDLESS
 
 
 def _summary(found: list[Answer]) -> str:

@@ -51,7 +51,7 @@ def folders(named: dict[str, str]) -> Answer:
     """Whether the user's own folders can be written, or made."""
     closed = {name: path for name, path in named.items() if not _can_write(path)}
     if not closed:
-        return Answer("folders", OK, ", ".join(f"{name} {_short(path)}" for name, path in named.items()))
+        return Answer("folders", OK, f"{', '.join(named)} can be written, as {_short(next(iter(named.values())))}")
     first = next(iter(closed.values()))
     message = ", ".join(f"{name} {_short(path)}" for name, path in closed.items()) + " cannot be written"
     cost = "What is set and remembered is lost at the end; passwords, keys and connections have no place."
