@@ -97,3 +97,51 @@ def test_the_users_keys_are_those_that_count_and_are_shown(
     terminal.press("Escape", "F5")
     terminal.until_text("completed", "1 line")
     assert (project_root / "hello.py").read_text() == 'print("hello")\n'
+
+
+def test_e_on_a_target_opens_its_file(open_project: Callable[..., Tmux], project_root: Path, vim: Path) -> None:
+    terminal = open_project(EDITOR=str(vim))
+    terminal.until_text("hello.py", "ready")
+    terminal.press("2", "e")
+    terminal.until_text(f"word: {project_root}/aml_config/local.compute", "enter comes back")
+    terminal.press("Enter")
+    terminal.until_text("1 Files", "5 Jobs")
+
+
+def test_a_shell_opens_in_the_project_and_comes_back(open_project: Callable[..., Tmux], project_root: Path) -> None:
+    terminal = open_project()
+    terminal.until_text("hello.py", "ready")
+    terminal.press("1", "!")
+    terminal.until_text("comes back to the workbench")
+    terminal.press(*"echo in:$(basename $PWD)", "Enter")
+    terminal.until_text(f"in:{project_root.name}\n")
+    terminal.press(*"exit", "Enter")
+    terminal.until_text("1 Files", "5 Jobs", "ready")
+
+
+def test_a_shell_opens_in_the_copy_of_a_run_and_comes_back(
+    open_project: Callable[..., Tmux], project_root: Path
+) -> None:
+    terminal = open_project()
+    terminal.until_text("hello.py", "ready")
+    terminal.press("C-r")
+    terminal.until_text("completed", "1 line")
+    (project_root / "hello.py").write_text("print('changed')\n")
+    terminal.press("6")
+    terminal.until_text("1 run", "Details")
+    terminal.press("w")
+    terminal.until_text("comes back to the workbench")
+    terminal.press(*"cat hello.py; read x", "Enter")
+    terminal.until(lambda: any(line.startswith("print(") for line in terminal.lines()))
+    terminal.press("Enter", *"exit", "Enter")
+    terminal.until_text("1 run", "Details")
+
+
+def test_ctrl_l_draws_over_what_others_have_written(open_project: Callable[..., Tmux]) -> None:
+    terminal = open_project()
+    terminal.until_text("hello.py", "ready")
+    Path(terminal._call("display-message", "-p", "#{pane_tty}").strip()).write_text("\x1b[8;8HSomebody wrote this.")
+    terminal.until_text("Somebody wrote this.")
+    terminal.press("C-l")
+    terminal.until(lambda: "Somebody wrote this." not in terminal.text())
+    terminal.until_text("hello.py", "ready")

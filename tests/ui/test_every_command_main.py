@@ -569,3 +569,32 @@ async def test_preparing(project: Project, way: str) -> None:
             lambda: isinstance(pilot.app.screen, PrepareScreen) or "prepare" in "\n".join(screen_lines(pilot.app)[:4]),
         )
         assert screen_lines(pilot.app) != before
+
+
+@by_key_and_palette
+@proves("view.border_left view.border_right view.border_up view.border_down view.borders_back")
+async def test_borders(project: Project, way: str) -> None:
+    async with opened(project) as pilot:
+        hand, screen = Hand(pilot, way), screen_of(pilot)
+
+        def sizes() -> tuple[int, int]:
+            return screen.files.region.width, screen.files.region.height
+
+        usual = sizes()
+        await hand.does("view.border_left", lambda: sizes()[0] < usual[0])
+        await hand.does("view.border_right", lambda: sizes()[0] == usual[0])
+        await hand.does("view.border_up", lambda: sizes()[1] < usual[1])
+        await hand.does("view.border_down", lambda: sizes()[1] == usual[1])
+        await pilot.press("less_than_sign", "less_than_sign")
+        await until(lambda: sizes() != usual)
+        await hand.does("view.borders_back", lambda: sizes() == usual)
+
+
+@proves("recent.open")
+async def test_the_runs_at_the_side_of_a_wide_screen(project: Project) -> None:
+    past_run(project, 1)
+    async with opened(project, (200, 60)) as pilot:
+        table = screen_of(pilot).query("RecentPane RunTable").first()
+        table.focus()
+        await until(lambda: table.has_focus and table.current)  # type: ignore[attr-defined]
+        await Hand(pilot).does("recent.open", on(pilot, RunDetailsScreen))

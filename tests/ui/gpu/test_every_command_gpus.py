@@ -1,0 +1,25 @@
+"""The command of the monitor that looks again, on stand-in GPUs; the others are proved where the monitor is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.gpu.standin import gpu
+from tests.ui.gpu.test_monitor import gpus  # noqa: F401  (a fixture)
+from tests.ui.hand import Hand, proves
+from tests.ui.screens.test_main import opened, seen
+from tests.ui.waiting import until
+
+if TYPE_CHECKING:
+    from tests.gpu.standin import Standin
+    from tui_workbench.project import Project
+
+
+@proves("gpus.retry")
+async def test_looking_again(project: Project, gpus: Standin) -> None:  # noqa: F811
+    gpus.write()
+    async with opened(project) as pilot:
+        await pilot.press("7")
+        await until(lambda: "the NVIDIA driver lists no GPU" in seen(pilot))
+        gpus.write(gpu(0, util=83))
+        await Hand(pilot).does("gpus.retry", lambda: "83 %" in seen(pilot))
