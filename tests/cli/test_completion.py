@@ -104,6 +104,23 @@ def test_a_name_that_a_shell_would_obey_is_not_offered(folder: Path) -> None:
     assert not (root / "ran").exists()
 
 
+def test_a_program_of_the_folder_is_not_run_by_pressing_tab(folder: Path) -> None:
+    trap = folder / "project" / "models" / "workbench-tui"
+    trap.write_text("#!/bin/sh\ntouch sprung\n")
+    trap.chmod(0o755)
+    script = HARNESS.format(
+        script=shlex.quote(str(folder / "script.bash")),
+        line=shlex.quote("models/workbench-tui experiment submit -c ''"),
+    )
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    command = [require("bash"), "--norc", "-c", script]
+    done = subprocess.run(
+        command, cwd=folder / "project", env={"PATH": path}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["local"]
+    assert not (folder / "project" / "sprung").exists()
+
+
 STARTS = {
     "bash": ("bash --norc --noprofile -i", "bind 'set show-all-if-ambiguous on'; . ../script.bash"),
     "zsh": ("zsh -f -i", "fpath=(.. $fpath); autoload -Uz compinit; compinit -u -D"),

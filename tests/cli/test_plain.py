@@ -50,7 +50,10 @@ class TestTheForm:
         )
 
     def test_lines_stay_lines_and_controls_become_glyphs(self) -> None:
-        assert plain_text({"diff": "-a\n+\x1b[2Jb\n"}) == "diff: -a\n+␛[2Jb\n"
+        assert plain_text({"diff": "-a\n+\x1b[2Jb\n"}) == "diff: -a\n  +␛[2Jb\n"
+
+    def test_a_text_of_many_lines_cannot_pass_for_other_values(self) -> None:
+        assert plain_text({"note": "fine\nstatus: Completed"}) == "note: fine\n  status: Completed\n"
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.words[0] != "shell"], ids=lambda c: " ".join(c.words))

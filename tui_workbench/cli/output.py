@@ -125,10 +125,10 @@ def _plain_lines(name: str, value: Any) -> Iterator[str]:
         words = [_short(item) for item in value]
         yield from _plain_lines(name, shlex.join(words) if name.endswith(_ARGUMENT_VECTORS) else ", ".join(words))
     elif value is not None and value != "":
-        # Of a text of many lines, as a difference is, each stays a line.
+        # Of a text of many lines, as a difference is, each stays a line, and none can pass for another value.
         first, *others = _short(value).rstrip("\n").split("\n")
         yield visible(f"{name}: {first}" if name else first)
-        yield from map(visible, others)
+        yield from (f"  {visible(line)}" for line in others)
 
 
 def _table(rows: Sequence[Any], columns: Sequence[str]) -> str:
