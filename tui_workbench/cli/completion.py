@@ -148,7 +148,7 @@ _BASH = """\
 _workbench_tui_values() {
   local i project=. value program=workbench-tui
   # What is only being typed is run when there is no other.
-  type -P workbench-tui >/dev/null || program=${COMP_WORDS[0]/#\~/$HOME}
+  type -P workbench-tui >/dev/null || program=${COMP_WORDS[0]/#\\~/$HOME}
   for ((i = 1; i < COMP_CWORD; i++)); do
     [ "${COMP_WORDS[i]}" = --project ] && project=${COMP_WORDS[i + 1]}
   done
