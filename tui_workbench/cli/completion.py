@@ -154,7 +154,7 @@ _workbench_tui_values() {
   done
   while IFS= read -r value; do
     [[ $value == "$2"* ]] && printf '%s\\n' "$value"
-  done < <("${COMP_WORDS[0]/#\\~/$HOME}" completion --values "$1" --project "${project/#\\~/$HOME}" 2>/dev/null)
+  done < <("$program" completion --values "$1" --project "${project/#\\~/$HOME}" 2>/dev/null)
 }
 """
 _ZSH = """\
