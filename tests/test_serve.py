@@ -207,6 +207,8 @@ async def test_a_key_in_an_address_opens_one_browser_once(door: Served, client: 
         ("no-such-page", {}),
         ("", {"Cookie": "workbench-tui-{port}=wrong"}),
         ("", {"Host": "evil.example"}),
+        ("", {"Host": "localhost"}),
+        ("", {"Host": "127.0.0.1:{port}'x"}),
         ("", {"Host": "127.0.0.1.evil.example:{port}"}),
         ("", {"Host": "evil.example@127.0.0.1:{port}"}),
         ("", {"Origin": "http://evil.example"}),

@@ -178,8 +178,8 @@ class Server(TextualServer):
     def _is_from_here(self, request: web.Request) -> bool:
         """True when the browser was led here by a name of this machine, and by no other site's page."""
         host = request.headers.get("Host", "")
-        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-        if name not in NAMES:
+        name, _, port = host.rpartition(":")
+        if host not in NAMES and (name not in NAMES or not port.isdecimal()):
             return False
         origin = request.headers.get("Origin")
         if origin is None:
