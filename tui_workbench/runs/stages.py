@@ -91,12 +91,19 @@ class Stages:
         Raises NoGpu when it would not, Interrupted when the run is to end.
         """
         from tui_workbench.runs.gpu.gate import STEP, TITLE, admit
+        from tui_workbench.targets.following import Background
 
         spec = self._record.spec
         if not spec.gpu_check_due or STEP in self._directory.status().done:
             return
+
+        def look() -> None:
+            # A framework may take minutes to answer, and a driver for ever.
+            with Background(lambda: admit(spec)) as looking:
+                looking.wait(self._progress.interrupted)
+
         self._progress.begin(STEP, TITLE)
-        self.persist(lambda: admit(spec))
+        self.persist(look)
         self._progress.done(STEP)
 
     def persist(self, action: Callable[[], _Result], *, from_the_first: bool = True) -> _Result:

@@ -122,6 +122,21 @@ def test_an_environment_that_is_made_for_the_run_is_looked_at_when_it_is_there(
     assert not Path(ended.log_path).exists()
 
 
+def test_a_run_is_canceled_while_its_framework_keeps_it_waiting(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "look", lambda spec: gate.Seen("", is_due=True))
+    asking.append("local.compute", "userManagedEnvironment: false")
+    asking.append("local.runconfig", "PrepareEnvironment: true")
+    begun = asking.packages / "begun"
+    text = f"import os, time; open({str(begun)!r}, 'w').write('%d\\n' % os.getpid()); time.sleep(600)\n"
+    standins.stand_in(asking.packages, "torch", text)
+    run = asking.runs.submit(RunRequest("local", "train.py"))
+    until(lambda: begun.exists() and begun.read_text().endswith("\n"), "the question")
+    assert asking.runs.cancel(run.run_id).state == "canceled"
+    until(lambda: not Path(f"/proc/{int(begun.read_text())}").exists(), "its end")
+
+
 def test_what_is_no_matter_of_gpus_is_left_to_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'nobody'}")
     path = str(tmp_path / "aml_config" / "box.compute")

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.support import until
 from tests.gpu import frameworks as standins
 from tui_workbench.targets.gpu.frameworks import (
     ALL,
+    ALONE,
     LAUNCH,
     ONE,
     PROGRAM,
+    WATCHED,
     Framework,
     Told,
     from_json,
@@ -26,7 +29,7 @@ BARE = Framework("PyTorch", "2.4.0+cu121", "12.1", ("Tesla T4",), ("7.5",), (), 
 
 def ask(folder: Path, which: str = ALL, seconds: str = "60") -> Told:
     """What a Python with these modules tells, and no others."""
-    command = [sys.executable, "-S", "-c", LAUNCH, PROGRAM, seconds, which]
+    command = [sys.executable, "-S", "-c", LAUNCH, PROGRAM, seconds, which, ALONE]
     done = subprocess.run(command, env={"PYTHONPATH": str(folder)}, stdout=subprocess.PIPE, cwd="/", check=True)
     told = told_by(done.stdout)
     assert told is not None
@@ -85,6 +88,20 @@ def test_one_that_hangs_is_left_behind(tmp_path: Path) -> None:
     assert found.problem == "it did not answer within 0.3 s"
 
 
+def test_it_ends_with_its_input_and_leaves_nothing(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    standins.stand_in(
+        tmp_path, "torch", f"import os, time; open({str(child)!r}, 'w').write('%d\\n' % os.getpid()); time.sleep(600)"
+    )
+    command = [sys.executable, "-S", "-c", LAUNCH, PROGRAM, "60", ALL, WATCHED]
+    environment = {"PYTHONPATH": str(tmp_path)}
+    asking = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
+    until(lambda: child.exists() and child.read_text().endswith("\n"), "the framework's process")
+    asking.communicate()
+    assert asking.returncode == 1
+    until(lambda: not Path(f"/proc/{int(child.read_text())}").exists(), "its end")
+
+
 def test_cntk_is_asked_in_its_own_way(tmp_path: Path) -> None:
     standins.cntk(tmp_path)
     (found,) = ask(tmp_path).frameworks
@@ -93,7 +110,7 @@ def test_cntk_is_asked_in_its_own_way(tmp_path: Path) -> None:
 
 def test_the_real_pytorch_without_cuda_is_a_cpu_build() -> None:
     pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, "-c", LAUNCH, PROGRAM, "60", ALL], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run([sys.executable, "-c", LAUNCH, PROGRAM, "60", ALL, ALONE], stdout=subprocess.PIPE, check=True)
     told = told_by(done.stdout)
     assert told is not None
     found = next(each for each in told.frameworks if each.name == "PyTorch")

@@ -32,11 +32,14 @@ NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "cntk": "
 MARK = b"workbench-gpu:"
 
 LAUNCH = "import sys; exec(sys.argv[1])"
-"""What the interpreter is given with `-c`; PROGRAM follows it, then seconds and ALL or ONE."""
+"""What the interpreter is given with `-c`; PROGRAM follows it, then seconds, ALL or ONE, and WATCHED or ALONE."""
+
+WATCHED, ALONE = "watched", "alone"
+"""Whether it ends with its input, which whoever asks holds open; or has none, as in a container."""
 
 PROGRAM = r"""
 import json, os, subprocess, sys, threading, warnings
-PROGRAM, SECONDS, WHICH = sys.argv[1:4]
+PROGRAM, SECONDS, WHICH, MODE = sys.argv[1:5]
 MARK = "workbench-gpu:"
 SIZE = 64
 
@@ -180,10 +183,13 @@ def of_one(name):
     sys.stdout.flush()
     os._exit(0)
 
+started = []
+
 def ask(name):
     told = {"name": name, "problem": "it did not answer within %s s" % SECONDS}
     process = subprocess.Popen([sys.executable, "-c", "import sys; exec(sys.argv[1])", PROGRAM, SECONDS, WHICH, name],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                               stdin=open(os.devnull), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    started.append(process)
     answer = []
     def read():
         out, err = process.communicate()
@@ -207,8 +213,18 @@ def changed(path):
     except OSError:
         return [path, 0]
 
-if len(sys.argv) > 4:
-    of_one(sys.argv[4])
+def end_with_input():
+    sys.stdin.read()
+    for process in started:
+        process.kill()
+    os._exit(1)
+
+if MODE == "watched":
+    watching = threading.Thread(target=end_with_input)
+    watching.daemon = True
+    watching.start()
+elif MODE != "alone":
+    of_one(MODE)
 places = dict((name, place_of(name)) for name in ("torch", "tensorflow", "jax", "cntk"))
 found = [name for name in sorted(places) if places[name]]
 roots = [os.path.dirname(places[name]) for name in found] + [path for path in sys.path if "-packages" in path]

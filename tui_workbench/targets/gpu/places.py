@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.model import RunConfiguration, RunSpec, is_secret_name
@@ -16,16 +17,19 @@ from tui_workbench.records import TYPE_CHECKING, Protocol
 from tui_workbench.targets.gpu.choice import ORDER, VISIBLE
 from tui_workbench.targets.gpu.frameworks import (
     ALL,
+    ALONE,
     FORM,
     LAUNCH,
     ONE,
     PROGRAM,
     SECONDS,
+    WATCHED,
     Told,
     from_json,
     to_json,
     told_by,
 )
+from tui_workbench.targets.host import READ_SIZE, ConnectionLost, wait_ready
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,10 +92,25 @@ class Interpreter:
 
     def output(self, which: str) -> bytes:
         """Outside of the project: a `torch.py` there is not what is asked for."""
-        around = ["sh", "-c", 'cd / && exec "$@" </dev/null', "sh", "env", "--"]
+        around = ["sh", "-c", 'cd / && exec "$@" 2>/dev/null', "sh", "env", "--"]
         settings = [f"{name}={value}" for name, value in self.variables.items()]
-        words = [*around, *settings, self.name, "-c", LAUNCH, PROGRAM, str(SECONDS), which]
-        return self._host.run(words, timeout=ANSWER_SECONDS).stdout
+        words = [*around, *settings, self.name, "-c", LAUNCH, PROGRAM, str(SECONDS), which, WATCHED]
+        process = self._host.open(words)
+        try:
+            return self._read(process.stdout)
+        finally:
+            process.close()
+
+    def _read(self, descriptor: int) -> bytes:
+        """Everything up to the end. Should this process end before, so does the program with its input."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        pieces = []
+        while wait_ready([descriptor], timeout=max(0.0, deadline - time.monotonic())):
+            piece = os.read(descriptor, READ_SIZE)
+            if not piece:
+                return b"".join(pieces)
+            pieces.append(piece)
+        raise ConnectionLost(f"{self.name} did not answer within {ANSWER_SECONDS:g} s")
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:
         """By the times of the folders that packages lie in."""
@@ -122,7 +141,7 @@ class InImage:
     def output(self, which: str) -> bytes:
         """Raises EngineRefused, with the engine's words, when there can be no such container."""
         name = f"workbench-check-{os.urandom(6).hex()}"
-        command = [self._python, "-c", LAUNCH, PROGRAM, str(SECONDS), which]
+        command = [self._python, "-c", LAUNCH, PROGRAM, str(SECONDS), which, ALONE]
         self._engine.create(name, gpu_container(self._image.id, command, self._target, self.variables))
         try:
             self._engine.start(name)
