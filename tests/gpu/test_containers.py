@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,6 +133,19 @@ def test_two_runs_with_a_free_gpu_get_different_ones_and_each_is_proven_on_its_o
     # What they had is free again.
     standin.write(gpu(0, REST), gpu(1, REST))
     assert log(project.run(SAYS)) == f"given {FIRST}\n"
+
+
+def test_a_run_beside_docker_does_not_get_the_gpu_that_a_container_has(project: DockerProject) -> None:
+    first = begin(project, "first")
+    files = {
+        "compute": f"type: local\npythonLocation: {sys.executable}\ngpus: free\nmaxConcurrentRuns: 0\n",
+        "runconfig": "Target: local\nFramework: Python\nArgumentVector: [$file]\n",
+    }
+    for suffix, text in files.items():
+        (project.configuration / f"local.{suffix}").write_text(text)
+    script = project.script('import os; print("given", os.environ["CUDA_VISIBLE_DEVICES"])', "other.py")
+    beside = project.ended(project.runs.submit(RunRequest("local", script, allow_cpu=True)))
+    assert (beside.state, log(first), log(beside)) == ("completed", f"given {FIRST}\n", "given 1\n")
 
 
 @pytest.mark.parametrize(
