@@ -67,6 +67,13 @@ async def test_the_head_says_it_in_a_line_with_its_figures(proven: Project, size
         assert "GPU 0 Tesla T4, peak 4.2 GiB" in seen(pilot)
 
 
+async def test_where_the_sentence_has_no_room_its_figures_stay(project: Project) -> None:
+    sentence = "its processes computed, and so may have others meanwhile (blender (alice), python (bob))"
+    judged(project, 1, PROVEN._replace(word="shared", text=f"{sentence}: GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean"))
+    async with details(project, 1, (80, 24)) as pilot:
+        await until(lambda: "◆ GPU shared  GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean" in seen(pilot))
+
+
 async def test_a_run_without_a_gpu_in_reach_has_no_line_for_it(proven: Project) -> None:
     async with details(proven, 3) as pilot:
         await until(lambda: "Nothing logged." in seen(pilot))

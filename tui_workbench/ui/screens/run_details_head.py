@@ -6,6 +6,7 @@ import shlex
 import time
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 from textual.widget import Widget
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tui_workbench.runs.table import RunRow
 
 LONGEST = 1_000
+_FIGURES = ": GPU"
+"""Behind this stand the figures of a verdict."""
 
 
 class RunHead(Widget, inherit_bindings=False):
@@ -77,7 +80,11 @@ class RunHead(Widget, inherit_bindings=False):
         look = verdict_look(word)
         pieces = [Piece(f" {look.glyph} GPU {safe_text(word)}", look.role)]
         room = width - width_of(pieces) - 3
-        return [*pieces, Piece(f"  {truncate_middle(verdict_text(brief)[:LONGEST], room)}", "text")]
+        text = safe_text(verdict_text(brief)[:LONGEST])
+        if cell_len(text) > room:
+            # Of a sentence with figures the figures stay; the tab tells all of it.
+            text = text[text.rfind(_FIGURES) + 2 :] if _FIGURES in text else text
+        return [*pieces, Piece(f"  {truncate_middle(text, room)}", "text")]
 
     def _second(self, width: int) -> list[Piece]:
         if self._row is None:
