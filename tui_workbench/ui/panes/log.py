@@ -14,7 +14,6 @@ from textual.message import Message
 
 from tui_workbench.model import RunState
 from tui_workbench.runs.progress import PREPARATION_LOG
-from tui_workbench.runs.ranks import look_at, mark_of, rank_log
 from tui_workbench.runs.rundir import WORKING_COPY
 from tui_workbench.ui.commands import LOG, bindings
 from tui_workbench.ui.messages import EditorWanted, FileChosen
@@ -122,13 +121,22 @@ class LogPane(Pane):
             self._view.set_log(None, False)
         elif self._shows_preparation:
             self._view.set_log(os.path.join(run.directory, PREPARATION_LOG), run.is_active)
-        elif self._rank != ALL_RANKS:
-            self._view.set_log(rank_log(run.directory, self._rank), run.is_active)
-        else:
+        elif self._ranks is None:
             self._view.set_log(run.log_path, run.is_active)
-            if self._ranks is not None and self._ranks.failed >= 0:
-                # Behind it come those of torchrun, and of ranks that lost their connection to it.
-                self._view.set_traceback_mark(mark_of(self._ranks.failed))
+        else:
+            self._show_log_of(run, self._ranks)
+
+    def _show_log_of(self, run: Run, ranks: Ranks) -> None:
+        """The log of a run under torchrun: of one rank, or of all."""
+        from tui_workbench.runs.ranks import mark_of, rank_log
+
+        if self._rank != ALL_RANKS:
+            self._view.set_log(rank_log(run.directory, self._rank), run.is_active)
+            return
+        self._view.set_log(run.log_path, run.is_active)
+        if ranks.failed >= 0:
+            # Behind its traceback come those of torchrun, and of ranks that lost their connection to it.
+            self._view.set_traceback_mark(mark_of(ranks.failed))
 
     @property
     def _shows_preparation(self) -> bool:
@@ -156,6 +164,8 @@ class LogPane(Pane):
 
     def _look_at_ranks(self, run: Run) -> None:
         """In a thread: files are read."""
+        from tui_workbench.runs.ranks import look_at
+
         ranks = look_at(run.directory)
         if ranks.numbers:
             self.post_message(self._RanksSeen(run.run_id, ranks))
