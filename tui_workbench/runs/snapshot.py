@@ -315,26 +315,12 @@ class SnapshotStore:
 
         `work_tree` is a folder of the project, of which nothing is known beforehand. Raises StorageError.
         """
-        import subprocess
-
-        from tui_workbench import trace
+        from tui_workbench.runs.gitcall import run_git
 
         command = [self._git, *(word for setting in _SETTINGS for word in ("-c", setting)), *arguments]
         folder = os.path.join(self._root, work_tree)
-        environment = self._environment(arguments[0], work_tree)
-        own = {name: value for name, value in environment.items() if name.startswith("GIT_")}
         text = "".join(f"{each}\0" for each in stdin)
-        with trace.Call(trace.GIT, command, folder=folder, variables=own, fed=text) as call:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env=environment,
-                input=text.encode("utf-8", "surrogateescape"),
-                capture_output=True,
-                check=False,
-                pass_fds=(self._lock,),
-            )
-            call.end(done.returncode, done.stderr)
+        done = run_git(command, folder, self._environment(arguments[0], work_tree), text, (self._lock,))
         if done.returncode != 0:
             said = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
             raise StorageError(

@@ -423,6 +423,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
     @work(thread=True, group="submit")
     def submit(self, request: RunRequest) -> None:
         """Start a run, in a thread; what it needs was asked for."""
+        from tui_workbench.progress import listening
         from tui_workbench.runs import Runs
 
         told: list[str] = []
@@ -432,7 +433,8 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
             self.post_message(messages.RunSubmitted(run))
 
         try:
-            run = Runs(self.project).submit(request, on_started=tell)
+            with listening(lambda progress: self.post_message(messages.WorkTold(progress))):
+                run = Runs(self.project).submit(request, on_started=tell)
             if not told:
                 tell(run)
         except WorkbenchError as error:
