@@ -12,7 +12,7 @@ from textual.widgets import Input
 from tests.ui.hand import KEY, WAYS, Hand, proves
 from tests.ui.history.past import past_run
 from tests.ui.screens.test_main import NARROW, SLOW, opened, screen_of, seen
-from tests.ui.seen import screen_lines
+from tests.ui.seen import lines_of, screen_lines
 from tests.ui.waiting import until
 from tui_workbench.runs import Runs
 from tui_workbench.ui.panes.form_view import FormView
@@ -373,13 +373,17 @@ async def test_the_log(project: Project, way: str) -> None:
         await hand.becomes("log.half_up", top, 0)
         await hand.does("log.page_down", lambda: top() > 1)
         await hand.becomes("log.page_up", top, 0)
-        before = seen(pilot)
-        await hand.does("log.right", lambda: seen(pilot) != before)
-        await hand.does("log.left", lambda: seen(pilot) == before)
-        await hand.does("log.wrap", lambda: seen(pilot) != before)
+
+        def rows() -> list[str]:
+            return lines_of(view)
+
+        before = rows()
+        await hand.does("log.right", lambda: rows() != before)
+        await hand.does("log.left", lambda: rows() == before)
+        await hand.does("log.wrap", lambda: rows() != before)
         await pilot.press("w")
-        await until(lambda: seen(pilot) == before)
-        await hand.does("log.numbers", lambda: seen(pilot) != before)
+        await until(lambda: rows() == before)
+        await hand.does("log.numbers", lambda: rows() != before)
         await hand.does("log.copy", lambda: pilot.app.clipboard.startswith("line "))
         await hand.does("log.traceback", lambda: 250 < top() < 305)
         await hand.does("log.follow", lambda: view.state.pinned)

@@ -90,7 +90,14 @@ LIST = (
 )
 
 LIST_FILTER = (
-    Command("list.filter", "slash", "filter", "Filter", "Leaves only the rows that hold all the words one types."),
+    Command(
+        "list.filter",
+        "slash",
+        "filter",
+        "Filter",
+        "Leaves only the rows that hold all the words one types.",
+        footer=False,
+    ),
     Command("list.keep_filter", "enter", "keep_filter", "Done", "Goes back to the rows that are left."),
     Command("list.clear_filter", "escape", "clear_filter", "All rows", "Ends the filter; / and enter bring it back."),
 )

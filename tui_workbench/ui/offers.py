@@ -44,6 +44,21 @@ def offers(node: DOMNode) -> list[Offer]:
     return list(found.values())
 
 
+_MOVING = frozenset({"list", "table", "text_editor", "field_text", "search_field"})
+"""Scopes by which one moves in lists and texts: nobody looks for that by name."""
+
+_LOOKED_FOR = frozenset({"list.filter", "text_editor.comment", "text_editor.undo", "text_editor.redo"})
+
+_PALETTES = frozenset({"palette.open", "history.palette"})
+
+
+def is_listed(command: Command) -> bool:
+    """Whether the palette has the command."""
+    if command.id in _PALETTES or not command.help:
+        return False
+    return command.id in _LOOKED_FOR or command.id.partition(".")[0] not in _MOVING
+
+
 def is_ours(node: DOMNode) -> bool:
     """True for a widget of this package; what Textual's own widgets can do is no command."""
     return type(node).__module__.partition(".")[0] == __name__.partition(".")[0]

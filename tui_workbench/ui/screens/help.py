@@ -115,6 +115,8 @@ def _heading(node: DOMNode) -> str:
 
 _HEADINGS = {
     "RowList": "In the list",
+    "FilterList": "In the list",
+    "LinesView": "In the text",
     "RunTable": "In the table",
     "RunBar": "Run bar",
     "TextEditor": "In the text",

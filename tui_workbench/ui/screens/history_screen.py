@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.ui.blocking import Unbegun, in_thread
-from tui_workbench.ui.commands import LIST, bindings
-from tui_workbench.ui.history_commands import HISTORY, TABLE
-from tui_workbench.ui.offers import is_ours, offers
+from tui_workbench.ui.commands import bindings
+from tui_workbench.ui.history_commands import HISTORY
+from tui_workbench.ui.offers import is_listed, is_ours, offers
 from tui_workbench.ui.screens.thrifty import ThriftyScreen
 from tui_workbench.ui.undo import steps_of
 from tui_workbench.ui.widgets.footer import KeyFooter
@@ -121,9 +121,7 @@ class HistoryScreen(ThriftyScreen[str], inherit_bindings=False):
 
     def _all_offers(self) -> list[Offer]:
         nodes: list[Widget] = [node for node in self.walk_children() if is_ours(node) and node.display]  # type: ignore[misc]
-        found = [offer for node in (self, self.app, *nodes) for offer in offers(node) if offer.command.help]
-        skipped = (*LIST, *TABLE)
-        return [offer for offer in found if offer.command not in skipped and offer.command.id != "history.palette"]
+        return [offer for node in (self, self.app, *nodes) for offer in offers(node) if is_listed(offer.command)]
 
     def action_undo_step(self) -> None:
         """Take back what was done last."""

@@ -17,6 +17,7 @@ from textual.widgets import Input
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.dialog_commands import PALETTE
 from tui_workbench.ui.key_names import key_label
+from tui_workbench.ui.panes.pane import Pane
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_field import SearchField, matches
@@ -179,5 +180,5 @@ def command_rows(offers: Sequence[Offer]) -> tuple[list[Row], dict[str, str]]:
 
 
 def _scope(offer: Offer) -> str:
-    number = getattr(offer.node, "title", "")
-    return f"{number}: " if number and isinstance(number, str) else ""
+    title = offer.node.title if isinstance(offer.node, Pane) else ""
+    return f"{title}: " if title else ""

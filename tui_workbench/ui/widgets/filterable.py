@@ -86,6 +86,8 @@ class Filterable(Widget, inherit_bindings=False):
 
     def filter_reason(self, action: str) -> str:
         """Why one of the filter's commands is not available now."""
+        if action == "filter" and self._is_typing:
+            return "The filter is being typed."
         if action == "keep_filter" and not self._is_typing:
             return "No filter is being typed."
         if action == "clear_filter" and self._buffer is None:
