@@ -13,6 +13,7 @@ from rich.cells import cell_len
 import tui_workbench
 from tui_workbench.ui.glyphs import has_own_form, to_ascii
 from tui_workbench.ui.safetext import safe_text
+from tui_workbench.ui.widgets.chart_drawing import MARKS
 from tui_workbench.ui.words import BROKEN, READY, RUN_STATES, UNCHECKED
 
 PACKAGE = Path(tui_workbench.__file__).parent
@@ -48,6 +49,11 @@ def test_states_that_differ_stay_different() -> None:
     looks = [*RUN_STATES.values()]
     assert len({to_ascii(look.glyph) for look in looks}) == len({look.glyph for look in looks}) == len(looks)
     assert len({to_ascii(look.glyph) for look in (READY, UNCHECKED, BROKEN)}) == 3
+
+
+@pytest.mark.parametrize("glyphs", [MARKS[:10], "▤▧▦", "☐☑☒"], ids=["curves", "fills", "boxes"])
+def test_marks_that_tell_things_apart_still_do(glyphs: str) -> None:
+    assert len(set(map(to_ascii, glyphs))) == len(glyphs)
 
 
 def drawn_in(path: Path) -> set[str]:
