@@ -156,6 +156,40 @@ def test_ranks_that_do_not_end_with_the_others_are_told_of_once(tmp_path: Path) 
     files[2].close()
 
 
+@pytest.mark.parametrize(
+    ("count", "visible", "own", "threads"),
+    [
+        ("2", None, None, "1"),
+        ("1", None, None, None),
+        ("2", None, "6", "6"),
+        ("gpu", "0,3", None, "1"),
+        ("gpu", "3", None, None),
+    ],
+)
+def test_several_processes_have_a_thread_each_unless_somebody_wants_more(
+    monkeypatch: pytest.MonkeyPatch, count: str, visible: str | None, own: str | None, threads: str | None
+) -> None:
+    for name, value in (("OMP_NUM_THREADS", own), ("CUDA_VISIBLE_DEVICES", visible), ("PET_LOCAL_ADDR", None)):
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    command = [
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        f"--nproc_per_node={count}",
+        "./-x.py",
+        "--nproc_per_node=1",
+    ]
+    started = RANKS._with_ranks("/run/ranks", command)
+    found = os.environ.get("OMP_NUM_THREADS")
+    for name in ("OMP_NUM_THREADS", "PET_LOCAL_ADDR"):
+        os.environ.pop(name, None)
+    assert found == threads
+    assert started == [*command[:4], os.path.join(SDK_FOLDER, LAUNCHER), "--as-rank", "/run/ranks", *command[4:]]
+
+
 FAKE_TORCHRUN = """\
 import os, signal, subprocess, sys, time
 print(" ".join(sys.argv[1:3]), os.environ["OMP_NUM_THREADS"], os.environ["PET_LOCAL_ADDR"], flush=True)

@@ -154,12 +154,22 @@ class Merger:
             return  # a full disk: the ranks' own files may lie elsewhere, and the script goes on
 
 
+def _is_one(options: "List[str]") -> "bool":
+    """Whether torchrun will start one process only, as far as that can be told before it looks."""
+    if "--nproc_per_node=gpu" not in options:
+        return "--nproc_per_node=1" in options
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return len([name for name in os.listdir("/dev") if name[:6] == "nvidia" and name[6:].isdigit()]) == 1
+    return len(visible.split(",")) == 1
+
+
 def _with_ranks(folder: "str", command: "List[str]") -> "List[str]":
     """The command of torchrun with this file before the script: the first word behind the options."""
     script = 2
     while script < len(command) and command[script].startswith("-"):
         script += 1
-    if "--nproc_per_node=1" not in command[:script]:
+    if not _is_one(command[:script]):
         # As torchrun would have it itself, but without its warning.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     # All ranks are on this machine, whose name need not lead to it.
