@@ -110,7 +110,10 @@ class Interpreter:
             if not piece:
                 return b"".join(pieces)
             pieces.append(piece)
-        raise ConnectionLost(f"{self.name} did not answer within {ANSWER_SECONDS:g} s")
+        raise ConnectionLost(
+            f"{self.name} did not answer within {ANSWER_SECONDS:g} s",
+            remedy="Try it there; a driver may keep it waiting.",
+        )
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:
         """By the times of the folders that packages lie in."""
