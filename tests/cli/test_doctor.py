@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.support import Installed
+from tests.cli.support import INSTALLED, Installed, InTerminal
 from tests.conftest import require
 from tests.faults.support import until
 from tui_workbench.cli import doctor_folders, doctor_terminal, doctor_tools
@@ -81,6 +81,14 @@ class TestTheCommand:
         assert rows["clipboard"] == "the terminal takes it (OSC 52)"
         assert rows["focus"] == "the terminal tells of it"
         assert rows["colours"] == "16 million"
+
+    def test_a_pipe_in_a_terminal_is_no_terminal(self, workbench: Installed) -> None:
+        command = f"{INSTALLED} doctor -o json --query '[].name' </dev/null | tr -d '\\n'"
+        environment = workbench.environment | {"TERM": "xterm-256color"}
+        with InTerminal(["sh", "-c", command], directory=str(workbench.folder), changes=environment) as terminal:
+            assert terminal.to_the_end() == 0
+            assert b'"terminal",  "unicode",  "python"' in terminal.raw
+            assert b"\x1b" not in terminal.raw
 
     def test_a_terminal_that_does_not_answer_is_left_alone(self, workbench: Installed) -> None:
         workbench.environment |= {"TERM": "xterm-256color"}

@@ -40,23 +40,23 @@ class Said(NamedTuple):
 
 def answers() -> Iterator[Answer]:
     """Terminal, colours, characters, clipboard, focus."""
-    terminal = _controlling_terminal()
+    is_there = sys.stdin.isatty() or sys.stdout.isatty()
+    terminal = _controlling_terminal() if is_there else -1
     try:
         yield _size(terminal, os.environ.get("TERM", ""))
         yield characters(os.environ)
-        if terminal < 0:
-            return
-        yield colours(os.environ)
-        said = _asked(terminal) if _may_be_asked(os.environ) else Said()
-        yield clipboard(os.environ, said)
-        yield focus(os.environ, said)
+        if terminal >= 0:
+            yield colours(os.environ)
+            said = _asked(terminal) if _may_be_asked(os.environ) else Said()
+            yield clipboard(os.environ, said)
+            yield focus(os.environ, said)
     finally:
         if terminal >= 0:
             os.close(terminal)
 
 
 def _controlling_terminal() -> int:
-    """The terminal, also where stdin and stdout lead elsewhere; -1 when there is none."""
+    """The terminal, also where one of stdin and stdout leads elsewhere; -1 when there is none."""
     try:
         return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
     except OSError:
@@ -72,7 +72,7 @@ def _may_be_asked(environment: Mapping[str, str]) -> bool:
 
 
 def _size(terminal: int, name: str) -> Answer:
-    if terminal < 0 or not (sys.stdin.isatty() or sys.stdout.isatty()):
+    if terminal < 0:
         return Answer(
             "terminal",
             LIMITED,
