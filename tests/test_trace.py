@@ -101,6 +101,13 @@ def test_a_secret_that_was_given_stands_nowhere() -> None:
     assert SECRET not in written()
 
 
+def test_no_half_of_a_secret_stays_where_a_complaint_is_cut() -> None:
+    trace.hide([SECRET])
+    for more in range(len(SECRET) + 1):
+        made("login").end(1, SECRET.encode() + b"x" * (trace.LONGEST_COMPLAINT - more))
+    assert not any(SECRET[-size:] + "x" in written() for size in range(3, len(SECRET)))
+
+
 def test_a_folder_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRETS_PLACE", "/home/somebody")
     made("ls", "/home/somebody/x").end(0)

@@ -200,10 +200,12 @@ class Call:
         self._is_over = True
         result: dict[str, Any] = {"code": code, "took": round(time.monotonic() - self._begun, 6), **self._later}
         said = said or self._said
-        text = said if isinstance(said, str) else said[-LONGEST_COMPLAINT:].decode("utf-8", "replace")
-        for name, value in (("said", text[-LONGEST_COMPLAINT:].strip()), ("error", error), ("note", note)):
+        # Masked first and cut then: half of a secret would be known by nobody.
+        tail = said[-2 * LONGEST_COMPLAINT :]
+        text = masked_text(tail if isinstance(tail, str) else tail.decode("utf-8", "replace"))
+        for name, value in (("said", text[-LONGEST_COMPLAINT:].strip()), ("error", masked_text(error)), ("note", note)):
             if value:
-                result[name] = masked_text(value)
+                result[name] = value
         self._write(result)
 
     def _write(self, result: Mapping[str, Any]) -> None:
