@@ -1,0 +1,53 @@
+"""What a run that asks for a GPU pays before it starts, once its environment is known: against the same run without.
+
+The driver is the stand-in of the tests and the framework a small module in PyTorch's place, so this is our own work and
+the processes that it starts; what a real `nvidia-smi` takes to answer is on top.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.harness import compare, finish
+from tests.conftest import write_project
+from tests.gpu import frameworks
+from tests.gpu.standin import Standin, build, gpu
+from tui_workbench.model import RunRequest
+from tui_workbench.project import Project
+from tui_workbench.runs import launch
+from tui_workbench.runs.gpu.gate import look
+
+
+def main() -> int:
+    """Print the comparison."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+        standin = Standin(folder / "gpus", build(folder))
+        os.environ.update(standin.variables)
+        standin.write(gpu(0))
+        frameworks.torch(folder / "packages")
+        root = write_project(folder / "project")
+        (root / "train.py").write_text("import torch\n")
+        path = root / "aml_config" / "local.runconfig"
+        path.write_text(path.read_text().replace("{}", f"{{PYTHONPATH: {folder / 'packages'}}}"))
+        with (root / "aml_config" / "local.compute").open("a") as file:
+            file.write("gpus: all\n")
+        spec = launch.prepare(Project.find(str(root)), RunRequest("local", "train.py")).spec
+        assert "a matrix product was right" in look(spec).text
+
+        def again() -> None:
+            assert look(spec).refusal is None
+
+        def only_the_driver() -> None:
+            os.system("nvidia-smi --query-gpu=name,driver_version,memory.total,uuid --format=csv,noheader >/dev/null")
+
+        compare("before a run that asks for a GPU", again, only_the_driver, 8.0, 20, baseline_name="one nvidia-smi")
+        return finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
