@@ -15,6 +15,7 @@ from textual.strip import Strip
 from tui_workbench.ui import themes
 from tui_workbench.ui.colors import CUBE, line_filters, nearest_of_256
 from tui_workbench.ui.terminal import Terminal
+from tui_workbench.ui.theme_check import READABLE, contrast
 
 if TYPE_CHECKING:
     from tui_workbench.ui.terminal import Colors
@@ -61,6 +62,11 @@ def test_the_nearest_colour_is_one_that_no_user_has_changed_and_itself_where_the
 def test_256_colours_keep_what_differs_apart(theme: WorkbenchTheme) -> None:
     grounds = {shown(theme, "256", color="text", bgcolor=name).bgcolor for name in ("background", "selected", "marked")}
     assert len(grounds) == 3
+    selected = shown(theme, "256", color="text", bgcolor="selected").bgcolor
+    assert selected is not None
+    assert len(set(selected.get_truecolor())) > 1  # a grey would be taken for what is marked
+    assert contrast(selected.get_truecolor().hex, theme.palette.muted) >= 3
+    assert contrast(selected.get_truecolor().hex, theme.palette.text) >= READABLE
     states = [shown(theme, "256", color=name, bgcolor="background").color for name in STATES]
     assert len(set(states)) == len(STATES)
     assert all(color is not None and color.type is ColorType.EIGHT_BIT for color in states)

@@ -158,7 +158,9 @@ class In256(_Recolored):
         for name in GROUNDS:
             color = _rgb(getattr(palette, name))
             # Grounds that differ stay different: what is marked would else be nowhere to be seen.
-            self._grounds.setdefault(color, nearest_of_256(color, frozenset(self._grounds.values())))
+            taken = frozenset(self._grounds.values())
+            number = _cursor_ground(palette) if name == "selected" else nearest_of_256(color, taken)
+            self._grounds.setdefault(color, number)
 
     def recolor(self, style: Style) -> Style:
         """The style in 256 colours."""
@@ -277,6 +279,32 @@ def nearest_of_256(color: RGB, taken: frozenset[int] = frozenset()) -> int:
     for number in range(max(0, grey - 1), min(23, grey + 1) + 1):
         found[232 + number] = (8 + 10 * number,) * 3
     return min(found.keys() - taken, key=lambda number: (_distance(found[number], color), number))
+
+
+def _cursor_ground(palette: Palette) -> int:
+    """The number of 256 for the row under the cursor: of its own hue, and such that what is read second can be read."""
+    from tui_workbench.ui.theme_check import READABLE, contrast
+
+    color = _rgb(palette.selected)
+    _, green_red, blue_yellow = _oklab(color)
+
+    def rank(number: int) -> tuple[bool, bool, float]:
+        found = _of_cube(number)
+        _, a, b = _oklab(found)
+        readable = contrast(palette.muted, _hexadecimal(found)) >= READABLE
+        return a * green_red + b * blue_yellow <= 0, not readable, _distance(found, color)
+
+    hued = [number for number in range(16, 232) if (number - 16) % 43]
+    return min(hued, key=rank)
+
+
+def _of_cube(number: int) -> RGB:
+    place = number - 16
+    return CUBE[place // 36], CUBE[place // 6 % 6], CUBE[place % 6]
+
+
+def _hexadecimal(color: RGB) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*color)
 
 
 def _distance(one: RGB, other: RGB) -> float:
