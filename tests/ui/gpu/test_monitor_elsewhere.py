@@ -62,7 +62,7 @@ async def test_a_machine_that_needs_a_login_says_so_and_the_key_gives_it(project
         await pilot.press("g", "t")
         await until(lambda: isinstance(pilot.app.screen, CheckScreen) and "Password of research" in seen(pilot))
         await pilot.press(*PASSWORD, "enter")
-        await until(lambda: "Password of research" not in seen(pilot))
+        await until(lambda: "logged in as research" in seen(pilot))
         await pilot.press("escape")
         await until(lambda: isinstance(pilot.app.screen, MonitorScreen))
         await until(lambda: seen(pilot).count("Tesla T4") == 4 and seen(pilot).count("83 %") == 2)

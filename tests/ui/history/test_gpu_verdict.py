@@ -19,7 +19,12 @@ from tui_workbench.runs.gpu.evidence import AGAINST, FOR, Evidence
 from tui_workbench.runs.gpu.verdict import DeviceFigures, Verdict, to_json
 
 if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from tui_workbench.model import Run
     from tui_workbench.project import Project
+
+    Workbench = Pilot[list[Run]]
 
 FIGURES = DeviceFigures(
     0, "Tesla T4", "GPU-0", 2890.0, 4300.8, 80.0, 97.0, None, 2312.0, 61.0, 0.0, (), 12.0, 0
@@ -82,13 +87,19 @@ async def test_a_run_without_a_gpu_in_reach_has_no_line_for_it(proven: Project) 
         await until(lambda: "No GPU was in reach of this run" in seen(pilot))
 
 
+def table_of(pilot: Workbench) -> str:
+    """The text of the tab, the blanks in it as one, once it has its width."""
+    panel = screen(pilot).gpu
+    lines = ["".join(piece.text for piece in line) for line in panel.text.lines]
+    return " ".join(" ".join(lines).split()) if panel.size.width and panel.text.size.width else ""
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)])
 async def test_the_tab_tells_figures_evidence_and_what_was_not_seen(proven: Project, size: tuple[int, int]) -> None:
     async with details(proven, 1, size) as pilot:
         await pilot.press("7")
-        await until(lambda: screen(pilot).gpu.text.lines)
-        text = "\n".join("".join(piece.text for piece in line) for line in screen(pilot).gpu.text.lines)
-        words = " ".join(text.split())
+        await until(lambda: "61 Wh" in table_of(pilot))
+        words = table_of(pilot)
         for said in ("proven", "48:10", "80 %", "97 %", "4.2 GiB", "38:32", "61 Wh", "name: Tesla T4", "line 3"):
             assert said in words, said
         assert "nobody looked for 12 s" in words
