@@ -23,7 +23,7 @@ ONE_WAY = 0.1
 KEYS = 20
 BURST = "abcdefghijklmnopqrstuvwxyz0123"
 LIMIT, BURST_LIMIT = 1.5, 2.0
-"""Times the line's own delay until a key is seen: what is added is a frame and the painting; and for a burst of them."""
+"""Times the line's own delay until a key is seen, which adds a frame and the painting, and of a burst."""
 
 SAMPLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sample_project")
 

@@ -31,7 +31,7 @@ from tui_workbench.ui.screens.dashboard_columns import (
     usual,
 )
 from tui_workbench.ui.screens.dashboard_runs import Heading, Part, Sparks, part
-from tui_workbench.ui.screens.dashboard_state import Look, Overview, look, overview
+from tui_workbench.ui.screens.dashboard_state import GROUPS, Look, Overview, look, overview
 from tui_workbench.ui.screens.run_actions import RunActions
 from tui_workbench.ui.widgets.chart_drawing import look_of
 from tui_workbench.ui.widgets.dashboard_head import DashboardHead, Shown
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from tui_workbench.model import Run, RunRequest
     from tui_workbench.project import Project
 
-GROUPS = ("", "script", "target", "state", "sweep")
 LOOK_SECONDS = 1.0
 MOST_CURVES = 8
 """Curves that are shown when nothing is marked: the run under the cursor and those that go on."""
@@ -74,8 +73,8 @@ class DashboardScreen(RunActions, inherit_bindings=False):
         "logged never changes."
     )
 
-    def __init__(self, project: Project, request: RunRequest | None = None) -> None:
-        """`request` is what the run bar holds."""
+    def __init__(self, project: Project, request: RunRequest | None = None, query: RunQuery | None = None) -> None:
+        """`request` is what the run bar holds, `query` which runs were shown last."""
         super().__init__(project)
         self.head = DashboardHead(project.name)
         self.request_line = RequestLine(request)
@@ -84,7 +83,7 @@ class DashboardScreen(RunActions, inherit_bindings=False):
         )
         self.charts = DashboardCharts(project)
         self.table = RunTable()
-        self._query = RunQuery()
+        self._query = query or RunQuery()
         self._folded: frozenset[str] = frozenset()
         self._chosen: list[str] = usual(())
         self._known: dict[int, RunRow | Heading] = {}
@@ -106,10 +105,17 @@ class DashboardScreen(RunActions, inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Ask for everything at once; look for news from then on."""
+        self.filter_row.display = bool(self._query.filter)
+        self.filter_row.field.value = self._query.filter
         self._show_columns()
         self._ask_rows(anew=True)
         self._ask_overview()
         self.set_interval(LOOK_SECONDS, self._look)
+
+    @property
+    def runs_query(self) -> RunQuery:
+        """Which runs are shown, and in which order."""
+        return self._query
 
     def on_screen_resume(self) -> None:
         """Somebody comes back: runs may be others by now."""

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from tui_workbench.project import Project
     from tui_workbench.runs.table import RunQuery
+    from tui_workbench.ui.remembered import Values
+
+GROUPS = ("", "script", "target", "state", "sweep")
+"""The columns that runs can be grouped by, after none."""
 
 
 class Overview(NamedTuple):
@@ -58,6 +62,22 @@ def look(project: Project, active: tuple[str, ...]) -> Look:
     for directory in active:
         paths += [f"{directory}/events.jsonl", f"{directory}/metrics.jsonl", f"{directory}/output.log"]
     return Look(tuple(map(_of_file, paths)), bool(active))
+
+
+def query_of(remembered: Values) -> RunQuery | None:
+    """Which runs were shown when the program was left; None when nothing is remembered of that."""
+    from tui_workbench.runs.table import RunQuery
+
+    if not remembered.text("sort"):
+        return None
+    group = remembered.text("group")
+    return RunQuery(
+        remembered.text("filter"),
+        remembered.text("sort"),
+        remembered.flag("descending"),
+        group if group in GROUPS else "",
+        remembered.flag("archived"),
+    )
 
 
 def _of_file(path: str) -> tuple[int, int]:

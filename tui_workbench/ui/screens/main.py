@@ -14,8 +14,8 @@ from textual import events, work
 from textual.layout import DockArrangeResult
 from textual.widget import Widget
 
-from tui_workbench.ui.commands import EVERYWHERE, LIST, bindings
-from tui_workbench.ui.offers import is_ours, offers
+from tui_workbench.ui.commands import EVERYWHERE, bindings
+from tui_workbench.ui.offers import is_listed, is_ours, offers
 from tui_workbench.ui.panes.files import FilesPane
 from tui_workbench.ui.screens.asking import Asking
 from tui_workbench.ui.screens.borders import MovableBorders
@@ -173,6 +173,7 @@ class MainScreen(MovableBorders, ProjectScreen, inherit_bindings=False):
             "files": self.files.memory,
             "bar": parts.run_bar.memory,
             "log": parts.log.memory,
+            "runs": self.runs_query._asdict() if self.runs_query is not None else {},
         }
 
     def leave(self, return_code: int = 0) -> None:
@@ -337,8 +338,7 @@ class MainScreen(MovableBorders, ProjectScreen, inherit_bindings=False):
         active = self._main_layout.view.active
         panes = [self.get_child_by_id(name) for name in sorted(PANES, key=lambda name: name != active)]
         nodes = [node for pane in panes for node in (pane, *pane.walk_children()) if is_ours(node)]
-        found = [offer for node in (self, self.app, *nodes) for offer in offers(node) if offer.command.help]
-        return [offer for offer in found if offer.command not in LIST and offer.command.id != "palette.open"]
+        return [offer for node in (self, self.app, *nodes) for offer in offers(node) if is_listed(offer.command)]
 
     def action_change_theme(self) -> None:
         """Choose other colours."""

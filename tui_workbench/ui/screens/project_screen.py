@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 
     from tui_workbench.model import ComputeTarget, Run, RunRequest
     from tui_workbench.project import Project
+    from tui_workbench.runs.table import RunQuery
     from tui_workbench.ui.file_tree import FileTree
     from tui_workbench.ui.notifications import Attention
     from tui_workbench.ui.panes.editor import EditorPane
     from tui_workbench.ui.panes.files import FilesPane
     from tui_workbench.ui.remembered import Values
     from tui_workbench.ui.screens.asking import Asking
+    from tui_workbench.ui.screens.dashboard import DashboardScreen
     from tui_workbench.ui.screens.main_parts import Parts
     from tui_workbench.ui.screens.project_changes import ProjectChanges
     from tui_workbench.ui.screens.starting import Starting
@@ -69,6 +71,8 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         self._run_wanted = False
         self._selected = ""
         self._recalled: Values | None = None
+        self._recalled_query: Values | None = None
+        self._dashboard: DashboardScreen | None = None
         self._targets: Sequence[ComputeTarget] = ()
         self._versions: dict[str, str] = {}
         self._interpreter_errors: dict[str, WorkbenchError] = {}
@@ -123,6 +127,7 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
     def recall_runs(self, remembered: Values) -> None:
         """Once the runs are known, select the one that was selected, and go where one was in its log."""
         self._recalled = remembered
+        self._recalled_query = remembered.part("runs")
 
     def show_at_the_side(self) -> None:
         """Targets, runs or the selection are others: tell what only wide screens have."""
@@ -314,7 +319,19 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
         if self.is_complete:
             with contextlib.suppress(UsageError):
                 request = self.parts.run_bar.request()
-        self.app.push_screen(DashboardScreen(self.project, request))
+        self._dashboard = DashboardScreen(self.project, request, self.runs_query)
+        self.app.push_screen(self._dashboard)
+
+    @property
+    def runs_query(self) -> RunQuery | None:
+        """Which of all runs were shown last; None while nobody has looked at them."""
+        if self._dashboard is not None:
+            return self._dashboard.runs_query
+        if not self._recalled_query:
+            return None
+        from tui_workbench.ui.screens.dashboard_state import query_of
+
+        return query_of(self._recalled_query)
 
     def action_gpu_monitor(self) -> None:
         """Show the GPUs of all targets."""
