@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tui_workbench.runs.activity import current_step, try_now
+from tui_workbench.model import Run
+from tui_workbench.progress import Progress
+from tui_workbench.runs.activity import current_step, steps_of, try_now
+from tui_workbench.runs.progress import Progress as RunReport
 from tui_workbench.runs.rundir import ControllerLock, RunDirectory
+from tui_workbench.ui.words import step_words
 
 
 @pytest.fixture
@@ -33,3 +38,14 @@ def test_a_run_without_a_controller_needs_nobody_to_be_woken(directory: RunDirec
     assert lock is not None
     lock.release()
     try_now(directory)
+
+
+def test_a_step_says_how_far_it_is_where_that_is_known(directory: RunDirectory) -> None:
+    facts: dict[str, Any] = {"run_id": "p_1", "state": "preparing", "directory": directory.path}
+    run = Run(**{**dict.fromkeys(Run._fields, ""), **facts})
+    directory.append_event("step", step="sync", status="begun")
+    assert steps_of([run]) == {"p_1": "sync"}
+    RunReport(directory, -1).show(Progress("sending", 5.0, 8.0, "files", 1.0))
+    assert steps_of([run]) == {"p_1": "sync 62 %"}
+    assert step_words("sync 62 %") == "sending 62 %"
+    assert steps_of([run._replace(state="completed", end=2.0)]) == {}

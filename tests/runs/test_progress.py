@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tui_workbench.runs.progress import PREPARATION_LOG, Progress
+from tui_workbench.progress import Progress as LongProgress
+from tui_workbench.runs.progress import PREPARATION_LOG, PROGRESS, Progress, read_progress
 from tui_workbench.runs.rundir import RunDirectory
 
 
@@ -95,3 +96,31 @@ def test_a_wish_to_cancel_is_taken_note_of(directory: RunDirectory, wish: tuple[
         os.read(reading, 1)
     progress.drain()
     Progress(directory, -1).drain()
+
+
+def test_how_far_a_step_is_can_be_read_by_others_and_is_gone_at_its_end(directory: RunDirectory) -> None:
+    progress = Progress(directory, -1)
+    assert read_progress(directory) is None
+    half = LongProgress("sending", 5.0, 10.0, "files", 1.0, 2.0, 3.0)
+    progress.show(half)
+    assert read_progress(directory) == half
+    assert sorted(os.listdir(directory.path)) == ["events.jsonl", PROGRESS]
+    progress.show(None)
+    progress.show(None)
+    assert read_progress(directory) is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '["x", "y", 1, "B", 1]', "[[]]", '["x", 1, 2, "B", 1, 2, 3, 4]'])
+def test_what_is_no_progress_is_none(directory: RunDirectory, text: str) -> None:
+    Path(directory.file(PROGRESS)).write_text(text)
+    assert read_progress(directory) is None
+
+
+def test_it_is_written_seldom(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui_workbench.runs.progress.time.monotonic", lambda: 100.0)
+    progress = Progress(directory, -1)
+    for done in (1.0, 2.0):
+        progress.show(LongProgress("sending", done, 10.0, "files", 1.0))
+    found = read_progress(directory)
+    assert found is not None
+    assert found.done == 1.0

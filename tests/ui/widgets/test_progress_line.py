@@ -67,6 +67,13 @@ def test_what_is_not_ours_is_shown_safely() -> None:
     assert "\x1b" not in left
 
 
+def write_progress(path: Path, progress: Progress | None) -> None:
+    if progress is None:
+        path.unlink()
+    else:
+        path.write_text(json.dumps(progress))
+
+
 class OneLine(App[None]):
     """Shows the line alone."""
 
@@ -92,10 +99,10 @@ async def test_a_runs_line_is_there_while_there_is_something_to_tell(project: Pr
         await pilot.pause()
         assert not app.line.display, "it may be over at once"
         path = Path(run.directory, PROGRESS)
-        path.write_text(json.dumps(sending(1.2e9)))
+        write_progress(path, sending(1.2e9))
         await until(lambda: app.line.display)
         await until(lambda: "63 %" in lines_of(app.line)[0])
-        path.unlink()
+        write_progress(path, None)
         await until(lambda: not app.line.display)
         app.line.show_run(run._replace(state=RunState.RUNNING))
         assert app.line.progress is None
