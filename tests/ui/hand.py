@@ -14,6 +14,7 @@ from tests.ui.waiting import until
 from tui_workbench.ui.registry import COMMANDS
 from tui_workbench.ui.screens.palette import PaletteScreen
 from tui_workbench.ui.widgets.row_list import RowList
+from tui_workbench.ui.widgets.text_field import SearchField
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -117,19 +118,19 @@ class Hand:
         await until(lambda: isinstance(app.screen, PaletteScreen))
         palette = app.screen
         assert isinstance(palette, PaletteScreen)
-        await self.pilot.press(*command_id)
         rows = palette.query_one(RowList)
+        # All at once: that it is narrowed by typing is another test's.
+        palette.query_one(SearchField).value = command_id
         await until(lambda: rows.current and len(rows.rows) < len(palette._rows))
+        await self.pilot.pause()
 
-        def is_it() -> bool:
+        def is_it(key: str) -> bool:
             # Two panes may offer it, one of which cannot do it now.
-            found = palette._found_by[rows.current].rpartition(" ")[2] == command_id
-            return found and not palette._rows[rows.current].name.text.startswith("Not now")
+            found = palette._found_by[key].rpartition(" ")[2] == command_id
+            return found and not palette._rows[key].name.text.startswith("Not now")
 
-        for _ in rows.rows:
-            if is_it():
-                break
-            await self.pilot.press("down")
-        assert is_it(), f"the palette does not find {command_id}"
+        place = next((number for number, row in enumerate(rows.rows) if is_it(row.key)), None)
+        assert place is not None, f"the palette does not find {command_id}"
+        rows.move_to(place)
         await self.pilot.press("enter")
         await until(lambda: app.screen is not palette)

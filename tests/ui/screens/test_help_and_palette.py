@@ -155,3 +155,10 @@ async def test_a_key_that_can_do_nothing_says_why_until_the_next_one(project: Pr
         await until(lambda: "Cancel: No run is under the cursor." in seen(pilot).splitlines()[-1])
         await pilot.press("1")
         await until(lambda: "ctrl+r Run" in seen(pilot).splitlines()[-1])
+
+
+async def test_commands_that_are_available_come_before_others_of_the_same_name(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("2")
+        await palette(pilot, *"gpu-ready")
+        await until(lambda: palette_rows(pilot) == ["Compute targets: GPU-ready", "Files: GPU-ready"])

@@ -52,10 +52,13 @@ class PaletteScreen(ModalScreen[str], inherit_bindings=False):
         rows: Sequence[Row],
         *,
         found_by: dict[str, str] | None = None,
+        last: frozenset[str] = frozenset(),
         current: str = "",
         preview: Callable[[str], None] | None = None,
     ) -> None:
         """`found_by` says, by the key of a row, which text a search looks at, where that is not the row's name.
+
+        Rows with the keys in `last` come behind all others.
 
         The cursor starts on the row `current`. `preview` is called with the key of each row that the cursor comes to.
         """
@@ -63,6 +66,7 @@ class PaletteScreen(ModalScreen[str], inherit_bindings=False):
         self._title = title
         self._rows = {row.key: row for row in rows}
         self._found_by = found_by or {row.key: row.name.text for row in rows}
+        self._last = last
         self._current = current
         self._preview = preview
         self._search = SearchField(placeholder="type to find")
@@ -86,6 +90,7 @@ class PaletteScreen(ModalScreen[str], inherit_bindings=False):
     def _show(self, current: str | None = None) -> None:
         by_text = {text: key for key, text in self._found_by.items()}
         rows = [self._rows[by_text[text]] for text in matches(self._search.value, by_text)]
+        rows.sort(key=lambda row: row.key in self._last)
         self._list.show_rows(rows, empty=("Nothing matches.",), current=current)
         self._list.styles.height = max(1, min(len(rows), self.app.size.height * 8 // 10 - 5))
 
@@ -153,7 +158,8 @@ async def choose_command(app: App[object], offered: Sequence[Offer], say: Callab
             await app.run_action(offer.command.action, offer.node)
 
     rows, found_by = command_rows(offered)
-    await app.push_screen(PaletteScreen("Commands", rows, found_by=found_by), do)
+    unavailable = frozenset(str(place) for place, offer in enumerate(offered) if offer.reason)
+    await app.push_screen(PaletteScreen("Commands", rows, found_by=found_by, last=unavailable), do)
 
 
 def command_rows(offers: Sequence[Offer]) -> tuple[list[Row], dict[str, str]]:
