@@ -104,7 +104,7 @@ class Interpreter:
     def _read(self, descriptor: int) -> bytes:
         """Everything up to the end. Should this process end before, so does the program with its input."""
         deadline = time.monotonic() + ANSWER_SECONDS
-        pieces = []
+        pieces: list[bytes] = []
         while wait_ready([descriptor], timeout=max(0.0, deadline - time.monotonic())):
             piece = os.read(descriptor, READ_SIZE)
             if not piece:
