@@ -71,7 +71,7 @@ def _refusal(spec: RunSpec, message: str, remedy: str, command: str, *, there: b
     why = asked_for(spec.target, spec.run_configuration)
     place = f" on {spec.target.address}" if there and spec.target.address else ""
     return NoGpu(
-        f"it would use no GPU, though {why}: {message}",
+        f"it would use no GPU, though {why}: {message.removesuffix(f', and {why}')}",
         remedy=f"{remedy} Mend it{place}: {command}".strip(),
         file=spec.run_configuration.path,
         command=command,
