@@ -13,9 +13,11 @@ from tui_workbench.runs import Runs
 from tui_workbench.ui import farewell
 from tui_workbench.ui.app import WorkbenchApp
 from tui_workbench.ui.file_tree import FileTree, read_folder
+from tui_workbench.ui.remembered import Values
 from tui_workbench.ui.screens.main import MainScreen
 from tui_workbench.ui.themes import load_theme
 from tui_workbench.ui.widgets.question_row import QuestionRow
+from tui_workbench.ui.widgets.tab_row import TabRow
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -304,3 +306,14 @@ async def test_leaving_with_unsaved_edits_asks_once_and_can_save(project: Projec
         await pilot.press("s")
         await until(lambda: pilot.app.return_value is not None)
     assert (project_root / "hello.py").read_text().startswith("# x")
+
+
+async def test_a_narrow_screen_begins_with_the_pane_that_was_left(project: Project) -> None:
+    app = make_app(project)
+    app._remembered = Values({"screen": {"active": "jobs"}})
+    async with app.run_test(size=NARROW) as pilot:
+        await until(lambda: screen_of(pilot).is_complete)
+        await until(lambda: app.focused is not None and "jobs" in [node.id for node in app.focused.ancestors])
+        tabs = screen_of(pilot).query_one(TabRow)
+        assert tabs._active == "jobs"
+        await until(lambda: "No run yet." in seen(pilot))

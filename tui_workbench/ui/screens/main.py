@@ -124,6 +124,7 @@ class MainScreen(MovableBorders, ProjectScreen, inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Everything else waits for the first frame; so does the focus, unless it was left in the files."""
+        self._tabs.show_active(self._main_layout.view.active)
         if self._main_layout.view.active == self.files.id:
             self.files.take_focus()
         self.call_after_refresh(self._complete)
