@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,15 +97,20 @@ async def test_a_secret_is_asked_for(project: Project, gpubox: Machine) -> None:
 
 
 @proves("plan.prepare preparing.leave preparing.stop preparing.close")
-async def test_an_environment_is_made(managed: Project, project_root: Path) -> None:
+async def test_an_environment_is_made(managed: Project, project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = os.environ["PIP_INDEX_URL"]
     async with opened(managed) as pilot:
         hand = Hand(pilot)
         await choose(pilot, "own")
-        await pilot.press("1", "p")
-        await until(lambda: isinstance(pilot.app.screen, PlanScreen))
-        await hand.does("plan.prepare", lambda: isinstance(pilot.app.screen, PrepareScreen))
-        await hand.does("preparing.stop", lambda: "⊘" in seen(pilot))
-        await hand.does("preparing.leave", lambda: pilot.app.screen is screen_of(pilot))
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            # Nobody answers there, so it takes until it is stopped.
+            monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
+            await pilot.press("1", "p")
+            await until(lambda: isinstance(pilot.app.screen, PlanScreen))
+            await hand.does("plan.prepare", lambda: isinstance(pilot.app.screen, PrepareScreen))
+            await hand.does("preparing.stop", lambda: "⊘" in seen(pilot))
+            await hand.does("preparing.leave", lambda: pilot.app.screen is screen_of(pilot))
+        monkeypatch.setenv("PIP_INDEX_URL", good)
         await pilot.press("P")
         await until(lambda: isinstance(pilot.app.screen, PrepareScreen))
         await until(lambda: "✓ prepared:" in seen(pilot))
