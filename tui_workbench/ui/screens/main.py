@@ -29,7 +29,7 @@ from tui_workbench.ui.screens.main_layout import (
     regions,
     view_of,
 )
-from tui_workbench.ui.screens.project_screen import ProjectScreen
+from tui_workbench.ui.screens.project_runs import ProjectRuns
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.header import Header
 from tui_workbench.ui.widgets.tab_row import TabRow
@@ -68,7 +68,7 @@ class Slot(Widget):
     """Keeps the place of a part that comes after the first frame, and looks like it when it is empty."""
 
 
-class MainScreen(MovableBorders, ProjectScreen, inherit_bindings=False):
+class MainScreen(MovableBorders, ProjectRuns, inherit_bindings=False):
     """The project on one screen."""
 
     OFFERED = EVERYWHERE
@@ -152,7 +152,9 @@ class MainScreen(MovableBorders, ProjectScreen, inherit_bindings=False):
         gc.freeze()
         gc.enable()
         if self._trouble is not None:
-            self.show_error(self._trouble)
+            # Below what is said of the run, which comes a moment later and would take its place.
+            said = " ".join(part for part in (self.project.notice, str(self._trouble)) if part)
+            self.parts.run_bar.notice.stand(said)
         if self._remembered is not None:
             self._remember(self._remembered)
 
