@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tui_workbench.targets.ssh import SshHost
     from tui_workbench.ui.panes.run_bar import RunBar
     from tui_workbench.ui.screens.preparing import Preparation
-    from tui_workbench.ui.screens.project_screen import ProjectScreen
+    from tui_workbench.ui.screens.project_runs import ProjectRuns
 
 SECRET_ATTEMPTS = 3
 """As many as `ssh` gives."""
@@ -39,7 +39,7 @@ YES, PREPARE, ON_CPU, COPY = "yes", "prepare", "cpu", "copy"
 class Starting:
     """Starts runs for a screen, and does what comes before one: log in, look, prepare."""
 
-    def __init__(self, screen: ProjectScreen) -> None:
+    def __init__(self, screen: ProjectRuns) -> None:
         self._screen = screen
         self._logging_in: dict[str, asyncio.Lock] = {}
         self._preparations: dict[str, Preparation] = {}
