@@ -14,7 +14,7 @@ from tui_workbench import resources
 from tui_workbench.cli import run
 from tui_workbench.errors import ConfigurationError
 from tui_workbench.ui import use_keymap
-from tui_workbench.ui.command import use_keys
+from tui_workbench.ui.command import shown_key, use_keys
 from tui_workbench.ui.keymap import key_name, load_keymap, read_keymap
 from tui_workbench.ui.registry import COMMANDS, SCOPES
 
@@ -188,3 +188,12 @@ def test_the_command_line_lists_the_keys_and_what_is_wrong(
     keymap_file.unlink()
     assert run(["keys"]) == 0
     assert "Starts the script of the run bar" in capsys.readouterr().out
+
+
+def test_sentences_name_the_key_that_the_user_has_chosen(keymap_file: Path) -> None:
+    assert shown_key("run.start", "ctrl+r") == "ctrl+r"
+    keymap_file.write_text('run.start: "?"\nhelp.show: f1\nview.zoom: ""\n')
+    assert use_keymap() is None
+    assert shown_key("run.start", "ctrl+r") == "?"
+    assert shown_key("view.zoom", "z") == "ctrl+p view.zoom"
+    assert shown_key("jobs.cancel", "x") == "x"

@@ -7,6 +7,7 @@ bound. So the user's keymap must be known (`use_keys`) before the first screen i
 from __future__ import annotations
 
 from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.ui.key_names import key_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +56,14 @@ class Command(NamedTuple):
             tooltip=self.help,
             id=self.id,
         )
+
+
+def shown_key(command_id: str, default: str) -> str:
+    """The key that a sentence names for a command: the user's own, else `default`, as people know them."""
+    keys = _chosen.get(command_id)
+    if keys is None:
+        return default
+    return key_label(keys) if keys else f"{shown_key('palette.open', 'ctrl+p')} {command_id}"
 
 
 def bindings(*scopes: tuple[Command, ...]) -> list[BindingType]:

@@ -13,6 +13,7 @@ from textual.content import Content
 
 from tui_workbench.config.document import Document
 from tui_workbench.errors import WorkbenchError
+from tui_workbench.ui.command import shown_key
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.editor_commands import CONFIGURATION
 from tui_workbench.ui.messages import ChangeWanted, EditorWanted
@@ -239,7 +240,9 @@ class ConfigView(FileView):
         if note.role == "error" or not self.findings:
             return note
         if here := self._finding_here():
-            return about_finding_here(here, fix_key="f" if self.as_form else "f9")
+            return about_finding_here(
+                here, fix_key=shown_key("form.fix", "f") if self.as_form else shown_key("config.fix", "f9")
+            )
         if note.text:
             return note
         return about_finding_elsewhere(self.findings[0], others=len(self.findings) - 1, in_form=self.as_form)

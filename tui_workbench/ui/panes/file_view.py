@@ -17,6 +17,7 @@ from textual.widget import Widget
 
 from tui_workbench.errors import StorageError
 from tui_workbench.files import FileChangedError, reread, save
+from tui_workbench.ui.command import shown_key
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.editor_commands import FILE
 from tui_workbench.ui.messages import EditorWanted
@@ -185,7 +186,7 @@ class FileView(Widget):
 
     async def _ask(self, question: Question, *, focus: bool) -> None:
         await self._drop_question()
-        self._question = QuestionRow(question, focus_key="ctrl+o")
+        self._question = QuestionRow(question, focus_key=shown_key("file.answer", "ctrl+o"))
         await self.mount(self._question, before=self._status)
         if focus:
             self._question.focus()

@@ -15,6 +15,7 @@ from textual.message import Message
 from tui_workbench.model import RunState
 from tui_workbench.runs.progress import PREPARATION_LOG
 from tui_workbench.runs.rundir import WORKING_COPY
+from tui_workbench.ui.command import shown_key
 from tui_workbench.ui.commands import LOG, bindings
 from tui_workbench.ui.messages import EditorWanted, FileChosen
 from tui_workbench.ui.panes.pane import Pane
@@ -41,7 +42,7 @@ LOCAL = "local"
 ALL_RANKS = -1
 """In place of a rank: the lines of all of them."""
 
-NO_RUN = "ctrl+r runs the script of the run bar."
+NO_RUN = f"{shown_key('run.start', 'ctrl+r')} runs the script of the run bar."
 
 
 class LogPane(Pane):

@@ -19,6 +19,7 @@ from textual.widgets import Input, Label
 
 from tui_workbench.errors import UsageError
 from tui_workbench.model import RunRequest
+from tui_workbench.ui.command import shown_key
 from tui_workbench.ui.commands import ARGUMENTS, RUN_BAR, RUN_BUTTON, bindings
 from tui_workbench.ui.messages import RequestChanged, RunRequested
 from tui_workbench.ui.safetext import safe_text
@@ -92,7 +93,8 @@ class RunButton(Line, can_focus=True):
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
         """What it does, and the key for it."""
         quiet = "text" if self.has_focus else "muted"
-        return [Piece(" ▶ Run", "text" if self.has_focus else "success", bold=True), Piece("  ctrl+r ", quiet)], ()
+        key = shown_key("run.start", "ctrl+r")
+        return [Piece(" ▶ Run", "text" if self.has_focus else "success", bold=True), Piece(f"  {key} ", quiet)], ()
 
     def choose_ground(self) -> str:
         """Loud where the focus is."""
@@ -112,7 +114,8 @@ class RunBar(Widget, inherit_bindings=False):
     """Holds the request of the next run."""
 
     about = (
-        "What ctrl+r runs, and where. The environment is a .runconfig file of aml_config: it names the compute target "
+        f"What {shown_key('run.start', 'ctrl+r')} runs, and where. "
+        "The environment is a .runconfig file of aml_config: it names the compute target "
         "and may bring a script and arguments. The line below says what a run would use, or what is wrong with it."
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings(RUN_BAR)

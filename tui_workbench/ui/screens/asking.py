@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from tui_workbench.ui.command import shown_key
+
 if TYPE_CHECKING:
     from textual.screen import Screen
     from textual.widget import Widget
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 ROW = "question"
 """The id of the row, which the layout of the screen knows."""
 
-FOCUS_KEY = "ctrl+r"
+FOCUS_KEY = shown_key("run.start", "ctrl+r")
 """The key that asks for a run leads to the question that the run waits for."""
 
 

@@ -16,6 +16,7 @@ from textual.widgets import Input
 
 from tui_workbench.runs.table import RunQuery, RunRow
 from tui_workbench.ui.blocking import Unbegun
+from tui_workbench.ui.command import shown_key
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.history_commands import DASHBOARD, HISTORY, ONE_RUN
 from tui_workbench.ui.messages import RunBarWanted, RunRequested
@@ -53,7 +54,11 @@ LOOK_SECONDS = 1.0
 MOST_CURVES = 8
 """Curves that are shown when nothing is marked: the run under the cursor and those that go on."""
 
-EMPTY = ("No run yet.", "", "ctrl+r runs the script of the run bar; every run stays here.")
+EMPTY = (
+    "No run yet.",
+    "",
+    f"{shown_key('dashboard.run', 'ctrl+r')} runs the script of the run bar; every run stays here.",
+)
 NOTHING_FOUND = (
     "No run matches the filter.",
     "",

@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
+from tui_workbench.ui.command import shown_key
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.dialog_commands import HELP
 from tui_workbench.ui.key_names import all_key_labels
@@ -141,7 +142,7 @@ def _section_text(section: Section, palette: Palette, width: int) -> Content:
 def _command_lines(offer: Offer, palette: Palette, width: int) -> list[Content]:
     """Key and name, and beside them what it does, wrapped under itself."""
     command, reason = offer.command, offer.reason
-    keys = all_key_labels(command.keys) if command.keys else "ctrl+p"
+    keys = all_key_labels(command.keys) if command.keys else shown_key("palette.open", "ctrl+p")
     loud, plain = (palette.muted, palette.muted) if reason else (palette.accent, palette.text)
     help_lines = textwrap.wrap(command.help, width - KEYS_WIDTH - NAME_WIDTH)
     first = Content.assemble(

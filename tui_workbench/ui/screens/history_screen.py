@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from tui_workbench.errors import WorkbenchError
 from tui_workbench.ui.blocking import Unbegun, in_thread
+from tui_workbench.ui.command import shown_key
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.history_commands import HISTORY
 from tui_workbench.ui.offers import is_listed, is_ours, offers
@@ -138,7 +139,7 @@ class HistoryScreen(ThriftyScreen[str], inherit_bindings=False):
         if text := self.get_selected_text():
             self.app.copy_to_clipboard(text)
         else:
-            self.say("ctrl+q leaves the workbench; esc goes back.")
+            self.say(f"{shown_key('quit.anywhere', 'ctrl+q')} leaves the workbench; esc goes back.")
 
     def action_gpu_monitor(self) -> None:
         """Show the GPUs of all targets; the run that one looks at is told from others."""

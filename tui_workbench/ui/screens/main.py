@@ -14,6 +14,7 @@ from textual import events, work
 from textual.layout import DockArrangeResult
 from textual.widget import Widget
 
+from tui_workbench.ui.command import shown_key
 from tui_workbench.ui.commands import EVERYWHERE, bindings
 from tui_workbench.ui.offers import is_listed, is_ours, offers
 from tui_workbench.ui.panes.files import FilesPane
@@ -363,7 +364,8 @@ class MainScreen(MovableBorders, ProjectRuns, inherit_bindings=False):
         if text := self.get_selected_text():
             self.app.copy_to_clipboard(text)
         elif self.is_complete:
-            self.say("ctrl+q leaves the workbench; x on a run in Jobs cancels it.")
+            quit_key, cancel_key = shown_key("quit.anywhere", "ctrl+q"), shown_key("jobs.cancel", "x")
+            self.say(f"{quit_key} leaves the workbench; {cancel_key} on a run in Jobs cancels it.")
 
     async def action_quit(self) -> None:
         """Leave; runs go on. Unsaved edits are asked about once."""

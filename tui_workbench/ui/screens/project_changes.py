@@ -18,6 +18,7 @@ from tui_workbench.targets.secrets import SecretStore
 from tui_workbench.targets.ssh import SshHost
 from tui_workbench.targets.ssh_wire import login_of
 from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.command import shown_key
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens import change_plans
 from tui_workbench.ui.screens.change import ChangeScreen
@@ -70,7 +71,7 @@ class ProjectChanges:
         change_set = await self._screen.app.push_screen_wait(ChangeScreen(change, self._history))
         if change_set is not None:
             await self._follow(change_set, opened=wanted.kind in OPENED)
-            self._say(f"Done: {change_set.title}. ctrl+z takes it back.")
+            self._say(f"Done: {change_set.title}. {shown_key('changes.undo', 'ctrl+z')} takes it back.")
             if isinstance(change, change_plans.Detach) and change.detachment is not None:
                 # The keyring may wait for a person.
                 self._withdrawn[change_set] = await in_thread(partial(_withdraw, change.detachment))

@@ -13,6 +13,7 @@ from textual import work
 
 from tui_workbench.errors import UsageError, WorkbenchError
 from tui_workbench.ui import messages
+from tui_workbench.ui.command import shown_key
 from tui_workbench.ui.file_tree import scripts_among
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.screens.target_checks import TargetChecks
@@ -248,7 +249,8 @@ class ProjectScreen(ThriftyScreen[None], inherit_bindings=False):
 
     def _how_to_run(self) -> str:
         bar = self.parts.run_bar
-        return safe_text(f"ctrl+r runs {bar.script or 'the script'} on {bar.environment or 'this machine'}.")
+        key = shown_key("run.start", "ctrl+r")
+        return safe_text(f"{key} runs {bar.script or 'the script'} on {bar.environment or 'this machine'}.")
 
     def on_run_selected(self, event: messages.RunSelected) -> None:
         """Another run is under the cursor."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.content import Content
 
 from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.command import shown_key
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.history_commands import HISTORY, RESTORE
 from tui_workbench.ui.safetext import safe_text
@@ -140,7 +141,8 @@ def _restore(project: Project, run: Run) -> str:
     from tui_workbench.runs import Runs
 
     done = Runs(project).restore(run.run_id)
-    return f"{count(len(done.changes), 'file')} restored. ctrl+z brings back what was there."
+    key = shown_key("restore.undo", "ctrl+z")
+    return f"{count(len(done.changes), 'file')} restored. {key} brings back what was there."
 
 
 def _undo(project: Project) -> str:

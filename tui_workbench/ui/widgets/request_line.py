@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from tui_workbench.ui.command import shown_key
 from tui_workbench.ui.messages import RunBarWanted, RunRequested
 from tui_workbench.ui.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.line import Line
@@ -37,7 +38,8 @@ class RequestLine(Line):
         left = [Piece(" Run on", "muted")]
         for word in filter(None, words):
             left.append(Piece(f"  {truncate_middle(safe_text(word), room)}", action=self._edit))
-        run = [Piece("▶ Run", "success", bold=True, action=self._run), Piece("  ctrl+r ", "muted", action=self._run)]
+        key = shown_key("dashboard.run", "ctrl+r")
+        run = [Piece("▶ Run", "success", bold=True, action=self._run), Piece(f"  {key} ", "muted", action=self._run)]
         return left, run
 
     def _edit(self) -> None:
