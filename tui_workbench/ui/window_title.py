@@ -39,8 +39,9 @@ class WindowTitle:
 
     def begin(self) -> None:
         """Remember the title that is there. To be called once, on the app's own thread."""
-        self._app.app_suspend_signal.subscribe(self._app.screen, self._give_back)
-        self._app.app_resume_signal.subscribe(self._app.screen, self._take)
+        main = self._app.screen_stack[0]  # what opens over it may not be there yet, and goes away again
+        self._app.app_suspend_signal.subscribe(main, self._give_back)
+        self._app.app_resume_signal.subscribe(main, self._take)
         self._take()
 
     def show(self, text: str) -> None:
