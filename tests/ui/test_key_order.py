@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
+import pytest
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -104,3 +105,24 @@ async def test_a_key_that_hangs_does_not_lock_a_person_out() -> None:
             key_order.PATIENCE = before
         app.pad.released.set()
         await until(lambda: len(app.query(Input)) == 1 or app.pad.noted)
+
+
+async def test_keys_typed_ahead_wait_until_there_is_something_that_they_are_for() -> None:
+    app = PadApp()
+    async with app.run_test() as pilot:
+        app.hold_keys()
+        app.type("x", "x", "slash", "x")
+        await pilot.pause()
+        assert app.pad.noted == []
+        await app.release_keys()
+        await until(lambda: bool(app.query(Input)) and app.query_one(Input).value == "x")
+        assert app.pad.noted == ["x", "x"]
+
+
+async def test_what_never_comes_locks_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_order, "LONGEST_HOLD", 0.0)
+    app = PadApp()
+    async with app.run_test():
+        app.hold_keys()
+        app.type("x")
+        await until(lambda: app.pad.noted == ["x"])

@@ -80,6 +80,11 @@ class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_b
         self._tree = tree
         self._trouble = trouble
         self._remembered = remembered
+        self.hold_keys()
+
+    async def on_main_screen_completed(self) -> None:
+        """What was typed ahead is done now, in its order."""
+        await self.release_keys()
 
     @property
     def available_themes(self) -> dict[str, Theme]:

@@ -30,6 +30,9 @@ Result = TypeVar("Result")
 PATIENCE = 1.0
 """Seconds after which a key that is still at work holds back no further one."""
 
+LONGEST_HOLD = 10.0
+"""Seconds after which keys are no longer kept for something that has not come."""
+
 
 async def obey(widget: Widget, key: str) -> bool:
     """Do at once what the key is bound to on the widget itself; False when that is nothing, or not available.
@@ -56,6 +59,14 @@ class KeysInOrder(App[Result], Generic[Result]):
         self._at_work_since: float | None = None
         self.refused: Signal[str] = Signal(self, "key refused")
         self._told_why = False
+
+    def hold_keys(self) -> None:
+        """Keep keys until `release_keys`, or `LONGEST_HOLD` at most: what they are for is not there yet."""
+        self._at_work_since = time.monotonic() + LONGEST_HOLD - PATIENCE
+
+    async def release_keys(self) -> None:
+        """Let keys do what they are for; those that were kept come first."""
+        await self._next_key()
 
     async def on_event(self, event: events.Event) -> None:
         """Hold keys and pastes back while one is at work."""

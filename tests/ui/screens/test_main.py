@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from textual import events
 
 from tests.ui.seen import content_of, lines_of, screen_lines
 from tests.ui.waiting import until
@@ -61,6 +62,24 @@ def screen_of(pilot: Pilot[list[Run]]) -> MainScreen:
 
 def seen(pilot: Pilot[list[Run]]) -> str:
     return "\n".join(screen_lines(pilot.app))
+
+
+async def test_keys_typed_before_all_is_there_wait_for_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    complete = MainScreen._complete
+
+    async def nothing(_screen: MainScreen) -> None: ...
+
+    monkeypatch.setattr(MainScreen, "_complete", nothing)
+    async with make_app(project).run_test(size=NARROW) as pilot:
+        for key in ("3", "4"):
+            pilot.app.post_message(events.Key(key, key).set_sender(pilot.app))
+        await pilot.pause()
+        screen = screen_of(pilot)
+        assert screen.focused is not None
+        assert screen.focused in screen.files.walk_children()
+        screen.call_later(complete, screen)
+        await until(lambda: screen.is_complete and bool(lines_of(screen.parts.log)))
+        assert "4 Log" in lines_of(screen.parts.log)[0]
 
 
 async def test_the_first_frame_has_the_files_and_all_five_panes(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, work
 from textual.layout import DockArrangeResult
+from textual.message import Message
 from textual.widget import Widget
 
 from tui_workbench.ui.command import shown_key
@@ -75,6 +76,9 @@ class MainScreen(MovableBorders, ProjectRuns, inherit_bindings=False):
     OFFERED = EVERYWHERE
     BINDINGS: ClassVar[list[BindingType]] = bindings(EVERYWHERE)
     AUTO_FOCUS = ""
+
+    class Completed(Message):
+        """All parts are there, and as they were left: keys have something to act on."""
 
     def __init__(
         self,
@@ -158,6 +162,8 @@ class MainScreen(MovableBorders, ProjectRuns, inherit_bindings=False):
             self.parts.run_bar.notice.stand(said)
         if self._remembered is not None:
             self._remember(self._remembered)
+        else:
+            self.post_message(self.Completed())
 
     @work
     async def _remember(self, remembered: Values) -> None:
@@ -166,6 +172,7 @@ class MainScreen(MovableBorders, ProjectRuns, inherit_bindings=False):
         await self.files.recall(remembered.part("files"))
         self._remembering = Remembering(self, self.project.root, self.parts.editor)
         await self._remembering.begin(remembered)
+        self.post_message(self.Completed())
 
     def memory(self) -> dict[str, object]:
         """What is to be as it is now when the program is started again; the editor keeps its own."""
