@@ -79,7 +79,7 @@ def typing(project: str) -> None:
         workbench.seconds_until("/conda_dep\r", "package0=1.0")
         workbench.seconds_until("\x14", "YAML")  # from the form to the text
         workbench.seconds_until("\x06:150\r", "package147=")
-        workbench.seconds_until("\x1b", "YAML")
+        workbench.send("\x1b")
         workbench.settle()
         workbench.send("\x1b[F")
         times = []
