@@ -79,3 +79,14 @@ def test_a_terminal_that_goes_without_a_word_ends_the_program(terminal: Terminal
     _, status = os.waitpid(terminal.pid, 0)
     terminal.pid = 0
     assert os.WIFEXITED(status)
+
+
+def test_a_terminal_that_goes_while_much_is_drawn_ends_the_program(terminal: Terminal, project: Project) -> None:
+    Path(project.root, "hello.py").write_text(TALKING, "utf-8")
+    terminal.send("\x12")
+    terminal.until_text("of many")
+    os.close(terminal._fd)
+    _, status = os.waitpid(terminal.pid, 0)
+    terminal.pid = 0
+    assert os.WIFEXITED(status)
+    assert Runs(project).list()[0].is_active
