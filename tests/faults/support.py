@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COMMAND = (sys.executable, "-P", "-m", "tui_workbench")
 """Like the installed command in that a module of the project cannot stand in for one of the library."""
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a condition that does not come true is a failure: far more than anything here takes."""
 
 

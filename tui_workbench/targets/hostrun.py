@@ -40,10 +40,11 @@ _FOLDERS = 'umask 077; mkdir -p -- "$1" && umask 022 && shift && mkdir -p -- "$@
 # $1 the run's directory. In a container the number may look like another machine's, so the host itself notes it.
 _NOTE_START = 'cat /proc/sys/kernel/random/boot_id >"$1/boot" 2>/dev/null; exit 0'
 
-# $1 the tree, $2 the run's directory, $3 the folder of the SDK. A run that was started keeps what it has.
+# $1 the tree, $2 the run's directory, $3 the folder of the SDK. A run has one snapshot: a copy that is whole stays, for
+# somebody else may just be starting the script in it.
 _PLACE = """\
 [ -e "$3" ] || echo absent
-[ -e "$2/pid" ] && exit 0
+[ -e "$2/placed" ] && exit 0
 rm -rf -- "$2/work" || exit
 cp -a --reflink=auto -- "$1" "$2/work" 2>/dev/null || { rm -rf -- "$2/work"; cp -a -- "$1" "$2/work"; } || exit
 mkdir -p -- "$2/work/outputs" && : >"$2/placed"
