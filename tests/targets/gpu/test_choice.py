@@ -63,6 +63,12 @@ def test_two_runs_never_get_the_same(four: Standin, tmp_path: Path) -> None:
     assert "GPU 0 has 1 process on it" in str(refused.value)
 
 
+def test_it_is_taken_where_runs_that_come_over_ssh_take_theirs(four: Standin, tmp_path: Path, home: Path) -> None:
+    take(spec(tmp_path, "free"))
+    folder = home / ".workbench-tui" / "gpus"  # as HostLayout of a machine over SSH
+    assert sorted(path.name for path in folder.iterdir()) == ["GPU-00000001-0000-0000-0000-000000000000", "lock"]
+
+
 def test_the_same_run_gets_the_same_again(four: Standin, tmp_path: Path) -> None:
     one = spec(tmp_path, "2")
     assert take(one) == take(one)

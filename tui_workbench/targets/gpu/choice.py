@@ -8,6 +8,7 @@ again by the same run. Other users' runs are seen as soon as their processes are
 
 from __future__ import annotations
 
+import os
 import posixpath
 
 from tui_workbench.errors import ConfigurationError, WorkbenchError
@@ -167,7 +168,9 @@ def hidden(target: ComputeTarget, own: Mapping[str, str]) -> dict[str, str]:
 
 
 def _folder(host: Host) -> str:
-    return posixpath.join(host.home(), "gpus")
+    # One folder, whether a run comes from the machine itself or over SSH from another.
+    home = os.path.expanduser("~/.workbench-tui") if host.is_local else host.home()
+    return posixpath.join(home, "gpus")
 
 
 def _look(host: Host, target: ComputeTarget) -> tuple[list[_Seen], list[str]]:
