@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.engines import EMPTY_IMAGE, PYTHON_IMAGE, DockerEngine, docker_engine
 from tests.gpu import frameworks as standins
 from tests.gpu.standin import REST, Standin, gpu
 from tests.machines import Machine
+from tui_workbench.config.images import DEFAULT_GPU_IMAGE
 from tui_workbench.model import ComputeTarget, RunConfiguration
 from tui_workbench.targets import gpus
 from tui_workbench.targets.check import (
@@ -404,15 +406,20 @@ def test_a_container_with_the_gpu_is_asked_as_well(
         said = hooked.climb()
         assert messages(said)[COMPUTES] == "PyTorch sees 1 GPU; a matrix product on it was right"
         assert "tests/torch:1" in messages(said)[FRAMEWORK]
+        with_torch(engine, version="2.4.0+cpu", cuda=None, capabilities=())
+        rung = hooked.broken()
+        assert rung.name == FRAMEWORK
+        # An image whose name does not tell whether it holds CUDA is kept by gpu-ready alone.
+        assert rung.command == f"workbench-tui config gpu-ready here --image {DEFAULT_GPU_IMAGE}"
         assert engine.containers() == []
 
 
-def with_torch(engine: DockerEngine) -> None:
+def with_torch(engine: DockerEngine, **facts: Any) -> None:
     """Make `tests/torch:1`: the test image with a stand-in of PyTorch."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        standins.torch(Path(folder))
+        standins.torch(Path(folder), **facts)
         engine.docker("create", "--name", "made", PYTHON_IMAGE, "true")
         engine.docker("cp", f"{folder}/torch", "made:/usr/lib/python3/dist-packages/torch")
     engine.docker("commit", "made", "tests/torch:1")

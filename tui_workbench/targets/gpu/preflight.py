@@ -246,7 +246,12 @@ class Preflight:
         error = ConfigurationError(message, remedy=remedy, file=self._spec.run_configuration.path)
         name = shlex.quote(self._target.name)
         if self._engine is not None:
-            return Broken(error, f"workbench-tui config gpu-ready {name}")
+            from tui_workbench.config.images import DEFAULT_GPU_IMAGE, is_gpu_image
+
+            # It leaves an image alone that may hold CUDA, and this one does not hold what trains with it.
+            is_kept = is_gpu_image(self._target.base_docker_image) is not False
+            other = f" --image {DEFAULT_GPU_IMAGE}" if is_kept else ""
+            return Broken(error, f"workbench-tui config gpu-ready {name}{other}")
         if self._target.type == "local" and not self._target.user_managed_environment:
             return Broken(error, "workbench-tui config check")
         package = "tensorflow[and-cuda]" if "TensorFlow" in message else "jax[cuda12]" if "JAX" in message else "torch"
