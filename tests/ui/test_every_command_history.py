@@ -146,6 +146,7 @@ async def test_one_run(tracked: Project, way: str) -> None:
         await until(lambda: "history.undo" in {each.binding.id for each in pilot.app.screen.active_bindings.values()})
         await hand.does("history.undo", lambda: not runs.facts(run_id).annotations.pinned)
         await hand.does("one_run.archive", lambda: runs.facts(run_id).annotations.archived)
+        await until(lambda: "history.undo" in {each.binding.id for each in pilot.app.screen.active_bindings.values()})
         await pilot.press("ctrl+z")
         await until(lambda: not runs.facts(run_id).annotations.archived)
         await until(lambda: dashboard_of(pilot).current_run() is not None)
