@@ -14,6 +14,8 @@ from textual.widget import Widget
 if TYPE_CHECKING:
     from typing import Self
 
+    from textual.strip import Strip
+
 
 class Pane(Widget, inherit_bindings=False):
     """A box of the main screen. `about` is what `?` says about it."""
@@ -27,6 +29,7 @@ class Pane(Widget, inherit_bindings=False):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._titled_row: int | None = None
+        self._frame: tuple[Region, list[Strip]] | None = None
         self.set_title()
 
     def set_title(self, detail: str = "") -> None:
@@ -43,10 +46,22 @@ class Pane(Widget, inherit_bindings=False):
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
         """Draw anew. A title is one row: Textual draws the whole pane for it, log and all."""
+        self._frame = None
         if self._titled_row is not None:
             left, top = self.content_offset
             regions = (Region(-left, self._titled_row - top, self.outer_size.width, 1),)
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def notify_style_update(self) -> None:
+        """The border may have another colour."""
+        self._frame = None
+        super().notify_style_update()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The border around what is in the pane, which Textual asks for with each frame of that."""
+        if self._frame is None or self._frame[0] != crop or self._dirty_regions:
+            self._frame = (crop, super().render_lines(crop))
+        return self._frame[1]
 
     def why_not(self, action: str) -> str:
         """Why the action is not available now: a sentence, or an empty string when it is."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Command = Callable[[LogSession], None]
 
-FRAME_SECONDS = 1 / 40
+FRAME_SECONDS = 1 / 36
 """How soon after one look that found something a watched log is looked at again: each is drawn, at a price."""
 
 QUIET_SECONDS = 1 / 125
@@ -30,6 +30,9 @@ EAGER_SECONDS = 1 / 500
 EAGER_FOR_SECONDS = 0.3
 """How soon, and for how long, an empty log is looked at after it was opened: a run was just started, and its first line
 is waited for."""
+
+REST_SECONDS = 0.2
+"""How long a log that grows is not looked through again for tracebacks: each look costs, however little is new."""
 
 PROGRESS_SECONDS = 0.1
 """How often counts are told while they are being made."""
@@ -56,6 +59,7 @@ class LogReader:
         self._working = False
         self._opened = 0.0
         self._next_look = 0.0
+        self._next_work = 0.0
         self._next_progress = 0.0
         self.thread = threading.Thread(target=self._run, name="log reader", daemon=True)
 
@@ -105,6 +109,7 @@ class LogReader:
 
     def _open(self, path: str | None) -> None:
         self._opened = time.monotonic()
+        self._next_work = 0.0
         if self._session is not None:
             self._session.close()
         self._session = None if path is None else LogSession(path)
@@ -140,9 +145,10 @@ class LogReader:
 
     def _patience(self) -> float | None:
         """Seconds until there is something to do even without a command; None for ever."""
+        moments = [self._next_look] if self._watched and self._session is not None else []
         if self._working:
-            return 0.0
-        return max(0.0, self._next_look - time.monotonic()) if self._watched and self._session is not None else None
+            moments.append(self._next_work)
+        return max(0.0, min(moments) - time.monotonic()) if moments else None
 
     def _obey(self, patience: float | None) -> bool:
         """Waits for commands and carries all of them out. False when the thread is to end."""
@@ -170,10 +176,13 @@ class LogReader:
             found = (told or self._latest is None) and session.poll()
             told |= found
             self._working |= told
+            if session.is_awaited:
+                self._next_work = now
             self._next_look = now + (FRAME_SECONDS if found else self._quiet(session, now))
-        if self._working and not told:
+        if self._working and not told and (now >= self._next_work or session.is_awaited):
             mark = session.mark
             self._working = session.work()
+            self._next_work = now if self._working else now + REST_SECONDS
             told = session.news and (not self._working or session.mark != mark or now >= self._next_progress)
         if told:
             self._next_progress = now + PROGRESS_SECONDS

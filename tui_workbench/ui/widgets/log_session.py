@@ -265,6 +265,12 @@ class LogSession:
 
     # Work
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether work is left that a person waits for: a search or the count of lines, not looking for tracebacks."""
+        searching = self._finder is not None or (self._search is not None and not self._search.complete)
+        return searching or self._log.counted < self._log.size
+
     def work(self) -> bool:
         """Does one slice of the most wanted work. True when there is more."""
         if self._finder is not None:
