@@ -59,7 +59,7 @@ class Workbench:
         """Presses the key and waits for the end of the run; the seconds that the script ran."""
         self._drawn.forget()
         self._terminal.send(log_programs.CTRL_R)
-        self._drawn.until(b"following, 1,000,000 lines", b"completed", seconds=120)
+        self._drawn.until(b" 1,000,000 lines", b"completed", seconds=120)
         self._terminal.settle(0.5)
         run = self._runs.last()
         while run is not None and run.is_active:  # its metrics are still read
