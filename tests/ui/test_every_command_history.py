@@ -242,7 +242,7 @@ async def test_the_files_of_a_run(past: Project) -> None:
 
 
 @by_key_and_palette
-@proves("compare.open compare.same compare.metric compare.metric_back compare.gpus compare.base")
+@proves("compare.open compare.same compare.filter compare.metric compare.metric_back compare.gpus compare.base")
 async def test_the_comparison(past: Project, way: str) -> None:
     async with comparing(past, 1, 3) as pilot:
         screen = pilot.app.screen
@@ -252,6 +252,12 @@ async def test_the_comparison(past: Project, way: str) -> None:
         await hand.becomes("compare.metric", lambda: screen.chart.look.title, "accuracy")
         await hand.becomes("compare.metric_back", lambda: screen.chart.look.title, "loss")
         await hand.changes("compare.same", lambda: screen.table.total)
+        await hand.does("compare.filter", lambda: screen.focused is screen.filter_row.field)
+        total = screen.table.total
+        await pilot.press(*"script")
+        await until(lambda: 0 < screen.table.total < total)
+        await pilot.press("escape")
+        await until(lambda: screen.table.total == total and not screen.filter_row.display)
         await pilot.press("l", "l")
         await hand.becomes("compare.base", lambda: screen._base, 1)
         await pilot.press("home", "down")

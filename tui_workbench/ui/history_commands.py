@@ -144,6 +144,7 @@ RUN_DETAILS = (
 COMPARE = (
     Command("compare.open", "enter", "open", "Difference", "Shows the difference line by line."),
     Command("compare.same", "f", "toggle_same", "Same, too", "Shows what is the same in all runs, or not."),
+    Command("compare.filter", "slash", "filter", "Filter", "Leaves only the rows that hold all the words one types."),
     Command("compare.metric", "m", "metric(1)", "Next metric", "Shows the curves of the next metric that differs."),
     Command("compare.metric_back", "M", "metric(-1)", "Metric before", "Shows the curves before.", footer=False),
     Command("compare.gpus", "7", "gpu_monitor", "GPUs", "Shows the GPUs of all targets, live.", footer=False),

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
+from textual.widgets import Input
 
 from tui_workbench.ui.commands import bindings
 from tui_workbench.ui.history_commands import COMPARE, HISTORY
@@ -27,7 +28,9 @@ from tui_workbench.ui.screens.history_screen import HistoryScreen
 from tui_workbench.ui.widgets.chart import Chart
 from tui_workbench.ui.widgets.chart_data import Curve
 from tui_workbench.ui.widgets.chart_drawing import Look
+from tui_workbench.ui.widgets.field_row import FieldRow
 from tui_workbench.ui.widgets.run_table import RunTable
+from tui_workbench.ui.widgets.text_field import SearchField
 from tui_workbench.ui.widgets.text_view import TextView
 from tui_workbench.ui.words import run_title
 
@@ -65,6 +68,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
         super().__init__(project)
         self.runs = tuple(runs)
         self.chart = Chart()
+        self.filter_row = FieldRow("/", "words that a row holds: learning_rate, metrics, 0.01")
         self.table = RunTable()
         self._found: Found | None = None
         self._base = 0
@@ -72,8 +76,9 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
         self._metric = 0
 
     def compose_content(self) -> ComposeResult:
-        """The curves, and the rows."""
+        """The curves, the filter, and the rows."""
         yield self.chart
+        yield self.filter_row
         yield self.table
 
     def on_mount(self) -> None:
@@ -93,9 +98,50 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
         if self._found is None:
             return
         self.table.show_columns(columns_of(self.runs, self._base), "", descending=False)
-        rows = rows_of(self._found.comparison, self._base, same_too=self._same_too)
-        self.table.supply(len(rows), 0, rows, anew=True)
+        words = self.filter_row.field.value.strip()
+        rows = rows_of(self._found.comparison, self._base, same_too=self._same_too, words=words)
+        self.table.supply(len(rows), 0, rows, anew=True, empty=("Nothing holds that; esc shows all.",))
         self.refresh_bindings()
+
+    # --- The filter
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        self.filter_row.open()
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._show_rows()
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if not self.filter_row.field.value.strip():
+            self.filter_row.close()
+        self.set_focus(self.table)
+
+    @on(SearchField.Left)
+    def _field_left(self, event: SearchField.Left) -> None:
+        event.stop()
+        self._end_filter()
+
+    @on(SearchField.Stepped)
+    def _stepped(self, event: SearchField.Stepped) -> None:
+        event.stop()
+        self.table.move_to(self.table.cursor + event.rows)
+
+    def _end_filter(self) -> None:
+        self.filter_row.field.value = ""
+        self.filter_row.close()
+        self.set_focus(self.table)
+
+    def action_leave(self) -> None:
+        """End the filter; without one go back."""
+        if self.filter_row.display:
+            self._end_filter()
+        else:
+            super().action_leave()
 
     # --- Curves
 

@@ -86,18 +86,20 @@ def columns_of(runs: Sequence[Run], base: int) -> list[TableColumn]:
     return columns
 
 
-def rows_of(found: Comparison, base: int, *, same_too: bool) -> list[TableRow]:
-    """The rows; each key is that of `key_of`."""
+def rows_of(found: Comparison, base: int, *, same_too: bool, words: str = "") -> list[TableRow]:
+    """The rows that hold all of the words; each key is that of `key_of`."""
     rows: list[TableRow] = []
     section = ""
     for row in found.differences:
+        if not _holds(row, words):
+            continue
         if row.section != section:
             section = row.section
             rows.append(_heading(section, SECTION_NAMES.get(section, section), ""))
         rows.append(_row(row, base))
     if not found.differences:
         rows.append(_heading("none", "nothing differs", "in what is known of these runs"))
-    same = [row for row in found.rows if not row.differs]
+    same = [row for row in found.rows if not row.differs and _holds(row, words)]
     if same:
         rows.append(_heading(SAME, f"{'▾' if same_too else '▸'} {len(same):,} the same", ""))
     if same_too:
@@ -107,6 +109,15 @@ def rows_of(found: Comparison, base: int, *, same_too: bool) -> list[TableRow]:
         for place, note in enumerate(found.notes)
     ]
     return rows
+
+
+def _holds(row: ComparedRow, words: str) -> bool:
+    """Whether all of the words stand in the row: in its section, its name or a value."""
+    if not words:
+        return True
+    section = SECTION_NAMES.get(row.section, row.section)
+    text = " ".join([section, row.name, *(str(value) for value in row.values)]).casefold()
+    return all(word in text for word in words.casefold().split())
 
 
 def key_of(row: ComparedRow) -> str:
