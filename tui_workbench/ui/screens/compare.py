@@ -180,6 +180,8 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
             return "No difference is under the cursor."
         if action == "metric" and (self._found is None or len(self._found.metrics) < 2):
             return "There is no other metric with a course."
+        if action == "filter" and self.focused is self.filter_row.field:
+            return "The filter is being typed."
         if action == "base" and self._column < 0:
             return "← and → choose the column of a run."
         return super().why_not(action)
