@@ -171,7 +171,7 @@ def test_a_driver_that_fails_in_the_hook_gives_the_gpu_back(
         hook.mend_driver()
     assert ended.state == "failed"
     assert "cannot give a container its GPUs" in ended.reason
-    assert [path.name for path in (home / ".local/share/workbench-tui/gpus").iterdir()] == ["lock"]
+    assert [path.name for path in (home / ".workbench-tui/gpus").iterdir()] == ["lock"]
 
 
 # --- On another machine

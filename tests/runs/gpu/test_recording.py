@@ -137,7 +137,7 @@ def test_a_run_of_free_gpus_is_told_which_and_lets_go_of_them(
     )
     for _ in range(2):
         assert workbench.submit("hello.py").out.split("\n")[1] == "1 PCI_BUS_ID"
-    assert [path.name for path in (home / ".local/share/workbench-tui/gpus").iterdir()] == ["lock"]
+    assert [path.name for path in (home / ".workbench-tui/gpus").iterdir()] == ["lock"]
 
 
 def test_a_run_on_another_machine_is_proven_over_its_link(
