@@ -101,7 +101,7 @@ async def test_a_runs_line_is_there_while_there_is_something_to_tell(project: Pr
         path = Path(run.directory, PROGRESS)
         write_progress(path, sending(1.2e9))
         await until(lambda: app.line.display)
-        await until(lambda: "63 %" in lines_of(app.line)[0])
+        await until(lambda: "63 %" in "".join(lines_of(app.line)))
         write_progress(path, None)
         await until(lambda: not app.line.display)
         app.line.show_run(run._replace(state=RunState.RUNNING))
