@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tui_workbench import resources
 from tui_workbench.errors import StorageError, WorkbenchError
+from tui_workbench.ui.passthrough import through_screen, through_tmux
 from tui_workbench.ui.safetext import safe_text
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 74_000
 """What a clipboard is given at most: 100,000 characters of base64 is where the first terminals stop reading."""
-
-_SCREEN_CHUNK = 240
-"""Bytes of one piece through GNU screen, which cuts its strings at 256."""
 
 GIVE_SECONDS = 5.0
 """How long a program may take that is given a text."""
@@ -50,13 +48,13 @@ def sequences(text: str, environ: Mapping[str, str]) -> str:
     """
     bare = _bare(text)
     name = environ.get("TERM", "")
-    if "STY" in environ:
-        return _through_screen(bare)
+    if environ.get("STY"):
+        return through_screen(bare)
     if name.startswith("tmux"):
-        return bare + _through_tmux(bare)
+        return bare + through_tmux(bare)
     # A far program is not told which of the two shows it under this name. tmux takes no notice of screen's form, and
     # screen none of the bare one.
-    return bare + _through_screen(bare) if name.startswith("screen") else bare
+    return bare + through_screen(bare) if name.startswith("screen") else bare
 
 
 def why_not(text: str, environ: Mapping[str, str]) -> str:
@@ -142,7 +140,7 @@ def _to_tmux(app: App[Any], text: str) -> None:
         taken = text != app.clipboard or _give(("tmux", "load-buffer", "-w", "-"), text)
     if not taken:
         # None before 3.2 knows `-w`, and from in a container there is no way to it.
-        app.call_from_thread(_write, app, _bare(text) + _through_tmux(_bare(text)))
+        app.call_from_thread(_write, app, _bare(text) + through_tmux(_bare(text)))
 
 
 def _to_desktop(app: App[Any], text: str, command: tuple[str, ...]) -> None:
@@ -161,15 +159,20 @@ def _give(command: Sequence[str], text: str) -> bool:
     """Start a program that takes the text; True when it says that it has."""
     import subprocess
 
+    from tui_workbench import trace
+
+    data = text.encode(errors="surrogateescape")
     try:
-        done = subprocess.run(
-            command,
-            input=text.encode(errors="surrogateescape"),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=GIVE_SECONDS,
-            check=False,
-        )
+        with trace.Call(trace.PROCESS, command, fed=len(data)) as call:
+            done = subprocess.run(
+                command,
+                input=data,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=GIVE_SECONDS,
+                check=False,
+            )
+            call.end(done.returncode)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
@@ -182,12 +185,3 @@ def _write(app: App[Any], data: str) -> None:
 
 def _bare(text: str) -> str:
     return f"\x1b]52;c;{b64encode(text.encode(errors='surrogateescape')).decode()}\x07"
-
-
-def _through_tmux(sequence: str) -> str:
-    return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
-
-
-def _through_screen(sequence: str) -> str:
-    pieces = [sequence[start : start + _SCREEN_CHUNK] for start in range(0, len(sequence), _SCREEN_CHUNK)]
-    return "".join(f"\x1bP{piece}\x1b\\" for piece in pieces)

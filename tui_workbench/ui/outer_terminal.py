@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from tui_workbench.ui.passthrough import through_screen, through_tmux
 from tui_workbench.ui.safetext import safe_text
 from tui_workbench.ui.terminal import IN_BROWSER
 
@@ -77,8 +78,5 @@ def _plain(text: str) -> str:
 def _outwards(sequence: str, environ: Mapping[str, str]) -> str:
     """The sequence as it gets through what stands between us and the terminal."""
     if "TMUX" in environ or environ.get("TERM", "").startswith("tmux"):
-        return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
-    if "STY" in environ:
-        # Its strings end with the first `ESC \\`, so the inner one ends with BEL.
-        return f"\x1bP{sequence.removesuffix(chr(27) + chr(92))}\x07\x1b\\"
-    return sequence
+        return through_tmux(sequence)
+    return through_screen(sequence) if environ.get("STY") else sequence

@@ -35,15 +35,20 @@ def tmux_is_far() -> bool | None:
     """Whether who looks at this tmux came over SSH; None where it does not say. Blocks."""
     import subprocess
 
+    from tui_workbench import trace
+
+    command = ["tmux", "show-environment"]
     try:
-        done = subprocess.run(
-            ["tmux", "show-environment"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=TMUX_SECONDS,
-            check=False,
-        )
+        with trace.Call(trace.PROCESS, command) as call:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=TMUX_SECONDS,
+                check=False,
+            )
+            call.end(done.returncode)
     except (OSError, subprocess.TimeoutExpired):
         return None
     names = {line.partition(b"=")[0] for line in done.stdout.splitlines()}

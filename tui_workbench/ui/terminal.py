@@ -217,7 +217,7 @@ def _colors(environ: Mapping[str, str], name: str) -> Colors:
     if _is_truecolor(name):
         return "truecolor"
     # GNU screen passes on what it was started with, and takes true colours for something else.
-    in_screen = "STY" in environ or (name.startswith("screen") and "TMUX" not in environ)
+    in_screen = bool(environ.get("STY")) or (name.startswith("screen") and "TMUX" not in environ)
     if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") and not in_screen and name != "linux":
         return "truecolor"
     return "256" if "256color" in name else "16"
