@@ -1,4 +1,4 @@
-"""The main screen at three sizes, in colour and without, as a person sees it: each cell against what was once looked at.
+"""The main screen at three sizes, in colour and without: each cell against what was once looked at.
 
 After a change that is wanted, `UPDATE_SNAPSHOTS=1 pytest tests/terminal/test_snapshots.py` writes them anew; look at
 the difference before it is kept.
