@@ -1,7 +1,7 @@
 # Two commands, each of which sets itself up on a fresh clone:
 #   make run     open the sample project in the workbench
 #   make test    run every check and test
-# Further: make bench, make pages, make pictures, make clean. Python 3.11 or newer and pip are all that has to be there.
+# Further: make walk, make bench, make pages, make pictures, make clean. Python 3.11 or newer and pip are all that has to be there.
 
 VENV ?= .venv
 PYTHON ?=
@@ -17,7 +17,7 @@ unexport PYTHONPATH
 # The interpreter below a virtual environment can be gone: uninstalled, or upgraded away.
 $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 
-.PHONY: run test check bench pages pictures clean
+.PHONY: run test check walk bench pages pictures clean
 
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
@@ -31,6 +31,10 @@ check: $(VENV)/.installed-test
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
+# Random keys against the screens, many more than in `make test`. A failure names its seed.
+walk: $(VENV)/.installed-test
+	@WALK_KEYS="$${WALK_KEYS:-2000}" $(VENV)/bin/pytest tests/ui/test_key_walk.py --numprocesses=$(WORKERS) -o faulthandler_timeout=7200
+
 bench: $(VENV)/.installed-test
 	@failed=; for file in $$(grep -l '^if __name__ == "__main__"' benchmarks/*.py); do \
 	    name=$$(basename "$$file" .py); echo "== $$name"; \
@@ -41,8 +45,8 @@ bench: $(VENV)/.installed-test
 # What is made from the code; tests look whether it is up to date.
 pages: $(VENV)/.installed-test
 	$(VENV)/bin/python -m docs.make_pages
-	$(VENV)/bin/python -m tui_workbench.ui.key_reference > docs/keys.md
-	$(VENV)/bin/python -m tui_workbench.config.reference > docs/configuration-reference.md
+	$(VENV)/bin/python -m tui_workbench.ui.commands.key_reference > docs/keys.md
+	$(VENV)/bin/python -m tui_workbench.config.schema.reference > docs/configuration-reference.md
 
 # Real runs in a real terminal; needs gcc for the stand-in GPUs.
 pictures: $(VENV)/.installed-test

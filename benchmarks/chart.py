@@ -14,10 +14,10 @@ from statistics import median
 from benchmarks.dashboard import COLUMNS, ESCAPE, ROWS, Seen
 from benchmarks.harness import check, finish, note, python
 from benchmarks.terminal import Terminal
-from tests.ui.history.past import past_run
-from tui_workbench.project import Project
+from tests.ui.runs.past import past_run
+from tui_workbench.projects.project import Project
 from tui_workbench.runs.metrics.keeping import Keeper
-from tui_workbench.runs.rundir import RunDirectory
+from tui_workbench.runs.store.rundir import RunDirectory
 
 POINTS, RUNS, EACH, FEW = 1_000_000, 20, 50_000, 100
 LIMIT = 0.5

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import yaml
 
 from benchmarks.harness import check, compare, finish, measure, note, percentile, process_time, python
+from tui_workbench.config.checks.project_context import Surroundings
 from tui_workbench.config.document import Document
-from tui_workbench.config.surroundings import Surroundings
-from tui_workbench.errors import ConfigurationError
+from tui_workbench.core.errors import ConfigurationError
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CORPUS = os.path.join(os.path.dirname(REPOSITORY), "shared", "corpus")
@@ -133,7 +133,7 @@ def _keystroke(folder: str) -> None:
 
 
 def _typed(document: Document, text: str) -> None:
-    document.replace_text(text, merge="typing")
+    document.replace_text(text)
     document.problems()
 
 

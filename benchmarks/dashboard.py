@@ -17,11 +17,11 @@ from statistics import median
 
 from benchmarks.harness import check, finish, note, python
 from benchmarks.terminal import Terminal
-from tui_workbench.model import Run
-from tui_workbench.project import Project
-from tui_workbench.runs.history import Facts, facts_text
-from tui_workbench.runs.index import ENDED, RunIndex, _Row
-from tui_workbench.runs.indexrows import insert_rows
+from tui_workbench.core.model import Run
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.store.history_record import Facts
+from tui_workbench.runs.store.index import ENDED, RunIndex
+from tui_workbench.runs.store.index_file import IndexRow, insert_rows
 
 COLUMNS, ROWS = 120, 36
 LIMITS = {10_000: 0.3, 100_000: 0.5}
@@ -127,7 +127,7 @@ def fill(project: Project, total: int) -> None:
         connection.execute("COMMIT")
 
 
-def row(project: Project, number: int) -> _Row:
+def row(project: Project, number: int) -> IndexRow:
     """A run as the index keeps it."""
     script = ("train.py", "eval.py", "resnet/train.py", "sweep.py")[number % 4]
     created = 1_600_000_000.0 + number * 60
@@ -148,7 +148,7 @@ def row(project: Project, number: int) -> _Row:
         user_id="ada",
     )
     facts = Facts({"loss": 1 / number, "accuracy": 1 - 1 / number, "epoch": number % 30})
-    return _Row(run, ENDED, json.dumps(run), facts_text(facts), facts, 0.0)
+    return IndexRow(run, ENDED, facts)
 
 
 def run_id(number: int) -> str:

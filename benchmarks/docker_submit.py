@@ -20,7 +20,7 @@ from unittest import mock
 from benchmarks.harness import compare, environment, finish, note, python
 from benchmarks.ssh_machine import Remote, is_possible, remote
 from tests.engines import PYTHON_IMAGE, DockerEngine, docker_engine, load_test_images
-from tui_workbench.targets.ssh import SshHost
+from tui_workbench.targets.ssh.ssh_host import SshHost
 
 ROUNDS = 12
 LOCAL_PLUS, OPEN_PLUS, COLD_PLUS = 0.250, 0.300, 0.700

@@ -15,10 +15,10 @@ from benchmarks.harness import compare, finish
 from tests.conftest import write_project
 from tests.gpu import frameworks
 from tests.gpu.standin import Standin, build, gpu
-from tui_workbench.model import RunRequest
-from tui_workbench.project import Project
-from tui_workbench.runs import launch
+from tui_workbench.core.model import RunRequest
+from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.gate import look
+from tui_workbench.runs.submission import planning
 
 
 def main() -> int:
@@ -36,7 +36,7 @@ def main() -> int:
         path.write_text(path.read_text().replace("{}", f"{{PYTHONPATH: {folder / 'packages'}}}"))
         with (root / "aml_config" / "local.compute").open("a") as file:
             file.write("gpus: all\n")
-        spec = launch.prepare(Project.find(str(root)), RunRequest("local", "train.py")).spec
+        spec = planning.prepare(Project.find(str(root)), RunRequest("local", "train.py")).spec
         assert "a matrix product was right" in look(spec).text
 
         def again() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.harness import finish
 from tests.gpu.standin import Standin, build, gpu, process
-from tui_workbench.model import ComputeTarget
+from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.gpu.feed import Feed
 
 SECONDS = 10.0

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from benchmarks.command_line import COMMAND, make_project, multiply_runs
 from benchmarks.harness import MILLISECONDS, SECONDS, check, compare, environment, finish, note, process_time, python
-from tui_workbench.project import Project
-from tui_workbench.runs import Runs, indexfile
-from tui_workbench.runs.table import RunQuery
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store import index_file
+from tui_workbench.runs.store.table import RunQuery
 
 RUNS = 10_000
 METRICS = 5
@@ -66,7 +67,7 @@ def log_metrics(root: Path) -> None:
 
 def measure_index(root: Path) -> None:
     """Build the index from nothing, as a whole process that then lists all runs."""
-    index = Path(Project.find(str(root)).state_directory, indexfile.FILE)
+    index = Path(Project.find(str(root)).cache_directory, index_file.FILE)
     taken = []
     for _ in range(ROUNDS):
         index.unlink(missing_ok=True)

@@ -40,10 +40,10 @@ MOVES_A_PAGE = ("line break in the editor",)
 
 STOCK = """
 from textual.app import App
-from tui_workbench.ui import lean_display
-lean_display.LeanDisplay._display = App._display
-from tui_workbench import ui
-ui.run({project!r})
+from tui_workbench.ui.terminal.terminal_app import TerminalApp
+TerminalApp._display = App._display
+from tui_workbench.ui import start
+start.run({project!r})
 """
 
 

@@ -17,8 +17,8 @@ import tempfile
 
 from benchmarks.harness import COUNT, Unit, check, environment, finish, note, python
 from tui_workbench.runs.metrics import RunMetrics
-from tui_workbench.targets.local import PYTHON_PATH_VARIABLE, SDK_FOLDER
-from tui_workbench.targets.processes import RUN_DIRECTORY_VARIABLE
+from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SDK_FOLDER
+from tui_workbench.targets.hosts.processes import RUN_DIRECTORY_VARIABLE
 
 CALL_LIMIT = 10e-6
 CALLS_A_SECOND = 100_000

@@ -28,7 +28,7 @@ from benchmarks.harness import (
     processor_seconds,
 )
 from benchmarks.terminal import Terminal
-from tui_workbench.model import RunRequest
+from tui_workbench.core.model import RunRequest
 
 LINES_A_SECOND = 100_000
 LAG_LIMIT = 0.033

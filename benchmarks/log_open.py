@@ -19,9 +19,9 @@ from functools import partial
 from benchmarks import log_programs
 from benchmarks.harness import MEGABYTES, check, compare, finish, percentile, private_memory
 from benchmarks.terminal import Terminal
-from tui_workbench.model import RunRequest
-from tui_workbench.runs.logfile import LogFile
-from tui_workbench.runs.logsearch import Pattern, Search
+from tui_workbench.core.model import RunRequest
+from tui_workbench.runs.logs.log_file import LogFile
+from tui_workbench.runs.logs.log_search import Pattern, Search
 
 OPEN_LIMIT = 1.1
 MEMORY_LIMIT = 10e6

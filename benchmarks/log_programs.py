@@ -14,8 +14,8 @@ from textual.widgets import Log, Static
 
 from benchmarks.harness import python
 from benchmarks.terminal import Terminal
-from tui_workbench.project import Project
-from tui_workbench.runs import Runs
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
 
 CTRL_R = "\x12"
 

@@ -15,7 +15,7 @@ import tempfile
 from benchmarks import log_programs
 from benchmarks.harness import compare, finish, process_time, python
 from benchmarks.terminal import Terminal
-from tui_workbench.runs import Runs
+from tui_workbench.runs.facade import Runs
 
 ROUNDS = 7
 LIMIT = 1.1

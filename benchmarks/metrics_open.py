@@ -18,7 +18,7 @@ from functools import partial
 
 from benchmarks.harness import SECONDS, check, environment, finish, measure, note, percentile, process_time, python
 from tui_workbench.runs.metrics.keeping import Keeper
-from tui_workbench.runs.rundir import RunDirectory
+from tui_workbench.runs.store.rundir import RunDirectory
 
 LIMIT = 0.5
 ROUNDS = 7

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from benchmarks.harness import MILLISECONDS, check, compare, environment, finish, note, percentile
 from benchmarks.ssh_machine import Remote, is_possible, remote
-from tui_workbench.model import RunRequest
-from tui_workbench.project import Project
-from tui_workbench.runs import Runs
-from tui_workbench.targets.mirror import Mirror
+from tui_workbench.core.model import RunRequest
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.targets.hosts.mirror import Mirror
 
 LINES = 600
 LAG_LIMIT = 0.050
@@ -77,7 +77,7 @@ def _measure_volume(box: Remote) -> None:
 
     def take() -> None:
         ours.unlink(missing_ok=True)
-        with Mirror(box.host, "/home/research/big", str(ours)) as mirror:
+        with Mirror(box.host, "/home/research/big", str(box.folder), ours.name) as mirror:
             mirror.open()
             while mirror.size < size and mirror.pump():
                 pass

@@ -16,8 +16,8 @@ from unittest import mock
 
 from tests.machines import Machine, machine, make_key
 from tests.targets.conftest import end_links
-from tui_workbench.targets.ssh import SshHost
-from tui_workbench.targets.ssh_wire import Login
+from tui_workbench.targets.ssh.ssh_host import SshHost
+from tui_workbench.targets.ssh.ssh_wire import Login
 
 USER = "research"
 

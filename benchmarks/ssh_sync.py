@@ -16,7 +16,8 @@ from pathlib import Path
 
 from benchmarks.harness import compare, environment, finish, note
 from benchmarks.ssh_machine import Remote, is_possible, remote
-from tui_workbench.targets.host import Entry
+from tui_workbench.targets.hosts.host import Entry
+from tui_workbench.targets.hosts.sending import sync
 
 FILES, BYTES, CHANGED = 2_000, 200_000_000, 5
 FIRST_LIMIT, AGAIN_LIMIT = 1.2, 0.5
@@ -58,7 +59,7 @@ class _Ours:
         self.again()
 
     def again(self) -> None:
-        self._box.host.sync(self._listing, str(self._source), self._destination)
+        sync(self._box.host, self._listing, str(self._source), self._destination)
 
     def changed(self) -> None:
         self._version += 1

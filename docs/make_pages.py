@@ -36,10 +36,24 @@ CLASSES = {
     "HostKeyRefused": "4",
     "EngineOutOfReach": "3",
     "StorageError": "1",
+    "NeverStarted": "1",
     "EngineRefused": "1",
     "WorkbenchError": "1",
 }
 """The errors that a person reads, and the exit codes of their commands."""
+
+FACTORIES = {
+    "CheckFailed": ("1", 0),
+    "UnfitTerminal": ("2", 0),
+    "EditRefusedError": ("3", 0),
+    "refused": ("3", 2),
+    "wrong": ("3", 1),
+    "_bad_line": ("3", 2),
+}
+"""Further classes, and functions, that make errors: the exit code, and the position of the message among the arguments.
+
+The remedy is the keyword `remedy`, or the argument after the message.
+"""
 
 
 COMMANDS_HEAD = """\
@@ -130,13 +144,16 @@ def errors() -> Iterator[Error]:
     package = REPOSITORY / "tui_workbench"
     for path in sorted(package.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
-            text = _text(node.args[0])
-            if node.func.id in CLASSES and text.strip(ANYTHING + " :(),."):
-                remedy = next((_text(word.value) for word in node.keywords if word.arg == "remedy"), "")
+            name = node.func.id
+            code, position = (CLASSES[name], 0) if name in CLASSES else FACTORIES.get(name, ("", 0))
+            texts = [_text(argument) for argument in node.args[position:]]
+            if code and texts and texts[0].strip(ANYTHING + " :(),."):
+                remedies = [_text(word.value) for word in node.keywords if word.arg == "remedy"]
                 module = str(path.relative_to(package).with_suffix(""))
-                yield Error(text, remedy.strip(), CLASSES[node.func.id], module)
+                remedy = (*remedies, *texts[1:], "")[0]
+                yield Error(texts[0], remedy.strip(), code, module)
 
 
 def _text(node: ast.expr) -> str:
@@ -152,7 +169,7 @@ def _text(node: ast.expr) -> str:
 
 def error_page() -> str:
     """The page of all errors, in the order of the alphabet."""
-    found = {(error.text, error.remedy, error.exit_code) for error in errors() if error.module != "targets/fake"}
+    found = {(error.text, error.remedy, error.exit_code) for error in errors()}
     rows = sorted(found, key=lambda each: (each[0].strip(ANYTHING + " `:(").lower(), each))
     lines = [ERRORS_HEAD]
     lines += [f"| {_words(text)} | {_words(remedy)} | {code} |" for text, remedy, code in rows]

@@ -18,7 +18,7 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -102,6 +102,6 @@ def project_root(tmp_path: Path) -> Path:
 @pytest.fixture
 def project(project_root: Path) -> Project:
     """The project in `project_root`, opened."""
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
     return Project.find(str(project_root))

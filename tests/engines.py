@@ -7,6 +7,7 @@ so no registry and no network is needed.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import os
 import re
@@ -41,6 +42,17 @@ _MERGED = ("bin", "sbin", "lib", "lib64")
 _LEFT_OUT = ("/usr/share/doc", "/usr/share/man", "/usr/share/locale", "/usr/share/lintian")
 READY_SECONDS = 60.0
 _MACHINE_SOCKET = "/run/docker.sock"
+
+
+@contextlib.contextmanager
+def _alone_at_the_firewall(machine: Machine | None) -> Iterator[None]:
+    """Start engines of this machine one at a time: two of them that add the same chain to its firewall both fail."""
+    if machine is not None:
+        yield
+        return
+    with (Path(tempfile.gettempdir()) / "workbench-tests-engines.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 class DockerEngine:
@@ -102,7 +114,7 @@ class DockerEngine:
             *("--pidfile", f"{run}/pid", "--host", f"unix://{socket}"),
             *self._options,
         ]
-        with (folder / "log").open("ab") as log:
+        with _alone_at_the_firewall(self._machine), (folder / "log").open("ab") as log:
             if self._machine is not None:
                 self._machine.run(["mkdir", "-p", run])
                 self._machine.run(["rm", "-f", f"{run}/pid"])
@@ -116,7 +128,7 @@ class DockerEngine:
                     env=self._environment,
                     start_new_session=True,
                 )
-        wait_until(lambda: self._answers() or self._failed(), READY_SECONDS)
+            wait_until(lambda: self._answers() or self._failed(), READY_SECONDS)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """End it; with SIGKILL its containers are left to themselves until the next start."""

@@ -245,7 +245,8 @@ class Machine:
         """While in it, the SSH server and its connections are silent (SIGSTOP)."""
         pids = self.processes("sshd")
         for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+            with contextlib.suppress(ProcessLookupError):  # a session that just ended
+                os.kill(pid, signal.SIGSTOP)
         try:
             yield
         finally:

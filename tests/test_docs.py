@@ -15,7 +15,7 @@ from tests.cli.support import Installed
 from tests.conftest import REPOSITORY
 from tests.runs.support import make_run
 from tui_workbench.cli import COMMANDS, build_parser, find_command
-from tui_workbench.project import Project
+from tui_workbench.projects.project import Project
 
 DOCS = REPOSITORY / "docs"
 WRITTEN = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]

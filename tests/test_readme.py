@@ -21,4 +21,5 @@ def test_every_command_is_named() -> None:
 def test_every_file_that_it_links_to_is_there() -> None:
     links = [part.partition(")")[0] for part in TEXT.split("](")[1:]]
     assert links
-    assert not [link for link in links if "://" not in link and not (REPOSITORY / link).is_file()]
+    files = [link.partition("#")[0] for link in links if "://" not in link]
+    assert not [file for file in files if not (REPOSITORY / file).is_file()]

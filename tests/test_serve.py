@@ -17,8 +17,8 @@ import pytest
 
 from tests.browser import Browser
 from tests.conftest import write_project
-from tui_workbench.errors import UsageError
-from tui_workbench.ui.serving import Server, tunnel
+from tui_workbench.core.errors import UsageError
+from tui_workbench.ui.browser.serving import Server, tunnel
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -51,11 +51,11 @@ class Served(NamedTuple):
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def start(project: Path, home: Path) -> Served:
+def start(project: Path, home: Path, *program: str) -> Served:
     """Starts the command on any free port, and reads what it prints until browsers can come."""
     environment = {**os.environ, "HOME": str(home), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tui_workbench", "serve", str(project), "--port", "0"],
+        [*(program or (sys.executable, "-m", "tui_workbench")), "serve", str(project), "--port", "0"],
         stdout=subprocess.PIPE,
         env=environment,
         text=True,

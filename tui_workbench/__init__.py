@@ -4,6 +4,3 @@ Importing this package imports nothing else, so the command line can answer befo
 """
 
 __version__ = "0.1.0"
-
-progress_bar: object = None
-"""What a front end that waits for its own work has set: called, it gives a listener for `tui_workbench.progress`."""

@@ -5,45 +5,41 @@ from __future__ import annotations
 import os
 import sys
 
+# `python -m` looks for modules in the current folder first, which may be a project of somebody else.
+_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if __name__ == "__main__" and not sys.flags.safe_path and sys.path[0] != _HOME:
+    del sys.path[0]
+
+from tui_workbench import cli  # noqa: E402
+from tui_workbench.core.plaintext import SafeStream  # noqa: E402
+
 
 def main() -> None:
     """Run the program with the arguments of this process, and end the process.
 
-    A process that only answers needs no tidying of its memory: it flushes what it said and is gone.
+    The process ends at once: threads that still wait for a machine must not hold it up.
     """
     _settle_standard_streams()
     try:
-        code = run()
+        code = cli.run(sys.argv[1:])
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError as error:
-        from tui_workbench.cli import report_system_error
-
-        code = report_system_error(error)
+        code = cli.report_system_error(error)
     os._exit(code)
 
 
 def _settle_standard_streams() -> None:
-    """Make sure that there are three, and that no character of ours is one too many for the user's locale."""
+    """Have three streams that take every character, and that hand no control sequences to a terminal."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             # A file opened later would otherwise get the number of the closed stream, and with it our output.
             setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115 it stays open
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-
-
-def run() -> int:
-    """Run the program with the arguments of this process. Returns its exit code."""
-    arguments = sys.argv[1:]
-    if arguments in (["--version"], ["-V"]):
-        from tui_workbench import __version__
-
-        sys.stdout.write(f"workbench-tui {__version__}\n")
-        return 0
-    from tui_workbench import cli
-
-    return cli.run(arguments)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        stream.reconfigure(errors="backslashreplace")
+        if stream.isatty():
+            setattr(sys, name, SafeStream.over(stream))
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ import pytest
 
 from tests.conftest import require
 from tests.machines import PASSWORD, Machine, fingerprint, make_key
-from tui_workbench.project import Project
-from tui_workbench.runs import Runs
-from tui_workbench.targets.secrets import SecretStore
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.targets.base.secrets import SecretStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -513,7 +513,7 @@ def test_a_target_in_use_is_not_detached(project_root: Path) -> None:
 @contextlib.contextmanager
 def canceled_afterwards(root: Path) -> Iterator[None]:
     """Every run of the project is canceled in the end."""
-    from tui_workbench.runs import Runs
+    from tui_workbench.runs.facade import Runs
 
     runs = Runs(Project.find(str(root)))
     try:

@@ -13,7 +13,7 @@ from tests.faults.support import Result, Workbench
 from tests.runs.support import write_configuration, write_files
 from tui_workbench.cli import find_command, parse
 from tui_workbench.cli.az import LINES, REMEDIES, translated
-from tui_workbench.errors import UsageError
+from tui_workbench.core.errors import UsageError
 
 PAGES = {
     "experiment submit -c local myscript.py": "experiment submit -c local myscript.py",
@@ -47,6 +47,7 @@ PAGES = {
     "history info --run demo_1 --artifact driver_log": "history info --run demo_1 --artifact driver_log",
     "history info -r demo_1 -a outputs/x.png": "history info -r demo_1 -a outputs/x.png",
     "history compare demo_1 demo_2": "history compare demo_1 demo_2",
+    "history compare --run 5 --run 6": "history compare --run 5 --run 6",
     "history download -r demo_1 --artifact x -d d": "history download -r demo_1 --artifact x -d d",
     "history promote --run demo_1 --artifact-path outputs/model.pkl --name model.pkl": (
         "history promote --run demo_1 --artifact-path outputs/model.pkl --name model.pkl"

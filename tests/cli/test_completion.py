@@ -15,7 +15,7 @@ from tests.conftest import require, write_project
 from tests.runs.support import make_run
 from tui_workbench.cli import COMMANDS, build_parser
 from tui_workbench.cli.completion import SHELLS, values
-from tui_workbench.project import Project
+from tui_workbench.projects.project import Project
 
 HARNESS = """\
 source {script}

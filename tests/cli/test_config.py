@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.config.documents import project
-from tui_workbench.config.images import DEFAULT_GPU_IMAGE
+from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
 
 COMPUTE = f'type: "localdocker"\r\nbaseDockerImage: "{DEFAULT_GPU_IMAGE}"\r\n# end'
 
@@ -146,3 +146,62 @@ def test_outside_of_a_project_a_file_can_be_checked_and_edited(tmp_path: Path) -
     assert config(tmp_path, "set", "a.compute", "type", "remote").returncode == 0
     assert config(tmp_path, "check").returncode == 2
     assert (tmp_path / "a.compute").read_text() == "type: remote\n"
+
+
+def test_null_is_no_value_and_in_quotes_it_is_the_text(root: Path) -> None:
+    path = root / "aml_config" / "n.runconfig"
+    path.write_text("Target: box\nDescription: x\n")
+    assert config(root, "set", "n.runconfig", "Description", "null").returncode == 0
+    assert path.read_text() == "Target: box\nDescription: null\n"
+    assert config(root, "get", "n.runconfig", "Description").stdout == "null\n"
+    assert config(root, "set", "n.runconfig", "Description", '"null"').returncode == 0
+    assert path.read_text() == 'Target: box\nDescription: "null"\n'
+    assert config(root, "get", "n.runconfig", "Description").stdout == '"null"\n'
+
+
+def test_a_list_below_pip_is_set_as_a_list(root: Path) -> None:
+    path = root / "aml_config" / "conda_dependencies.yml"
+    path.write_text("dependencies:\n- python=3.5\n- pip:\n  - keras\n")
+    assert config(root, "set", path.name, "dependencies.pip", "[keras, numpy]").returncode == 0
+    assert path.read_text() == "dependencies:\n- python=3.5\n- pip:\n  - keras\n  - numpy\n"
+
+
+def test_gpu_ready_does_not_call_a_target_ready_that_is_not(root: Path) -> None:
+    path = root / "aml_config" / "box.runconfig"
+    path.write_text(path.read_text() + "TrackedRun: 7\n")
+    done = config(root, "gpu-ready", "box")
+    last = done.stdout.splitlines()[-2:]
+    assert last[0].startswith(f"left: {path}:4:13: error: `TrackedRun` is '7'")
+    assert last[1] == "box is not GPU-ready: 1 problem left"
+    assert done.returncode == 3
+    again = result(root, "gpu-ready", "box")
+    assert (again["changes"], [one["code"] for one in again["left"]]) == ([], ["wrong-type"])
+    assert config(root, "gpu-ready", "box").stdout.endswith("box is not GPU-ready: 1 problem left\n")
+
+
+def test_gpu_ready_of_a_broken_run_configuration_beside_it(root: Path) -> None:
+    (root / "aml_config" / "other.runconfig").write_text("Target: [box\n")
+    done = config(root, "gpu-ready", "box")
+    assert done.stdout.endswith("box is not GPU-ready: 1 problem left\n")
+    assert (done.returncode, "a comma is missing" in done.stdout) == (3, True)
+
+
+def test_fix_says_which_fixes_wait_for_a_decision(root: Path) -> None:
+    path = root / "aml_config" / "box.compute"
+    path.write_text("type: remote\naddress: h\npassword: hunter2\n")
+    done = config(root, "fix", "box.compute")
+    assert done.stdout.endswith("nothing was fixed; to apply a fix that is offered: --code plain-password\n")
+    path.write_text("type: remote\naddress: <ipAddress>\n")
+    assert config(root, "fix", "box.compute").stdout.endswith("nothing was fixed: no fix is known\n")
+    path.write_text("type: remote\naddress: h\n")
+    assert config(root, "fix", "box.compute").stdout == "nothing to fix\n"
+
+
+def test_gpu_ready_says_what_the_files_do_not_tell(root: Path) -> None:
+    (root / "aml_config" / "own.compute").write_text("type: local\n")
+    (root / "aml_config" / "own.runconfig").write_text("Target: own\nFramework: Python\n")
+    done = config(root, "gpu-ready", "own")
+    assert done.stdout.splitlines()[-1] == (
+        "own: nothing to change; the files do not tell whether its runs have CUDA (see the notes)"
+    )
+    assert done.returncode == 0

@@ -18,9 +18,9 @@ import pytest
 from tests.cli.support import INSTALLED, Installed, InTerminal
 from tests.conftest import require
 from tests.faults.support import until
-from tui_workbench.cli import doctor_folders, doctor_terminal, doctor_tools
-from tui_workbench.cli.doctor import BROKEN, LIMITED, OK, Answer
-from tui_workbench.cli.doctor_terminal import Said
+from tui_workbench.cli.doctor import doctor_folders, doctor_terminal, doctor_tools
+from tui_workbench.cli.doctor.answer import BROKEN, LIMITED, OK, Answer
+from tui_workbench.cli.doctor.doctor_terminal import Said
 
 EVERYWHERE = ["terminal", "unicode", "python", "git", "ssh", "ssh agent", "ssh config", "docker", "keyring", "folders"]
 ON_A_TERMINAL = ["terminal", "unicode", "colours", "clipboard", "focus", "python"]

@@ -277,6 +277,7 @@ class TestStatusAndCancel:
         status = json.loads(workbench.run("experiment", "status", "--run", run_id).out)
         info = workbench.info(run_id)
         assert info.pop("attachments")
+        assert info.pop("attachment_sizes")
         assert status == info
         assert json.loads(workbench.run("experiment", "status", "-r", "1").out) == status
         assert workbench.run("experiment", "status", "-r", "1", "--query", "status").out == '"Completed"\n'

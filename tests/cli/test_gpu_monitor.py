@@ -17,9 +17,9 @@ from tests.gpu.standin import REST, Standin, gpu, process
 from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts
 from tests.targets.gpu.test_feed import samplers
-from tests.ui.history.past import past_run
-from tui_workbench.project import Project
-from tui_workbench.targets.processes import RUN_ID_VARIABLE
+from tests.ui.runs.past import past_run
+from tui_workbench.projects.project import Project
+from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

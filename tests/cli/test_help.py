@@ -81,3 +81,24 @@ def test_help_lines_begin_and_end_alike() -> None:
     for command in COMMANDS:
         assert command.help[0].islower() or command.help.startswith("JSON"), command
         assert not command.help.endswith("."), command
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (("experment", "submit", "-c", "local", "train.py"), "experiment submit"),
+        (("experment",), "experiment"),
+        (("experiment", "sumbit", "train.py"), "experiment submit"),
+        (("histroy", "list", "-o", "table"), "history list"),
+        (("--ascii", "stauts"), "status"),
+        (("project", "smaple", "list"), "project sample list"),
+        (("logz", "5"), "logs"),
+    ],
+)
+def test_a_mistyped_command_is_answered_by_the_one_that_was_meant(
+    nowhere: Installed, typed: tuple[str, ...], meant: str
+) -> None:
+    result = nowhere.run(*typed)
+    assert result.code == 2
+    assert result.err.endswith(f"Did you mean `workbench-tui {meant}`?\n")
+    assert "one project at a time" not in result.err

@@ -15,7 +15,7 @@ import pytest
 from tests.cli.support import Installed
 from tests.faults.support import until
 from tests.runs.support import make_run, write_configuration, write_files
-from tui_workbench.project import Project
+from tui_workbench.projects.project import Project
 
 ORIGINAL_KEYS = {
     "created_utc", "start_time_utc", "end_time_utc", "duration", "description", "name", "parent_run_id", "properties",
@@ -64,6 +64,7 @@ class TestHistory:
             (workbench.info("2"), listed[1]),
         ):
             assert shown.pop("attachments") == "events.jsonl, run.json"
+            assert list(shown.pop("attachment_sizes")) == ["events.jsonl", "run.json"]
             assert shown == record
 
     def test_without_runs_the_list_is_empty_and_there_is_no_last_one(self, workbench: Installed) -> None:
@@ -75,9 +76,10 @@ class TestHistory:
     @pytest.mark.usefixtures("three_runs")
     def test_as_a_table(self, workbench: Installed) -> None:
         lines = workbench.run("history", "list", "-o", "table").out.splitlines()
-        assert lines[0].split() == ["Duration", "Run_id", "Script_name", "Start_time_utc", "Status"]
+        assert lines[0].split() == ["Run_number", "Duration", "Run_id", "Script_name", "Start_time_utc", "Status"]
         assert lines[1].replace(" ", "").strip("-") == ""
-        assert [line.split()[1] for line in lines[2:]] == [f"project_170000000000{n}" for n in (3, 2, 1)]
+        assert [line.split()[0] for line in lines[2:]] == ["3", "2", "1"]
+        assert [line.split()[2] for line in lines[2:]] == [f"project_170000000000{n}" for n in (3, 2, 1)]
         assert len({line.index("hello.py") for line in lines[2:]}) == 1
         assert lines[3].endswith("Failed")
 
@@ -232,3 +234,19 @@ class TestLists:
         assert (tmp_path / "mine" / "aml_config").is_dir()
         workbench.run("project", "create", "mine", "--path", str(tmp_path)).error(2, "mine")
         workbench.run("project", "create", "--path", str(tmp_path)).error(2)
+
+
+LONG_LOG = """\
+print("step 1 loss: 7.7151")
+for _ in range(1_200):
+    print("no number in this line " * 450)
+print("step 2 loss: 0.5")
+"""
+
+
+def test_loss_at_the_end_of_a_log_over_8_mb_is_the_last_value(workbench: Installed) -> None:
+    write_files(workbench.folder, {"long.py": LONG_LOG})
+    run_id = workbench.submit("long.py").out.split()[1]
+    record = workbench.info(run_id)
+    assert (workbench.folder / ".workbench" / "runs" / run_id / "output.log").stat().st_size > 8 << 20
+    assert record["loss"] == 0.5

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.cli.support import Installed, InTerminal
 from tests.runs.support import make_run
 from tui_workbench.cli import COMMANDS, build_parser, parse
-from tui_workbench.cli.output import PLAIN, plain_text
-from tui_workbench.cli.terminal import PlainFilter
-from tui_workbench.project import Project
+from tui_workbench.cli.shared.output import PLAIN, plain_text
+from tui_workbench.cli.shared.terminal import PlainFilter
+from tui_workbench.projects.project import Project
 
 
 @pytest.fixture
@@ -121,8 +121,8 @@ def test_pieces_make_no_difference(pieces: list[bytes]) -> None:
 
 BAR = """\
 from tui_workbench.cli import COMMANDS, find_command, parse
-from tui_workbench.cli.progress_bar import shared
-from tui_workbench.progress import Progress
+from tui_workbench.cli.shared.progress_bar import shared
+from tui_workbench.core.progress import Progress
 import sys
 command, rest = find_command(sys.argv[1:])
 parse(command, rest)

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from benchmarks.terminal import Terminal
-from tui_workbench.cli.progress_bar import LINE_SECONDS, ProgressBar, drawn
-from tui_workbench.progress import BYTES, Progress
+from tui_workbench.cli.shared.progress_bar import LINE_SECONDS, ProgressBar, drawn
+from tui_workbench.core.progress import BYTES, Progress
 
 SCRIPT = """\
 import sys, termios
@@ -17,8 +17,8 @@ quiet = termios.tcgetattr(0)
 quiet[3] &= ~termios.ECHO
 termios.tcsetattr(0, termios.TCSANOW, quiet)
 print("ready", flush=True)
-from tui_workbench.cli.progress_bar import ProgressBar
-from tui_workbench.progress import Progress
+from tui_workbench.cli.shared.progress_bar import ProgressBar
+from tui_workbench.core.progress import Progress
 bar = ProgressBar()
 for word in sys.stdin:
     if word.startswith("line"):

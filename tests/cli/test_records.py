@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.support import Installed
 from tests.runs.support import make_run, write_configuration, write_files
-from tui_workbench.project import Project
+from tui_workbench.projects.project import Project
 
 DONE: dict[str, Any] = {"state": "completed", "exit_code": 0}
 
@@ -70,10 +70,10 @@ class TestMetrics:
     def test_a_table_has_them_first(self, workbench: Installed) -> None:
         lines = workbench.run("history", "list", "-o", "table").out.splitlines()
         assert lines[0].split() == [
-            "Accuracy", "Infinite", "Loss", "Metric_status",
+            "Run_number", "Accuracy", "Infinite", "Loss", "Metric_status",
             "Duration", "Run_id", "Script_name", "Start_time_utc", "Status",
         ]  # fmt: skip
-        assert lines[-1].split()[:2] == ["0.67", "1.0"]
+        assert lines[-1].split()[:3] == ["1", "0.67", "1.0"]
 
     def test_a_script_s_values_are_there_when_it_has_ended(self, workbench: Installed) -> None:
         write_files(
@@ -140,7 +140,10 @@ class TestComparison:
         workbench.run("history", "compare", "1", "5", "--diff").error(2, "no snapshot")
 
     def test_one_run_is_too_few(self, workbench: Installed) -> None:
+        by_option = answer(workbench, "history", "compare", "--run", "1", "-r", "2", "-o", "json")
+        assert by_option == answer(workbench, "history", "compare", "1", "2", "-o", "json")
         workbench.run("history", "compare", "1").error(2, "two or more")
+        workbench.run("history", "compare").error(2, "two or more")
         workbench.run("history", "compare", "1", "7").error(2, "no run '7'")
 
 
@@ -179,6 +182,7 @@ class TestArtifacts:
         assert (workbench.folder / "here/model.pkl").read_bytes() == b"m2\0\n"
         assert [asset["version"] for asset in answer(workbench, "asset", "list")] == ["2"]
         workbench.run("asset", "download", "-l", "hello.py", "-d", "here").error(2, "no link file")
+        workbench.run("asset", "download", "-l", "assets/none.link", "-d", "here").error(2, "there is no file")
         workbench.run("history", "promote", "-r", "1", "-ap", "pid").error(2, "no artifact")
 
 

@@ -50,7 +50,7 @@ class TestRerun:
         workbench.submit("report.py")
         workbench.run("experiment", "rerun", "-r", "9").error(2, "there is no run '9'")
         workbench.run("experiment", "rerun", "-r", "1", "--env", "X").error(2, "no NAME=VALUE")
-        workbench.run("experiment", "rerun", "-r", "1", "--env", "API_KEY=1").error(2, "speaks of a secret")
+        workbench.run("experiment", "rerun", "-r", "1", "--env", "API_KEY=1").error(2, "is a secret")
         workbench.run("experiment", "rerun", "-r", "1", "--script", "none.py").error(2, "holds no script none.py")
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.support import Installed
 from tests.faults.support import until
 from tests.runs.support import write_configuration, write_files
-from tui_workbench.runs.rundir import RunDirectory
+from tui_workbench.runs.store.rundir import RunDirectory
 
 
 @pytest.fixture

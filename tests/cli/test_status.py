@@ -10,12 +10,12 @@ import pytest
 
 from tests.cli.support import INSTALLED
 from tests.faults.support import until
-from tests.ui.history.past import past_run
-from tui_workbench.model import RunRequest, RunState
-from tui_workbench.runs import Runs
+from tests.ui.runs.past import past_run
+from tui_workbench.core.model import RunRequest, RunState
+from tui_workbench.runs.facade import Runs
 
 if TYPE_CHECKING:
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
 
 def status(folder: str, *options: str) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.cli.support import Installed
 from tests.runs.support import make_run
-from tui_workbench.cli.stream import OutputStream
-from tui_workbench.project import Project
-from tui_workbench.runs import Runs
-from tui_workbench.runs.rundir import RunDirectory
+from tui_workbench.cli.shared.stream import OutputStream
+from tui_workbench.core.errors import StorageError
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.store.rundir import RunDirectory
 
 
 class Racing(OutputStream):
@@ -31,9 +32,54 @@ def test_what_is_written_just_before_the_end_is_not_lost(
 ) -> None:
     directory = make_run(project, "project_1")
     Path(directory.file("output.log")).write_bytes(b"first words\n")
-    with Racing(Runs(project), directory) as stream:
+    with Racing(directory) as stream:
         assert stream.follow().state == "completed"
     assert capfdbinary.readouterr().out == b"first words\nthe last words\n"
+
+
+@pytest.mark.parametrize("follow", [(), ("-f",)], ids=["logs", "logs -f"])
+def test_a_pipe_in_place_of_the_log_blocks_nobody(project: Project, follow: tuple[str, ...]) -> None:
+    directory = make_run(project, "project_1700000000001")
+    os.mkfifo(directory.file("output.log"))
+    directory.append_event("state", state="completed", exit_code=0, final=True)
+    result = Installed(Path(project.root)).run("logs", *follow, "1")
+    assert result.code == 1
+    assert "the log cannot be read: not a regular file" in result.err
+
+
+class Shrinking(OutputStream):
+    """The log is cut short after it was copied, and written anew."""
+
+    def copy_new(self) -> bool:
+        moved = super().copy_new()
+        if not self._directory.status().end:
+            Path(self._path).write_bytes(b"anew\n")
+            self._directory.append_event("state", state="completed", exit_code=0, final=True)
+        return moved
+
+
+def test_a_log_that_was_cut_short_is_followed_from_its_beginning(
+    project: Project, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    directory = make_run(project, "project_1")
+    Path(directory.file("output.log")).write_bytes(b"a long first line\n")
+    with Shrinking(directory) as stream:
+        stream.follow()
+    assert capfdbinary.readouterr().out == b"a long first line\nanew\n"
+
+
+def test_a_disk_that_is_full_for_a_moment_does_not_end_following(project: Project) -> None:
+    directory = make_run(project, "project_1")
+    failures = iter(range(3))
+
+    def take_over(run: RunDirectory) -> bool:
+        for _ in failures:
+            raise StorageError("cannot lock it: No space left on device")
+        run.append_event("state", state="completed", exit_code=0, final=True)
+        return True
+
+    with OutputStream(directory, take_over=take_over) as stream:
+        assert stream.follow().state == "completed"
 
 
 def test_a_run_whose_end_nobody_can_record_is_told_instead_of_waited_for(project: Project) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui_workbench.cli.terminal import LONGEST_LINE, TerminalFilter
-from tui_workbench.plaintext import glyph, visible
+from tui_workbench.cli.shared.terminal import LONGEST_LINE, TerminalFilter
+from tui_workbench.core.plaintext import glyph, visible
 
 COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 
@@ -64,6 +64,8 @@ def test_plain_text_passes_as_it_is(text: str) -> None:
         (b"\x1b]0;title\x07", "\u241b]0;title\u2407"),
         (b"\x1b]52;c;aGk=\x1b\\", "\u241b]52;c;aGk=\u241b\\"),
         (b"\x1b[2J", "\u241b[2J"),
+        (b"secret\b\b\b\b\b\bpublic", "secret\u2408\u2408\u2408\u2408\u2408\u2408public"),
+        (b"10/10 [==]\b\b\b\b\b\b\r20/20", "10/10 [==]\r20/20"),
         (b"\x1b[6n", "\u241b[6n"),
         (b"\x1b[H", "\u241b[H"),
         (b"\x1b[3K", "\u241b[3K"),
@@ -113,7 +115,6 @@ def screen(data: str) -> list[str]:
         b"downloading 100 %\r\x1b[Kdone\n",
         b"downloading 100 %\x1b[2K\rdone\n",
         b"downloading 100 %\r\x1b[0Kdone",
-        b"12345\b\b\x1b[Kx\n",
         b"a\tb\tc\ra\t\x1b[Kx\n",
         b"12345\r123\x1b[1Kx\n",
         b"one\ntwo long\r\x1b[Ktwo\nthree\n",

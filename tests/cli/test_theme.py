@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import Installed
-from tui_workbench import resources
-from tui_workbench.ui import themes
-from tui_workbench.ui.theme_check import doubts
+from tui_workbench.core import directories
+from tui_workbench.ui.themes import themes
+from tui_workbench.ui.themes.themes import doubts
 
-SLATE = (Path(resources.packaged("themes")) / "slate.yaml").read_text()
+SLATE = (Path(directories.packaged("themes")) / "slate.yaml").read_text()
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
+from tui_workbench.config.checks.project_context import Surroundings
 from tui_workbench.config.document import Document
-from tui_workbench.config.surroundings import Surroundings
-from tui_workbench.files import Signature, TextFile
+from tui_workbench.core.files import Signature
+from tui_workbench.core.text_files import TextFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +92,7 @@ STYLES = st.builds(
 
 
 def _scalar(draw: st.DrawFn, style: Style, *, flow: bool) -> str:
-    from tui_workbench.config.scalars import Manner, render
+    from tui_workbench.config.yaml_edit.scalars import Manner, render
 
     value = draw(VALUES)
     if value == "" and not flow and draw(st.booleans()):
@@ -101,7 +102,7 @@ def _scalar(draw: st.DrawFn, style: Style, *, flow: bool) -> str:
 
 
 def _key(draw: st.DrawFn, style: Style, taken: set[str], *, flow: bool) -> str:
-    from tui_workbench.config.scalars import Manner, render_key
+    from tui_workbench.config.yaml_edit.scalars import Manner, render_key
 
     key = draw(KEYS.filter(lambda one: one not in taken))
     taken.add(key)

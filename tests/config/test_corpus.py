@@ -13,18 +13,15 @@ import pytest
 import yaml
 
 from tests.conftest import corpus
-from tui_workbench.config import schema
+from tui_workbench.config.checks.findings import ERROR
 from tui_workbench.config.document import Document, FieldState
-from tui_workbench.config.findings import ERROR
-from tui_workbench.config.history import difference
-from tui_workbench.config.paths import find
-from tui_workbench.config.source import read
-from tui_workbench.config.syntax import LIST, MAP, SCALAR, Node, plain_value
+from tui_workbench.config.schema import field_types
+from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, find, plain_value, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tui_workbench.config.schema import Field
+    from tui_workbench.config.schema.field_types import Field
 
 NEW_TEXTS = ("a new value", "no", "0022", "C:\\dir: #1", 'say "hi"', "it's", "ünï", "two\nlines", "", "~")
 
@@ -39,21 +36,21 @@ def paths() -> list[str]:
 
 def new_values(field: Field) -> tuple[Any, ...]:
     """Values of the field's type, awkward ones among them."""
-    if field.type == schema.BOOLEAN:
+    if field.type == field_types.BOOLEAN:
         return True, False
-    if field.type == schema.INTEGER:
+    if field.type == field_types.INTEGER:
         return 7, 0
-    if field.type == schema.CHOICE:
+    if field.type == field_types.CHOICE:
         return field.choices
-    if field.type == schema.STRINGS:
+    if field.type == field_types.STRINGS:
         return ["$file", "--lr=0.1", "no"], ["one"]
-    if field.type == schema.MAPPING:
+    if field.type == field_types.MAPPING:
         return {"A": "1", "B C": "x: y"}, {"spark.app.name": "no"}
-    if field.type == schema.ROWS:
+    if field.type == field_types.ROWS:
         return ([{"group": "g", "artifact": "a", "version": "1.0"}],)
-    if field.type == schema.DEPENDENCIES:
+    if field.type == field_types.DEPENDENCIES:
         return (["python=3.6", "numpy", {"pip": ["keras==2.1", "no"]}],)
-    if field.type == schema.ANY:
+    if field.type == field_types.ANY:
         return ({"my.dsource": {"Sampling": {"Sample": "Full"}}},)
     return NEW_TEXTS
 
@@ -107,8 +104,8 @@ def test_a_set_field_changes_alone_and_back_to_the_byte(paths: list[str]) -> Non
                 assert_only_value_changed(before, document.text, node)
                 read_back = document.field(row.key).value
                 assert read_back == (tuple(value) if isinstance(value, list) else value) or row.field.type in (
-                    schema.DEPENDENCIES,
-                    schema.ROWS,
+                    field_types.DEPENDENCIES,
+                    field_types.ROWS,
                 )
                 document.set(row.path, old)
                 assert document.text == before, (path, row.key, value)
@@ -126,8 +123,8 @@ def test_an_absent_field_comes_and_goes_without_a_trace(paths: list[str]) -> Non
             for value in new_values(row.field):
                 document.set(row.path, value)
                 after = document.text
-                step = difference(before, after, "")
-                assert step.before == "", (path, row.key, "one piece was put in, and all else is as it was")
+                start = len(os.path.commonprefix((before, after)))  # noqa: RUF071 these are texts
+                assert after.endswith(before[start:]), (path, row.key, "one piece was put in, and all else stays")
                 document.unset(row.path)
                 assert document.text == before, (path, row.key, value)
                 done += 1
@@ -146,7 +143,7 @@ def test_the_command_line_sets_and_unsets_without_memory(paths: list[str]) -> No
                 if not row.is_set:
                     other.unset(row.path)
                     assert other.text == before, (path, row.key, value)
-                elif row.field.type == schema.STRING and row.value is not None:
+                elif row.field.type == field_types.STRING and row.value is not None:
                     other.set(row.path, row.value)
                     assert other.text == before, (path, row.key, value)
 
@@ -187,9 +184,9 @@ def test_items_and_entries_come_and_go_at_every_place(paths: list[str]) -> None:
                     document = Document.open(path)
                     document.insert_item(row.path, index, "new-item==1.0")
                     assert plain_value(find(document.tree, (*row.path, index))) == "new-item==1.0"
-                    document.remove_item(row.path, index)
+                    document.unset((*row.path, index))
                     assert document.text == first.text, (path, row.path, index)
-            if node.kind == MAP or row.field.type == schema.MAPPING:
+            if node.kind == MAP or row.field.type == field_types.MAPPING:
                 document = Document.open(path)
                 document.set((*row.path, "NEW.KEY"), "1")
                 assert document.field(row.key).value["NEW.KEY"] == "1"
@@ -197,7 +194,7 @@ def test_items_and_entries_come_and_go_at_every_place(paths: list[str]) -> None:
                 assert document.text == first.text, (path, row.path)
 
 
-def test_whatever_is_removed_undo_brings_back(paths: list[str]) -> None:
+def test_whatever_is_removed_the_rest_stays(paths: list[str]) -> None:
     for path in paths:
         first = Document.open(path)
         for row in first.fields():
@@ -207,8 +204,6 @@ def test_whatever_is_removed_undo_brings_back(paths: list[str]) -> None:
             assert row.key not in document.reading.nodes
             others = {key: value for key, value in first.values.items() if key != row.key}
             assert document.values == others, (path, row.key)
-            document.undo()
-            assert document.text == first.text
 
 
 def test_saved_bytes_differ_in_the_value_alone(paths: list[str], tmp_path: Any) -> None:
@@ -222,10 +217,12 @@ def test_saved_bytes_differ_in_the_value_alone(paths: list[str], tmp_path: Any) 
         row = next(
             row
             for row in document.fields()
-            if row.is_set and row.field.type in (schema.STRING, schema.CHOICE, schema.MAPPING)
+            if row.is_set and row.field.type in (field_types.STRING, field_types.CHOICE, field_types.MAPPING)
         )
         old = document.get(row.path)
-        value = "localdocker" if row.field.choices else {"A": "B"} if row.field.type == schema.MAPPING else "changed"
+        value = (
+            "localdocker" if row.field.choices else {"A": "B"} if row.field.type == field_types.MAPPING else "changed"
+        )
         document.set(row.path, value)
         document.save()
         document.set(row.path, plain_value(find(first_tree(path), row.path)))
@@ -236,7 +233,7 @@ def test_saved_bytes_differ_in_the_value_alone(paths: list[str], tmp_path: Any) 
 
 def first_tree(path: str) -> Any:
     """The tree of the file as it is."""
-    from tui_workbench.config.syntax import parse
+    from tui_workbench.config.yaml_edit.syntax import parse
 
     return parse(read(path).text)
 
@@ -253,5 +250,3 @@ def test_findings_point_into_the_file_and_their_fixes_help(paths: list[str]) -> 
             left = [(other.code, other.message) for other in document.problems()]
             assert (finding.code, finding.message) not in left or len(left) < before, (path, finding)
             assert not [code for code, _ in left if code == ERROR], (path, finding)
-            document.undo()
-            assert document.text == read(path).text

@@ -1,4 +1,4 @@
-"""A document: one text, two views, one undo, and a file that is never overwritten unseen."""
+"""A document: one text, two views, and a file that is never overwritten unseen."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.config.documents import document, in_project, project
+from tui_workbench.config.checks.findings import Fix, SetValue
 from tui_workbench.config.document import Document
-from tui_workbench.config.findings import Fix, SetValue
-from tui_workbench.config.verification import EditRefusedError
-from tui_workbench.errors import ConfigurationError, UsageError
-from tui_workbench.files import FileChangedError
+from tui_workbench.config.yaml_edit.splices import EditRefusedError
+from tui_workbench.core.errors import ConfigurationError, UsageError
+from tui_workbench.core.text_files import FileChangedError
 
 COMPUTE = 'type: "localdocker"\nbaseDockerImage: "python:3.12"\n# unknown to all\nodd: 1\n'
 
@@ -36,7 +36,13 @@ def test_the_form_lists_set_fields_as_in_the_file_then_unset_ones_of_the_type() 
     assert (odd.value, odd.is_set, odd.is_known) == (1, True, False)
     assert [problem.code for problem in odd.problems] == ["unknown-key"]
     nvidia = rows[3]
-    assert (nvidia.value, nvidia.default, nvidia.is_set, nvidia.span, nvidia.line) == (None, False, False, None, 0)
+    assert (nvidia.value, nvidia.field.default, nvidia.is_set, nvidia.span, nvidia.line) == (
+        None,
+        False,
+        False,
+        None,
+        0,
+    )
 
 
 def test_old_forms_and_fields_of_other_types_are_listed_only_when_set() -> None:
@@ -74,57 +80,11 @@ def test_values_come_by_key_typed_or_plain() -> None:
     assert editing.get("Framework") is None
 
 
-def test_form_and_text_share_one_undo() -> None:
-    editing = document("Target: a\n")
-    editing.set("Framework", "Python")
-    editing.replace_text(editing.text + "# typed\n")
-    editing.set("Target", "b")
-    assert editing.undo_label == "set Target"
-    assert editing.undo() is not None
-    assert editing.text == "Target: a\nFramework: Python\n# typed\n"
-    assert editing.redo_label == "set Target"
-    editing.undo()
-    editing.undo()
-    assert editing.text == "Target: a\n"
-    assert editing.undo() is None
-    for _ in range(3):
-        editing.redo()
-    assert editing.text == "Target: b\nFramework: Python\n# typed\n"
-    assert editing.redo() is None
-
-
-def test_undo_says_what_was_replaced_so_that_a_view_can_show_it() -> None:
-    editing = document("Target: local\n")
-    editing.set("Target", "laptop")
-    step = editing.undo()
-    assert step is not None
-    assert (step.start, step.before, step.after) == (9, "aptop", "ocal")
-
-
-def test_typing_is_undone_word_by_word() -> None:
-    editing = document("")
-    typed = ""
-    for character in "Target: my box":
-        typed += character
-        editing.replace_text(typed, merge="typing")
-    editing.undo()
-    assert editing.text == "Target: my "
-    editing.undo()
-    assert editing.text == "Target: "
-
-
-def test_a_step_is_undone_as_one_and_taken_back_when_it_fails() -> None:
+def test_a_step_is_taken_back_when_it_fails() -> None:
     editing = document("Target: a\nFramework: Python\n")
-    with editing.step("both"):
-        editing.set("Target", "b")
-        editing.unset("Framework")
-    assert editing.undo_label == "both"
-    editing.undo()
-    assert editing.text == "Target: a\nFramework: Python\n"
-    with pytest.raises(EditRefusedError), editing.step("half"):
+    with pytest.raises(EditRefusedError), editing.step():
         _set_and_fail(editing)
     assert editing.text == "Target: a\nFramework: Python\n"
-    assert editing.undo_label == ""
 
 
 def _set_and_fail(editing: Document) -> None:
@@ -147,12 +107,10 @@ def _set_and_fail(editing: Document) -> None:
         ("ArgumentVector:\r\n- a\n- b\r\n", 0, 1, "ArgumentVector:\r\n- b\n- a\r\n"),
     ],
 )
-def test_an_item_moves_with_its_line_as_one_step(before: str, index: int, to: int, after: str) -> None:
+def test_an_item_moves_with_its_line(before: str, index: int, to: int, after: str) -> None:
     editing = document(before)
     editing.move_item("ArgumentVector", index, to)
     assert editing.text == after
-    editing.undo()
-    assert editing.text == before
     with pytest.raises(EditRefusedError, match="no such items"):
         editing.move_item("ArgumentVector", 0, 9)
 
@@ -164,16 +122,6 @@ def test_a_row_of_several_keys_moves_whole() -> None:
     assert editing.text == (
         "packages:\n# two\n- {group: c, artifact: d, version: 2}\n# one\n- group: a\n  artifact: b\n  version: 1\n"
     )
-
-
-def test_every_change_is_a_new_revision_and_nothing_else_is() -> None:
-    editing = document("Target: a\n")
-    editing.set("Target", "a")
-    editing.unset("Framework")
-    editing.replace_text("Target: a\n")
-    assert editing.revision == 0
-    editing.set("Target", "b")
-    assert editing.revision == 1
 
 
 def test_broken_text_is_edited_as_text_only_and_the_form_is_empty() -> None:
@@ -190,13 +138,12 @@ def test_broken_text_is_edited_as_text_only_and_the_form_is_empty() -> None:
     assert finding.fix is not None
     editing.apply(finding.fix)
     assert editing.get("Framework") == "Python"
-    assert editing.undo_label == "put a space behind the colon"
 
 
-def test_a_fix_is_one_step() -> None:
+def test_a_fix_is_made_whole_or_not_at_all() -> None:
     editing = document("Target: a\n")
-    editing.apply(Fix("two edits", (SetValue(("Target",), "b"), SetValue(("Framework",), "Python"))))
-    editing.undo()
+    with pytest.raises(EditRefusedError):
+        editing.apply(Fix("two edits", (SetValue(("Target",), "b"), SetValue(("Framework", 3), "Python"))))
     assert editing.text == "Target: a\n"
 
 
@@ -211,14 +158,14 @@ def test_saving_writes_the_bytes_of_the_file_and_makes_it_clean(tmp_path: Path) 
     editing.save()
     assert not editing.is_dirty
     assert path.read_bytes() == b"\xef\xbb\xbfTarget: b\r\n# c\r\nFramework: Python\r\nTrackedRun: true"
-    editing.undo()
-    editing.undo()
+    editing.set("Target", "a")
+    editing.unset("TrackedRun")
     assert editing.is_dirty
     editing.save()
     assert path.read_bytes() == b"\xef\xbb\xbfTarget: a\r\n# c\r\nFramework: Python"
 
 
-def test_a_file_that_changed_on_disk_is_not_overwritten_and_the_user_chooses(tmp_path: Path) -> None:
+def test_a_file_that_changed_on_disk_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "a.runconfig"
     path.write_text("Target: a\n")
     mine, other = Document.open(str(path)), Document.open(str(path))
@@ -229,17 +176,6 @@ def test_a_file_that_changed_on_disk_is_not_overwritten_and_the_user_chooses(tmp
         mine.save()
     assert mine.text == "Target: mine\n"
     assert path.read_text() == "Target: theirs\n"
-
-    theirs = mine.theirs()
-    assert theirs is not None
-    mine.take_theirs(theirs)
-    assert (mine.text, mine.is_dirty) == ("Target: theirs\n", False)
-    mine.undo()
-    assert mine.text == "Target: mine\n"
-    mine.keep_mine(theirs)
-    mine.save()
-    assert path.read_text() == "Target: mine\n"
-    assert mine.theirs() is None
 
 
 def test_a_value_set_back_after_other_edits_has_its_first_bytes() -> None:
@@ -262,5 +198,5 @@ def test_problems_follow_the_text_and_the_project(tmp_path: Path) -> None:
     assert editing.problems() == []
     editing.set("Target", "bx")
     assert [problem.code for problem in editing.field("Target").problems] == ["unknown-target"]
-    editing.undo()
+    editing.set("Target", "box")
     assert editing.problems() == []

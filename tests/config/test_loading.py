@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import corpus
 from tui_workbench.config.loading import load_compute, load_run_configuration
-from tui_workbench.errors import ConfigurationError
+from tui_workbench.core.errors import ConfigurationError
 
 
 def written(path: Path, text: str | bytes) -> str:
@@ -157,7 +157,7 @@ def test_a_run_configuration_has_every_field(tmp_path: Path) -> None:
     assert loaded.environment_variables == {"A": "no", "B": "0022", "C": ""}
     assert loaded.framework == "Python"
     assert (loaded.conda_dependencies_file, loaded.spark_dependencies_file) == ("a.yml", "b.yml")
-    assert (loaded.prepare_environment, loaded.tracked_run, loaded.use_sampling) == (True, False, False)
+    assert (loaded.prepare_environment, loaded.tracked_run) == (True, False)
     assert loaded.values["DataSourceSettings"] == {"my.dsource": {"Sampling": {"Sample": "Full"}}}
     assert loaded.values["ArgumentVector"] == ["train.py", "--epochs=10", "0022", "no", "1.0"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COMMAND = (sys.executable, "-P", "-m", "tui_workbench")
 """Like the installed command in that a module of the project cannot stand in for one of the library."""
 
-PATIENCE = 60.0
+PATIENCE = 150.0
 """Seconds after which a condition that does not come true is a failure: far more than anything here takes."""
 
 
@@ -30,11 +30,14 @@ class Result(NamedTuple):
     err: str
 
     def error(self, code: int, *parts: str) -> str:
-        """The one line of an error; it has this exit code, says each of `parts`, and nothing else was printed."""
+        """The text of an error; it has this exit code, says each of `parts`, and nothing else was printed.
+
+        It is one line, unless there are several remedies.
+        """
         assert self.code == code, self
         assert self.out == "", self
         assert self.err.startswith("workbench-tui: "), self
-        assert self.err.count("\n") == 1, self
+        assert all(line.startswith("  ") for line in self.err.split("\n")[1:-1]), self
         assert self.err.endswith("\n"), self
         for part in parts:
             assert part in self.err, f"{part!r} is not in {self.err!r}"

@@ -42,6 +42,7 @@ def test_submit_killed_at_any_moment(tmp_path: Path, tracked: bool) -> None:
         submit.communicate()
 
     def unfinished() -> list[str]:
+        assert workbench.run("experiment", "resume").code == 0
         return [run["run_id"] for run in workbench.history() if run["status"] in ("Queued", "Preparing", "Running")]
 
     until(lambda: not unfinished(), "the end of every run")

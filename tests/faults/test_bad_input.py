@@ -43,7 +43,7 @@ USAGE = {
     "a path for a run": (("logs", "../../etc"), "../../etc"),
     "no run at all": (("history", "last"), "no runs yet"),
     "to cancel what does not exist": (("experiment", "cancel", "--run", "project_1"), "project_1"),
-    "two projects": (("one", "two"), "one project"),
+    "two projects": ((".", ".."), "one project"),
     "a project that does not exist": (("history", "list", "--project", "nowhere"), "nowhere"),
     "the screens without a terminal": ((".",), "terminal"),
     "a name that is no folder and no command": (("hstory",), "hstory"),

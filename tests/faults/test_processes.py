@@ -131,31 +131,38 @@ def test_a_killed_controller_is_replaced_by_the_next_who_follows(workbench: Work
     assert information["reason"] == "exit code 7"
 
 
-@pytest.mark.parametrize("ask", ["info", "status", "list", "last", "follow"])
-def test_a_run_that_ended_without_a_controller_is_never_called_running(
+def test_a_follower_waits_for_the_next_controller_however_many_are_killed(workbench: Workbench, place: Path) -> None:
+    run = gated(workbench, place, code=7)
+    follower = workbench.start("logs", "-f", run.run_id)
+    for _ in range(7):
+        # Whoever makes a controller holds the lock for a moment.
+        kill(until(lambda: [pid for pid in [run.controller] if pid != follower.pid], "a controller")[0])
+    run.open()
+    out, err = follower.communicate(timeout=PATIENCE)
+    assert (follower.returncode, err) == (0, b"")
+    assert out.decode() == WHOLE_LOG
+    assert workbench.info(run.run_id)["exit_code"] == 7
+
+
+@pytest.mark.parametrize("ask", ["resume", "resume one", "status", "follow"])
+def test_a_run_that_ended_without_a_controller_is_concluded_by_who_adopts_it(
     workbench: Workbench, place: Path, ask: str
 ) -> None:
     run = gated(workbench, place, code=3)
     kill(run.controller)
     run.open()
     until(run.ended, "the end of the script")
-    if ask == "follow":
-        assert workbench.run("logs", "-f", run.run_id).out == WHOLE_LOG
+    for reading in (("history", "list"), ("history", "last"), ("history", "info", "--run", run.run_id)):
+        assert '"Running"' in workbench.run(*reading).out, "reading concludes nothing"
     arguments = {
-        "info": ("history", "info", "--run", run.run_id),
-        "follow": ("history", "info", "--run", run.run_id),
+        "resume": ("experiment", "resume"),
+        "resume one": ("experiment", "resume", "--run", run.run_id),
         "status": ("experiment", "status", "--run", run.run_id),
-        "list": ("history", "list"),
-        "last": ("history", "last"),
+        "follow": ("logs", "-f", run.run_id),
     }[ask]
-
-    def said() -> str:
-        result = workbench.run(*arguments, "--query", "[[].status, status][] | [0]")
-        assert result.code == 0, result
-        return result.out.strip()
-
-    # Whoever asks starts what is missing; the answer itself may still be of the moment before.
-    until(lambda: said() == '"Failed"', "the true state")
+    result = workbench.run(*arguments)
+    assert result.code == 0, result
+    until(lambda: workbench.info(run.run_id)["status"] == "Failed", "the true state")
     assert workbench.info(run.run_id)["exit_code"] == 3
     assert workbench.log(run.run_id) == WHOLE_LOG
 
@@ -164,6 +171,7 @@ def test_a_killed_supervisor_loses_the_exit_code_and_nothing_else(workbench: Wor
     run = gated(workbench, place)
     kill(run.supervisor)
     assert is_running(run.script)
+    until(lambda: "its exit code will not be known" in workbench.info(run.run_id)["reason"], "the loss to be told")
     assert workbench.info(run.run_id)["status"] == "Running"
     run.open()
     follower = workbench.run("logs", "-f", run.run_id)

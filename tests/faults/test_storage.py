@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import write_project
 from tests.faults.support import Workbench, tree, until
+from tui_workbench.projects.project import Project
 
 
 @pytest.fixture
@@ -197,7 +198,7 @@ def test_a_damaged_index_is_only_a_cache(tmp_path: Path, damage: bytes) -> None:
     workbench = Workbench(root)
     assert workbench.submit("hello.py").code == 0
     before = workbench.history()
-    for file in (root / ".workbench").glob("index.db*"):
+    for file in Path(Project(str(root)).cache_directory).glob("index.db*"):
         file.write_bytes(damage)
     assert workbench.history() == before
 
@@ -209,7 +210,7 @@ def test_a_damaged_configuration_cache_is_only_a_cache(tmp_path: Path) -> None:
     workbench = Workbench(root)
     for _ in range(2):  # the first run makes the place for a cache
         assert workbench.submit("hello.py").code == 0
-    for file in (root / ".workbench" / "cache").iterdir():
+    for file in Path(Project(str(root)).cache_directory).iterdir():
         file.write_bytes(b"{]")
     assert workbench.submit("hello.py").code == 0
     assert sys.executable in workbench.run("computetarget", "list").out
@@ -222,7 +223,7 @@ def test_a_damaged_record_hides_no_other_run(tmp_path: Path) -> None:
         assert workbench.submit("hello.py").code == 0
     newest, oldest = workbench.history()
     (root / ".workbench" / "runs" / newest["run_id"] / "run.json").write_text("{")
-    for file in (root / ".workbench").glob("index.db*"):
+    for file in Path(Project(str(root)).cache_directory).glob("index.db*"):
         file.unlink()
     assert oldest["run_id"] in [run["run_id"] for run in workbench.history()]
     workbench.run("history", "info", "--run", newest["run_id"]).error(2, "run.json")

@@ -112,6 +112,10 @@ def test_a_home_that_cannot_be_written_is_named_with_the_setting_that_helps(
     workbench.environment = {"HOME": str(tmp_path / "file")}
     submitted = workbench.submit("hello.py")
     assert submitted.code != 0
+    assert "XDG_STATE_HOME" in submitted.err
+    workbench.environment["XDG_STATE_HOME"] = str(tmp_path / "state")
+    submitted = workbench.submit("hello.py")
+    assert submitted.code != 0
     assert "nativeSharedDirectory" in submitted.err
     assert "Traceback" not in submitted.err
 

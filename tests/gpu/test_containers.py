@@ -20,13 +20,14 @@ from tests.engines import DockerEngine, NvidiaStandIn, docker_engine, load_test_
 from tests.gpu.standin import REST, Built, Standin, gpu, process
 from tests.machines import Machine, machine
 from tests.targets.docker_project import DockerProject, log
-from tui_workbench.model import RunRequest
-from tui_workbench.targets.container import container_name
+from tui_workbench.core.model import RunRequest
+from tui_workbench.runs.gpu.verdict import brief_of
+from tui_workbench.targets.docker.container import container_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tui_workbench.model import Run
+    from tui_workbench.core.model import Run
 
 FIRST, SECOND = (f"GPU-{number:08d}-0000-0000-0000-000000000000" for number in (0, 1))
 
@@ -79,9 +80,9 @@ def end_all(project: DockerProject) -> None:
 
 
 def begin(project: DockerProject, *arguments: str) -> Run:
-    """A run that has said what it was given."""
+    """Start a run, and wait until it has printed the GPUs that it was given."""
     run = project.runs.submit(RunRequest("docker", project.script(TRAIN), arguments, allow_cpu=True))
-    project.until(run, "given")
+    project.until(run, "\n")
     return run
 
 
@@ -99,6 +100,11 @@ def computing(engine: DockerEngine, run: Run) -> int:
 def verdict(run: Run) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(Path(run.directory, "gpu.json").read_text())
     return found
+
+
+def is_proven(run: Run) -> bool:
+    """Return True if the samples so far prove that the run used a GPU."""
+    return brief_of(run.directory).get("verdict") == "proven"
 
 
 def owners(run: Run) -> set[str]:
@@ -121,7 +127,7 @@ def test_two_runs_with_a_free_gpu_get_different_ones_and_each_is_proven_on_its_o
         gpu(0, util=80), gpu(1, util=90),
         process(computing(gpu_engine, first), 0, 700), process(computing(gpu_engine, second), 1, 800),
     )  # fmt: skip
-    wait_until(lambda: "own" in owners(first) and "own" in owners(second))
+    wait_until(lambda: is_proven(first) and is_proven(second))
     for run, memory, number in ((first, 700, 0), (second, 800, 1)):
         (project.root.parent / "share" / "project" / ("first", "second")[number]).touch()
         ended = project.ended(run)
@@ -227,7 +233,7 @@ def test_the_same_over_ssh_with_that_machine_s_engine(
         gpu(0, util=80), gpu(1, util=90), process(computing(workshop_engine, first), 0, 700),
         process(computing(workshop_engine, second), 1, 800),
     )  # fmt: skip
-    wait_until(lambda: "own" in owners(first) and "own" in owners(second))
+    wait_until(lambda: is_proven(first) and is_proven(second))
     share = workshop.home() / ".azureml" / "share" / "project"
     for number, run in enumerate((first, second)):
         (share / ("first", "second")[number]).touch()

@@ -25,7 +25,8 @@ from tests.gpu import frameworks
 from tests.gpu.standin import REST, Built, Standin, gpu, process
 from tests.machines import Machine, machine
 from tests.terminal.tmux import Tmux, workbench
-from tui_workbench.config.images import DEFAULT_GPU_IMAGE
+from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
+from tui_workbench.runs.gpu.verdict import brief_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,10 +132,11 @@ class GpuBox:
         self.share = box.home() / ".azureml" / "share" / "my-digits"
 
     def show_what_computes(self, root: Path) -> None:
-        """Let the GPU be at work for the run's process, until its samples say so."""
+        """Let the GPU compute for the run's process, until the run's samples are enough to prove it."""
         wait_until(lambda: self._computing())
         self.gpus.write(gpu(0, util=80), process(self._computing()[0], 0, 4300), driver=DRIVER)
-        wait_until(lambda: any('"own"' in path.read_text() for path in root.glob(".workbench/runs/*/gpu.jsonl")))
+        runs = root / ".workbench" / "runs"
+        wait_until(lambda: any(brief_of(str(path)).get("verdict") == "proven" for path in runs.iterdir()))
         self.share.joinpath("enough").touch()
 
     def _computing(self) -> list[int]:

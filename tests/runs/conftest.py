@@ -12,7 +12,7 @@ from tests.faults.support import until
 from tests.runs.sources import Source
 from tests.runs.support import children
 from tests.runs.workshop import Workshop
-from tui_workbench.project import Project
+from tui_workbench.projects.project import Project
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tui_workbench.runs.snapshot import Snapshot, SnapshotStore
+from tui_workbench.runs.snapshots.snapshot import Snapshot, SnapshotStore
 
 GIT = shutil.which("git") or "git"
 
@@ -22,15 +22,15 @@ class Source:
         self.state.mkdir()
         self.taken = 0
 
-    def take(self) -> Path:
+    def take(self, data: tuple[str, ...] = ()) -> Path:
         """A working copy of the project as it is now."""
         self.taken += 1
-        self.snapshot, copy = self.take_to(f"project_{self.taken}")
+        self.snapshot, copy = self.take_to(f"project_{self.taken}", data)
         return copy
 
-    def take_to(self, run_id: str) -> tuple[Snapshot, Path]:
+    def take_to(self, run_id: str, data: tuple[str, ...] = ()) -> tuple[Snapshot, Path]:
         copy = self.state / "runs" / run_id / "work"
-        return SnapshotStore(str(self.root), str(self.state)).take(run_id, str(copy)), copy
+        return SnapshotStore(str(self.root), str(self.state), data).take(run_id, str(copy)), copy
 
     def git(self, *arguments: str) -> str:
         """What a git command says about our hidden repository."""

@@ -10,10 +10,11 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tui_workbench.model import ComputeTarget, Plan, RunConfiguration, RunRequest, RunSpec, Step
-from tui_workbench.project import Project
-from tui_workbench.runs.rundir import Record, RunDirectory
-from tui_workbench.targets.children import reap
+from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunRequest, RunSpec, Step
+from tui_workbench.core.processes import reap
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.store import ownership
+from tui_workbench.runs.store.rundir import RECORD, Record, RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,6 +59,7 @@ def make_run(project: Project, run_id: str, number: int = 1, **final: Any) -> Ru
     directory.mkdir(parents=True)
     run = RunDirectory(str(directory))
     run.write_record(record_of(directory, number))
+    ownership.register(run.file(RECORD))
     run.append_event("state", state="queued")
     run.append_event("step", step="start", status="done", seconds=0.001)
     run.append_event("state", state="running")
@@ -105,7 +107,10 @@ def as_anybody(check: Callable[[], None]) -> None:
         try:
             os.setgid(NOBODY)
             os.setuid(NOBODY)
-            check()
+            with tempfile.TemporaryDirectory() as home:
+                if not os.access(os.environ["HOME"], os.W_OK):
+                    os.environ["HOME"] = home
+                check()
             code = 0
         except BaseException:
             traceback.print_exc()

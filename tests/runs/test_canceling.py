@@ -11,10 +11,13 @@ import pytest
 from tests.faults.support import is_running, until
 from tests.runs.support import REQUEST, children, descriptors, write_files
 from tests.runs.workshop import Workshop, kill, step_by_step
-from tui_workbench.model import RunRequest
-from tui_workbench.runs import Runs, controller
-from tui_workbench.runs.launch import create_run
-from tui_workbench.runs.rundir import ControllerLock, RunDirectory
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import RunRequest
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.lifecycle.resuming import cancel
+from tui_workbench.runs.lifecycle.starting import detach
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+from tui_workbench.runs.submission.launch import create_run
 
 
 class TestCancel:
@@ -68,9 +71,16 @@ class TestCancel:
         with ThreadPoolExecutor(1) as pool:
             canceling = pool.submit(shop.runs.cancel, directory.run_id)
             until(lambda: directory.cancel_requested)
-            controller.detach(directory, lock, fork=False)
+            detach(directory, lock)
             assert canceling.result(60).state == "canceled"
         assert not (shop.root / "ran").exists()
+
+    def test_of_a_run_whose_controller_does_not_answer_gives_up(self, shop: Workshop) -> None:
+        directory, lock, _ = create_run(shop.project, shop.request())
+        with pytest.raises(WorkbenchError, match="has not ended yet: queued"):
+            cancel(directory, grace=0.0, patience=0.1)
+        lock.release()
+        assert shop.runs.cancel(directory.run_id).state == "canceled"
 
     def test_of_a_run_that_has_ended_changes_nothing(self, shop: Workshop) -> None:
         run = shop.ended(shop.runs.submit(REQUEST))
@@ -114,9 +124,36 @@ class TestCancel:
     def test_a_script_may_cancel_its_own_run(self, shop: Workshop) -> None:
         text = (
             "import os, sys\nprint(os.getpid(), flush=True)\n"
-            "from tui_workbench.project import Project\nfrom tui_workbench.runs import Runs\n"
+            "from tui_workbench.projects.project import Project\nfrom tui_workbench.runs.facade import Runs\n"
             "Runs(Project.find('.')).cancel(os.environ['AZUREML_RUN_ID'])\n"
         )
         write_files(shop.root, {"own.py": text})
         run = shop.runs.submit(RunRequest("local", "own.py"))
         assert shop.ended(run).state == "canceled"
+
+
+LEAVES = """
+import subprocess, sys
+subprocess.Popen(["sleep", "600"])
+print("done")
+"""
+
+HELPERS = """
+import multiprocessing
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("spawn")
+    lock = multiprocessing.Lock()  # starts a helper that outlives the script by a moment
+    print("done")
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [(LEAVES, "the script left 1 background process running, now ended: sleep"), (HELPERS, "")],
+    ids=["left", "helpers"],
+)
+def test_reason_names_background_processes_that_were_ended(shop: Workshop, script: str, reason: str) -> None:
+    write_files(shop.root, {"leaves.py": script})
+    run = shop.ended(shop.runs.submit(RunRequest("local", "leaves.py")))
+    assert (run.state, run.exit_code, run.reason) == ("completed", 0, reason)

@@ -15,10 +15,10 @@ import pytest
 from tests.faults.support import is_running, until
 from tests.runs.support import REQUEST, children, descriptors, write_configuration, write_files
 from tests.runs.workshop import GATED, Workshop
-from tui_workbench.errors import RunNotFound, StorageError, WorkbenchError
-from tui_workbench.model import RunRequest
-from tui_workbench.runs import Runs, controller
-from tui_workbench.runs.rundir import RunDirectory
+from tui_workbench.core.errors import RunNotFound, StorageError, WorkbenchError
+from tui_workbench.core.model import RunRequest
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.rundir import RunDirectory
 
 
 class TestLife:
@@ -220,7 +220,3 @@ class TestFailures:
         shop.open()
         until(lambda: not is_running(holder))
         assert shop.runs.list() == []
-
-    def test_a_controller_asked_by_hand_steps_back_from_a_run_that_has_one(self, shop: Workshop) -> None:
-        run = shop.submit()
-        assert controller.main([run.directory]) == 3

@@ -15,8 +15,8 @@ import pytest
 
 from tests.faults.support import until
 from tests.runs.support import descriptors
-from tui_workbench.errors import StorageError
-from tui_workbench.runs.rundir import ControllerLock, RunDirectory
+from tui_workbench.core.errors import StorageError
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
 
 @pytest.fixture
@@ -25,14 +25,14 @@ def directory(tmp_path: Path) -> RunDirectory:
 
 
 def take(directory: RunDirectory) -> ControllerLock:
-    lock = ControllerLock.acquire(directory)
+    lock = ControllerLock.of_unfinished(directory)
     assert lock is not None
     return lock
 
 
 def test_it_is_held_once(directory: RunDirectory) -> None:
     lock = take(directory)
-    assert ControllerLock.acquire(directory) is None
+    assert ControllerLock.of_unfinished(directory) is None
     assert ControllerLock.holder(directory) == os.getpid()
     lock.release()
     assert ControllerLock.holder(directory) == 0
@@ -75,7 +75,7 @@ def test_a_fork_holds_it_on_when_its_parent_lets_go(directory: RunDirectory) -> 
         os._exit(0)
     os.close(reading)
     lock.release()
-    assert ControllerLock.acquire(directory) is None
+    assert ControllerLock.of_unfinished(directory) is None
     until(lambda: ControllerLock.holder(directory) == child)
     os.close(writing)
     os.waitpid(child, 0)
@@ -90,7 +90,7 @@ def test_a_started_program_gets_it_under_the_number_it_is_told(directory: RunDir
     lock.sign(child)
     lock.release()
     os.close(reading)
-    assert ControllerLock.acquire(directory) is None
+    assert ControllerLock.of_unfinished(directory) is None
     assert ControllerLock.holder(directory) == child
     os.close(writing)
     os.waitpid(child, 0)
@@ -108,7 +108,7 @@ def test_other_children_do_not_get_it(directory: RunDirectory) -> None:
 def test_who_waits_gets_it_next(directory: RunDirectory) -> None:
     lock = take(directory)
     got: list[ControllerLock | None] = []
-    waiter = threading.Thread(target=lambda: got.append(ControllerLock.acquire(directory, wait=True)))
+    waiter = threading.Thread(target=lambda: got.append(ControllerLock.wait_for(directory)))
     waiter.start()
     assert not got
     lock.release()
@@ -122,10 +122,12 @@ def test_a_second_release_does_not_close_what_has_the_number_now(directory: RunD
     number = lock.descriptor
     lock.release()
     other = os.open("/dev/null", os.O_RDONLY)
-    assert other == number
+    os.dup2(other, number)
     lock.release()
-    os.fstat(other)
-    os.close(other)
+    os.fstat(number)
+    os.close(number)
+    if other != number:
+        os.close(other)
 
 
 def test_a_shorter_number_leaves_nothing_of_a_longer_one(directory: RunDirectory) -> None:
@@ -152,20 +154,20 @@ def test_a_file_system_without_locks_is_named_and_not_taken_for_a_held_one(
     before = descriptors()
     monkeypatch.setattr(fcntl, "flock", no_locks)
     with pytest.raises(StorageError, match=r"controller\.lock"):
-        ControllerLock.acquire(directory)
+        ControllerLock.of_unfinished(directory)
     assert descriptors() == before
 
 
 def test_a_folder_that_is_not_ours_is_named(directory: RunDirectory) -> None:
     with pytest.raises(StorageError, match="nowhere"):
-        ControllerLock.acquire(RunDirectory(f"{directory.path}/nowhere"))
+        ControllerLock.of_unfinished(RunDirectory(f"{directory.path}/nowhere"))
 
 
 def test_closed_standard_streams_do_not_become_the_lock(directory: RunDirectory) -> None:
     program = (
         "import os, sys\nfor number in (0, 1, 2): os.close(number)\n"
-        "from tui_workbench.runs.rundir import ControllerLock, RunDirectory\n"
-        "lock = ControllerLock.acquire(RunDirectory(sys.argv[1]))\n"
+        "from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory\n"
+        "lock = ControllerLock.of_unfinished(RunDirectory(sys.argv[1]))\n"
         "os._exit(0 if lock.descriptor > 2 and ControllerLock.holder(RunDirectory(sys.argv[1])) else 1)"
     )
     assert subprocess.run([sys.executable, "-c", program, directory.path], check=False).returncode == 0

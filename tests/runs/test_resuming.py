@@ -14,11 +14,13 @@ import pytest
 from tests.faults.support import is_running
 from tests.runs.support import REQUEST, make_run, write_configuration, write_files
 from tests.runs.workshop import Workshop, kill, step_by_step
-from tui_workbench.errors import StorageError
-from tui_workbench.project import Project
-from tui_workbench.runs import Runs
-from tui_workbench.runs.launch import create_run
-from tui_workbench.runs.rundir import ControllerLock, RunDirectory
+from tui_workbench.core.errors import StorageError
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store import ownership
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+from tui_workbench.runs.store.table import RunQuery
+from tui_workbench.runs.submission.launch import create_run
 
 STEPS = ("queued", "started", "noted", "running", "ended", "moved", "collected", "concluded")
 
@@ -37,21 +39,35 @@ class TestResuming:
         assert ran.read_text() == "x"
         assert Path(run.directory, "outputs").is_dir() is tracked
 
-    @pytest.mark.parametrize("ask", ["list", "last", "get", "number", "history_json", "resume", "take_over"])
-    def test_whoever_asks_about_a_run_without_controller_gets_the_truth(self, shop: Workshop, ask: str) -> None:
+    @pytest.mark.parametrize("ask", ["list", "get", "number", "resume", "take_over"])
+    def test_adopting_concludes_a_run_without_controller(self, shop: Workshop, ask: str) -> None:
         run = step_by_step(shop, "ended")
         assert RunDirectory(run.directory).run().is_active
+        questions: dict[str, Callable[[Runs], object]] = {
+            "list": lambda runs: runs.list(adopt=True)[0].state,
+            "get": lambda runs: runs.get(run.run_id, adopt=True).state,
+            "number": lambda runs: runs.get("1", adopt=True).state,
+            "resume": lambda runs: runs.resume() == [run.run_id] and "failed",
+            "take_over": lambda runs: runs.take_over(run.run_id) and "failed",
+        }
+        assert questions[ask](Runs(Project.find(shop.project.root))) == "failed"
+        assert RunDirectory(run.directory).run().exit_code == 7
+
+    @pytest.mark.parametrize("ask", ["list", "last", "get", "number", "history_json", "page"])
+    def test_reading_concludes_no_run(self, shop: Workshop, ask: str) -> None:
+        run = step_by_step(shop, "ended")
+        events = RunDirectory(run.directory).file("events.jsonl")
+        before = Path(events).read_bytes()
         questions: dict[str, Callable[[Runs], object]] = {
             "list": lambda runs: runs.list()[0].state,
             "last": lambda runs: getattr(runs.last(), "state", None),
             "get": lambda runs: runs.get(run.run_id).state,
             "number": lambda runs: runs.get("1").state,
             "history_json": lambda runs: json.loads(b"".join(runs.history_json()))[0]["status"].lower(),
-            "resume": lambda runs: runs.resume() == [run.run_id] and "failed",
-            "take_over": lambda runs: runs.take_over(run.run_id) and "failed",
+            "page": lambda runs: runs.page(RunQuery()).rows[0].run.state,
         }
-        assert questions[ask](Runs(Project.find(shop.project.root))) == "failed"
-        assert RunDirectory(run.directory).run().exit_code == 7
+        assert questions[ask](Runs(Project.find(shop.project.root))) == "running"
+        assert Path(events).read_bytes() == before
 
     def test_a_run_that_has_a_controller_is_left_to_it(self, shop: Workshop) -> None:
         run = shop.submit()
@@ -65,7 +81,7 @@ class TestResuming:
         script = shop.script(run)
         for _ in range(3):
             kill(shop.controller(run))
-            assert shop.runs.list()[0].state == "running"
+            assert shop.runs.list(adopt=True)[0].state == "running"
         assert is_running(script)
         shop.open()
         assert shop.ended(run).exit_code == 3
@@ -102,7 +118,7 @@ class TestResuming:
         kill(int(number))
         kill(script)
         pid.write_text(f"{number}\nanother-boot\n{stat}\n")
-        ended = shop.runs.get(run.run_id)
+        ended = shop.runs.get(run.run_id, adopt=True)
         assert (ended.state, ended.exit_code, ended.is_active) == ("unknown", None, False)
         assert "restarted" in ended.reason
 
@@ -112,7 +128,8 @@ class TestResuming:
         record = Path(shop.project.runs_directory, "project_2", "run.json")
         stored = json.loads(record.read_text())
         record.write_text(json.dumps({**stored, "target": {**stored["target"], "type": "unheard of"}}))
-        states = {run.run_id: run.state for run in shop.runs.list()}
+        ownership.register(str(record))
+        states = {run.run_id: run.state for run in shop.runs.list(adopt=True)}
         assert states == {whole.run_id: "failed", "project_2": "running"}
         shutil.rmtree(record.parent)
 
@@ -145,7 +162,7 @@ class TestResuming:
 
         with monkeypatch.context() as patch:
             patch.setattr(RunDirectory, "append_event", full)
-            assert shop.runs.list()[0].state == "running"
+            assert shop.runs.list(adopt=True)[0].state == "running"
             with pytest.raises(StorageError):
                 shop.runs.take_over(run.run_id)
-        assert shop.runs.list()[0].state == "failed"
+        assert shop.runs.list(adopt=True)[0].state == "failed"

@@ -12,13 +12,14 @@ from tests.runs.support import as_anybody, write_files
 
 
 class TestExclusion:
-    def test_what_the_ignore_files_exclude_is_linked(self, source: Source) -> None:
+    def test_gitignored_files_are_copied_and_amlignored_ones_left_out(self, source: Source) -> None:
         write_files(
             source.root,
             {
                 ".gitignore": "data/\n*.ckpt\n/secret.txt\n",
-                ".amlignore": "docs/\n# a comment\n\nraw?.csv\n",
+                ".amlignore": "docs/\n# a comment\n\nraw?.csv\ndata/raw/\n",
                 "data/set.bin": "large",
+                "data/raw/huge.bin": "huge",
                 "model.ckpt": "weights",
                 "deep/old.ckpt": "weights",
                 "secret.txt": "s",
@@ -29,13 +30,35 @@ class TestExclusion:
             },
         )
         copy = source.take()
-        linked = {name for name, what in listing(copy).items() if isinstance(what, str) and what.startswith("->")}
-        assert linked == {"data", "model.ckpt", "deep/old.ckpt", "secret.txt", "docs", "raw1.csv"}
-        assert (copy / "data" / "set.bin").read_text() == "large"
-        assert (copy / "model.ckpt").resolve() == source.root / "model.ckpt"
-        assert (copy / "deep" / "secret.txt").read_text() == "taken"
+        what = listing(copy)
+        assert not [name for name, content in what.items() if str(content).startswith("->")]
+        assert not {"docs", "raw1.csv", "data/raw"} & set(what)
+        assert what["data/set.bin"] == b"large"
+        assert what["model.ckpt"] == what["deep/old.ckpt"] == b"weights"
+        assert (what["secret.txt"], what["deep/secret.txt"]) == (b"s", b"taken")
         if source.snapshot.kind == "git":
             assert source.committed() == [".amlignore", ".gitignore", "deep/secret.txt", "train.py"]
+
+    def test_a_run_that_writes_an_ignored_file_leaves_the_project_alone(self, source: Source) -> None:
+        write_files(source.root, {".gitignore": "*.pt\ncheckpoints/\n", "out/ckpt.pt": "old", "checkpoints/1": "old"})
+        first, second = source.take(), source.take()
+        for name in ("out/ckpt.pt", "checkpoints/1"):
+            (first / name).write_text("new")
+            assert (source.root / name).read_text() == (second / name).read_text() == "old"
+
+    def test_a_copy_keeps_time_mode_and_holes(self, source: Source) -> None:
+        write_files(source.root, {".gitignore": "*.bin\n", "a.bin": "x", "sparse.bin": "begin"})
+        os.utime(source.root / "a.bin", (1e9, 1e9))
+        (source.root / "a.bin").chmod(0o640)
+        with (source.root / "sparse.bin").open("r+b") as file:
+            file.truncate(40 << 20)
+            file.seek(30 << 20)
+            file.write(b"middle")
+        copy = source.take()
+        assert (copy / "a.bin").stat().st_mtime == 1e9
+        assert (copy / "a.bin").stat().st_mode & 0o777 == 0o640
+        assert (copy / "sparse.bin").read_bytes() == (source.root / "sparse.bin").read_bytes()
+        assert (copy / "sparse.bin").stat().st_blocks * 512 < 1 << 20
 
     def test_ignore_files_in_folders_count_and_can_bring_back(self, source: Source) -> None:
         write_files(
@@ -44,20 +67,21 @@ class TestExclusion:
                 ".gitignore": "*.log\nbuild/\n",
                 "sub/.gitignore": "!keep.log\nlocal/\n*.tmp\n",
                 "sub/keep.log": "kept",
-                "sub/other.log": "linked",
-                "sub/local/x": "linked",
-                "sub/a.tmp": "linked",
+                "sub/other.log": "ignored",
+                "sub/local/x": "ignored",
+                "sub/a.tmp": "ignored",
                 "a.tmp": "kept",
             },
         )
         what = listing(source.take())
-        assert what["sub/keep.log"] == b"kept"
-        assert what["a.tmp"] == b"kept"
-        linked = {name for name, content in what.items() if str(content).startswith("->")}
-        assert linked == {"sub/other.log", "sub/local", "sub/a.tmp"}
+        assert {name for name, content in what.items() if content == b"kept"} == {"sub/keep.log", "a.tmp"}
+        ignored = {"sub/other.log", "sub/local/x", "sub/a.tmp"}
+        assert {name for name, content in what.items() if content == b"ignored"} == ignored
+        if source.snapshot.kind == "git":
+            assert not ignored & set(source.committed())
 
     def test_a_list_of_what_is_wanted_brings_nothing_of_ours_back(self, source: Source) -> None:
-        write_files(source.root, {".gitignore": "*\n!*/\n!*.py\n!.gitignore\n", "train.py": "1", "notes.txt": "linked"})
+        write_files(source.root, {".gitignore": "*\n!*/\n!*.py\n!.gitignore\n", "train.py": "1", "notes.txt": "copied"})
         write_files(source.root, {"outputs/old.py": "of another run", "pkg/__pycache__/x.py": "cache", "pkg/a.py": "2"})
         source.take()
         what = listing(source.take())
@@ -65,33 +89,67 @@ class TestExclusion:
             ".gitignore",
             "train.py",
             "pkg/a.py",
+            "notes.txt",
         }
-        assert what["notes.txt"] == f"-> {source.root}/notes.txt"
         assert not any(name.startswith((".workbench", "outputs/")) or "__pycache__" in name for name in what)
 
     def test_a_pattern_of_amlignore_cannot_be_overruled_by_gitignore(self, source: Source) -> None:
         write_files(source.root, {".gitignore": "!huge.bin\n", ".amlignore": "huge.bin\n", "huge.bin": "huge"})
-        assert (source.take() / "huge.bin").is_symlink()
+        assert not (source.take() / "huge.bin").exists()
 
-    def test_what_is_excluded_from_now_on_is_linked_from_now_on(self, source: Source) -> None:
+    def test_what_is_excluded_from_now_on_is_out_of_the_snapshot_from_now_on(self, source: Source) -> None:
         write_files(source.root, {"data/set.bin": "1", "other": "1"})
-        assert not (source.take() / "data").is_symlink()
+        assert (source.take() / "other").exists()
         write_files(source.root, {".gitignore": "data/\n", ".amlignore": "other\n"})
         copy = source.take()
-        assert (copy / "data").is_symlink()
-        assert (copy / "other").is_symlink()
+        if source.snapshot.kind == "git":
+            assert source.committed() == [".amlignore", ".gitignore"]
+        assert (copy / "data" / "set.bin").read_text() == "1"
+        assert not (copy / "other").exists()
         write_files(source.root, {".gitignore": "", ".amlignore": ""})
         copy = source.take()
-        assert not (copy / "data").is_symlink()
-        assert (copy / "data" / "set.bin").read_text() == "1"
+        assert (copy / "data" / "set.bin").read_text() == (copy / "other").read_text() == "1"
+        if source.snapshot.kind == "git":
+            assert source.committed() == [".amlignore", ".gitignore", "data/set.bin", "other"]
 
     @pytest.mark.parametrize(
         "content", [b"data\r\n", b"\xef\xbb\xbfdata\n", b"data", b"\xff\xfe\ndata\n", b"data   \n"]
     )
-    @pytest.mark.parametrize("name", [".gitignore", ".amlignore"])
-    def test_ignore_files_of_other_systems_are_understood(self, source: Source, name: str, content: bytes) -> None:
-        write_files(source.root, {name: content, "data": "1"})
-        assert (source.take() / "data").is_symlink()
+    def test_ignore_files_of_other_systems_are_understood(self, source: Source, content: bytes) -> None:
+        write_files(source.root, {".amlignore": content, "data": "1"})
+        assert not (source.take() / "data").exists()
+
+    def test_a_virtual_environment_is_left_out_wherever_it_is(self, source: Source) -> None:
+        write_files(source.root, {"my env/pyvenv.cfg": "", "my env/lib/a.py": "", "sub/conda/conda-meta/history": ""})
+        write_files(source.root, {".gitignore": "ignored/\n", "ignored/venv/pyvenv.cfg": "", "ignored/a": "1"})
+        write_files(source.root, {"code.py": "1", ".mypy_cache/x": "1"})
+        copy = source.take()
+        assert listing(copy) == {
+            ".gitignore": b"ignored/\n", "code.py": b"1", "ignored": "/", "ignored/a": b"1", "sub": "/", "outputs": "/"
+        }  # fmt: skip
+        if source.snapshot.kind == "git":
+            assert source.committed() == [".gitignore", "code.py"]
+
+    def test_data_is_linked_and_never_taken(self, source: Source) -> None:
+        write_files(source.root, {"data/set.bin": "large", "deep/a[1]*.bin": "large", "deep/code.py": "1"})
+        copy = source.take(data=("data", "deep/a[1]*.bin", "nowhere"))
+        assert (copy / "data").readlink() == source.root / "data"
+        assert (copy / "deep/a[1]*.bin").readlink() == source.root / "deep/a[1]*.bin"
+        assert not os.path.lexists(copy / "nowhere")
+        if source.snapshot.kind == "git":
+            assert source.committed() == ["deep/code.py"]
+
+    def test_a_path_that_is_too_long_to_copy_is_left_out(self, source: Source) -> None:
+        folder = os.open(source.root, os.O_RDONLY)
+        for _ in range(16):
+            os.mkdir("d" * 240, dir_fd=folder)
+            deeper = os.open("d" * 240, os.O_RDONLY, dir_fd=folder)
+            os.close(folder)
+            folder = deeper
+        os.close(os.open("file", os.O_CREAT, dir_fd=folder))
+        os.close(folder)
+        write_files(source.root, {"train.py": "1"})
+        assert (source.take() / "train.py").read_text() == "1"
 
     def test_outputs_of_the_project_belong_to_no_run(self, source: Source) -> None:
         write_files(source.root, {"outputs/model.bin": "old", "src/outputs/fixture": "code", "src/.keep": ""})
@@ -104,7 +162,7 @@ class TestExclusion:
         write_files(source.root, {".gitignore": "src/outputs/\n", "src/outputs/fixture": "data", "src/a.py": ""})
         assert (source.take() / "src" / "outputs" / "fixture").read_text() == "data"
 
-    def test_bytecode_is_neither_taken_nor_linked(self, source: Source) -> None:
+    def test_bytecode_is_left_out(self, source: Source) -> None:
         write_files(source.root, {"pkg/__pycache__/a.pyc": "x", "pkg/a.py": "x", "only/__pycache__/b.pyc": "x"})
         assert not any("__pycache__" in name for name in listing(source.take()))
 
@@ -115,15 +173,18 @@ class TestExclusion:
         assert listing(source.take())["notes.txt"] == b"a\nb\n"
 
     @pytest.mark.usefixtures("source")  # with git and without
-    def test_a_file_that_cannot_be_read_is_linked_and_a_folder_stands_in_nobody_s_way(self, open_folder: Path) -> None:
+    def test_what_cannot_be_read_is_left_out(self, open_folder: Path) -> None:
         def check() -> None:
             source = Source(open_folder)
+            write_files(source.root, {".gitignore": "/ignored\n", "ignored": "x"})
             write_files(source.root, {"secret": "x", "folder/file": "x", "train.py": "x"})
+            (source.root / "ignored").chmod(0)
             (source.root / "secret").chmod(0)
             (source.root / "folder").chmod(0)
             copy = source.take()
             (source.root / "folder").chmod(0o755)
-            assert (copy / "secret").is_symlink()
+            assert not os.path.lexists(copy / "secret")
+            assert not os.path.lexists(copy / "ignored")
             assert (copy / "train.py").read_text() == "x"
 
         as_anybody(check)
@@ -173,3 +234,22 @@ class TestLinks:
         write_files(source.root, {".gitignore": "data\n"})
         (source.root / "data").symlink_to("../outside")
         assert (source.take() / "data" / "data.txt").read_text() == "outside"
+
+    @pytest.mark.parametrize("ignored", [False, True])
+    def test_a_link_into_the_project_leads_into_the_copy(self, source: Source, tmp_path: Path, ignored: bool) -> None:
+        write_files(source.root, {".gitignore": "*.pt\n" + "*link\n" * ignored, "out/a.pt": "project"})
+        (tmp_path / "roundabout").symlink_to(source.root)
+        links = {
+            "absolute link": str(source.root / "out" / "a.pt"),
+            "deep/absolute link": str(source.root / "out" / "a.pt"),
+            "out and in link": f"../{source.root.name}/out/a.pt",
+            "by another link": f"{tmp_path}/roundabout/out/a.pt",
+        }
+        (source.root / "deep").mkdir()
+        for name, leads in links.items():
+            (source.root / name).symlink_to(leads)
+        copy = source.take()
+        for name in links:
+            (copy / name).write_text(name)
+            assert (copy / "out/a.pt").read_text() == name
+        assert (source.root / "out/a.pt").read_text() == "project"

@@ -10,12 +10,12 @@ from typing import Any
 
 from tests.faults.support import is_running, until
 from tests.runs.support import children, write_files
-from tui_workbench.model import Run, RunRequest
-from tui_workbench.project import Project
-from tui_workbench.runs import Runs
-from tui_workbench.runs.launch import create_run
-from tui_workbench.runs.rundir import ControllerLock, RunDirectory
-from tui_workbench.targets.local import LocalTarget
+from tui_workbench.core.model import Run, RunRequest
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+from tui_workbench.runs.submission.launch import create_run
+from tui_workbench.targets.local.local_target import LocalTarget
 
 GATED = """\
 import os, sys

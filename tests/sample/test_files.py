@@ -8,8 +8,8 @@ import tomllib
 import yaml
 
 from tests.conftest import REPOSITORY
-from tui_workbench.config import commands
-from tui_workbench.config.images import DEFAULT_GPU_IMAGE
+from tui_workbench.config.changes import file_edits
+from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
 from tui_workbench.config.loading import load_compute, load_run_configuration
 
 SAMPLE = REPOSITORY / "sample_project"
@@ -41,9 +41,9 @@ def test_the_targets_are_the_three_kinds() -> None:
 
 
 def test_no_check_finds_anything_wrong_or_unwise() -> None:
-    result = commands.check(commands.configuration_files(str(SAMPLE)))
-    assert len(result.files) == 7
-    assert result.findings == ()
+    files = file_edits.configuration_files(str(SAMPLE))
+    assert len(files) == 7
+    assert file_edits.check(files) == []
 
 
 def test_the_packages_are_those_that_the_train_extra_installs() -> None:

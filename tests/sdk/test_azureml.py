@@ -130,7 +130,7 @@ def test_one_of_the_old_style_of_namespaces_comes_first(run: Path, tmp_path: Pat
 
 
 def test_our_folder_twice_on_the_path_is_not_taken_for_a_real_one(run: Path, tmp_path: Path) -> None:
-    from tui_workbench.targets.local import SDK_FOLDER
+    from tui_workbench.targets.base.run_environment import SDK_FOLDER
 
     (tmp_path / "link").symlink_to(SDK_FOLDER)
     script(IRIS, run, SDK_FOLDER, str(tmp_path / "link"))

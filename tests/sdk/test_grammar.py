@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tui_workbench.targets import sdk
-from tui_workbench.targets.local import SDK_FOLDER
+from tui_workbench.targets.base.run_environment import SDK_FOLDER
+from tui_workbench.targets.hosts.host_run import sdk_files, sdk_version
 
 SOURCES = sorted(Path(SDK_FOLDER).rglob("*.py"))
 
@@ -46,5 +46,5 @@ def test_it_needs_nothing_but_the_standard_library(path: Path) -> None:
 
 
 def test_all_of_it_is_sent_to_other_machines() -> None:
-    assert set(sdk.files()) == {str(path.relative_to(SDK_FOLDER)) for path in SOURCES}
-    assert sdk.version() == sdk.version()
+    assert set(sdk_files()) == {str(path.relative_to(SDK_FOLDER)) for path in SOURCES}
+    assert sdk_version() == sdk_version()

@@ -24,8 +24,9 @@ from tests.targets.docker_fixtures import (  # noqa: F401  (fixtures)
     shellless_harness,
 )
 from tests.targets.remote_fixtures import remote_harness  # noqa: F401  (a fixture)
-from tui_workbench.targets import ssh_wire as wire
-from tui_workbench.targets.ssh import SshHost
+from tests.targets.remote_project import box  # noqa: F401  (a fixture)
+from tui_workbench.targets.ssh import ssh_wire as wire
+from tui_workbench.targets.ssh.ssh_host import SshHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +114,7 @@ def link_processes(folder: Path) -> list[int]:
             with contextlib.suppress(OSError):
                 words = (path / "cmdline").read_bytes()
                 mine = f"XDG_RUNTIME_DIR={folder}\0".encode() in (path / "environ").read_bytes()
-                if b"tui_workbench.targets.ssh_link" in words and mine:
+                if b"tui_workbench.targets.ssh.ssh_link" in words and mine:
                     found.append(int(path.name))
     return found
 

@@ -14,19 +14,19 @@ import pytest
 from tests.conftest import require
 from tests.engines import BARE_IMAGE, PYTHON_IMAGE, DockerEngine, docker_engine, load_test_images
 from tests.targets.harness import PYTHON, Harness, Script
-from tui_workbench.model import ComputeTarget
-from tui_workbench.targets.container import container_name
-from tui_workbench.targets.docker import DockerTarget
-from tui_workbench.targets.host import Entry, LocalHost
-from tui_workbench.targets.protocol import Interrupted
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.waiting import Interrupted
+from tui_workbench.targets.docker.container import container_name
+from tui_workbench.targets.docker.docker_target import DockerTarget
+from tui_workbench.targets.hosts.host import Entry, LocalHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.machines import Machine
-    from tui_workbench.model import RunSpec
-    from tui_workbench.targets.protocol import Target
-    from tui_workbench.targets.ssh import SshHost
+    from tui_workbench.core.model import RunSpec
+    from tui_workbench.targets.base.protocol import Target
+    from tui_workbench.targets.ssh.ssh_host import SshHost
 
 
 @pytest.fixture(scope="session")

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.engines import PYTHON_IMAGE, wait_until
-from tui_workbench.model import RunRequest
-from tui_workbench.project import Project
-from tui_workbench.runs import Runs
+from tui_workbench.core.model import RunRequest
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tui_workbench.model import Run
+    from tui_workbench.core.model import Run
 
 RUN_SECONDS = 90.0
 
@@ -106,6 +106,6 @@ def events(run: Run) -> list[dict[str, Any]]:
 
 def controller_of(run: Run) -> int:
     """The process id of the run's controller; 0 when it has none."""
-    from tui_workbench.runs.rundir import ControllerLock, RunDirectory
+    from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
     return ControllerLock.holder(RunDirectory(run.directory))

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.faults.support import until
-from tui_workbench.model import ComputeTarget, RunConfiguration, RunSpec
-from tui_workbench.targets import supervisor
-from tui_workbench.targets.fake import FakeTarget
-from tui_workbench.targets.local import LocalTarget
+from tests.targets.fake import FakeTarget
+from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
+from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.local.local_target import LocalTarget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tui_workbench.targets.protocol import Target
+    from tui_workbench.targets.base.protocol import Target
 
 HARNESSES = ("fake", "local", "localdocker", "shellless", "remotedocker", "remote")
 
@@ -144,7 +144,7 @@ class FakeHarness(Harness):
     def lose(self, spec: RunSpec) -> None:
         """Let it have been started by a process that is no more."""
         self.target().stop(spec, grace=0)
-        from tui_workbench.targets import fake
+        from tests.targets import fake
 
         fake._scripts.pop(spec.run_directory)
         Path(spec.run_directory, "exit").unlink()

@@ -11,17 +11,17 @@ import pytest
 from tests.faults.support import until
 from tests.targets.docker_fixtures import Follower, files_of
 from tests.targets.harness import PYTHON, Harness, Script
-from tui_workbench.model import ComputeTarget
-from tui_workbench.targets import supervisor
-from tui_workbench.targets.remote import RemoteTarget
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.ssh.remote import RemoteTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.machines import Machine
-    from tui_workbench.model import RunSpec
-    from tui_workbench.targets.protocol import Target
-    from tui_workbench.targets.ssh import SshHost
+    from tui_workbench.core.model import RunSpec
+    from tui_workbench.targets.base.protocol import Target
+    from tui_workbench.targets.ssh.ssh_host import SshHost
 
 PYTHON_THERE = "/usr/bin/python3"
 

@@ -1,4 +1,4 @@
-"""What every target must be able to do, by the numbers in `tui_workbench.targets.protocol`.
+"""What every target must be able to do, by the numbers in `tui_workbench.targets.base.protocol`.
 
 How a kind of target joins is told in `tests.targets.harness`.
 """
@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from tests.faults.support import is_running, until
 from tests.runs.metrics.support import curve, read
 from tests.targets.harness import HARNESSES, FakeHarness, Harness, LocalHarness, Script
-from tui_workbench.errors import WorkbenchError
-from tui_workbench.targets.protocol import Interrupted
-from tui_workbench.targets.staged import StagedTarget
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.waiting import Interrupted
+from tui_workbench.targets.base.protocol import Target
 
 NEVER = -1
 
@@ -43,7 +43,7 @@ def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
 
 
 def files_of(folder: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
 
 
 def test_1_a_plan_is_the_same_each_time_and_touches_nothing(harness: Harness) -> None:
@@ -226,9 +226,11 @@ def test_9_the_caller_s_environment_is_there_below_the_configuration_s(
 def test_10_what_the_script_left_running_ends_with_it(harness: Harness) -> None:
     spec = harness.spec(Script(leaves_child=True, exit_code=5))
     harness.start(spec)
-    assert harness.target().wait(spec, NEVER).exit_code == 5
+    outcome = harness.target().wait(spec, NEVER)
+    assert outcome.exit_code == 5
     assert harness.target().has_ended(spec)
     if harness.has_processes:
+        assert outcome.note.startswith("the script left 1 background process running, now ended")
         assert not is_running(int(Path(spec.working_directory, "child").read_text()))
 
 
@@ -287,7 +289,7 @@ def test_16_what_the_script_logs_is_in_the_runs_directory(harness: Harness) -> N
     ours, users = harness.report(spec)["environment"]["PYTHONPATH"].split(":")
     assert "sdk" in ours.split("/")
     assert users == "/of/the/user"
-    if isinstance(target, StagedTarget):
+    if isinstance(target, Target):
         target.collect(spec)
     assert curve(read(Path(spec.run_directory)), "loss") == [(3, 0.5)]
     assert Path(spec.run_directory, "outputs", "made.txt").read_text() == "made"

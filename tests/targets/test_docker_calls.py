@@ -8,14 +8,14 @@ import pytest
 
 from tests.targets.docker_fixtures import DockerHarness
 from tests.targets.harness import Script
-from tui_workbench.targets.docker import DockerTarget
-from tui_workbench.targets.engine import Engine
+from tui_workbench.targets.docker.docker_target import DockerTarget
+from tui_workbench.targets.docker.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tui_workbench.model import RunSpec
-    from tui_workbench.targets.protocol import Outcome
+    from tui_workbench.core.model import RunSpec
+    from tui_workbench.targets.base.values import Outcome
 
 NEVER = -1
 

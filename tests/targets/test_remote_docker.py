@@ -14,14 +14,14 @@ import pytest
 from tests.engines import PYTHON_IMAGE, wait_until
 from tests.package_index import make_wheel, package_index
 from tests.targets.docker_project import DockerProject, controller_of, events, log
-from tui_workbench.model import RunRequest
-from tui_workbench.targets.container import container_name
-from tui_workbench.targets.supervisor import process_stat
+from tui_workbench.core.model import RunRequest
+from tui_workbench.targets.docker.container import container_name
+from tui_workbench.targets.hosts.supervisor import process_stat
 
 if TYPE_CHECKING:
     from tests.engines import DockerEngine
     from tests.machines import Machine
-    from tui_workbench.model import Run
+    from tui_workbench.core.model import Run
 
 COUNTS = """
     import os, time
@@ -218,7 +218,12 @@ def test_the_wait_for_a_machine_ends_when_the_project_is_deleted(
         wait_until(lambda: project.get(run).state == "unknown")
         controller = controller_of(run)
         assert controller > 0
-        shutil.rmtree(project.root)
+
+        def is_removed() -> bool:
+            shutil.rmtree(project.root, ignore_errors=True)
+            return not project.root.exists()
+
+        wait_until(is_removed)  # the controller may make a file in it at the same moment
         wait_until(lambda: process_stat(controller)[0] in ("", "Z"))
     finally:
         gpubox.start_sshd()
@@ -255,7 +260,7 @@ def test_a_run_folder_that_somebody_removes_is_told(project: DockerProject, gpub
     run = project.submit("""
         import os, time
         print("began", flush=True)
-        while os.path.exists("/workbench/run/pid"):
+        while os.stat("/workbench/run/pid").st_nlink:
             time.sleep(0.01)
         time.sleep(0.2)
     """)
@@ -310,7 +315,7 @@ def test_without_shared_volumes_the_project_travels_into_the_container(project: 
 def test_runs_of_another_machine_are_brought_home_by_a_sync(
     project: DockerProject, tmp_path: Path, gpubox: Machine, gpubox_engine: DockerEngine
 ) -> None:
-    from tui_workbench.runs.adoption import adopt_runs
+    from tui_workbench.runs.lifecycle.adoption import adopt_runs
 
     running = project.submit("""
         import os, time
@@ -348,7 +353,7 @@ def test_runs_of_another_machine_are_brought_home_by_a_sync(
 def test_a_clean_removes_what_runs_left_there_and_nothing_else(
     project: DockerProject, gpubox: Machine, gpubox_engine: DockerEngine
 ) -> None:
-    from tui_workbench.runs.cleaning import Cleaning
+    from tui_workbench.runs.lifecycle.cleaning import Cleaning
 
     ended = project.run("print(1)")
     running = project.submit('print("began", flush=True); import time; time.sleep(600)')

@@ -9,12 +9,12 @@ import pytest
 
 from tests.conftest import write_project
 from tests.faults.support import Workbench
+from tests.targets.docker.test_container import spec as container_spec
 from tests.targets.harness import LocalHarness, Script
-from tests.targets.test_container import spec as container_spec
-from tui_workbench.targets import container
-from tui_workbench.targets.container import Placement
-from tui_workbench.targets.local import SDK_FOLDER
-from tui_workbench.targets.protocol import Outcome
+from tui_workbench.targets.base.run_environment import SDK_FOLDER
+from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.docker import container
+from tui_workbench.targets.docker.container import Placement
 
 NEVER = -1
 SPEC = container_spec()
@@ -49,7 +49,7 @@ def test_in_a_container_the_images_path_follows_unless_the_configuration_has_one
     configuration = SPEC.run_configuration._replace(environment_variables={"PYTHONPATH": "src"})
     spec = SPEC._replace(run_configuration=configuration)
     assert container.variables(spec, place)["PYTHONPATH"] == "/workbench/sdk:src"
-    (mount,) = [mount for mount in container.mounts(place) if mount.source == "/the/sdk"]
+    (mount,) = [mount for mount in container.mounts(SPEC, place) if mount.source == "/the/sdk"]
     assert (mount.target, mount.read_only) == ("/workbench/sdk", True)
 
 

@@ -13,9 +13,9 @@ import pytest
 from tests.conftest import require
 from tests.machines import PASSWORD, Machine, fingerprint, make_key, wait_for
 from tests.targets.conftest import link_processes
-from tui_workbench.targets import ssh_wire as wire
-from tui_workbench.targets.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
-from tui_workbench.targets.ssh import SshHost
+from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
+from tui_workbench.targets.ssh import ssh_wire as wire
+from tui_workbench.targets.ssh.ssh_host import SshHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import re
+import shutil
 import subprocess
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,17 +17,24 @@ import pytest
 from tests.conftest import require
 from tests.engines import PYTHON_IMAGE
 from tests.machines import Machine, wait_for
-from tui_workbench.model import ComputeTarget
-from tui_workbench.targets.check import DOCKER, ENGINE, HOST_KEY, OK, ladder
-from tui_workbench.targets.host import ConnectionLost, LoginRefused
-from tui_workbench.targets.ssh import SshHost
+from tests.targets.conftest import link_processes
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.targets.checks.check import run_checks
+from tui_workbench.targets.checks.result import DOCKER, ENGINE, HOST_KEY, OK
+from tui_workbench.targets.docker.docker_socket import docker_socket
+from tui_workbench.targets.hosts.fetching import fetch
+from tui_workbench.targets.hosts.host import ConnectionLost, Entry, LoginRefused
+from tui_workbench.targets.hosts.hosted_target import TOOLS
+from tui_workbench.targets.hosts.sending import sync
+from tui_workbench.targets.ssh import ssh_channel
+from tui_workbench.targets.ssh.ssh_connection import Secrets, connect
+from tui_workbench.targets.ssh.ssh_host import SshHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.engines import DockerEngine
-    from tui_workbench.targets import ssh_wire as wire
+    from tui_workbench.targets.ssh import ssh_wire as wire
 
 
 @pytest.fixture
@@ -81,7 +93,8 @@ def test_a_server_that_gives_no_terminals(host: SshHost, gpubox: Machine) -> Non
 
 def test_a_server_that_speaks_only_what_we_do_not(host: SshHost, login: wire.Login, gpubox: Machine) -> None:
     with gpubox.configured("KexAlgorithms diffie-hellman-group1-sha1"):
-        with pytest.raises(ConnectionLost, match="No matching key exchange") as lost:
+        # The server hangs up at once: asyncssh may see that before it has read the server's offer.
+        with pytest.raises(ConnectionLost, match=r"No matching key exchange|Connection lost") as lost:
             host.run(["true"])
         assert lost.value.rung == HOST_KEY  # the port is open, and nobody has logged in
 
@@ -121,6 +134,67 @@ def test_a_start_up_file_that_ends_the_shell_is_told(host: SshHost, start_up: Pa
         host.run(["true"])
 
 
+def test_start_up_files_that_print_without_end_are_named(host: SshHost, start_up: Path, connections: Path) -> None:
+    start_up.write_text("yes\n")
+    with pytest.raises(LoginRefused, match="no program can be started: the start-up files of its shell print without"):
+        host.run(["true"])
+    for pid in link_processes(connections):
+        (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+        assert int(peak) < 200_000
+
+
+def test_start_up_files_that_do_not_end_are_named(
+    login: wire.Login, start_up: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_up.write_text("sleep 1000\n")
+    monkeypatch.setattr(ssh_channel, "START_SECONDS", 0.2)
+
+    async def start() -> None:
+        connection = await connect(login, Secrets(), lambda _error: None)
+        async with connection:
+            await ssh_channel.Shell.open(connection)
+
+    with pytest.raises(ssh_channel.NoShell, match="did not end within"):
+        asyncio.run(start())
+
+
+@contextlib.contextmanager
+def tools_without(gpubox: Machine, start_up: Path, missing: str) -> Iterator[None]:
+    """While in it, the user's PATH on the machine leads to every program that runs need except one."""
+    folder = gpubox.home() / "tools"
+    folder.mkdir()
+    for tool in ("sh", "gzip", *TOOLS):
+        if tool != missing:
+            (folder / tool).symlink_to(require(tool))
+    start_up.write_text("PATH=$HOME/tools\n")
+    yield
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("missing", ["tail", "setsid"])
+def test_a_missing_program_that_runs_need_is_named(
+    host: SshHost, gpubox: Machine, start_up: Path, missing: str
+) -> None:
+    target = ComputeTarget(
+        name="gpubox", path="gpubox.compute", type="remote", address=gpubox.address, username="research"
+    )
+    with tools_without(gpubox, start_up, missing):
+        *_, last = run_checks(target)
+    assert (last.name, last.state) == ("tools", "broken")
+    assert f"lacks {missing}, which runs there need" in last.message
+
+
+def test_files_travel_both_ways_without_gzip(host: SshHost, gpubox: Machine, start_up: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content" * 1000)
+    listing = [Entry("file", "1", 7000)]
+    with tools_without(gpubox, start_up, "gzip"):
+        there = "/home/research/.workbench-tui/projects/x/tree"
+        sync(host, listing, str(tmp_path), there, packed=True)
+        fetch(host, there, str(tmp_path / "back"))
+    assert (tmp_path / "back" / "file").read_text() == "content" * 1000
+    shutil.rmtree(gpubox.home() / ".workbench-tui")
+
+
 # Forwarding.
 
 
@@ -128,7 +202,7 @@ def test_a_start_up_file_that_ends_the_shell_is_told(host: SshHost, start_up: Pa
 def hardened(gpubox: Machine, host: SshHost, gpubox_engine: DockerEngine) -> Iterator[str]:
     """The engine's socket as it appears here, although the SSH server forwards nothing."""
     with gpubox.configured("DisableForwarding yes"):
-        yield host.docker_socket()
+        yield docker_socket(host)
         host.disconnect()
 
 
@@ -158,5 +232,5 @@ def test_a_target_is_ready_although_the_server_forwards_nothing(hardened: str, g
     target = ComputeTarget(
         name="gpubox", path="gpubox.compute", type="remotedocker", address=gpubox.address, username="research"
     )
-    rungs = {rung.name: rung.state for rung in ladder(target)}
+    rungs = {rung.name: rung.state for rung in run_checks(target)}
     assert (rungs[DOCKER], rungs[ENGINE]) == (OK, OK)

@@ -10,24 +10,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import require
+from tests.core.support import trace_file
 from tests.engines import PYTHON_IMAGE, DockerEngine
-from tui_workbench import trace
-from tui_workbench.errors import TargetUnreachable
-from tui_workbench.targets.docker_words import create_words
-from tui_workbench.targets.engine import Engine, EngineRefused
-from tui_workbench.targets.ssh import SshHost
-from tui_workbench.trace_reading import TracedCall, TraceFile, shell_line
+from tui_workbench.core import trace
+from tui_workbench.core.errors import TargetUnreachable
+from tui_workbench.core.trace_reading import TracedCall, TraceFile, shell_line
+from tui_workbench.targets.docker.create_command import create_words
+from tui_workbench.targets.docker.engine import Engine, EngineRefused
+from tui_workbench.targets.ssh.ssh_host import SshHost
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.machines import Machine
-    from tui_workbench.targets import ssh_wire as wire
+    from tui_workbench.targets.ssh import ssh_wire as wire
 
 
 def calls(kind: str) -> list[TracedCall]:
     """The calls of a kind that this test has made, in their order."""
-    file = TraceFile(os.path.dirname(trace.user_file()))
+    file = TraceFile(os.path.dirname(trace_file()))
     file.read_new()
     return [call for call in file.calls if call.kind == kind]
 
@@ -79,14 +80,18 @@ def made_of(engine: DockerEngine, name: str) -> dict[str, Any]:
     [
         [],
         [{"Type": "bind", "Source": "{folder}/with, comma", "Target": "/data", "ReadOnly": True}],
+        [{"Type": "tmpfs", "Target": "/hidden", "ReadOnly": True}],
         [{"Type": "volume", "Source": "wb-words", "Target": "/c", "VolumeOptions": {"Labels": {"kind": "cache"}}}],
     ],
-    ids=["none", "folder", "volume"],
+    ids=["none", "folder", "hidden", "volume"],
 )
 def test_a_container_is_made_again_by_its_line(engine: DockerEngine, tmp_path: Path, mounts: list[Any]) -> None:
     require("docker")
     (tmp_path / "with, comma").mkdir()
-    mounts = [{**mount, "Source": mount["Source"].format(folder=tmp_path)} for mount in mounts]
+    mounts = [
+        {**mount, **({"Source": mount["Source"].format(folder=tmp_path)} if "Source" in mount else {})}
+        for mount in mounts
+    ]
     configuration = {**CONFIGURATION, "HostConfig": {**CONFIGURATION["HostConfig"], "Mounts": mounts}}
     Engine(engine.socket, "box").create("traced", configuration)
     created = next(call for call in calls(trace.DOCKER) if "create" in call.words)
@@ -132,7 +137,7 @@ def test_a_secret_of_a_containers_environment_is_not_written_down(engine: Docker
     Engine(engine.socket, "box").create("masked", configuration)
     created = next(call for call in calls(trace.DOCKER) if "create" in call.words)
     assert "--env API_TOKEN --env LR=1" in shell_line(created)
-    with open(trace.user_file(), encoding="utf-8") as file:
+    with open(trace_file(), encoding="utf-8") as file:
         assert "s3cret-value" not in file.read()
 
 

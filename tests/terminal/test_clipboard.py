@@ -13,12 +13,12 @@ import pytest
 from benchmarks.terminal import Terminal
 from tests.conftest import require
 from tests.terminal.tmux import Tmux, workbench
-from tui_workbench.ui.clipboard import MOST_BYTES
+from tui_workbench.ui.terminal.clipboard import MOST_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
 pytestmark = pytest.mark.terminal
 
@@ -90,13 +90,13 @@ def test_in_tmux_its_buffer_holds_it_whatever_its_options_say(project: Project, 
     with Tmux(
         workbench(project.root), size=(120, 36), name=f"{os.getpid()}-copy", environment={"HOME": str(home)}
     ) as terminal:
-        terminal._call("set-option", "-s", "set-clipboard", "off")
+        terminal.call("set-option", "-s", "set-clipboard", "off")
         terminal.until_text("hello.py", "ready", "No run yet")
         terminal.press("End", "Enter")
         terminal.until_text("3 hello.py", "needle")
         terminal.press("F7", "C-c")
-        terminal.until(lambda: "buffer0" in terminal._call("list-buffers"))
-        assert terminal._call("show-buffer") == TEXT
+        terminal.until(lambda: "buffer0" in terminal.call("list-buffers"))
+        assert terminal.call("show-buffer") == TEXT
 
 
 def test_where_a_terminal_lets_no_program_copy_the_desktop_is_given_it(project: Project, tmp_path: Path) -> None:

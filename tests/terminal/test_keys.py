@@ -145,7 +145,7 @@ def test_a_shell_opens_in_the_copy_of_a_run_and_comes_back(
 def test_ctrl_l_draws_over_what_others_have_written(open_project: Callable[..., Tmux]) -> None:
     terminal = open_project()
     terminal.until_text("hello.py", "ready")
-    Path(terminal._call("display-message", "-p", "#{pane_tty}").strip()).write_text("\x1b[8;8HSomebody wrote this.")
+    Path(terminal.call("display-message", "-p", "#{pane_tty}").strip()).write_text("\x1b[8;8HSomebody wrote this.")
     terminal.until_text("Somebody wrote this.")
     terminal.press("C-l")
     terminal.until(lambda: "Somebody wrote this." not in terminal.text())

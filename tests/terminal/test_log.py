@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.terminal.tmux import Tmux, workbench
-from tui_workbench.runs import Runs
+from tui_workbench.runs.facade import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
 pytestmark = pytest.mark.terminal
 
@@ -86,7 +86,7 @@ def test_what_a_script_prints_cannot_command_the_terminal(terminal: Tmux, projec
     ):
         assert shown in screen
     assert "stolen" not in terminal.title
-    buffers = subprocess.run([*terminal._base, "list-buffers"], capture_output=True, text=True, check=True)
+    buffers = subprocess.run([*terminal.base, "list-buffers"], capture_output=True, text=True, check=True)
     assert "stolen" not in buffers.stdout
 
 
@@ -99,7 +99,7 @@ def test_a_progress_bar_is_one_line_that_ends_as_it_should(terminal: Tmux, proje
 def test_a_search_is_typed_as_fast_as_one_likes(terminal: Tmux, project: Project) -> None:
     run(terminal, project, MANY)
     terminal.until_text("hay 4999", "5,000 lines")
-    terminal._call("send-keys", "-l", "/needle\rN")  # one write: all keys arrive together
+    terminal.call("send-keys", "-l", "/needle\rN")  # one write: all keys arrive together
     terminal.until_text("4 of 5", "needle 3007")
     terminal.press("n", "n")
     terminal.until_text("1 of 5, went around the end", "needle 7")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.terminal.tmux import Tmux, workbench
-from tui_workbench.runs import Runs
+from tui_workbench.runs.facade import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
 pytestmark = pytest.mark.terminal
 

@@ -11,13 +11,13 @@ import pytest
 from benchmarks.terminal import Terminal
 from tests.conftest import require
 from tests.terminal.tmux import Tmux, workbench
-from tui_workbench.model import RunRequest
-from tui_workbench.runs import Runs
+from tui_workbench.core.model import RunRequest
+from tui_workbench.runs.facade import Runs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
 pytestmark = pytest.mark.terminal
 
@@ -103,10 +103,10 @@ def test_in_tmux_the_terminal_around_it_is_asked_and_the_pane_has_the_title(proj
         name=f"{os.getpid()}-notify",
         environment={"HOME": str(home)},
     ) as tmux:
-        tmux._call("set-option", "-g", "allow-passthrough", "on")
-        tmux._call("set-option", "-g", "focus-events", "on")
+        tmux.call("set-option", "-g", "allow-passthrough", "on")
+        tmux.call("set-option", "-g", "focus-events", "on")
         tmux.until_text(*READY)
-        attached = [*tmux._base, "attach-session"]
+        attached = [*tmux.base, "attach-session"]
         assert require("tmux") == attached[0]
         with Terminal(attached, changes={"TERM": "xterm-256color"}) as terminal:
             heard = Heard(terminal)

@@ -12,12 +12,12 @@ import pytest
 
 from benchmarks.terminal import Terminal
 from tests.machines import wait_for
-from tui_workbench.runs import Runs
+from tui_workbench.runs.facade import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
 pytestmark = pytest.mark.terminal
 
@@ -67,7 +67,7 @@ def test_keys_are_taken_while_nobody_reads_the_terminal(terminal: Terminal, proj
     log = Path(Runs(project).list()[0].log_path)
     said = log.stat().st_size
     wait_for(lambda: log.stat().st_size > said + 5 * HELD, "the run to say much")
-    terminal.send("5xx")  # cancels the run
+    terminal.send("5xy")  # cancels the run
     wait_for(lambda: not Runs(project).list()[0].is_active, "the run to be canceled")
     terminal.until_text("canceled")
 

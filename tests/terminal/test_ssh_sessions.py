@@ -14,13 +14,13 @@ import pytest
 from benchmarks.terminal import Terminal
 from tests.machines import wait_for
 from tests.terminal.sshd import SlowLine, Sshd
-from tui_workbench.runs import Runs
+from tui_workbench.runs.facade import Runs
 from tui_workbench.ui.recovery import Recovery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
 pytestmark = pytest.mark.terminal
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
 pytestmark = pytest.mark.terminal
 

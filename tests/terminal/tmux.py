@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import subprocess
@@ -14,6 +15,8 @@ from tests.conftest import require
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_NUMBERS = itertools.count(1)
+
 PATIENCE = 30.0
 """Seconds after which what a test waits for counts as never coming."""
 
@@ -22,37 +25,40 @@ class Tmux:
     """One tmux server with one window, of its own for each test. Ends with the `with` block, and all in it."""
 
     def __init__(self, command: list[str], *, size: tuple[int, int], name: str, environment: Mapping[str, str]) -> None:
-        self._base = [require("tmux"), "-L", f"workbench-{name}", "-f", "/dev/null"]
+        # A server that was told to end may still be ending: its name is not used again.
+        self.base = [require("tmux"), "-L", f"workbench-{name}-{next(_NUMBERS)}", "-f", "/dev/null"]
         width, height = map(str, size)
         variables = [part for key, value in environment.items() for part in ("-e", f"{key}={value}")]
         # A shell stands behind the program, so that what is left in the terminal afterwards can be read.
         line = f"{shlex.join(command)}; echo left-with-$?; exec cat"
-        self._call("new-session", "-d", "-x", width, "-y", height, *variables, "sh", "-c", line)
+        self.call("new-session", "-d", "-x", width, "-y", height, *variables, "sh", "-c", line)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        subprocess.run([*self._base, "kill-server"], capture_output=True, check=False)
+        subprocess.run([*self.base, "kill-server"], capture_output=True, check=False)
 
-    def _call(self, *arguments: str) -> str:
+    def call(self, *arguments: str) -> str:
+        """Run a tmux command and return its output."""
         # A size in the environment would be believed before the terminal's own.
         clean = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "TMUX", "NO_COLOR")}
-        done = subprocess.run([*self._base, *arguments], env=clean, capture_output=True, text=True, check=True)
+        done = subprocess.run([*self.base, *arguments], env=clean, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"tmux {' '.join(arguments[:1])}: {done.stderr}"
         return done.stdout
 
     def press(self, *keys: str) -> None:
         """Press keys, in tmux's names: `Enter`, `C-r`, `Escape`, single characters."""
         for key in keys:
-            self._call("send-keys", *(() if len(key) > 1 else ("-l",)), key)
+            self.call("send-keys", *(() if len(key) > 1 else ("-l",)), key)
 
     def resize(self, width: int, height: int) -> None:
         """Give the window another size."""
-        self._call("resize-window", "-x", str(width), "-y", str(height))
+        self.call("resize-window", "-x", str(width), "-y", str(height))
 
     def lines(self) -> list[str]:
         """What stands on the screen."""
-        return self._call("capture-pane", "-p").split("\n")
+        return self.call("capture-pane", "-p").split("\n")
 
     def text(self) -> str:
         """What stands on the screen, as one text."""
@@ -61,12 +67,12 @@ class Tmux:
     @property
     def pid(self) -> int:
         """The process id of the shell in the window."""
-        return int(self._call("display-message", "-p", "#{pane_pid}"))
+        return int(self.call("display-message", "-p", "#{pane_pid}"))
 
     @property
     def title(self) -> str:
         """The title that the program gave the window."""
-        return self._call("display-message", "-p", "#{pane_title}").strip()
+        return self.call("display-message", "-p", "#{pane_title}").strip()
 
     def until(self, condition: Callable[[], object]) -> None:
         """Wait until the condition holds. Fails with the screen when it never does."""

@@ -11,23 +11,15 @@ import functools
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from tests.ui.waiting import until
-from tui_workbench.ui.registry import COMMANDS
-from tui_workbench.ui.screens.palette import PaletteScreen
-from tui_workbench.ui.widgets.row_list import RowList
-from tui_workbench.ui.widgets.text_field import SearchField
+from tui_workbench.ui.commands.registry import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from textual.pilot import Pilot
 
-    from tui_workbench.ui.offers import Offer
 
 Value = TypeVar("Value")
-
-KEY, PALETTE = "key", "palette"
-WAYS = (KEY, PALETTE)
-"""How a command is given: by its first key, or by the palette where the screen has one that holds it."""
 
 PROOFS: dict[str, str] = {}
 """The name of the test that proves a command, by the command's id."""
@@ -60,13 +52,13 @@ class Hand:
 
     pressed: ClassVar[set[str]] = set()
 
-    def __init__(self, pilot: Pilot[Any], way: str = KEY) -> None:
-        self.pilot, self._way = pilot, way
+    def __init__(self, pilot: Pilot[Any]) -> None:
+        self.pilot = pilot
 
     async def does(self, command_id: str, effect: Callable[[], object]) -> None:
         """Give a command and wait for what it does."""
         assert not effect(), f"{command_id}: its effect is there before it is given"
-        await self._give(command_id)
+        await self._press(command_id)
         try:
             await until(effect)
         except AssertionError as error:
@@ -76,7 +68,7 @@ class Hand:
         """Give a command and wait until a value is another."""
         before = value()
         assert before != expected, f"{command_id}: {before!r} before it is given"
-        await self._give(command_id)
+        await self._press(command_id)
         try:
             await until(lambda: value() == expected)
         except AssertionError as error:
@@ -88,14 +80,8 @@ class Hand:
         await self.does(command_id, lambda: value() != before)
         return value()
 
-    async def _give(self, command_id: str) -> None:
-        Hand.pressed.add(command_id)
-        if self._way == PALETTE and self._offered(command_id):
-            await self._choose(command_id)
-        else:
-            await self._press(command_id)
-
     async def _press(self, command_id: str) -> None:
+        Hand.pressed.add(command_id)
         key = COMMANDS[command_id].keys.partition(",")[0]
 
         def meant() -> str | None:
@@ -107,30 +93,3 @@ class Hand:
         except AssertionError as error:
             raise AssertionError(f"{key} means {meant()} here, and not {command_id}") from error
         await self.pilot.press(key)
-
-    def _offered(self, command_id: str) -> bool:
-        all_offers: Callable[[], list[Offer]] = getattr(self.pilot.app.screen, "_all_offers", list)
-        return any(offer.command.id == command_id for offer in all_offers())
-
-    async def _choose(self, command_id: str) -> None:
-        await self.pilot.press("ctrl+p")
-        app = self.pilot.app
-        await until(lambda: isinstance(app.screen, PaletteScreen))
-        palette = app.screen
-        assert isinstance(palette, PaletteScreen)
-        rows = palette.query_one(RowList)
-        # All at once: that it is narrowed by typing is another test's.
-        palette.query_one(SearchField).value = command_id
-        await until(lambda: rows.current and len(rows.rows) < len(palette._rows))
-        await self.pilot.pause()
-
-        def is_it(key: str) -> bool:
-            # Two panes may offer it, one of which cannot do it now.
-            found = palette._found_by[key].rpartition(" ")[2] == command_id
-            return found and not palette._rows[key].name.text.startswith("Not now")
-
-        place = next((number for number, row in enumerate(rows.rows) if is_it(row.key)), None)
-        assert place is not None, f"the palette does not find {command_id}"
-        rows.move_to(place)
-        await self.pilot.press("enter")
-        await until(lambda: app.screen is not palette)

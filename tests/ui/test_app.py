@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -9,11 +10,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.terminal import Terminal
-from tui_workbench.errors import ProjectNotFound
-from tui_workbench.ui import run
+from tests.ui.main.test_main import opened
+from tests.ui.waiting import until
+from tui_workbench.core.errors import ProjectNotFound
+from tui_workbench.ui.files.readme import ReadmeScreen
+from tui_workbench.ui.start import run
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tui_workbench.projects.project import Project
 
 
 def imported_by(statement: str) -> set[str]:
@@ -24,10 +30,12 @@ def imported_by(statement: str) -> set[str]:
 
 
 def test_the_first_frame_needs_no_parser_no_database_no_editor_and_no_second_program() -> None:
-    loaded = imported_by("import tui_workbench.ui.app, tui_workbench.project, tui_workbench.ui.file_tree")
-    heavy = {"yaml", "sqlite3", "tree_sitter", "textual.widgets._text_area", "tui_workbench.ui.panes.editor"}
+    loaded = imported_by(
+        "import tui_workbench.ui.app, tui_workbench.projects.project, tui_workbench.ui.files.file_tree"
+    )
+    heavy = {"yaml", "sqlite3", "tree_sitter", "textual.widgets._text_area", "tui_workbench.ui.editor.editor"}
     assert not loaded & heavy
-    assert "tui_workbench.ui.panes.log" not in loaded
+    assert "tui_workbench.ui.logs.log" not in loaded
 
 
 def test_the_package_of_the_screens_itself_imports_no_textual() -> None:
@@ -37,24 +45,6 @@ def test_the_package_of_the_screens_itself_imports_no_textual() -> None:
 def test_a_folder_that_is_no_project_is_refused_before_any_screen(tmp_path: Path) -> None:
     with pytest.raises(ProjectNotFound, match="is no project"):
         run(str(tmp_path))
-
-
-def test_a_mistake_of_ours_ends_with_its_traceback_and_without_the_values_of_variables(project_root: Path) -> None:
-    code = (
-        "from tui_workbench.ui.screens.main import MainScreen\n"
-        "def fail(self):\n"
-        "    password = 'hunter2'\n"
-        "    raise RuntimeError('a mistake')\n"
-        "MainScreen.action_zoom = fail\n"
-        "from tui_workbench.ui import run\n"
-        f"run({str(project_root)!r})\n"
-    )
-    with Terminal([sys.executable, "-c", code], columns=100, rows=40) as terminal:
-        terminal.until_text("ready")
-        terminal.send("z")
-        terminal.until_text("mistake in workbench-tui")
-        assert "RuntimeError: a mistake" in terminal.text()
-        assert "hunter2" not in terminal.text().replace("password = 'hunter2'", "")
 
 
 def test_leaving_says_which_runs_go_on(project_root: Path) -> None:
@@ -71,3 +61,20 @@ def test_leaving_says_which_runs_go_on(project_root: Path) -> None:
         check=True,
         capture_output=True,
     )
+
+
+async def test_closing_a_screen_cancels_its_workers(project: Project) -> None:
+    started: list[str] = []
+
+    async def wait(name: str) -> None:
+        started.append(name)
+        await asyncio.Event().wait()
+
+    async with opened(project) as pilot:
+        screen = ReadmeScreen(project)
+        await pilot.app.push_screen(screen)
+        on_the_screen, on_the_app = screen.run_worker(wait("screen")), pilot.app.run_worker(wait("app"))
+        await until(lambda: len(started) == 2)
+        pilot.app.pop_screen()
+        assert (on_the_screen.is_cancelled, on_the_app.is_cancelled) == (True, False)
+        on_the_app.cancel()

@@ -11,20 +11,19 @@ from textual.widgets.text_area import Selection
 from tests.ui.hand import Hand, proves
 from tests.ui.seen import lines_of
 from tests.ui.waiting import until
-from tui_workbench.ui.registry import SCOPES
-from tui_workbench.ui.themes import load_theme
-from tui_workbench.ui.widgets.chart import Chart
-from tui_workbench.ui.widgets.chart_data import Curve
-from tui_workbench.ui.widgets.chart_drawing import Look
-from tui_workbench.ui.widgets.difference_view import DifferenceLine, DifferenceView
-from tui_workbench.ui.widgets.filter_list import FilterList
-from tui_workbench.ui.widgets.find_row import FindRow
-from tui_workbench.ui.widgets.lines_view import LinesView
+from tui_workbench.ui.charts.chart import Chart
+from tui_workbench.ui.charts.chart_data import Curve
+from tui_workbench.ui.charts.chart_drawing import Look
+from tui_workbench.ui.commands.registry import SCOPES
+from tui_workbench.ui.editor.difference_view import DifferenceLine, DifferenceView
+from tui_workbench.ui.editor.find_row import FindRow
+from tui_workbench.ui.editor.text_editor import TextEditor
+from tui_workbench.ui.runs.run_table import RunTable, TableColumn, TableRow
+from tui_workbench.ui.themes.themes import load_theme
 from tui_workbench.ui.widgets.pieces import Piece, Row
-from tui_workbench.ui.widgets.run_table import RunTable, TableColumn, TableRow
-from tui_workbench.ui.widgets.text_editor import TextEditor
+from tui_workbench.ui.widgets.row_list import FilterList
 from tui_workbench.ui.widgets.text_field import TextField
-from tui_workbench.ui.widgets.text_view import TextView
+from tui_workbench.ui.widgets.text_view import LinesView, TextView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,21 +38,18 @@ PAGE = 11  # rows of a list of that height, less one that stays in view
 class OneWidget(App[None]):
     """A widget with the focus, and what it told."""
 
-    def __init__(self, widget: Widget) -> None:
+    def __init__(self, *widgets: Widget) -> None:
         super().__init__()
-        self.widget = widget
+        self.widgets = widgets
         self.told: list[Message] = []
 
     def compose(self) -> ComposeResult:
-        yield self.widget
+        yield from self.widgets
 
     def on_mount(self) -> None:
         theme = load_theme("slate")
         self.register_theme(theme)
         self.theme = theme.name
-
-    def on_find_row_stepped(self, event: FindRow.Stepped) -> None:
-        self.told.append(event)
 
     def on_find_row_closed(self, event: FindRow.Closed) -> None:
         self.told.append(event)
@@ -311,19 +307,18 @@ async def test_editing_a_field() -> None:
 
 @proves("find.next find.previous find.close")
 async def test_searching_in_a_file() -> None:
-    row = FindRow()
-    app = OneWidget(row)
+    editor = TextEditor()
+    row = FindRow(editor)
+    app = OneWidget(editor, row)
     async with app.run_test(size=SIZE) as pilot:
-        row.start("x")
+        editor.load_source("x\n\nx\n")
+        editor.selection = Selection((0, 0), (0, 1))
+        row.start()
         await pilot.pause()
         hand = Hand(pilot)
-
-        def steps() -> list[int]:
-            return [event.direction for event in app.told if isinstance(event, FindRow.Stepped)]
-
-        await hand.becomes("find.next", steps, [1])
-        await hand.becomes("find.previous", steps, [1, -1])
-        await hand.does("find.close", lambda: isinstance(app.told[-1], FindRow.Closed))
+        await hand.becomes("find.next", lambda: editor.selection.start, (2, 0))
+        await hand.becomes("find.previous", lambda: editor.selection.start, (0, 0))
+        await hand.does("find.close", lambda: any(isinstance(told, FindRow.Closed) for told in app.told))
 
 
 def chart_values(chart: Chart) -> Callable[[str], Callable[[], Any]]:

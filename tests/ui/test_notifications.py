@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from textual.color import Color
 
-from tests.ui.screens.test_main import make_app, screen_of, seen
+from tests.ui.main.test_main import make_app, screen_of, seen
 from tests.ui.waiting import until
-from tui_workbench.model import Run, RunState
-from tui_workbench.settings import Settings
-from tui_workbench.ui import outer_terminal
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.settings import Settings
 from tui_workbench.ui.notifications import Attention, told
-from tui_workbench.ui.window_title import title_of
+from tui_workbench.ui.terminal import outer_terminal
+from tui_workbench.ui.terminal.outer_terminal import title_of
 
 if TYPE_CHECKING:
-    from tui_workbench.project import Project
+    from textual.notifications import SeverityLevel
+
+    from tui_workbench.projects.project import Project
 
 
 def run(number: int, state: str = RunState.RUNNING, **facts: Any) -> Run:
@@ -134,3 +137,23 @@ async def test_a_toast_stands_where_nobody_types(project: Project, line: int) ->
         (toast,) = screen_of(pilot).query(Toast)
         assert (toast.region.y < 18) == (line > 18)
         assert not toast.region.contains(80, line)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+@pytest.mark.parametrize(
+    ("severity", "variable"), [("information", "success"), ("warning", "warning"), ("error", "error")]
+)
+async def test_a_toast_is_one_row_in_the_colour_of_its_kind_above_the_keys(
+    project: Project, size: tuple[int, int], severity: SeverityLevel, variable: str
+) -> None:
+    from textual.widgets._toast import Toast
+
+    async with make_app(project).run_test(size=size, notifications=True) as pilot:
+        await until(lambda: screen_of(pilot).is_complete and "Commands" in seen(pilot))
+        screen = screen_of(pilot)
+        screen.notify("Copied: sudo systemctl start docker", severity=severity, markup=False)
+        await until(lambda: any(toast.region.height for toast in screen.query(Toast)))
+        (toast,) = screen.query(Toast)
+        assert toast.region.height == 1
+        assert toast.region.bottom < size[1]
+        assert toast.styles.background.hex == Color.parse(pilot.app.theme_variables[variable]).hex

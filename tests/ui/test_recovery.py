@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tui_workbench.errors import StorageError
-from tui_workbench.files import read_text_file
+from tui_workbench.core.errors import StorageError
+from tui_workbench.core.text_files import read_text_file
 from tui_workbench.ui.recovery import Recovery, Unsaved
 
 if TYPE_CHECKING:
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
 GONE = """
 import json, sys
-from tui_workbench.files import read_text_file
+from tui_workbench.core.text_files import read_text_file
 from tui_workbench.ui.recovery import Recovery, Unsaved
 root, path, text = json.load(sys.stdin)
 Recovery(root).keep({path: Unsaved(read_text_file(path), text)})

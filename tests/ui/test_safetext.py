@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.color import Color
 from rich.console import Console
+from rich.text import Text
 
-from tui_workbench.ui.safetext import MAX_COLUMN, SafeLine, is_safe, safe_line, safe_text, truncate_middle
+from tui_workbench.ui.terminal.safetext import MAX_COLUMN, SafeLine, is_safe, safe_line, safe_text, truncate_middle
 
 # Format characters that are visible signs, or that shape the visible letters beside them.
 VISIBLE_FORMAT = set(range(0x600, 0x606)) | {0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
@@ -68,6 +69,13 @@ def assert_well_formed(line: SafeLine) -> None:
     for start, end, _ in line.spans:
         assert position <= start < end <= len(line.plain)
         position = end
+
+
+def as_text(line: SafeLine) -> Text:
+    text = Text(line.plain, no_wrap=True, end="")
+    for start, end, style in line.spans:
+        text.stylize(style, start, end)
+    return text
 
 
 class TestSafeText:
@@ -146,7 +154,7 @@ class TestSafeLine:
     @given(lines)
     def test_a_console_writes_nothing_but_colours_and_text(self, data: bytes) -> None:
         out = io.StringIO()
-        Console(file=out, force_terminal=True, color_system="truecolor", width=10**6).print(safe_line(data).to_text())
+        Console(file=out, force_terminal=True, color_system="truecolor", width=10**6).print(as_text(safe_line(data)))
         written = out.getvalue().removesuffix("\n")
         while (start := written.find("\x1b")) >= 0:
             end = written.index("m", start)

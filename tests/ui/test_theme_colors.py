@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tui_workbench import resources
-from tui_workbench.ui import themes
+from tui_workbench.core import directories
+from tui_workbench.ui.themes import themes
 
-BUILT_IN = sorted(Path(resources.packaged("themes")).glob("*.yaml"))
+BUILT_IN = sorted(Path(directories.packaged("themes")).glob("*.yaml"))
 STATES = ("running", "success", "warning", "error")
 INKS = ("text", "muted", "accent", *STATES)
 SYNTAX = ("comment", "keyword", "string", "number", "function", "type")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tui_workbench import resources
-from tui_workbench.errors import ConfigurationError, UsageError
-from tui_workbench.ui import themes
+from tui_workbench.core import directories
+from tui_workbench.core.errors import ConfigurationError, UsageError
+from tui_workbench.ui.themes import themes
 
-BUILT_IN = sorted(Path(resources.packaged("themes")).glob("*.yaml"))
+BUILT_IN = sorted(Path(directories.packaged("themes")).glob("*.yaml"))
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def user_themes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def slate() -> str:
-    return (Path(resources.packaged("themes")) / "slate.yaml").read_text()
+    return (Path(directories.packaged("themes")) / "slate.yaml").read_text()
 
 
 def error_of(folder: Path, text: str) -> str:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from textual.app import App
 
-from tests.ui.screens.test_main import opened, screen_of, seen
+from tests.ui.main.test_main import opened, screen_of, seen
 from tests.ui.waiting import until
-from tui_workbench.errors import StorageError
-from tui_workbench.runs import Runs
-from tui_workbench.ui.screens.dashboard import DashboardScreen
+from tui_workbench.core.errors import StorageError
+from tui_workbench.runs.facade import Runs
+from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.undo import MOST_STEPS, UndoSteps, steps_of
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from textual.pilot import Pilot
 
-    from tui_workbench.model import Run
-    from tui_workbench.project import Project
+    from tui_workbench.core.model import Run
+    from tui_workbench.projects.project import Project
 
 
 async def nothing() -> None: ...
@@ -73,7 +73,7 @@ def test_each_session_has_steps_of_its_own() -> None:
 
 async def table_of(pilot: Pilot[list[Run]]) -> DashboardScreen:
     await pilot.press("6")
-    await until(lambda: isinstance(pilot.app.screen, DashboardScreen) and pilot.app.screen.table.current)
+    await until(lambda: isinstance(pilot.app.screen, DashboardScreen) and pilot.app.screen.view.table.current)
     assert isinstance(pilot.app.screen, DashboardScreen)
     return pilot.app.screen
 
@@ -100,7 +100,7 @@ async def test_what_was_said_of_a_run_is_taken_back_there_and_from_the_main_scre
         await pilot.press("5", "ctrl+z")
         await until(lambda: runs.facts(run_id).annotations.tags == {})
         assert runs.facts(run_id).annotations.pinned
-        await until(lambda: "Taken back: what was said of hello.py [1]." in screen_of(pilot).parts.run_bar.notice.text)
+        await until(lambda: "Taken back: what was said of hello.py [1]." in screen_of(pilot).panes.run_bar.notice.text)
 
 
 async def test_a_filter_and_the_theme_are_taken_back_too(project: Project) -> None:

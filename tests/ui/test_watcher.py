@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from textual.message import Message
 
-from tui_workbench.model import RunRequest, RunState
-from tui_workbench.runs import Runs
+from tui_workbench.core.model import RunRequest, RunState
+from tui_workbench.runs.facade import Runs
 from tui_workbench.ui import messages, watcher
 from tui_workbench.ui.watcher import ProjectWatcher
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tui_workbench.model import Run
-    from tui_workbench.project import Project
+    from tui_workbench.core.model import Run
+    from tui_workbench.projects.project import Project
 
 
 _Message = TypeVar("_Message", bound=Message)
@@ -114,8 +114,8 @@ def test_what_a_run_does_while_it_is_being_read_is_not_missed(
     listing = Runs.list
     changed: list[str] = []
 
-    def list_and_then_change(runs: Runs) -> list[Run]:
-        listed = listing(runs)
+    def list_and_then_change(runs: Runs, *, adopt: bool) -> list[Run]:
+        listed = listing(runs, adopt=adopt)
         for run in listed:
             # The last thing that happens to this run, right behind the reader's back.
             if not changed and run.is_active:

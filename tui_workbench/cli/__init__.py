@@ -1,4 +1,4 @@
-"""The command line, in the original's grammar: a noun, a verb, options. Only the command that was called is imported.
+"""The command line: a noun, a verb and options, as in the original. Only the module of the given command is imported.
 
 Exit codes: a finished run ends with its script's own code, 130 when it was canceled or the wait for it was
 interrupted; otherwise 0, or 1 for a failure of this machine, 2 for wrong use, 3 for a configuration problem, 4 when
@@ -7,21 +7,22 @@ the target cannot be reached.
 
 from __future__ import annotations
 
+import argparse
 import errno
+import importlib
 import os
 import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from types import ModuleType
+from typing import NamedTuple
 
 import tui_workbench
-from tui_workbench.errors import StorageError, UsageError, WorkbenchError
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Sequence
-    from typing import Any
-
-    from tui_workbench.cli.parser import Parser
-    from tui_workbench.cli.quick import Parsed
+from tui_workbench.cli.shared.parser import Parser
+from tui_workbench.cli.shared.progress_bar import shared
+from tui_workbench.core import progress
+from tui_workbench.core.errors import StorageError, UsageError, WorkbenchError
+from tui_workbench.core.plaintext import visible
 
 INTERRUPTED = 130
 
@@ -29,76 +30,92 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Command(NamedTuple):
-    """One command: its words, the module that has `configure(parser)` and `run(arguments)` for it, and its help line.
+    """A command: its words, its module in this package, and its help line.
 
-    The names of the two functions are these with the last word appended: `configure_submit`, `run_submit`.
+    The module has the functions `configure_WORD(parser)` and `run_WORD(arguments)`, where WORD is the last word.
     """
 
-    words: tuple[str, ...]
+    name: str
     module: str
     help: str
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The name word by word."""
+        return tuple(self.name.split())
+
+    @property
+    def function(self) -> str:
+        """What the names of its two functions end with."""
+        return self.words[-1].replace("-", "_")
+
 
 COMMANDS = (
-    Command(("experiment", "submit"), "experiment", "run a script on a compute target and follow it"),
-    Command(("experiment", "rerun"), "experiment", "run the snapshot of a run again, as it was or with changes"),
-    Command(("experiment", "sweep"), "sweep", "run a script over many values of its arguments"),
-    Command(("experiment", "status"), "experiment", "what a run is doing"),
-    Command(("experiment", "cancel"), "experiment", "end a run and wait until nothing of it is left"),
-    Command(("experiment", "prepare"), "maintenance", "make the environment of a run configuration beforehand"),
-    Command(("experiment", "clean"), "maintenance", "remove what runs have left on their targets"),
-    Command(("logs",), "logs", "print or follow what a run wrote"),
-    Command(("doctor",), "doctor", "what of this machine the workbench stands on, and what is missing"),
-    Command(("completion",), "completion", "the script that lets a shell complete these commands"),
-    Command(("serve",), "serve", "the screens in a browser, for this machine and through ssh -L"),
-    Command(("theme", "list"), "theme", "the themes of the screens"),
-    Command(("theme", "check"), "theme", "whether a theme file is right, and what in it is hard to read"),
-    Command(("theme", "use"), "theme", "start the screens with a theme from now on"),
-    Command(("keys",), "keys", "every command of the screens with its keys, and whether keys.yaml is right"),
-    Command(("status",), "status", "what runs, in a line: for the status line of tmux or of a prompt"),
-    Command(("trace",), "trace", "the calls of ssh, docker, git and other programs that were made"),
-    Command(("shell",), "shell", "a shell in the project, with the target's Python and the `az ml` commands"),
-    Command(("history", "list"), "history", "every run of the project, newest first"),
-    Command(("history", "last"), "history", "the newest run"),
-    Command(("history", "info"), "history", "one run, or one of its attachments"),
-    Command(("history", "compare"), "history", "what differs between runs"),
-    Command(("history", "download"), "artifacts", "copy what a run left into a folder"),
-    Command(("history", "promote"), "artifacts", "make an artifact of a run a version of an asset"),
-    Command(("history", "tag"), "annotating", "give a run tags, or take some away"),
-    Command(("history", "note"), "annotating", "give a run a note"),
-    Command(("history", "archive"), "annotating", "leave a run out of lists; nothing of it is removed"),
-    Command(("history", "pin"), "annotating", "keep a run at the head of the table of runs"),
-    Command(("history", "export"), "artifacts", "write runs as an MLflow file store or as CSV"),
-    Command(("history", "import"), "artifacts", "take the runs of an MLflow file store in"),
-    Command(("history", "sync"), "maintenance", "fetch the runs of this project that a target knows"),
-    Command(("asset", "list"), "asset", "the promoted artifacts of the project"),
-    Command(("asset", "download"), "asset", "copy the content of an asset into a folder"),
-    Command(("computetarget", "list"), "computetarget", "the compute targets of the project"),
-    Command(("computetarget", "attach"), "attach", "make a machine or a Docker engine a compute target"),
-    Command(("computetarget", "check"), "targetcheck", "whether a compute target can be used, and what mends it"),
-    Command(("computetarget", "login"), "attach", "give a password or passphrase again, and keep it"),
-    Command(("computetarget", "disconnect"), "attach", "end the SSH connection; runs go on"),
-    Command(("computetarget", "detach"), "attach", "take a compute target and its secrets away"),
-    Command(("gpu", "list"), "gpu_monitor", "the GPUs of all targets: what they do, and whose they are"),
-    Command(("gpu", "top"), "gpu_monitor", "the processes on the GPUs of all targets, and whose they are"),
-    Command(("gpu", "check"), "gpu", "whether runs on a target would compute on its GPUs, and what mends it"),
-    Command(("runconfiguration", "list"), "runconfiguration", "the run configurations of the project"),
-    Command(("runconfiguration", "create"), "runconfiguration", "make a run configuration for a compute target"),
-    Command(("runconfiguration", "delete"), "runconfiguration", "put a run configuration into the trash"),
-    Command(("config", "check"), "config", "what is wrong or unwise in configuration files"),
-    Command(("config", "get"), "config", "one value of a configuration file"),
-    Command(("config", "set"), "config", "change one value and nothing else"),
-    Command(("config", "unset"), "config", "remove one key or list item and nothing else"),
-    Command(("config", "fix"), "config", "apply the fixes that a check offers"),
-    Command(("config", "gpu-ready"), "config", "make a compute target use its GPU, in one step"),
-    Command(("config", "schema"), "config", "the JSON Schema of the configuration files"),
-    Command(("project", "create"), "project", "make a project from a template"),
-    Command(("project", "add"), "project", "make a project of a folder that is there"),
-    Command(("project", "restore"), "project", "make the project what it was when a run was submitted"),
-    Command(("project", "sample", "list"), "project", "the templates"),
+    Command("experiment submit", "experiment.submit", "run a script on a compute target and follow it"),
+    Command("experiment rerun", "experiment.submit", "run the snapshot of a run again, as it was or with changes"),
+    Command("experiment sweep", "experiment.sweep", "run a script over many values of its arguments"),
+    Command("experiment status", "experiment.experiment", "what a run is doing"),
+    Command("experiment cancel", "experiment.experiment", "end a run and wait until nothing of it is left"),
+    Command(
+        "experiment resume",
+        "experiment.maintenance",
+        "see active runs through to their end, or take over an imported run",
+    ),
+    Command("experiment prepare", "experiment.maintenance", "make the environment of a run configuration beforehand"),
+    Command("experiment collect", "experiment.maintenance", "fetch files of ended runs that are not all here"),
+    Command("experiment clean", "experiment.maintenance", "remove what runs have left on their targets"),
+    Command("logs", "logs", "print or follow what a run wrote"),
+    Command("doctor", "doctor.doctor", "what of this machine the workbench stands on, and what is missing"),
+    Command("completion", "completion", "the script that lets a shell complete these commands"),
+    Command("serve", "serve", "the screens in a browser, for this machine and through ssh -L"),
+    Command("theme list", "theme", "the themes of the screens"),
+    Command("theme check", "theme", "whether a theme file is right, and what in it is hard to read"),
+    Command("theme use", "theme", "start the screens with a theme from now on"),
+    Command("keys", "keys", "every command of the screens with its keys, and whether keys.yaml is right"),
+    Command("status", "status", "what runs, in a line: for the status line of tmux or of a prompt"),
+    Command("trace", "trace", "the calls of ssh, docker, git and other programs that were made"),
+    Command("shell", "shell", "a shell in the project, with the target's Python and the `az ml` commands"),
+    Command("history list", "history.history", "every run of the project, newest first"),
+    Command("history last", "history.history", "the newest run"),
+    Command("history info", "history.history", "one run, or one of its attachments"),
+    Command("history compare", "history.history", "what differs between runs"),
+    Command("history download", "history.artifacts", "copy what a run left into a folder"),
+    Command("history promote", "history.artifacts", "make an artifact of a run a version of an asset"),
+    Command("history tag", "history.history", "give a run tags, or take some away"),
+    Command("history note", "history.history", "give a run a note"),
+    Command("history archive", "history.history", "leave a run out of lists; nothing of it is removed"),
+    Command("history pin", "history.history", "keep a run at the head of the table of runs"),
+    Command("history export", "history.artifacts", "write runs as an MLflow file store or as CSV"),
+    Command("history import", "history.artifacts", "take the runs of an MLflow file store in"),
+    Command("history sync", "experiment.maintenance", "fetch the runs of this project that a target knows"),
+    Command("asset list", "asset", "the promoted artifacts of the project"),
+    Command("asset download", "asset", "copy the content of an asset into a folder"),
+    Command("computetarget list", "computetarget.listing", "the compute targets of the project"),
+    Command("computetarget attach", "computetarget.attach", "make a machine or a Docker engine a compute target"),
+    Command("computetarget check", "computetarget.check", "whether a compute target can be used, and what mends it"),
+    Command("computetarget login", "computetarget.attach", "give a password or passphrase again, and keep it"),
+    Command("computetarget disconnect", "computetarget.attach", "end the SSH connection; runs go on"),
+    Command("computetarget detach", "computetarget.attach", "take a compute target and its secrets away"),
+    Command("gpu list", "gpu", "the GPUs of all targets: what they do, and whose they are"),
+    Command("gpu top", "gpu", "the processes on the GPUs of all targets, and whose they are"),
+    Command("gpu check", "gpu", "whether runs on a target would compute on its GPUs, and what mends it"),
+    Command("runconfiguration list", "runconfiguration", "the run configurations of the project"),
+    Command("runconfiguration create", "runconfiguration", "make a run configuration for a compute target"),
+    Command("runconfiguration delete", "runconfiguration", "put a run configuration into the trash"),
+    Command("config check", "config", "what is wrong or unwise in configuration files"),
+    Command("config get", "config", "one value of a configuration file"),
+    Command("config set", "config", "change one value and nothing else"),
+    Command("config unset", "config", "remove one key or list item and nothing else"),
+    Command("config fix", "config", "apply the fixes that a check offers"),
+    Command("config gpu-ready", "config", "make a compute target use its GPU, in one step"),
+    Command("config schema", "config", "the JSON Schema of the configuration files"),
+    Command("project create", "project", "make a project from a template"),
+    Command("project add", "project", "make a project of a folder that is there"),
+    Command("project restore", "project", "make the project what it was when a run was submitted"),
+    Command("project sample list", "project", "the templates"),
 )
 AZ = "az"
-"""Before a line of the original's pages: what the `az` in our shells calls."""
+"""The word before a line of the original's pages: our shells have an `az` that calls the workbench with it."""
 
 NOUNS = frozenset(command.words[0] for command in COMMANDS)
 
@@ -110,17 +127,18 @@ def run(arguments: Sequence[str]) -> int:
         if command is not None:
             code = _run_command(command, rest)
         elif arguments and arguments[0] == AZ:
-            code = _az(arguments[1:])
+            code = _load(AZ).main(arguments[1:], run)
         elif arguments and arguments[0] in NOUNS:
             code = _unknown_verb(arguments)
         else:
-            code = _open_screens(arguments)
+            code = _without_command(arguments)
         sys.stdout.flush()
     except WorkbenchError as error:
-        report(error)
+        sys.stdout.flush()
+        _complain("\n".join(map(visible, error.lines)))
         return error.exit_code
     except BrokenPipeError:
-        # Who read our output has gone (`| head`); the interpreter must not complain about it at exit.
+        # The reader of our output has gone (`| head`); the interpreter must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -128,27 +146,11 @@ def run(arguments: Sequence[str]) -> int:
     return code
 
 
-def _az(arguments: Sequence[str]) -> int:
-    from tui_workbench.cli.az import main
-
-    return main(arguments)
-
-
-def report(error: WorkbenchError) -> None:
-    """Print an error on stderr, in one line."""
-    from tui_workbench.cli.terminal import visible
-
-    sys.stdout.flush()
-    _complain(visible(str(error)))
-
-
 def report_system_error(error: OSError) -> int:
-    """Print on stderr, in one line, what nobody closer to it could say better. Returns the exit code.
+    """Print an error that no command has handled on stderr, in one line. Returns the exit code.
 
-    What reaches this point is as a rule stdout itself, on a full disk or of a terminal that is gone.
+    As a rule stdout itself has failed: the disk is full, or the terminal is gone.
     """
-    from tui_workbench.cli.terminal import visible
-
     said = StorageError(
         f"{'' if error.filename else 'cannot write the output: '}{(error.strerror or str(error)).lower()}",
         remedy="Free space, or send the output elsewhere." if error.errno in _NO_SPACE else "",
@@ -163,7 +165,7 @@ def _complain(line: str) -> None:
         sys.stderr.write(f"workbench-tui: {line}\n")
         sys.stderr.flush()
     except OSError:
-        pass  # stderr is full or gone as well: the exit code is all that is left to say it with
+        pass  # stderr is full or gone as well: only the exit code is left
 
 
 def find_command(arguments: Sequence[str]) -> tuple[Command | None, Sequence[str]]:
@@ -175,63 +177,38 @@ def find_command(arguments: Sequence[str]) -> tuple[Command | None, Sequence[str
     return None, arguments
 
 
-def parse(command: Command, words: Sequence[str]) -> Namespace | Parsed:
+def parse(command: Command, words: Sequence[str]) -> argparse.Namespace:
     """The words of a command's line parsed. Raises UsageError; exits when they ask for help."""
-    from tui_workbench.cli.quick import NotPlain, QuickParser
-
-    quick = QuickParser()
-    try:
-        configure(command, quick)
-        parsed: Namespace | Parsed = quick.parse(words)
-    except NotPlain:
-        parsed = build_parser(command).parse(words)
+    parsed = build_parser(command).parse(words)
     if getattr(parsed, "plain", False):
-        _be_plain(parsed)
+        # `--plain` is an output like those of `-o`, and no bars are drawn.
+        shared().be_plain()
+        if hasattr(parsed, "output"):
+            parsed.output = "plain"
     return parsed
 
 
-def _be_plain(parsed: Namespace | Parsed) -> None:
-    """Make `--plain` an output like those of `-o`, and have no bars drawn."""
-    from tui_workbench.cli.progress_bar import shared
-
-    shared().be_plain()
-    if hasattr(parsed, "output"):
-        vars(parsed)["output"] = "plain"
-
-
 def build_parser(command: Command) -> Parser:
-    """The whole argument parser of one command."""
-    from tui_workbench.cli.parser import Parser
-
-    parser = Parser(f"workbench-tui {' '.join(command.words)}", command.help)
+    """The argument parser of one command."""
+    parser = Parser(f"workbench-tui {command.name}", command.help)
     configure(command, parser)
     return parser
 
 
-def configure(command: Command, parser: Any) -> None:
+def configure(command: Command, parser: argparse.ArgumentParser) -> None:
     """Declare a command's options to a parser."""
-    getattr(_module(command), f"configure_{_function(command)}")(parser)
+    getattr(_load(command.module), f"configure_{command.function}")(parser)
 
 
-def _progress_listener() -> object:
-    from tui_workbench.cli.progress_bar import shared
-
-    return shared().show
+def _load(module: str) -> ModuleType:
+    """A module of this package. This is the only place of the package that imports one of its modules late."""
+    return importlib.import_module(f"tui_workbench.cli.{module}")
 
 
 def _run_command(command: Command, rest: Sequence[str]) -> int:
-    tui_workbench.progress_bar = _progress_listener
-    code: int = getattr(_module(command), f"run_{_function(command)}")(parse(command, rest))
+    progress.listen(shared().show)
+    code: int = getattr(_load(command.module), f"run_{command.function}")(parse(command, rest))
     return code
-
-
-def _module(command: Command) -> object:
-    # Not importlib.import_module: importlib itself is not loaded yet.
-    return getattr(__import__(f"tui_workbench.cli.{command.module}").cli, command.module)
-
-
-def _function(command: Command) -> str:
-    return command.words[-1].replace("-", "_")
 
 
 def _unknown_verb(arguments: Sequence[str]) -> int:
@@ -240,14 +217,29 @@ def _unknown_verb(arguments: Sequence[str]) -> int:
         sys.stdout.write(_overview(known))
         return 0 if len(arguments) > 1 else UsageError.exit_code
     verbs = ", ".join(" ".join(command.words[1:]) for command in known)
+    near = _nearest(arguments)
     raise UsageError(
-        f"there is no command `{' '.join(arguments[:2])}`", remedy=f"After `{arguments[0]}` comes one of: {verbs}."
+        f"there is no command `{' '.join(arguments[:2])}`",
+        remedy=near or f"After `{arguments[0]}` comes one of: {verbs}.",
     )
 
 
+def _nearest(words: Sequence[str]) -> str:
+    """A sentence that suggests the command which the first words were meant to be, "" when none is near."""
+    nouns = [words[0]] if words[0] in NOUNS else get_close_matches(words[0], NOUNS, 1, 0.75)
+    if not nouns:
+        return ""
+    verbs = [" ".join(command.words[1:]) for command in COMMANDS if command.words[0] == nouns[0]]
+    for size in (2, 1):
+        near = get_close_matches(" ".join(words[1 : size + 1]), [verb for verb in verbs if verb], 1, 0.75)
+        if near:
+            return f"Did you mean `workbench-tui {nouns[0]} {near[0]}`?"
+    return f"Did you mean `workbench-tui {nouns[0]}`?" if nouns[0] != words[0] else ""
+
+
 def _overview(commands: Sequence[Command]) -> str:
-    width = max(len(" ".join(command.words)) for command in commands)
-    return "".join(f"  {' '.join(command.words):{width}}  {command.help}\n" for command in commands)
+    width = max(len(command.name) for command in commands)
+    return "".join(f"  {command.name:{width}}  {command.help}\n" for command in commands)
 
 
 def _help() -> str:
@@ -272,26 +264,28 @@ machine, 2 for wrong use, 3 for a configuration problem, 4 when the target canno
 """
 
 
-def _open_screens(arguments: Sequence[str]) -> int:
-    # Looked at by hand: this is the way to the first frame, and there is little to parse.
+def _without_command(arguments: Sequence[str]) -> int:
+    """Print the version or the help, or open the screens."""
+    if arguments in (["--version"], ["-V"]):
+        sys.stdout.write(f"workbench-tui {tui_workbench.__version__}\n")
+        return 0
     if any(word in ("-h", "--help") for word in arguments):
         sys.stdout.write(_help())
         return 0
     names = [word for word in arguments if not word.startswith("-")]
     unknown = [word for word in arguments if word.startswith("-") and word != "--ascii"]
+    # A mistyped command may have options of its own behind it.
+    is_first = bool(names) and (arguments[0] == names[0] or not unknown)
+    if is_first and not os.path.isdir(names[0]) and os.sep not in names[0]:
+        near = _nearest(names)
+        what = f"there is no folder and no command {names[0]!r}"
+        raise UsageError(what, remedy=near or "See `workbench-tui --help`.")
     if unknown or len(names) > 1:
         what = f"unknown option {unknown[0]}" if unknown else f"one project at a time, and {len(names)} were named"
         raise UsageError(what, remedy="See `workbench-tui --help`.")
-    if names and not os.path.isdir(names[0]) and os.sep not in names[0]:
-        raise UsageError(f"there is no folder and no command {names[0]!r}", remedy="See `workbench-tui --help`.")
-    in_browser = "TEXTUAL_DRIVER" in os.environ
-    if not in_browser and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if "TEXTUAL_DRIVER" not in os.environ and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "the screens need a terminal, and this is none", remedy="See `workbench-tui --help` for the commands."
         )
-    from tui_workbench.project import Project
-
-    project = Project.find(names[0] if names else ".")
-    from tui_workbench import ui
-
-    return ui.run(project.root, ascii_only="--ascii" in arguments)
+    code: int = _load("screens").open_screens(names[0] if names else ".", ascii_only="--ascii" in arguments)
+    return code

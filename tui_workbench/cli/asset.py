@@ -2,50 +2,39 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 
-from tui_workbench.cli.history import folder_of
-from tui_workbench.cli.output import add_output_options, emit
-from tui_workbench.project import Project
-from tui_workbench.records import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import argparse
+from tui_workbench.cli.history.history import folder_of
+from tui_workbench.cli.shared.output import emit, output
+from tui_workbench.cli.shared.parser import option, options
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.transfer.assets import asset_of, assets, download_asset
 
 COLUMNS = ("name", "version", "link")
 
 
-def configure_list(parser: argparse.ArgumentParser) -> None:
-    """Options of `asset list`."""
-    add_output_options(parser)
+configure_list = options(output())
+configure_download = options(
+    option("-l", "--link-file", metavar="FILE", required=True, help="as in assets/model.pkl.link"),
+    option("-d", "--directory", metavar="DIR", required=True, help="where to; it is made when missing"),
+    option("--overwrite", action="store_true", help="replace files that are there already"),
+    output(),
+)
 
 
 def run_list(arguments: argparse.Namespace) -> int:
     """The assets of the project whose content is here."""
-    from tui_workbench.runs.promotion import assets
-
     project = Project.find(arguments.project)
     records = [
         {"name": asset.name, "version": str(asset.version), "link": os.path.relpath(asset.link, project.root)}
         for asset in assets(project)
     ]
-    emit(records, arguments, COLUMNS)
-    return 0
-
-
-def configure_download(parser: argparse.ArgumentParser) -> None:
-    """Options of `asset download`."""
-    parser.add_argument("-l", "--link-file", metavar="FILE", required=True, help="as in assets/model.pkl.link")
-    parser.add_argument("-d", "--directory", metavar="DIR", required=True, help="where to; it is made when missing")
-    parser.add_argument("--overwrite", action="store_true", help="replace files that are there already")
-    add_output_options(parser)
+    return emit(records, arguments, COLUMNS)
 
 
 def run_download(arguments: argparse.Namespace) -> int:
     """Copy the content of an asset, and print the paths."""
-    from tui_workbench.runs.promotion import asset_of, download_asset
-
     project = Project.find(arguments.project)
     asset = asset_of(project, folder_of(arguments.link_file))
-    emit(download_asset(asset, folder_of(arguments.directory), overwrite=arguments.overwrite), arguments)
-    return 0
+    return emit(download_asset(asset, folder_of(arguments.directory), overwrite=arguments.overwrite), arguments)

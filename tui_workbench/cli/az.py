@@ -7,13 +7,14 @@ counterpart here is answered in one line that says what takes its place.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from tui_workbench.errors import UsageError, WorkbenchError
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from tui_workbench.core.errors import UsageError
+from tui_workbench.core.processes import search_folders
+from tui_workbench.runs.shell import commands_folder
 
 NOT_FOUND = 127
 
@@ -21,7 +22,6 @@ NOT_FOUND = 127
 class Line(NamedTuple):
     """How an `az ml` line becomes one of ours."""
 
-    words: tuple[str, ...]  # of our command
     renamed: Mapping[str, str] = {}  # options by another name
     dropped: Mapping[str, bool] = {}  # options that mean nothing here; True for one with a value
     added: tuple[str, ...] = ()  # words of our own
@@ -34,29 +34,27 @@ _CLOUD = dict.fromkeys(
 _TARGET = {"-t": True, "--target": True}
 
 LINES: Mapping[tuple[str, ...], Line] = {
-    ("experiment", "submit"): Line(("experiment", "submit"), dropped={"-o": True, "--output": True}, names_script=True),
-    ("experiment", "prepare"): Line(("experiment", "prepare")),
-    ("experiment", "status"): Line(("experiment", "status"), dropped=_TARGET),
-    ("experiment", "cancel"): Line(("experiment", "cancel"), dropped=_TARGET),
-    ("experiment", "clean"): Line(("experiment", "clean"), added=("--yes",)),
-    ("history", "list"): Line(("history", "list"), renamed={"--path": "--project"}),
-    ("history", "last"): Line(("history", "last"), renamed={"--path": "--project"}),
-    ("history", "info"): Line(("history", "info")),
-    ("history", "compare"): Line(("history", "compare")),
-    ("history", "download"): Line(("history", "download")),
-    ("history", "promote"): Line(("history", "promote")),
-    ("asset", "download"): Line(("asset", "download")),
-    ("computetarget", "attach"): Line(("computetarget", "attach")),
-    ("computetarget", "list"): Line(("computetarget", "list"), added=("--query", "[].name")),
-    ("computetarget", "detach"): Line(("computetarget", "detach")),
-    ("runconfiguration", "create"): Line(("runconfiguration", "create")),
-    ("runconfiguration", "delete"): Line(("runconfiguration", "delete")),
-    ("runconfiguration", "list"): Line(("runconfiguration", "list"), added=("--query", "[].name")),
-    ("project", "create"): Line(
-        ("project", "create"), dropped={**_CLOUD, "--force": False, "-r": True, "--repo": True}
-    ),
-    ("project", "restore"): Line(("project", "restore"), dropped=_CLOUD),
-    ("project", "sample", "list"): Line(("project", "sample", "list")),
+    ("experiment", "submit"): Line(dropped={"-o": True, "--output": True}, names_script=True),
+    ("experiment", "prepare"): Line(),
+    ("experiment", "status"): Line(dropped=_TARGET),
+    ("experiment", "cancel"): Line(dropped=_TARGET),
+    ("experiment", "clean"): Line(added=("--yes",)),
+    ("history", "list"): Line(renamed={"--path": "--project"}),
+    ("history", "last"): Line(renamed={"--path": "--project"}),
+    ("history", "info"): Line(),
+    ("history", "compare"): Line(),
+    ("history", "download"): Line(),
+    ("history", "promote"): Line(),
+    ("asset", "download"): Line(),
+    ("computetarget", "attach"): Line(),
+    ("computetarget", "list"): Line(added=("--query", "[].name")),
+    ("computetarget", "detach"): Line(),
+    ("runconfiguration", "create"): Line(),
+    ("runconfiguration", "delete"): Line(),
+    ("runconfiguration", "list"): Line(added=("--query", "[].name")),
+    ("project", "create"): Line(dropped={**_CLOUD, "--force": False, "-r": True, "--repo": True}),
+    ("project", "restore"): Line(dropped=_CLOUD),
+    ("project", "sample", "list"): Line(),
 }
 
 _GONE = "the cloud service behind it was shut down in January 2019"
@@ -85,7 +83,7 @@ def translated(words: Sequence[str]) -> list[str]:
     for size in (3, 2):
         line = LINES.get(tuple(words[:size]))
         if line is not None:
-            return [*line.words, *_options(line, words[size:])]
+            return [*words[:size], *_options(line, words[size:])]
     for size in (2, 1):
         said = REMEDIES.get(" ".join(words[:size]))
         if said:
@@ -124,32 +122,25 @@ _SWITCHES = frozenset(("--wait", "--detach", "--dry-run", "-h", "--help"))
 """Options of `submit` that have no value."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """`az ARGUMENTS`: ours when it begins with `ml`, else the real one's. Returns the exit code."""
-    from tui_workbench import cli
-
+def main(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
+    """`az ARGUMENTS`: with `run` when it begins with `ml`, else the real one's. Returns the exit code."""
     if arguments[:1] != ["ml"]:
         return _real_az(arguments)
     if len(arguments) == 1 or arguments[1] in ("-h", "--help"):
         sys.stdout.write("".join(f"  az ml {' '.join(words)}\n" for words in LINES))
         return 0
-    try:
-        words = translated(arguments[1:])
-    except WorkbenchError as error:
-        cli.report(error)
-        return error.exit_code
+    words = translated(arguments[1:])
     if words[:2] == ["project", "create"] and {"-r", "--repo"} & set(arguments):
         sys.stderr.write("az ml: --repo is left out: the workbench takes snapshots by itself; use git as you like\n")
-    return cli.run(words)
+    return run(words)
 
 
 def _real_az(arguments: Sequence[str]) -> int:
     """Become the next `az` on the PATH that is not one of ours."""
-    from tui_workbench.runs.shell import commands_folder
-
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        path = os.path.join(folder, "az")
-        if os.path.dirname(folder) != commands_folder() and os.path.isfile(path) and os.access(path, os.X_OK):
-            os.execv(path, [path, *arguments])
+    folders = search_folders(os.environ.get("PATH", os.defpath))
+    others = [folder for folder in folders if os.path.dirname(folder) != commands_folder()]
+    path = shutil.which("az", path=os.pathsep.join(others))
+    if path is not None:
+        os.execv(path, [path, *arguments])
     sys.stderr.write("az: the Azure CLI is not installed on this machine; only `az ml` lines work without it\n")
     return NOT_FOUND

@@ -6,19 +6,23 @@ only those that mean themselves in any shell: a name with a blank or a dollar si
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
+from argparse import Action
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from tui_workbench.cli.output import add_project_option
-from tui_workbench.errors import WorkbenchError
-from tui_workbench.records import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import argparse
-    from argparse import Action
-    from collections.abc import Callable, Iterable
-    from typing import Any
+from tui_workbench.cli import COMMANDS, configure
+from tui_workbench.cli.shared.parser import PROJECT, Parser, option, options
+from tui_workbench.config.schema.fields import KINDS
+from tui_workbench.core.directories import theme_directories
+from tui_workbench.core.errors import UsageError, WorkbenchError
+from tui_workbench.projects.project import Project
+from tui_workbench.projects.templates import list_templates
+from tui_workbench.runs.history import History
+from tui_workbench.runs.store.table import RunQuery
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
@@ -55,23 +59,64 @@ _NAMES: dict[tuple[str, ...], str] = {
 """The commands whose NAME is one that exists already."""
 
 
-def configure_completion(parser: argparse.ArgumentParser) -> None:
-    """Options of `completion`."""
-    parser.epilog = """\
+# -- values ----------------------------------------------------------------------------------------------------------
+
+
+def values(kind: str, project: str) -> list[str]:
+    """What there is of a kind in a project; nothing where there is no project, or no way to look."""
+    try:
+        return list(SOURCES[kind](project))
+    except (OSError, WorkbenchError):
+        return []
+
+
+def _files(project: str, suffix: str = "") -> Iterable[str]:
+    names = sorted(os.listdir(Project.find(project).config_directory))
+    return [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+
+
+def _runs(project: str) -> Iterable[str]:
+    newest = [row.run for row in History(Project.find(project)).page(RunQuery(), 0, MOST_RUNS).rows]
+    return [*(str(run.run_number) for run in newest), *(run.run_id for run in newest)]
+
+
+def _sweeps(project: str) -> Iterable[str]:
+    groups = History(Project.find(project)).groups(RunQuery(group="sweep"))
+    return [group.value for group in groups if group.value]
+
+
+def _themes(_: str) -> Iterable[str]:
+    folders = [folder for folder in theme_directories() if os.path.isdir(folder)]
+    names = {name for folder in folders for name in os.listdir(folder)}
+    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
+
+
+SOURCES: dict[str, Callable[[str], Iterable[str]]] = {
+    "configurations": lambda project: _files(project, ".runconfig"),
+    "targets": lambda project: _files(project, ".compute"),
+    "files": _files,
+    "runs": _runs,
+    "sweeps": _sweeps,
+    "templates": lambda _: (template.name for template in list_templates()),
+    "themes": _themes,
+    "fields": lambda _: sorted({field.path[0] for kind in KINDS for field in kind.fields}),
+}
+
+configure_completion = options(
+    option("shell", metavar="SHELL", nargs="?", choices=SHELLS, help=", ".join(SHELLS)),
+    option("--values", metavar="KIND", choices=sorted(SOURCES), help="what the script asks for"),
+    PROJECT,
+    epilog="""\
 Prints the script. Once for each shell, in a folder that has to be there; then open a new one:
   bash  workbench-tui completion bash > ~/.local/share/bash-completion/completions/workbench-tui
   zsh   workbench-tui completion zsh > DIR/_workbench-tui      (DIR is one of those in $fpath)
   fish  workbench-tui completion fish > ~/.config/fish/completions/workbench-tui.fish
-  tcsh  workbench-tui completion tcsh > ~/.workbench-tui.tcsh  (and in ~/.tcshrc: source ~/.workbench-tui.tcsh)"""
-    parser.add_argument("shell", metavar="SHELL", nargs="?", choices=SHELLS, help=", ".join(SHELLS))
-    parser.add_argument("--values", metavar="KIND", choices=sorted(SOURCES), help="what the script asks for")
-    add_project_option(parser)
+  tcsh  workbench-tui completion tcsh > ~/.workbench-tui.tcsh  (and in ~/.tcshrc: source ~/.workbench-tui.tcsh)""",
+)
 
 
 def run_completion(arguments: argparse.Namespace) -> int:
     """Print the script, or values."""
-    from tui_workbench.errors import UsageError
-
     if bool(arguments.shell) == bool(arguments.values):
         raise UsageError("which shell?", remedy=f"Name one of: {', '.join(SHELLS)}.")
     if arguments.values:
@@ -89,7 +134,7 @@ def script(shell: str) -> str:
     """The completion script of a shell."""
     import shtab
 
-    text: str = shtab.complete(whole_parser(), shell=shell, preamble=_PREAMBLES.get(shell, ""))
+    text: str = shtab.complete(whole_parser(), shell=shell, preamble=_preamble(shell))
     if shell == "bash":
         # A project folder may stand where a command may.
         text += "\ncomplete -o bashdefault -o default -F _shtab_workbench_tui workbench-tui\n"
@@ -98,9 +143,6 @@ def script(shell: str) -> str:
 
 def whole_parser() -> argparse.ArgumentParser:
     """One parser of all commands, whose arguments carry what is offered for them."""
-    from tui_workbench.cli import COMMANDS, configure
-    from tui_workbench.cli.parser import Parser
-
     root = Parser("workbench-tui", "the GPU training workbench in a terminal")
     branches: dict[tuple[str, ...], Any] = {(): root.add_subparsers()}
     for command in COMMANDS:
@@ -170,93 +212,8 @@ _workbench_tui_values() {
 """
 
 
-def _preambles() -> dict[str, str]:
+def _preamble(shell: str) -> str:
     """The functions that fetch values, where a shell has functions."""
-    bash, zsh = _BASH, _ZSH
-    for kind in SOURCES:
-        bash += f'_workbench_tui_{kind}() {{ _workbench_tui_values {kind} "$1"; }}\n'
-        zsh += f'_workbench_tui_{kind}() {{ _workbench_tui_values {kind} "$@" }}\n'
-    return {"bash": bash, "zsh": zsh}
-
-
-# -- values ----------------------------------------------------------------------------------------------------------
-
-
-def values(kind: str, project: str) -> list[str]:
-    """What there is of a kind in a project; nothing where there is no project, or no way to look."""
-    try:
-        return list(SOURCES[kind](project))
-    except WorkbenchError:
-        return []
-
-
-def _configurations(project: str) -> Iterable[str]:
-    return _with_suffix(project, ".runconfig")
-
-
-def _targets(project: str) -> Iterable[str]:
-    return _with_suffix(project, ".compute")
-
-
-def _with_suffix(project: str, suffix: str) -> Iterable[str]:
-    return [name.removesuffix(suffix) for name in _files(project) if name.endswith(suffix)]
-
-
-def _files(project: str) -> Iterable[str]:
-    from tui_workbench.project import Project
-
-    try:
-        return sorted(os.listdir(Project.find(project).config_directory))
-    except OSError:
-        return []
-
-
-def _runs(project: str) -> Iterable[str]:
-    from tui_workbench.project import Project
-    from tui_workbench.runs import Runs
-    from tui_workbench.runs.table import RunQuery
-
-    newest = [row.run for row in Runs(Project.find(project)).page(RunQuery(), 0, MOST_RUNS).rows]
-    return [*(str(run.run_number) for run in newest), *(run.run_id for run in newest)]
-
-
-def _sweeps(project: str) -> Iterable[str]:
-    from tui_workbench.project import Project
-    from tui_workbench.runs import Runs
-    from tui_workbench.runs.table import RunQuery
-
-    groups = Runs(Project.find(project)).groups(RunQuery(group="sweep"))
-    return [group.value for group in groups if group.value]
-
-
-def _templates(_: str) -> Iterable[str]:
-    from tui_workbench.templates import list_templates
-
-    return [template.name for template in list_templates()]
-
-
-def _themes(_: str) -> Iterable[str]:
-    from tui_workbench.resources import theme_directories
-
-    folders = [folder for folder in theme_directories() if os.path.isdir(folder)]
-    names = {name for folder in folders for name in os.listdir(folder)}
-    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
-
-
-def _fields(_: str) -> Iterable[str]:
-    from tui_workbench.config import fields
-
-    return sorted({field.path[0] for kind in fields.KINDS for field in kind.fields if isinstance(field.path[0], str)})
-
-
-SOURCES: dict[str, Callable[[str], Iterable[str]]] = {
-    "configurations": _configurations,
-    "targets": _targets,
-    "files": _files,
-    "runs": _runs,
-    "sweeps": _sweeps,
-    "templates": _templates,
-    "themes": _themes,
-    "fields": _fields,
-}
-_PREAMBLES = _preambles()
+    text, words = {"bash": (_BASH, '"$1"; '), "zsh": (_ZSH, '"$@" ')}.get(shell, ("", ""))
+    kinds = SOURCES if text else ()
+    return text + "".join(f"_workbench_tui_{kind}() {{ _workbench_tui_values {kind} {words}}}\n" for kind in kinds)

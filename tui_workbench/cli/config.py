@@ -2,143 +2,114 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from tui_workbench.cli.output import FORMATS, add_plain_option, add_project_option, emit
-from tui_workbench.cli.terminal import visible
-from tui_workbench.config import commands
-from tui_workbench.errors import ProjectNotFound, UsageError
-from tui_workbench.records import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-    from typing import Any
-
-    from tui_workbench.config.findings import Finding
-
-TEXT = "text"
+from tui_workbench.cli.shared.output import TEXT, emit, output
+from tui_workbench.cli.shared.parser import option, options
+from tui_workbench.config.changes import file_edits
+from tui_workbench.config.changes.gpu_ready import GpuReadyResult, make_gpu_ready
+from tui_workbench.config.checks.findings import ERROR, Finding
+from tui_workbench.config.schema.field_types import written
+from tui_workbench.config.schema.json_schema import json_schemas
+from tui_workbench.core.errors import ConfigurationError, ProjectNotFound, UsageError
+from tui_workbench.projects.project import Project
 
 FINDING_COLUMNS = ("file", "line", "column", "severity", "code", "message", "fix")
 
+FILE = option("file", metavar="FILE", help="a file, or its name in aml_config/")
+KEY = option("key", metavar="KEY", help="as in EnvironmentVariables.LR or packages[0].version")
+DRY_RUN = option("--dry-run", action="store_true", help="print the change and do not make it")
+RESULT = output(TEXT, example="[?severity=='error']")
 
-def configure_check(parser: argparse.ArgumentParser) -> None:
-    """Options of `config check`."""
-    parser.add_argument("files", metavar="FILE", nargs="*", help="a file, or its name in aml_config/ (default: all)")
-    _add_output_options(parser)
+configure_check = options(
+    option("files", metavar="FILE", nargs="*", help="a file, or its name in aml_config/ (default: all)"), RESULT
+)
+configure_get = options(FILE, KEY, RESULT)
+configure_set = options(
+    FILE,
+    KEY,
+    option("value", metavar="VALUE", help="a list as '[a, b]', a map as '{A: 1}', no value as null"),
+    option("--any-key", action="store_true", help="allow a key that no field has"),
+    RESULT,
+)
+configure_unset = options(FILE, KEY, RESULT)
+configure_fix = options(
+    FILE,
+    option("--code", metavar="CODE", default="", help="fix findings of this code only, advice included"),
+    DRY_RUN,
+    RESULT,
+)
+configure_gpu_ready = options(
+    option("name", metavar="NAME", help="a compute target or a run configuration"),
+    option("--image", default="", help="the Docker image to use (default: one that fits the project's packages)"),
+    option("--without", metavar="CHANGE", action="append", default=[], help="leave a change out, by its id"),
+    DRY_RUN,
+    RESULT,
+)
+configure_schema = options(RESULT)
 
 
 def run_check(arguments: argparse.Namespace) -> int:
     """Print what is wrong or unwise; 3 when there is an error."""
     root = _project_root(arguments, needed=not arguments.files)
-    paths = [_existing(name, root) for name in arguments.files] or commands.configuration_files(root or "")
-    result = commands.check(paths)
-    if arguments.output == TEXT and not arguments.query:
-        for finding in result.findings:
-            _write(_line(finding))
-        errors = sum(finding.severity == "error" for finding in result.findings)
-        others = len(result.findings) - errors
-        _write(f"{_count(len(paths), 'file')}: {_count(errors, 'error')}, {_count(others, 'piece')} of advice")
-    else:
-        emit([_record(finding) for finding in result.findings], arguments, FINDING_COLUMNS)
-    return result.exit_code
-
-
-def configure_get(parser: argparse.ArgumentParser) -> None:
-    """Options of `config get`."""
-    _add_file_and_key(parser)
-    _add_output_options(parser)
+    paths = [_existing(name, root) for name in arguments.files] or file_edits.configuration_files(root or "")
+    findings = file_edits.check(paths)
+    errors = sum(finding.severity == ERROR for finding in findings)
+    advice = _count(len(findings) - errors, "piece")
+    total = f"{_count(len(paths), 'file')}: {_count(errors, 'error')}, {advice} of advice"
+    records = [_record(finding) for finding in findings]
+    emit(records, arguments, FINDING_COLUMNS, text=[*map(_line, findings), total])
+    return _exit_code(findings)
 
 
 def run_get(arguments: argparse.Namespace) -> int:
     """Print one value."""
-    value = commands.get(_file(arguments), arguments.key)
-    if arguments.output == TEXT and not arguments.query:
-        _write(_written(value))
-    else:
-        emit(value, arguments)
-    return 0
-
-
-def configure_set(parser: argparse.ArgumentParser) -> None:
-    """Options of `config set`."""
-    _add_file_and_key(parser)
-    parser.add_argument("value", metavar="VALUE", help="a list as '[a, b]', a map as '{A: 1}'")
-    parser.add_argument("--any-key", action="store_true", help="allow a key that no field has")
-    _add_output_options(parser)
+    value = file_edits.get(_file(arguments), arguments.key)
+    return emit(value, arguments, text=[written(value)])
 
 
 def run_set(arguments: argparse.Namespace) -> int:
     """Change one value and nothing else."""
-    result = commands.set_text(_file(arguments), arguments.key, arguments.value, any_key=arguments.any_key)
+    result = file_edits.set_text(_file(arguments), arguments.key, arguments.value, any_key=arguments.any_key)
     return _edited(result, arguments)
-
-
-def configure_unset(parser: argparse.ArgumentParser) -> None:
-    """Options of `config unset`."""
-    _add_file_and_key(parser)
-    _add_output_options(parser)
 
 
 def run_unset(arguments: argparse.Namespace) -> int:
     """Remove one key or list item and nothing else."""
-    return _edited(commands.unset(_file(arguments), arguments.key), arguments)
-
-
-def configure_fix(parser: argparse.ArgumentParser) -> None:
-    """Options of `config fix`."""
-    parser.add_argument("file", metavar="FILE", help="a file, or its name in aml_config/")
-    parser.add_argument("--code", metavar="CODE", default="", help="fix findings of this code only, advice included")
-    parser.add_argument("--dry-run", action="store_true", help="print the change and do not make it")
-    _add_output_options(parser)
+    return _edited(file_edits.unset(_file(arguments), arguments.key), arguments)
 
 
 def run_fix(arguments: argparse.Namespace) -> int:
     """Apply the fixes of a file's findings; 3 when an error is left."""
-    result = commands.fix(_file(arguments), code=arguments.code, dry_run=arguments.dry_run)
-    if arguments.output == TEXT and not arguments.query:
-        if arguments.dry_run:
-            _write_lines(result.diff)
-        for title in result.fixed:
-            _write(f"{'would fix' if arguments.dry_run else 'fixed'}: {title}")
-        if not result.fixed:
-            _write("nothing to fix")
-        for finding in result.left:
-            _write(f"left: {_line(finding)}")
-    else:
-        left = [_record(finding) for finding in result.left]
-        emit({"file": result.file, "fixed": list(result.fixed), "left": left, "diff": result.diff}, arguments)
-    return result.exit_code
-
-
-def configure_gpu_ready(parser: argparse.ArgumentParser) -> None:
-    """Options of `config gpu-ready`."""
-    parser.add_argument("name", metavar="NAME", help="a compute target or a run configuration")
-    parser.add_argument("--image", default="", help="the Docker image to use (default: a current one with PyTorch)")
-    parser.add_argument(
-        "--without", metavar="CHANGE", action="append", default=[], help="leave a change out, by its id"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="print the change and do not make it")
-    _add_output_options(parser)
+    result = file_edits.fix(_file(arguments), code=arguments.code, dry_run=arguments.dry_run)
+    text = result.diff.split("\n")[:-1] if arguments.dry_run else []
+    text += [f"{'would fix' if arguments.dry_run else 'fixed'}: {title}" for title in result.fixed]
+    text += [f"left: {_line(finding)}" for finding in result.left]
+    if not result.fixed:
+        text.append(_nothing_fixed(result.left))
+    left = [_record(finding) for finding in result.left]
+    record = {"file": result.file, "fixed": list(result.fixed), "left": left, "diff": result.diff}
+    emit(record, arguments, text=text)
+    return _exit_code(result.left)
 
 
 def run_gpu_ready(arguments: argparse.Namespace) -> int:
     """Make every change that a GPU needs, in one step."""
     root = _project_root(arguments, needed=True) or ""
-    result = commands.gpu_ready(
+    result = make_gpu_ready(
         root, arguments.name, image=arguments.image, without=arguments.without, dry_run=arguments.dry_run
     )
     plan = result.plan
-    if arguments.output == TEXT and not arguments.query:
-        _write_lines(result.diff)
-        for hunk in plan.hunks:
-            mark = "left out" if hunk.id in arguments.without else "change"
-            _write(f"{mark} {hunk.title} [{hunk.id}]: {hunk.reason}")
-        for note in plan.notes:
-            _write(f"note: {note}")
-        _write(_summary(plan.target, len(plan.hunks), applied=result.applied))
-        return 0
+    text = result.diff.split("\n")[:-1]
+    for hunk in plan.hunks:
+        mark = "left out" if hunk.id in arguments.without else "change"
+        text.append(f"{mark} {hunk.title} [{hunk.id}]: {hunk.reason}")
+    text += [f"note: {note}" for note in plan.notes]
+    text += [f"left: {_line(finding)}" for finding in result.left]
+    text.append(_summary(result, sum(hunk.id in arguments.without for hunk in plan.hunks)))
     record = {
         "target": plan.target,
         "run_configurations": list(plan.configurations),
@@ -147,46 +118,22 @@ def run_gpu_ready(arguments: argparse.Namespace) -> int:
         ],
         "images": [image._asdict() for image in plan.images],
         "notes": list(plan.notes),
+        "left": [_record(finding) for finding in result.left],
         "diff": result.diff,
         "applied": result.applied,
     }
-    emit(record, arguments)
-    return 0
-
-
-def configure_schema(parser: argparse.ArgumentParser) -> None:
-    """Options of `config schema`."""
-    _add_output_options(parser)
+    emit(record, arguments, text=text)
+    return ConfigurationError.exit_code if result.left else 0
 
 
 def run_schema(arguments: argparse.Namespace) -> int:
     """Print the JSON Schema of every kind of file."""
-    from tui_workbench.config.json_schema import json_schemas
-
     if arguments.output == TEXT:
         arguments.output = "json"
-    emit(json_schemas(), arguments)
-    return 0
-
-
-# -- options and files -----------------------------------------------------------------------------------------------
-
-
-def _add_file_and_key(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a file, or its name in aml_config/")
-    parser.add_argument("key", metavar="KEY", help="as in EnvironmentVariables.LR or packages[0].version")
-
-
-def _add_output_options(parser: argparse.ArgumentParser) -> None:
-    add_project_option(parser)
-    parser.add_argument("-o", "--output", choices=(TEXT, *FORMATS), default=TEXT, help="default: %(default)s")
-    add_plain_option(parser)
-    parser.add_argument("--query", metavar="JMESPATH", help="pick from the result, as in \"[?severity=='error']\"")
+    return emit(json_schemas(), arguments)
 
 
 def _project_root(arguments: argparse.Namespace, *, needed: bool) -> str | None:
-    from tui_workbench.project import Project
-
     try:
         return Project.find(arguments.project).root
     except ProjectNotFound:
@@ -203,35 +150,21 @@ def _file(arguments: argparse.Namespace) -> str:
 
 
 def _existing(name: str, root: str | None) -> str:
-    path = commands.find_file(name, root)
+    path = file_edits.find_file(name, root)
     if not os.path.exists(path):
         raise UsageError(f"there is no file {name}", remedy="Name a file, or one of aml_config/.")
     return path
 
 
-# -- printing --------------------------------------------------------------------------------------------------------
-
-
-def _edited(result: commands.EditResult, arguments: argparse.Namespace) -> int:
-    if arguments.output == TEXT and not arguments.query:
-        change = f"{_written(result.old)} -> {_written(result.new)}" if result.changed else "as it was"
-        _write(f"{result.key}: {change}")
-    else:
-        emit(result._asdict(), arguments)
-    return 0
+def _edited(result: file_edits.EditResult, arguments: argparse.Namespace) -> int:
+    old, new = ("nothing" if one is None else written(one) for one in (result.old, result.new))
+    return emit(
+        result._asdict(), arguments, text=[f"{result.key}: {f'{old} -> {new}' if result.changed else 'as it was'}"]
+    )
 
 
 def _record(finding: Finding) -> dict[str, Any]:
-    return {
-        "file": finding.file,
-        "line": finding.line,
-        "column": finding.column,
-        "severity": finding.severity,
-        "code": finding.code,
-        "message": finding.message,
-        "remedy": finding.remedy,
-        "fix": finding.fix.title if finding.fix is not None else None,
-    }
+    return {**finding.problem._asdict(), "fix": finding.fix.title if finding.fix is not None else None}
 
 
 def _line(finding: Finding) -> str:
@@ -240,34 +173,32 @@ def _line(finding: Finding) -> str:
     return f"{place}: {finding.severity}: {finding.message}. {finding.remedy} ({finding.code}){fix}"
 
 
-def _summary(target: str, changes: int, *, applied: bool) -> str:
-    if not changes:
-        return f"{target} is GPU-ready: nothing to do"
-    return f"{target} is GPU-ready now" if applied else f"{_count(changes, 'change')} to make; nothing was changed"
+def _nothing_fixed(left: Sequence[Finding]) -> str:
+    codes = sorted({finding.code for finding in left if finding.fix is not None})
+    if codes:
+        return f"nothing was fixed; to apply a fix that is offered: --code {' or '.join(codes)}"
+    return "nothing was fixed: no fix is known" if left else "nothing to fix"
 
 
-def _written(value: Any) -> str:
-    """A value as it would stand in a file, on one line."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (dict, list)):
-        import json
+def _summary(result: GpuReadyResult, left_out: int) -> str:
+    """The last line: whether the target is ready, and if not, why."""
+    plan = result.plan
+    changes = len(plan.hunks) - left_out
+    if changes and not result.applied:
+        return f"{_count(changes, 'change')} to make; nothing was changed"
+    if result.left:
+        return f"{plan.target} is not GPU-ready: {_count(len(result.left), 'problem')} left"
+    if left_out:
+        return f"{plan.target} is not GPU-ready: {_count(left_out, 'change')} left out"
+    if not plan.is_certain:
+        done = "changed" if changes else "nothing to change"
+        return f"{plan.target}: {done}; the files do not tell whether its runs have CUDA (see the notes)"
+    return f"{plan.target} is GPU-ready now" if changes else f"{plan.target} is GPU-ready: nothing to do"
 
-        return json.dumps(value, ensure_ascii=False)
-    return str(value)
+
+def _exit_code(findings: Iterable[Finding]) -> int:
+    return ConfigurationError.exit_code if any(finding.severity == ERROR for finding in findings) else 0
 
 
 def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def _write(line: str) -> None:
-    sys.stdout.write(visible(line) + "\n")
-
-
-def _write_lines(text: str) -> None:
-    lines: Sequence[str] = text.split("\n")
-    for line in lines[:-1]:
-        _write(line)

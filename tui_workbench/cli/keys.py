@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
+from typing import Any
 
-from tui_workbench.cli.output import FORMATS, add_plain_option, emit
-from tui_workbench.errors import ConfigurationError
-from tui_workbench.plaintext import visible
-from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.ui.command import use_keys
-from tui_workbench.ui.key_names import all_key_labels
-from tui_workbench.ui.keymap import load_keymap
-from tui_workbench.ui.registry import SCOPES
-
-if TYPE_CHECKING:
-    import argparse
-    from typing import Any
+from tui_workbench.cli.shared.output import emit, output, tell
+from tui_workbench.cli.shared.parser import option, options
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.ui.commands.command import all_key_labels, use_keys
+from tui_workbench.ui.commands.keymap import load_keymap
+from tui_workbench.ui.commands.registry import SCOPES
 
 COLUMNS = ("scope", "id", "keys", "name", "help")
 
-
-def configure_keys(parser: argparse.ArgumentParser) -> None:
-    """Options of `keys`."""
-    parser.add_argument("-o", "--output", choices=FORMATS, default="table", help="default: %(default)s")
-    parser.add_argument("--json", dest="output", action="store_const", const="json", help="the same as -o json")
-    add_plain_option(parser)
-    parser.add_argument("--query", metavar="JMESPATH", help="pick from the result, as in \"[?scope=='log']\"")
+configure_keys = options(
+    option("--json", dest="output", action="store_const", const="json", help="the same as -o json"),
+    output(default="table", example="[?scope=='log']", is_of_project=False),
+)
 
 
 def run_keys(arguments: argparse.Namespace) -> int:
@@ -33,9 +25,7 @@ def run_keys(arguments: argparse.Namespace) -> int:
     keymap = load_keymap()
     use_keys(keymap.keys)
     emit(records(), arguments, COLUMNS)
-    sys.stdout.flush()
-    for error in keymap.errors:
-        sys.stderr.write(f"workbench-tui: {visible(str(error))}\n")
+    tell(*map(str, keymap.errors))
     return ConfigurationError.exit_code if keymap.errors else 0
 
 

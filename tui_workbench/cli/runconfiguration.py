@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 
-from tui_workbench.cli.computetarget import problem_text
-from tui_workbench.cli.output import add_output_options, emit
-from tui_workbench.project import RUN_CONFIGURATION_SUFFIX, Project
-from tui_workbench.records import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import argparse
+from tui_workbench.cli.shared.output import emit, output, problem_text
+from tui_workbench.cli.shared.parser import option, options
+from tui_workbench.config.changes.lifecycle import create_run_configuration, delete, trash_of
+from tui_workbench.projects.project import RUN_CONFIGURATION_SUFFIX, Project
 
 COLUMNS = ("name", "target", "framework", "argument_vector", "tracked_run", "problem")
 
 
-def configure_list(parser: argparse.ArgumentParser) -> None:
-    """Options of `runconfiguration list`."""
-    add_output_options(parser)
+configure_list = options(output())
+configure_create = options(
+    option("-n", "--name", metavar="NAME", required=True, help="what to call it"),
+    option("-t", "--target", metavar="TARGET", required=True, help="the compute target to run on"),
+    output(),
+)
+configure_delete = options(
+    option("-n", "--name", metavar="NAME", required=True, help="the run configuration"), output()
+)
 
 
 def run_list(arguments: argparse.Namespace) -> int:
@@ -34,42 +38,22 @@ def run_list(arguments: argparse.Namespace) -> int:
         }
         for configuration in Project.find(arguments.project).run_configurations()
     ]
-    emit(rows, arguments, COLUMNS)
-    return 0
-
-
-def configure_create(parser: argparse.ArgumentParser) -> None:
-    """Options of `runconfiguration create`."""
-    parser.add_argument("-n", "--name", metavar="NAME", required=True, help="what to call it")
-    parser.add_argument("-t", "--target", metavar="TARGET", required=True, help="the compute target to run on")
-    add_output_options(parser)
+    return emit(rows, arguments, COLUMNS)
 
 
 def run_create(arguments: argparse.Namespace) -> int:
     """Write the .runconfig file; one that exists is never written over."""
-    from tui_workbench.config.lifecycle import create_run_configuration
-
     project = Project.find(arguments.project)
     project.target(arguments.target)
     create_run_configuration(project.root, arguments.name, arguments.target).apply()
-    emit({"name": arguments.name, "file": _path(project, arguments.name)}, arguments)
-    return 0
-
-
-def configure_delete(parser: argparse.ArgumentParser) -> None:
-    """Options of `runconfiguration delete`."""
-    parser.add_argument("-n", "--name", metavar="NAME", required=True, help="the run configuration")
-    add_output_options(parser)
+    return emit({"name": arguments.name, "file": _path(project, arguments.name)}, arguments)
 
 
 def run_delete(arguments: argparse.Namespace) -> int:
     """Put the .runconfig file into the trash of the project."""
-    from tui_workbench.config.lifecycle import delete, trash_of
-
     project = Project.find(arguments.project)
     delete(_path(project, arguments.name)).apply()
-    emit({"name": arguments.name, "trash": trash_of(project.root)}, arguments)
-    return 0
+    return emit({"name": arguments.name, "trash": trash_of(project.root)}, arguments)
 
 
 def _path(project: Project, name: str) -> str:

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from typing import NoReturn
 
-from tui_workbench import trace
-from tui_workbench.cli.output import add_project_option
-from tui_workbench.cli.terminal import visible
-from tui_workbench.errors import StorageError, UsageError
-from tui_workbench.project import Project
-from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.runs import Runs
+from tui_workbench.cli.shared.output import tell
+from tui_workbench.cli.shared.parser import PROJECT, option, options
+from tui_workbench.core import trace
+from tui_workbench.core.errors import StorageError, UsageError
+from tui_workbench.projects.project import Project
+from tui_workbench.runs import shell as shells
+from tui_workbench.runs.history import History
+from tui_workbench.runs.shell import Shell
 
-if TYPE_CHECKING:
-    import argparse
-    from typing import NoReturn
-
-    from tui_workbench.cli.parser import Parser
-    from tui_workbench.runs.shell import Shell
-
-
-def configure_shell(parser: Parser) -> None:
-    """Options of `shell`. What follows them is a command of its own."""
-    parser.names_script = True
-    parser.usage = "%(prog)s [-c NAME | -r ID] [--project DIR] [-- COMMAND [ARGS...]]"
-    parser.epilog = """\
+configure_shell = options(
+    option(
+        "-c", "--run-configuration", metavar="NAME", default="", help="default: the first that runs on this machine"
+    ),
+    option("-r", "--run", metavar="ID", default="", help="in the copy of this run, by id or number"),
+    PROJECT,
+    option("script", metavar="COMMAND", nargs="?", default="", help="a command in place of a shell"),
+    option("arguments", metavar="ARGS", nargs="...", help="its arguments"),
+    names_script=True,
+    usage="%(prog)s [-c NAME | -r ID] [--project DIR] [-- COMMAND [ARGS...]]",
+    epilog="""\
 Your own shell, in the project folder, with the interpreter of the target first on the PATH, what scripts may import to
 log, and the variables of the run configuration. In it the lines of the original's pages work, as
 
@@ -37,14 +38,8 @@ it, with what the run changed; the run itself stays as it is.
 examples:
   workbench-tui shell
   workbench-tui shell -c docker
-  workbench-tui shell -r 7 -- python train.py --epochs 1"""
-    parser.add_argument(
-        "-c", "--run-configuration", metavar="NAME", default="", help="default: the first that runs on this machine"
-    )
-    parser.add_argument("-r", "--run", metavar="ID", default="", help="in the copy of this run, by id or number")
-    add_project_option(parser)
-    parser.add_argument("script", metavar="COMMAND", nargs="?", default="", help="a command in place of a shell")
-    parser.add_argument("arguments", metavar="ARGS", nargs="...", help="its arguments")
+  workbench-tui shell -r 7 -- python train.py --epochs 1""",
+)
 
 
 def run_shell(arguments: argparse.Namespace) -> int:
@@ -52,10 +47,14 @@ def run_shell(arguments: argparse.Namespace) -> int:
     if arguments.run and arguments.run_configuration:
         raise UsageError("a run has its own run configuration", remedy="Leave out -c or -r.")
     is_interactive = not arguments.script and sys.stdin.isatty()
-    runs = Runs(Project.find(arguments.project))
-    shell = runs.shell(arguments.run_configuration, arguments.run, is_interactive=is_interactive)
+    project = Project.find(arguments.project)
+    if arguments.run:
+        directory = History(project).directory(arguments.run)
+        shell = shells.run_shell(project, directory, is_interactive=is_interactive)
+    else:
+        shell = shells.project_shell(project, arguments.run_configuration, is_interactive=is_interactive)
     if shell.notice:
-        sys.stderr.write(f"workbench-tui: {visible(shell.notice)}\n")
+        tell(shell.notice)
     if arguments.script:
         shell = shell._replace(argv=(arguments.script, *arguments.arguments))
     _become(shell)

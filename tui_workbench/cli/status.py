@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 
-from tui_workbench.cli.output import add_project_option
-from tui_workbench.cli.terminal import visible
-from tui_workbench.errors import WorkbenchError
-from tui_workbench.model import RunState
-from tui_workbench.project import Project
-from tui_workbench.records import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import argparse
-
-    from tui_workbench.model import Run
+from tui_workbench.cli.shared.output import write_lines
+from tui_workbench.cli.shared.parser import PROJECT, option, options
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.store.index import RunIndex
+from tui_workbench.runs.store.rundir import RunDirectory
 
 GLYPHS = {
     RunState.RUNNING: "●",
@@ -32,14 +28,13 @@ GLYPHS = {
 ACTIVE = (RunState.RUNNING, RunState.FINALIZING, RunState.PREPARING, RunState.QUEUED, RunState.UNKNOWN)
 LONGEST_NAME = 40
 
-
-def configure_status(parser: argparse.ArgumentParser) -> None:
-    """Options of `status`."""
-    parser.epilog = """\
+configure_status = options(
+    option("--line", action="store_true", help="one short line, nothing where there is no project"),
+    PROJECT,
+    epilog="""\
 Without --line: a line for each active run, or the newest one. --line prints one short line for the status line of tmux,
-and nothing outside of a project: set -g status-right "#(cd '#{pane_current_path}' && workbench-tui status --line)"."""
-    parser.add_argument("--line", action="store_true", help="one short line, nothing where there is no project")
-    add_project_option(parser)
+and nothing outside of a project: set -g status-right "#(cd '#{pane_current_path}' && workbench-tui status --line)".""",
+)
 
 
 def run_status(arguments: argparse.Namespace) -> int:
@@ -54,21 +49,18 @@ def run_status(arguments: argparse.Namespace) -> int:
     if arguments.line:
         # What begins with # would be a command of the status line that shows it.
         line = _line(project.name, active, last).replace("#", "")
-        sys.stdout.write(f"{visible(line)}\n" if line else "")
+        write_lines([line] if line else [])
     else:
         shown = active or ([last] if last else [])
-        sys.stdout.write("".join(f"{visible(_told(run))}\n" for run in shown) or "No run yet.\n")
+        write_lines(map(_told, shown) if shown else ["No run yet."])
     return 0
 
 
 def _runs_of(project: Project) -> tuple[list[Run], Run | None]:
     """The active runs, newest first, and the newest run if there is one."""
-    from tui_workbench.runs.index import RunIndex
-    from tui_workbench.runs.rundir import RunDirectory
-
     with RunIndex(project) as index:
         active = [RunDirectory(os.path.join(project.runs_directory, run_id)).run() for run_id in index.active()]
-        return sorted(active, key=lambda run: -run.created), index.last()
+        return sorted(active, key=lambda run: -run.created), next(iter(index.runs(1)), None)
 
 
 def _line(project: str, active: list[Run], last: Run | None) -> str:

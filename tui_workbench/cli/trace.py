@@ -2,53 +2,48 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from tui_workbench.cli.output import add_output_options, emit
-from tui_workbench.cli.terminal import visible
-from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.resources import user_state_directory
-from tui_workbench.trace import KINDS
-from tui_workbench.trace_reading import GOES_ON, TraceFile, matches, shell_line, short_line
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from tui_workbench.trace_reading import TracedCall
+from tui_workbench.cli.shared.output import emit, output
+from tui_workbench.cli.shared.parser import number_of, option, options
+from tui_workbench.core.directories import user_state_directory
+from tui_workbench.core.plaintext import visible
+from tui_workbench.core.trace import KINDS
+from tui_workbench.core.trace_reading import GOES_ON, TracedCall, TraceFile, matches, shell_line, short_line
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.history import History
 
 POLL_SECONDS = 0.2
 DEFAULT_COUNT = 100
+COLUMNS = ("time", "seconds", "result", "kind", "command")
 
-
-def configure_trace(parser: argparse.ArgumentParser) -> None:
-    """Options of `trace`."""
-    parser.epilog = """\
+configure_trace = options(
+    option("--run", metavar="ID", default="", help="only what was called for this run: its id or number"),
+    option("-f", "--follow", action="store_true", help="go on, until the run has ended if one is named"),
+    option(
+        "-n", "--last", metavar="N", type=number_of("calls"), default=DEFAULT_COUNT, help="the last N (default: 100)"
+    ),
+    option("--kind", choices=KINDS, help="only these"),
+    option("--failed", action="store_true", help="only calls that failed"),
+    option("--filter", metavar="TEXT", default="", help="only those in which each of these words stands"),
+    option("--shell", action="store_true", help="as a script: commands as they are, the rest as comments"),
+    output(default="", note="default: a line a call"),
+    epilog="""\
 A line a call: when it began, how long it took, how it ended, and what was called, in short. --shell has it in full, to
 be copied. Without --run the calls of all your workbenches, in whatever project. Secrets stand as ***. Ctrl-C ends
-following."""
-    parser.add_argument("--run", metavar="ID", default="", help="only what was called for this run: its id or number")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on, until the run has ended if one is named")
-    parser.add_argument(
-        "-n", "--last", metavar="N", type=_count, default=DEFAULT_COUNT, help="the last N (default: 100)"
-    )
-    parser.add_argument("--kind", choices=KINDS, help="only these")
-    parser.add_argument("--failed", action="store_true", help="only calls that failed")
-    parser.add_argument("--filter", metavar="TEXT", default="", help="only those in which each of these words stands")
-    parser.add_argument("--shell", action="store_true", help="as a script: commands as they are, the rest as comments")
-    add_output_options(parser, default="", note="default: a line a call")
+following.""",
+)
 
 
 def run_trace(arguments: argparse.Namespace) -> int:
     """Print calls, the newest last."""
     folder, has_ended = user_state_directory(), None
     if arguments.run:
-        from tui_workbench.project import Project
-        from tui_workbench.runs import Runs
-
-        directory = Runs(Project.find(arguments.project)).directory(arguments.run)
+        directory = History(Project.find(arguments.project)).directory(arguments.run)
         folder, has_ended = directory.path, lambda: bool(directory.status().end)
     words = [arguments.filter]
     words += [f"kind:{arguments.kind}"] if arguments.kind else []
@@ -59,8 +54,8 @@ def run_trace(arguments: argparse.Namespace) -> int:
     calls = [call for call in trace.calls if matches(call, chosen)]
     shown = calls[max(0, len(calls) - arguments.last) :]
     if arguments.output or arguments.query:
-        emit([record(call) for call in shown], arguments, COLUMNS if arguments.output == "table" else ())
-        return 0
+        columns = COLUMNS if arguments.output == "table" else ()
+        return emit([_record(call) for call in shown], arguments, columns)
     write = _write_script if arguments.shell else _write_lines
     write(shown)
     if arguments.follow:
@@ -69,10 +64,7 @@ def run_trace(arguments: argparse.Namespace) -> int:
 
 
 def _follow(
-    trace: TraceFile,
-    chosen: str,
-    write: Callable[[Sequence[TracedCall]], None],
-    has_ended: Callable[[], bool] | None,
+    trace: TraceFile, chosen: str, write: Callable[[Sequence[TracedCall]], None], has_ended: Callable[[], bool] | None
 ) -> None:
     """Write what comes. A call is written when it is over; those that go on stand above as that."""
     while True:
@@ -84,10 +76,7 @@ def _follow(
         time.sleep(POLL_SECONDS)
 
 
-COLUMNS = ("time", "seconds", "result", "kind", "command")
-
-
-def record(call: TracedCall) -> dict[str, Any]:
+def _record(call: TracedCall) -> dict[str, Any]:
     """A call as a record of a result."""
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(call.at)),
@@ -126,11 +115,3 @@ def _write_script(calls: Sequence[TracedCall]) -> None:
         # What is no text of a line is shown to a person and kept for a shell.
         sys.stdout.write("\n".join(map(visible, text.split("\n"))) if to_terminal else text)
         sys.stdout.write("\n")
-
-
-def _count(text: str) -> int:
-    from argparse import ArgumentTypeError
-
-    if not (text.isascii() and text.isdigit()):
-        raise ArgumentTypeError(f"{text!r} is no number of calls")
-    return int(text)

@@ -1,38 +1,43 @@
 """One configuration file being edited: the text is the truth, the form and the text view are two ways to look at it.
 
-Invariants: every change goes through one list of undo steps, whoever made it; an edit of a value changes the bytes of
-that value and nothing else; a value set back, or a key inserted and removed again, leaves the file as it was, to the
-byte; a file that changed on disk is never overwritten unseen. A document whose text is not (or not yet) YAML can be
-edited as text only, and says so.
+Invariants: an edit of a value changes the bytes of that value and nothing else; a value set back, or a key inserted and
+removed again, leaves the file as it was, to the byte; a file that changed on disk is never overwritten unseen. A
+document whose text is not (or not yet) YAML can be edited as text only, and says so. Undo belongs to the text editor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
-from tui_workbench import files
-from tui_workbench.config import editing, fields, schema
-from tui_workbench.config.history import History, Step, difference
-from tui_workbench.config.keys import field_at, parse_key
-from tui_workbench.config.layout import colon_end, entry_end
+from tui_workbench.config.checks import dependencies, gpu, project, structure
+from tui_workbench.config.checks.findings import (
+    Edit,
+    Finding,
+    Fix,
+    RenameKey,
+    ReplaceText,
+    SetValue,
+    Unset,
+    WriteAsYaml,
+)
+from tui_workbench.config.checks.project_context import Subject, Surroundings
 from tui_workbench.config.loading import top_level_keys, type_of
-from tui_workbench.config.paths import Path, dotted, find, own
-from tui_workbench.config.scalars import means
-from tui_workbench.config.schema import Field, FileKind, kind_of
-from tui_workbench.config.source import read
-from tui_workbench.config.syntax import MAP, SCALAR, Node, Tree, parse, plain_value
-from tui_workbench.config.values import Reading, read_fields
-from tui_workbench.config.verification import Splice, apply, image, sets
-from tui_workbench.errors import ConfigurationError, UsageError
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from tui_workbench.config.checks import Finding, Fix
-    from tui_workbench.config.surroundings import Surroundings
-    from tui_workbench.files import TextFile
+from tui_workbench.config.schema import field_types, fields
+from tui_workbench.config.schema.field_types import Field, FileKind
+from tui_workbench.config.schema.fields import kind_of
+from tui_workbench.config.yaml_edit import editing
+from tui_workbench.config.yaml_edit.dotted_keys import parse_key
+from tui_workbench.config.yaml_edit.layout import colon_end, entry_end
+from tui_workbench.config.yaml_edit.scalars import means
+from tui_workbench.config.yaml_edit.splices import Splice, apply, image, sets
+from tui_workbench.config.yaml_edit.syntax import SCALAR, Node, Path, Tree, find, own, parse, plain_value, read
+from tui_workbench.config.yaml_edit.values import Reading, read_fields
+from tui_workbench.core import text_files
+from tui_workbench.core.errors import ConfigurationError, UsageError
+from tui_workbench.core.files import Signature
+from tui_workbench.core.text_files import TextFile
 
 
 class FieldState(NamedTuple):
@@ -41,25 +46,20 @@ class FieldState(NamedTuple):
     field: Field  # for a key that no field declares: one of type ANY made up for it
     path: Path
     value: Any  # typed; None when unset or unreadable
-    is_set: bool
-    is_known: bool  # False for a key that no field declares
     span: tuple[int, int] | None  # offsets of the value in the text, None when unset
     line: int  # line of the value, 0 when unset
     problems: tuple[Finding, ...] = ()
+    is_known: bool = True  # False for a key that no field declares
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the file has the key."""
+        return self.span is not None
 
     @property
     def key(self) -> str:
         """The key as in the file, dots leading into nested maps."""
         return self.field.key
-
-    @property
-    def default(self) -> Any:
-        """What holds while the field is unset, None when nothing does."""
-        return self.field.default
-
-
-_TEXTS_INSIDE = frozenset((schema.STRINGS, schema.MAPPING, schema.ROWS, schema.DEPENDENCIES))
-"""Types whose items and entries are texts, whatever they look like."""
 
 
 class _Origin(NamedTuple):
@@ -74,28 +74,25 @@ class _Origin(NamedTuple):
 class Document:
     """A configuration file, open for editing by form and by text.
 
-    `path` is the file; `kind` says what its fields are; `text` has line feeds where the file has its uniform line ends;
-    `revision` counts every change, so a view knows when to look again; `error` is why the text is not YAML, None when
-    it is.
+    `path` is the file, `file` the version that this document began with or last saved; `kind` says what its fields are;
+    `text` has line feeds where the file has its uniform line ends; `error` is why the text is not YAML, None when it
+    is.
     """
+
+    error: ConfigurationError | None
+    _tree: Tree | None
+    _reading: Reading | None
+    _findings: list[Finding] | None
 
     def __init__(self, file: TextFile, surroundings: Surroundings | None = None) -> None:
         self.path = file.path
-        self.text = file.text
-        self.revision = 0
-        self.error: ConfigurationError | None = None
         self.surroundings = surroundings
-        self._file = file
+        self.file = file
         self._saved = file.text
-        self._history = History()
         self._origins: dict[Path, _Origin] = {}
         self._edited: list[Path | None] = []  # where each revision changed the text, None: anywhere
-        self._tree: Tree | None = None
-        self._reading: Reading | None = None
-        self._findings: list[Finding] | None = None
-        self._group: list[str] | None = None
         self._last_kind: FileKind | None = None
-        self._parse()
+        self._parse(file.text)
 
     @classmethod
     def open(cls, path: str, surroundings: Surroundings | None = None) -> Document:
@@ -109,18 +106,22 @@ class Document:
 
     @property
     def kind(self) -> FileKind:
-        """Which fields the file has. A runconfig's form is told by its keys; a broken text keeps the last one."""
+        """Which fields the file has; a broken text keeps the last kind.
+
+        A runconfig's form is told by its keys. A dependency file is what the project's run configurations use it as,
+        else what its keys say.
+        """
         if self._tree is not None or self._last_kind is None:
             keys = top_level_keys(self._tree) if self._tree is not None else ()
-            self._last_kind = kind_of(self.path, keys) or fields.CONDA
+            role = self.surroundings.role_of(self.path) if self.surroundings is not None else None
+            self._last_kind = role or kind_of(self.path, keys) or fields.CONDA
         return self._last_kind
 
     @property
     def tree(self) -> Tree:
         """The parsed text. Raises ConfigurationError, with the place, while the text is no YAML."""
         if self._tree is None:
-            assert self.error is not None
-            raise self.error
+            raise self.error or ConfigurationError("this is not YAML", file=self.path)
         return self._tree
 
     @property
@@ -150,8 +151,9 @@ class Document:
         if name in self.reading.values:
             return self.reading.values[name]
         node = find(self.tree, path)
-        field = field_at(path, self.kind)
-        if node is not None and node.kind == SCALAR and field is not None and field.type in _TEXTS_INSIDE:
+        field = self.kind.field_at(path)
+        is_inside = field is not None and field.type in field_types.COLLECTIONS and len(path) > len(field.path)
+        if node is not None and node.kind == SCALAR and is_inside:
             return "" if node.is_null else node.text
         return plain_value(node)
 
@@ -169,31 +171,28 @@ class Document:
         """
         if self._tree is None:
             return []
-        problems = self._problems_by_key()
-        rows = [self._state(field, problems) for field in self.kind.fields if field.key in self.reading.nodes]
-        rows += [self._unknown(path, value, problems) for path, _, value in self.reading.unknown]
+        nodes, target_type = self.reading.nodes, self.target_type
+        rows = [self._row(field) for field in self.kind.fields if field.key in nodes]
+        rows += [self._unknown(path, value) for path, _, value in self.reading.unknown]
         rows.sort(key=lambda row: row.span or (0, 0))
-        target_type = self.target_type
-        unset = [
-            self._state(field, problems)
-            for field in self.kind.fields
-            if field.key not in self.reading.nodes and not field.is_old and field.applies_to(target_type)
-        ]
-        return rows + unset
+        unset = (field for field in self.kind.fields if field.key not in nodes and not field.is_old)
+        return rows + [self._row(field) for field in unset if field.applies_to(target_type)]
 
     def field(self, key: str) -> FieldState:
         """The row of one field. Raises UsageError when the kind of file does not know it."""
         field = self.kind.field(key)
         if field is None:
             raise UsageError(f"{self.kind.title} has no field {key!r}", remedy="Choose one of the reference.")
-        return self._state(field, self._problems_by_key())
+        return self._row(field)
 
     def problems(self) -> list[Finding]:
         """All that is wrong or unwise, in the order of the text, each with its place and, where known, its fix."""
-        if self._findings is None:
-            from tui_workbench.config.checks import check_document
-
-            self._findings = check_document(self)
+        if self._findings is None and self.error is not None:
+            self._findings = [structure.syntax_finding(self.path, self.text, self.error)]
+        elif self._findings is None:
+            parsed = (self.kind, self.tree, self.reading, self.target_type)
+            found = _findings(Subject(self.path, self.text, *parsed, self.surroundings))
+            self._findings = sorted(found, key=lambda finding: (finding.start, finding.end))
         return self._findings
 
     # -- changing ----------------------------------------------------------------------------------------------------
@@ -208,7 +207,7 @@ class Document:
         tree = self.tree
         self._remember(path)
         text = self._restored(tree, path, value) or editing.set_value(tree, path, value, self.kind)
-        self._become(text, f"set {dotted(path)}", path=path)
+        self._show(text, path)
 
     def unset(self, key: str | Path) -> None:
         """Remove a key or list item; nothing happens when it is not there. Raises ConfigurationError."""
@@ -218,7 +217,7 @@ class Document:
             return
         self._remember(path)
         text = editing.unset(tree, path)
-        self._become(self._emptied(text, path[:-1]), f"remove {dotted(path)}", path=path)
+        self._show(self._emptied(text, path[:-1]), path)
         self._forget_items(path)
 
     def insert_item(self, key: str | Path, index: int, value: Any) -> None:
@@ -230,169 +229,102 @@ class Document:
         before = plain_value(sequence) if sequence is not None and sequence.kind == "list" else []
         wanted = [*before[:index], value, *before[index:]]
         text = self._restored(tree, path, wanted) or editing.insert_item(tree, path, index, value, self.kind)
-        self._become(text, f"add to {dotted(path)}", path=path)
+        self._show(text, path)
         self._forget_items((*path, index))
 
-    def remove_item(self, key: str | Path, index: int) -> None:
-        """Remove item `index` of the list at `key`. Raises ConfigurationError."""
-        self.unset((*self.path_of(key), index))
-
     def move_item(self, key: str | Path, index: int, to: int) -> None:
-        """Make item `index` of the list at `key` item `to`, as one step. Raises ConfigurationError."""
+        """Make item `index` of the list at `key` item `to`. Raises ConfigurationError."""
         path = self.path_of(key)
         tree = self.tree
         self._remember(path)
-        self._become(editing.move_item(tree, path, index, to), f"move in {dotted(path)}", path=path)
+        self._show(editing.move_item(tree, path, index, to), path)
         self._forget_items((*path, index))
 
     def rename_key(self, key: str | Path, new: str) -> None:
         """Call the key at a path `new`, in its place. Raises ConfigurationError."""
-        path = self.path_of(key)
-        self._become(editing.rename_key(self.tree, path, new), f"rename {dotted(path)}")
+        self._show(editing.rename_key(self.tree, self.path_of(key), new))
 
-    def replace_text(self, text: str, *, label: str = "edit text", merge: str = "") -> None:
-        """The text view's way in: the whole text as it is now.
-
-        Changes that follow each other with the same `merge` word (say, "typing") become one undo step a word.
-        """
-        self._become(text, label, merge)
+    def replace_text(self, text: str) -> None:
+        """Take the whole text as a text view has it now."""
+        self._show(text)
 
     def apply(self, fix: Fix) -> None:
-        """Apply the fix of a problem as one undo step. Raises ConfigurationError."""
-        with self.step(fix.title):
-            fix.apply_to(self)
+        """Apply the fix of a problem, all of it or nothing. Raises ConfigurationError."""
+        with self.step():
+            for edit in fix.edits:
+                self.edit(edit)
+
+    def edit(self, edit: Edit) -> None:
+        """Make one edit of a fix. Raises ConfigurationError."""
+        match edit:
+            case SetValue(path, value):
+                self.set(path, value)
+            case Unset(path):
+                self.unset(path)
+            case RenameKey(path, name):
+                self.rename_key(path, name)
+            case ReplaceText(start, end, text):
+                self.replace_text(self.text[:start] + text + self.text[end:])
+            case WriteAsYaml():
+                root = self.tree.root
+                keys = [key.text for key, value in root.entries if not value.is_null] if root is not None else []
+                self.replace_text(new_text(self.path, {key: self.get((key,)) for key in keys}))
 
     @contextmanager
-    def step(self, label: str) -> Iterator[None]:
-        """All changes inside of the `with` are one undo step; an exception takes them back."""
-        if self._group is not None:
-            yield
-            return
+    def step(self) -> Iterator[None]:
+        """Make all changes inside of the `with`, or none: an exception takes them back."""
         before = self.text
-        self._group = [before]
         try:
             yield
         except BaseException:
-            self._group = None
             self._show(before)
             raise
-        self._group = None
-        after = self.text
-        if after != before:
-            self._history.add(difference(before, after, label))
 
-    # -- undo, saving ------------------------------------------------------------------------------------------------
-
-    def undo(self) -> Step | None:
-        """Take the last step back, whichever view made it. Returns what was replaced, None when there is nothing."""
-        return self._go(self._history.undo())
-
-    def redo(self) -> Step | None:
-        """Make the step that was last undone again. Returns what was replaced, None when there is nothing."""
-        return self._go(self._history.redo())
-
-    @property
-    def undo_label(self) -> str:
-        """What undo would take back ("set nvidiaDocker"), "" when nothing."""
-        return self._history.undo_label
-
-    @property
-    def redo_label(self) -> str:
-        """What redo would make again, "" when nothing."""
-        return self._history.redo_label
+    # -- saving ------------------------------------------------------------------------------------------------------
 
     @property
     def is_dirty(self) -> bool:
         """Whether the text differs from the file as last read or saved."""
         return self.text != self._saved
 
-    @property
-    def file(self) -> TextFile:
-        """The version of the file that this document began with or last saved."""
-        return self._file
-
     def save(self) -> None:
         """Write the text to its file, all or nothing.
 
-        Raises FileChangedError when the file changed on disk since it was read (see `theirs`, `take_theirs`,
-        `keep_mine`), StorageError when it cannot be written; the text is kept either way.
+        Raises FileChangedError when the file changed on disk since it was read, StorageError when it cannot be
+        written; the text is kept either way.
         """
-        self._file = files.save(self._file, self.text)
+        self.file = text_files.save(self.file, self.text)
         self._saved = self.text
-        self._history.seal()
-
-    def theirs(self) -> TextFile | None:
-        """The file as it is on disk now, when it is another version than the one this document knows; else None.
-
-        None too when it is gone: the next save then writes it anew. Raises StorageError when it cannot be read.
-        """
-        current = files.reread(self._file)
-        return None if current is None or current.same_content(self._file) else current
-
-    def take_theirs(self, theirs: TextFile) -> None:
-        """Go on with the text on disk; the own text is one undo away."""
-        self._file = theirs
-        self._saved = theirs.text
-        self._become(theirs.text, "take the version on disk")
-
-    def keep_mine(self, theirs: TextFile) -> None:
-        """Go on with the own text, having seen the one on disk: the next save replaces it."""
-        self._file = theirs
-        self._saved = theirs.text
 
     # -- inner workings ----------------------------------------------------------------------------------------------
 
-    def _become(self, text: str, label: str, merge: str = "", path: Path | None = None) -> None:
-        if text == self.text:
-            return
-        if self._group is None:
-            self._history.add(difference(self.text, text, label, merge))
-        self._show(text, path)
-
-    def _go(self, step: Step | None) -> Step | None:
-        if step is not None:
-            self._show(step.apply(self.text))
-        return step
-
     def _show(self, text: str, path: Path | None = None) -> None:
+        if text != self.text:
+            self._edited.append(path)
+            self._parse(text)
+
+    def _parse(self, text: str) -> None:
         self.text = text
-        self.revision += 1
-        self._edited.append(path)
-        self._parse()
-
-    def _parse(self) -> None:
-        self._reading = None
-        self._findings = None
+        self.error = self._tree = self._reading = self._findings = None
         try:
-            self._tree, self.error = parse(self.text, self.path), None
+            self._tree = parse(text, self.path)
         except ConfigurationError as error:
-            self._tree, self.error = None, error
+            self.error = error
 
-    def _problems_by_key(self) -> dict[str, tuple[Finding, ...]]:
-        found: dict[str, tuple[Finding, ...]] = {}
-        for finding in self.problems():
-            found[finding.key] = (*found.get(finding.key, ()), finding)
-        return found
-
-    def _state(self, field: Field, problems: dict[str, tuple[Finding, ...]]) -> FieldState:
+    def _row(self, field: Field) -> FieldState:
         node = self.reading.nodes.get(field.key)
-        return FieldState(
-            field=field,
-            path=field.path,
-            value=self.reading.values.get(field.key),
-            is_set=node is not None,
-            is_known=True,
-            span=(node.start, node.end) if node is not None else None,
-            line=self.tree.place(node.start)[0] if node is not None else 0,
-            problems=problems.get(field.key, ()),
-        )
-
-    def _unknown(self, path: tuple[str, ...], node: Node, problems: dict[str, tuple[Finding, ...]]) -> FieldState:
-        field = Field(".".join(path), schema.ANY, "No field of this name is known; it is kept as it is.", source="file")
+        problems = tuple(finding for finding in self.problems() if finding.key == field.key)
+        value = self.reading.values.get(field.key)
+        if node is None:
+            return FieldState(field, field.path, value, None, 0, problems)
         line, _ = self.tree.place(node.start)
-        return FieldState(
-            field, path, plain_value(node), True, False, (node.start, node.end), line, problems.get(field.key, ())
-        )
+        return FieldState(field, field.path, value, (node.start, node.end), line, problems)
+
+    def _unknown(self, path: tuple[str, ...], node: Node) -> FieldState:
+        help_text = "No field of this name is known; it is kept as it is."
+        row = self._row(Field(".".join(path), help_text, field_types.ANY, source="file"))
+        line, _ = self.tree.place(node.start)
+        return row._replace(path=path, value=plain_value(node), span=(node.start, node.end), line=line, is_known=False)
 
     def _remember(self, path: Path) -> None:
         """Keep what stands at `path` and above it, the first time, so that setting it back gives the same bytes."""
@@ -400,18 +332,16 @@ class Document:
         for length in range(1, len(path) + 1):
             here = path[:length]
             if here not in self._origins:
-                self._origins[here] = _Origin(own(tree, here), _raw(tree, here), self.text, self.revision)
+                raw = self.text[slice(*_region(tree, here) or (0, 0))]
+                self._origins[here] = _Origin(own(tree, here), raw, self.text, len(self._edited))
 
     def _forget_items(self, path: Path) -> None:
         """Indices of a list mean other items after one came or went."""
         if path and isinstance(path[-1], int):
             parent = path[:-1]
             depth = len(parent)
-            self._origins = {
-                known: origin
-                for known, origin in self._origins.items()
-                if known[:depth] != parent or len(known) == depth
-            }
+            origins = self._origins.items()
+            self._origins = {each: origin for each, origin in origins if len(each) == depth or each[:depth] != parent}
 
     def _restored(self, tree: Tree, path: Path, value: Any) -> str | None:
         """The text with the bytes that `path` had at first, when `value` is what they say."""
@@ -440,36 +370,42 @@ class Document:
             origin = self._origins.get(here)
             tree = parse(text)
             node = own(tree, here)
-            if origin is None or node is None or not _is_empty(node):
+            if origin is None or node is None or not node.is_empty:
                 break
-            if origin.node is None:
-                text = editing.unset(tree, here)
-            elif _is_empty(origin.node):
-                span = _region(tree, here)
-                text = apply(text, [Splice(*span, origin.raw)]) if span is not None else text
-                break
-            else:
-                break
+            if origin.node is not None:
+                span = _region(tree, here) if origin.node.is_empty else None
+                return apply(text, [Splice(*span, origin.raw)]) if span is not None else text
+            text = editing.unset(tree, here)
         return text
 
 
-def _is_empty(node: Node) -> bool:
-    return node.is_null or (node.kind != "scalar" and node.size == 1)
+def _findings(subject: Subject) -> Iterator[Finding]:
+    yield from structure.check(subject)
+    if subject.kind in (fields.COMPUTE, fields.RUNCONFIG, fields.SDK_RUNCONFIG):
+        yield from project.check(subject)
+        yield from gpu.check(subject)
+    elif subject.kind is fields.CONDA:
+        yield from dependencies.check(subject)
 
 
 def _region(tree: Tree, path: Path) -> tuple[int, int] | None:
     """The characters that are the value at `path`: from behind the colon, so that a block below its key is whole."""
     node = own(tree, path)
     parent = find(tree, path[:-1])
-    if node is None or parent is None:
-        return None
-    if parent.kind == MAP:
-        key, value = next(entry for entry in reversed(parent.entries) if entry[0].text == path[-1])
-        start = colon_end(tree.text, key, value)
-        return (start, max(entry_end(key, value), start)) if start >= 0 else None
-    return node.start, node.end
+    entry = parent.entry(path[-1]) if parent is not None else None
+    if node is None or entry is None:
+        return (node.start, node.end) if node is not None else None
+    start = colon_end(tree.text, *entry)
+    return (start, max(entry_end(*entry), start)) if start >= 0 else None
 
 
-def _raw(tree: Tree, path: Path) -> str:
-    span = _region(tree, path)
-    return tree.text[span[0] : span[1]] if span is not None else ""
+def new_text(path: str, values: Mapping[str, Any]) -> str:
+    """The text of a new configuration file at `path` with `values` by key, in the order of the schema."""
+    document = Document(TextFile(path, "", Signature(0, 0, 0)))
+    for field in document.kind.fields:
+        if field.key in values:
+            document.set(field.path, values[field.key])
+    for key, value in values.items():
+        if document.kind.field(key) is None:
+            document.set((key,), value)
+    return document.text

@@ -7,18 +7,17 @@ in the order of the file, is raised with its place and remedy. Old forms are und
 from __future__ import annotations
 
 import os
+import re
+from typing import Any
 
-from tui_workbench.config import fields, schema
-from tui_workbench.config.schema import FileKind, kind_of
-from tui_workbench.config.source import read
-from tui_workbench.config.syntax import MAP, Tree, parse, plain_value
-from tui_workbench.config.values import Fault, Reading, read_fields
-from tui_workbench.errors import ConfigurationError
-from tui_workbench.model import ComputeTarget, RunConfiguration
-from tui_workbench.records import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
+from tui_workbench.config.schema import fields
+from tui_workbench.config.schema.field_types import FileKind
+from tui_workbench.config.schema.fields import kind_of
+from tui_workbench.config.yaml_edit.syntax import MAP, Tree, parse, plain_value, read
+from tui_workbench.config.yaml_edit.values import Fault, Reading, read_fields
+from tui_workbench.core import target_types
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.model import SDK_KEYS, ComputeTarget, RunConfiguration
 
 
 def load_compute(path: str) -> ComputeTarget:
@@ -27,29 +26,14 @@ def load_compute(path: str) -> ComputeTarget:
     Raises ConfigurationError with file, line, column and remedy: not readable, not YAML, a value of the wrong type, no
     `type`, or a field missing that the type cannot do without.
     """
-    tree, reading = _read(path, fields.COMPUTE)
-    values = reading.values
-    target_type = type_of(values)
-    _raise_first(reading.faults + missing_fields(tree, fields.COMPUTE, reading, target_type), tree, path)
-    return ComputeTarget(
-        name=_name(path),
-        path=path,
-        type=target_type,
-        python_location=values.get("pythonLocation", "python"),
-        address=values.get("address", ""),
-        username=values.get("username", ""),
-        password=values.get("password", ""),
-        base_docker_image=values.get("baseDockerImage", ""),
-        shared_volumes=values.get("sharedVolumes"),
-        native_shared_directory=values.get("nativeSharedDirectory", ""),
-        nvidia_docker=values.get("nvidiaDocker", False),
-        user_managed_environment=values.get("userManagedEnvironment", True),
-        private_key=values.get("privateKey", ""),
-        private_key_passphrase=values.get("privateKeyPassphrase", ""),
-        max_concurrent_runs=values.get("maxConcurrentRuns", -1),
-        gpus=values.get("gpus", ""),
-        values=all_values(tree, reading),
-    )
+    tree, _, reading = _read(path)
+    return compute_target_of(path, reading.values, all_values(tree, reading))
+
+
+def compute_target_of(path: str, values: dict[str, Any], as_read: dict[str, Any]) -> ComputeTarget:
+    """The compute target with these typed values; `as_read` are all keys of its file."""
+    attributes = _attributes(values, ComputeTarget._fields)
+    return ComputeTarget(**{**attributes, "type": type_of(values)}, name=_name(path), path=path, values=as_read)
 
 
 def load_run_configuration(path: str) -> RunConfiguration:
@@ -58,75 +42,53 @@ def load_run_configuration(path: str) -> RunConfiguration:
     Raises ConfigurationError with file, line, column and remedy: not readable, not YAML, a value of the wrong type, or
     no `Target`.
     """
-    tree, reading = _read(path, None)
-    kind = kind_of(path, top_level_keys(tree)) or fields.RUNCONFIG
-    _raise_first(reading.faults + missing_fields(tree, kind, reading, ""), tree, path)
-    common: dict[str, Any] = {"name": _name(path), "path": path, "values": all_values(tree, reading)}
-    if kind is fields.SDK_RUNCONFIG:
-        return RunConfiguration(**common, **_from_sdk(reading.values))
-    values = reading.values
-    return RunConfiguration(
-        **common,
-        target=values["Target"],
-        argument_vector=values.get("ArgumentVector", ("$file",)),
-        environment_variables=values.get("EnvironmentVariables", {}),
-        framework=values.get("Framework", "PySpark"),
-        conda_dependencies_file=values.get("CondaDependenciesFile", values.get("CondaFile", "")),
-        spark_dependencies_file=values.get("SparkDependenciesFile", ""),
-        prepare_environment=values.get("PrepareEnvironment", False),
-        tracked_run=values.get("TrackedRun", True),
-        use_sampling=values.get("UseSampling", True),
-        require_gpu=values.get("RequireGpu", False),
-        stop_if_idle_minutes=values.get("StopIfIdleMinutes", 0),
-        max_duration_minutes=values.get("MaxDurationMinutes", 0),
-        processes_per_node=values.get("ProcessesPerNode", ""),
-    )
+    tree, kind, reading = _read(path)
+    return run_configuration_of(path, kind, reading.values, all_values(tree, reading))
 
 
-def _from_sdk(values: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "target": values["target"],
-        "argument_vector": (values.get("script", "$file"), *values.get("arguments", ())),
-        "environment_variables": values.get("environment.environmentVariables", {}),
-        "framework": values.get("framework", "PySpark"),
-        "conda_dependencies_file": values.get("environment.python.condaDependenciesFile", ""),
-        "prepare_environment": values.get("prepareEnvironment", False),
-        "tracked_run": values.get("history.enabled", True),
-    }
+def run_configuration_of(
+    path: str, kind: FileKind, values: dict[str, Any], as_read: dict[str, Any]
+) -> RunConfiguration:
+    """The run configuration with these typed values; `as_read` are all keys of its file."""
+    found = values
+    is_sdk = kind is fields.SDK_RUNCONFIG
+    if is_sdk:
+        found = {usual: values[key] for usual, key in SDK_KEYS.items() if key in values}
+        found["ArgumentVector"] = (values.get("script", "$file"), *values.get("arguments", ()))
+    elif "CondaFile" in values:
+        found = {"CondaDependenciesFile": values["CondaFile"], **values}
+    attributes = {"target": "", **_attributes(found, RunConfiguration._fields)}
+    return RunConfiguration(**attributes, name=_name(path), path=path, values=as_read, is_sdk_form=is_sdk)
+
+
+def _attributes(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """The values whose keys have an attribute: `PrepareEnvironment` is `prepare_environment`."""
+    found = {re.sub(r"(?<=.)(?=[A-Z])", "_", key).lower(): value for key, value in values.items()}
+    return {name: found[name] for name in names if name in found}
 
 
 def type_of(values: dict[str, Any]) -> str:
     """The target type that the values of a `.compute` file mean, "" when none; `cluster: True` is an old form."""
     found: str = values.get("type", "")
     if not found and (values.get("cluster") or values.get("native")):
-        return schema.CLUSTER
+        return target_types.CLUSTER.name
     return found
 
 
 def missing_fields(tree: Tree, kind: FileKind, reading: Reading, target_type: str) -> list[Fault]:
     """A fault for each required field that is not there; one that is there and wrong has its own fault already."""
     wrong = {fault.field.key for fault in reading.faults if fault.field is not None and not fault.path[1:]}
-    if not _is_map_or_empty(tree) or (kind is fields.COMPUTE and not target_type and "type" in wrong):
+    is_map = tree.root is None or tree.root.kind == MAP
+    if not is_map or (kind is fields.COMPUTE and not target_type and "type" in wrong):
         return []
+    present = {*reading.values, *wrong, *(("type",) if target_type else ())}
     missing = []
     for field in kind.fields:
-        if field.key in reading.values or field.key in wrong or not field.is_required_by(target_type):
-            continue
-        if field.key == "type" and target_type:
-            continue
-        only = f" (a {target_type} target needs it)" if "*" not in field.required else ""
-        example = "|".join(field.choices) or field.example or "..."
-        missing.append(
-            Fault(
-                "missing-field",
-                f"`{field.key}` is missing{only}",
-                f"Add `{field.key}: {example}`.",
-                0,
-                0,
-                field.path,
-                field,
-            )
-        )
+        if field.key not in present and field.is_required_by(target_type):
+            only = "" if field.required else f" (a {target_type} target needs it)"
+            remedy = f"Add `{field.key}: {'|'.join(field.choices) or field.example or '...'}`."
+            message = f"`{field.key}` is missing{only}"
+            missing.append(Fault("missing-field", message, remedy, 0, 0, field.path, field))
     return missing
 
 
@@ -140,7 +102,21 @@ def all_values(tree: Tree, reading: Reading) -> dict[str, Any]:
             typed = reading.values[key.text]
             found[key.text] = list(typed) if isinstance(typed, tuple) else typed
         else:
-            found[key.text] = plain_value(value)
+            found[key.text] = _section(plain_value(value), key.text + ".", reading)
+    return found
+
+
+def _section(plain: Any, prefix: str, reading: Reading) -> Any:
+    """A nested map with its fields typed; its secrets are left out, because what is loaded may be cached."""
+    if not isinstance(plain, dict):
+        return plain
+    found = {}
+    for key, value in plain.items():
+        name = prefix + key
+        if name not in reading.nodes:
+            found[key] = _section(value, name + ".", reading)
+        elif not name.endswith(".password"):
+            found[key] = reading.values.get(name)
     return found
 
 
@@ -149,25 +125,19 @@ def top_level_keys(tree: Tree) -> tuple[str, ...]:
     return tuple(key.text for key, _ in tree.root.entries) if tree.root is not None else ()
 
 
-def _read(path: str, kind: FileKind | None) -> tuple[Tree, Reading]:
-    text = read(path).text
-    tree = parse(text, path)
-    kind = kind or kind_of(path, top_level_keys(tree)) or fields.RUNCONFIG
+def _read(path: str) -> tuple[Tree, FileKind, Reading]:
+    """What a file holds; its first fault is raised as a ConfigurationError."""
+    tree = parse(read(path).text, path)
+    kind = kind_of(path, top_level_keys(tree)) or fields.RUNCONFIG
     reading = read_fields(tree, kind)
-    return tree, reading
-
-
-def _is_map_or_empty(tree: Tree) -> bool:
-    return tree.root is None or tree.root.kind == MAP
-
-
-def _raise_first(faults: list[Fault], tree: Tree, path: str) -> None:
-    if not faults:
-        return
-    # A missing field has no place of its own; what stands wrongly in the file is said first.
-    first = min(faults, key=lambda fault: (fault.code == "missing-field" and not fault.end, fault.start))
-    line, column = tree.place(first.start)
-    raise ConfigurationError(first.message, remedy=first.remedy, file=path, line=line, column=column)
+    target_type = type_of(reading.values) if kind is fields.COMPUTE else ""
+    faults = reading.faults + missing_fields(tree, kind, reading, target_type)
+    if faults:
+        # A missing field has no place of its own; what stands wrongly in the file is said first.
+        first = min(faults, key=lambda fault: (fault.code == "missing-field" and not fault.end, fault.start))
+        line, column = tree.place(first.start)
+        raise ConfigurationError(first.message, remedy=first.remedy, file=path, line=line, column=column)
+    return tree, kind, reading
 
 
 def _name(path: str) -> str:

@@ -1,5 +1,4 @@
-"""Runs of a project: submit, follow, list, cancel. `Runs` is the facade; the other modules are its parts."""
+"""Runs of a project: submit, follow, list, cancel. `facade.Runs` is what the screens and the command line use.
 
-from tui_workbench.runs.facade import Runs
-
-__all__ = ["Runs"]
+How a type of target executes a run belongs to `targets`.
+"""

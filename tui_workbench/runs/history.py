@@ -1,217 +1,145 @@
-"""A run as a history record: the original's keys, so its users' queries work (workbench reference, section 3 and 5).
-
-A metric stands at the top level under its own name, as in the original; one that is named like a key of the record
-gets `metric_` in front, so no metric ever stands in for what the workbench itself says of a run.
-"""
+"""`History`: what can be read of a project's runs, and said of them. It starts no process and concludes no run."""
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
-import time
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from tui_workbench.model import RunState
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
-from tui_workbench.runs.annotations import Annotations
-from tui_workbench.runs.rundir import GPU_SAMPLES, GPU_VERDICT
+from tui_workbench.core.errors import RunNotFound, UsageError
+from tui_workbench.core.model import Run
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.gpu.verdict import Verdict, to_json, verdict_of
+from tui_workbench.runs.store.annotations import Annotations, change_annotations
+from tui_workbench.runs.store.comparing import Comparison, compare
+from tui_workbench.runs.store.history_record import Facts, facts_of, history_record
+from tui_workbench.runs.store.index import RunIndex
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.store.table import Group, Page, RunQuery, RunRow
+from tui_workbench.runs.transfer.downloads import attachments
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from tui_workbench.model import Run
-
-MOST_METRICS = 1_000
-"""Of one run; further ones are counted. A script may log under as many names as it has batches."""
-
-LONGEST_TEXT = 1_000
-"""Characters of a metric that is a text; a longer one ends with an ellipsis. `metrics.jsonl` has all of it."""
-
-METRIC_PREFIX = "metric_"
-
-_INFINITE = {"\ue000+": "1e999", "\ue000-": "-1e999"}
-"""What stands for an infinity while JSON is made, and the number that every reader of JSON takes for one."""
+LONGEST_NUMBER = 18
+"""Digits of a run's number; with more it is none."""
 
 
-class Facts(NamedTuple):
-    """What is known of a run besides what was asked and how it ended: values of metrics, and what people said."""
+class History:
+    """The runs of one project, for reading."""
 
-    metrics: Mapping[str, float | str] = {}  # the last value of each
-    more_metrics: int = 0  # how many a script that logs under endless names has besides
-    annotations: Annotations = Annotations()
-    gpu: Mapping[str, Any] = {}  # the verdict on its use of GPUs in brief; empty when it had none in reach
+    def __init__(self, project: Project) -> None:
+        self.project = project
 
+    def directory(self, run_id: str) -> RunDirectory:
+        """The directory of a run, by id or by run number. Raises RunNotFound."""
+        if run_id and os.sep not in run_id and not run_id.startswith("."):
+            path = os.path.join(self.project.runs_directory, run_id)
+            if os.path.isdir(path):
+                return RunDirectory(path)
+            if run_id.isdecimal() and len(run_id) <= LONGEST_NUMBER:
+                with RunIndex(self.project) as index:
+                    found = index.id_of(int(run_id))
+                if found:
+                    return RunDirectory(os.path.join(self.project.runs_directory, found))
+        raise RunNotFound(
+            f"there is no run {run_id!r} in {self.project.root}", remedy="`workbench-tui history list` shows the runs."
+        )
 
-NO_FACTS = Facts()
+    def get(self, run_id: str) -> Run:
+        """One run, read from its files. Raises RunNotFound."""
+        return self.directory(run_id).run()
 
+    def list(self) -> builtins.list[Run]:
+        """Every run, newest first."""
+        with RunIndex(self.project) as index:
+            return index.runs()
 
-def facts_of(directory: str, known: Facts | None = None) -> Facts:
-    """What the run's directory tells of them now; with `known` its metrics are taken from there.
+    def last(self) -> Run | None:
+        """The newest run; None when there is none."""
+        with RunIndex(self.project) as index:
+            return next(iter(index.runs(1)), None)
 
-    Tags are those that people gave it, and those of its script.
-    """
-    from itertools import islice
+    def group(self, group: str) -> builtins.list[Run]:
+        """The runs of a sweep, the newest first."""
+        return [run for run in History.list(self) if run.group == group]
 
-    from tui_workbench.runs.annotations import read_annotations
-    from tui_workbench.runs.scripttags import script_tags
+    def page(self, query: RunQuery, offset: int = 0, limit: int = 100) -> Page:
+        """Part of the table of runs; see `tui_workbench.runs.store.table`."""
+        with RunIndex(self.project) as index:
+            return index.page(query, offset, limit)
 
-    said = read_annotations(directory)
-    if tags := script_tags(directory):
-        said = said._replace(tags={**tags, **said.tags})
-    if known is not None:
-        return known._replace(annotations=said)
-    from tui_workbench.runs.metrics import summary_of
+    def groups(self, query: RunQuery) -> builtins.list[Group]:
+        """The groups of the table of runs, by the query's `group`."""
+        with RunIndex(self.project) as index:
+            return index.groups(query)
 
-    found = summary_of(directory)
-    metrics = {name: _bounded(value) for name, value in islice(found.items(), MOST_METRICS)}
-    return Facts(metrics, len(found) - len(metrics), said, _gpu_of(directory))
+    def column(self, query: RunQuery, name: str, limit: int = 1000) -> builtins.list[tuple[str, int, Any]]:
+        """Id, number and value of a column or metric for the newest runs that the query finds, oldest first."""
+        with RunIndex(self.project) as index:
+            return index.column(query, name, limit)
 
+    def metric_names(self, limit: int = 1000) -> builtins.list[tuple[str, int]]:
+        """The metrics of all runs, and how many runs have each; the most common first."""
+        with RunIndex(self.project) as index:
+            return index.metric_names(limit)
 
-def _gpu_of(directory: str) -> Mapping[str, Any]:
-    # Looked at here first: for a run that no GPU was in reach of nothing is loaded.
-    if not any(os.path.exists(os.path.join(directory, name)) for name in (GPU_VERDICT, GPU_SAMPLES)):
-        return {}
-    from tui_workbench.runs.gpu.reading import brief_of
+    def facts(self, run_id: str) -> Facts:
+        """The metrics and annotations of one run. Raises RunNotFound."""
+        return facts_of(self.directory(run_id).path)
 
-    return brief_of(directory)
+    def annotate(self, run_id: str, change: Callable[[Annotations], Annotations]) -> Annotations:
+        """Change the annotations of a run: `change` gets the present ones and returns the new ones.
 
+        Raises RunNotFound, UsageError and StorageError; see `tui_workbench.runs.store.annotations`.
+        """
+        return change_annotations(self.directory(run_id).path, self.project.state_directory, change)
 
-def _bounded(value: float | str) -> float | str:
-    if isinstance(value, str) and len(value) > LONGEST_TEXT:
-        return f"{value[:LONGEST_TEXT]}…"
-    return value
+    def history_json(self, *, hidden: bool = False) -> tuple[bytes, ...]:
+        """The history records of all runs that are not archived, with `hidden` of those too, newest first.
 
+        A JSON list in ASCII with an indentation of 2, in pieces, as that of many runs is not to be copied needlessly.
+        """
+        with RunIndex(self.project) as index:
+            records = index.history_json(hidden=hidden)
+        return (b"[\n", records, b"\n]") if records else (b"[]",)
 
-def facts_text(facts: Facts) -> str:
-    """The facts as JSON, for the index alone: Python's, with words for what is no number."""
-    return json.dumps((facts.metrics, facts.more_metrics, facts.annotations, facts.gpu))
+    def history_records(self, *, hidden: bool = False) -> builtins.list[dict[str, Any]]:
+        """The same as values; see `tui_workbench.runs.store.history_record`."""
+        records: builtins.list[dict[str, Any]] = json.loads(b"".join(self.history_json(hidden=hidden)))
+        return records
 
+    def history_record(self, run_id: str) -> dict[str, Any]:
+        """The history record of one run, with its attachments. Raises RunNotFound."""
+        run = History.get(self, run_id)
+        names = attachments(run.directory)
+        sizes = {name: os.lstat(os.path.join(run.directory, name)).st_size for name in names}
+        record = {**history_record(run, facts_of(run.directory)), "attachments": ", ".join(names)}
+        record["attachment_sizes"] = sizes
+        if "gpu" in record and (verdict := self.gpu_verdict(run.run_id)) is not None:
+            record["gpu"] = to_json(verdict)
+        return record
 
-def facts_from_text(text: str) -> Facts:
-    """The facts that the index holds. Raises ValueError or TypeError when it holds something else."""
-    metrics, more, said, gpu = json.loads(text)
-    return Facts(metrics, more, Annotations(*said), gpu)
+    def gpu_verdict(self, run_id: str) -> Verdict | None:
+        """Whether the run used a GPU, so far while it goes on; None for one that had none in reach.
 
+        Raises RunNotFound; see `tui_workbench.runs.gpu.verdict`.
+        """
+        return verdict_of(self.directory(run_id))
 
-def state_word(state: str) -> str:
-    """The original's word for a state; a run that is being wrapped up is still `Running` there."""
-    return "Running" if state == RunState.FINALIZING else state.capitalize()
+    def compare(self, run_ids: Sequence[str]) -> Comparison:
+        """What runs have in common and what not; see `store.comparing`. Raises RunNotFound, UsageError."""
+        runs = {run.run_id: run for run in (History.get(self, run_id) for run_id in run_ids)}
+        return compare(self.project.state_directory, list(runs.values()))
 
+    def exportable(self, run_ids: Sequence[str] = (), *, hidden: bool = False) -> builtins.list[RunRow]:
+        """The runs to export, newest first: those named, or all that have ended and are not archived.
 
-def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
-    """The record of a run.
-
-    Times are ISO 8601 in UTC, or null; `duration` is `H:MM:SS.ffffff`, so far while it runs, or null.
-    """
-    said = facts.annotations
-    record = {
-        "run_id": run.run_id,
-        "run_number": run.run_number,
-        "status": state_word(run.state),
-        "reason": run.reason or None,
-        "exit_code": run.exit_code,
-        "script_name": run.script_name,
-        "arguments": list(run.arguments),
-        "target": run.target,
-        "run_configuration": run.run_configuration,
-        "created_utc": utc(run.created),
-        "start_time_utc": utc(run.start),
-        "end_time_utc": utc(run.end),
-        "duration": duration(run),
-        "name": None,
-        "description": said.note or None,
-        "tags": dict(said.tags),
-        "pinned": said.pinned,
-        "hidden": said.archived,
-        "parent_run_id": None,
-        "user_id": run.user_id,
-        "properties": {"CommitId": run.commit_id or None},
-    }
-    if run.group:
-        record["sweep_id"] = run.group
-    if facts.gpu:
-        record["gpu"] = facts.gpu
-    if said.problem:
-        record["annotations_problem"] = said.problem
-    if facts.more_metrics:
-        record["metrics_left_out"] = facts.more_metrics
-    for name, value in facts.metrics.items():
-        record[metric_key(name)] = value
-    return record
-
-
-RESERVED = frozenset(
-    ("run_id", "run_number", "status", "reason", "exit_code", "script_name",
-     "arguments", "target", "run_configuration", "created_utc", "start_time_utc", "end_time_utc", "duration", "name",
-     "description", "tags", "pinned", "hidden", "parent_run_id", "user_id", "properties", "annotations_problem",
-     "metrics_left_out", "attachments", "experiment_id", "heartbeat_enabled", "provenance", "sweep_id",
-     "gpu")
-)  # fmt: skip
-"""The keys of a record, those of the original and those that only some records have."""
-
-
-def metric_key(name: str) -> str:
-    """The key of a metric in a record."""
-    return METRIC_PREFIX + name if _plain(name) in RESERVED else name
-
-
-def metric_name(key: str) -> str:
-    """The metric that a key of a record stands for, "" when it is the record's own."""
-    if key in RESERVED:
-        return ""
-    return key.removeprefix(METRIC_PREFIX) if _plain(key) in RESERVED else key
-
-
-def _plain(name: str) -> str:
-    while name.startswith(METRIC_PREFIX):
-        name = name.removeprefix(METRIC_PREFIX)
-    return name
-
-
-def record_text(run: Run, facts: Facts = NO_FACTS) -> str:
-    """The record as JSON, indented to stand in a list."""
-    text = json_text(history_record(run, facts))
-    return "  " + text.replace("\n", "\n  ")
-
-
-def json_text(value: Any) -> str:
-    """The value as JSON that every reader takes.
-
-    There is no word for it in JSON that a number is none, so that one is null; infinities are numbers that are too
-    large.
-    """
-    try:
-        return json.dumps(value, indent=2, allow_nan=False)
-    except ValueError:
-        text = json.dumps(_finite(value), indent=2)
-    for mark, number in _INFINITE.items():
-        text = text.replace(json.dumps(mark), number)
-    return text
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    if isinstance(value, float) and value - value != 0:
-        return None if value != value else "\ue000+" if value > 0 else "\ue000-"
-    return value
-
-
-def utc(seconds: float) -> str | None:
-    """Seconds since the epoch as ISO 8601; None for 0, which means never."""
-    if not seconds:
-        return None
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat()
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def duration(run: Run) -> str | None:
-    """How long the run took, or has taken so far."""
-    if not run.start:
-        return None
-    return str(timedelta(seconds=max(0.0, (run.end or time.time()) - run.start)))
+        With `hidden` archived ones too. Raises RunNotFound, and UsageError for one that goes on.
+        """
+        wanted = [History.get(self, run_id) for run_id in run_ids]
+        for run in wanted:
+            if run.is_active:
+                raise UsageError(f"{run.run_id} has not ended", remedy="Export it when it has.")
+        ended = (run for run in wanted or History.list(self) if not run.is_active)
+        every = (RunRow(run, facts_of(run.directory)) for run in ended)
+        return [each for each in every if wanted or hidden or not each.facts.annotations.archived]

@@ -11,22 +11,23 @@ import os
 import shlex
 import shutil
 import sys
+import zlib
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from tui_workbench.errors import ConfigurationError, StorageError, UsageError
-from tui_workbench.model import RunSpec
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
-from tui_workbench.runs.rundir import OUTPUTS, WORKING_COPY, storage_error
-from tui_workbench.targets.local import PYTHON_PATH_VARIABLE, SDK_FOLDER, find_interpreter, python_path
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tui_workbench.model import RunConfiguration
-    from tui_workbench.project import Project
-    from tui_workbench.runs.rundir import Record, RunDirectory
-
-COPY = "shell"
-"""In the run's directory: the copy for people to look around and try things in."""
+from tui_workbench.config.schema.data_references import data_in_project
+from tui_workbench.core.directories import user_cache_directory
+from tui_workbench.core.errors import ConfigurationError, UsageError, storage_error, storage_errors
+from tui_workbench.core.files import is_folder_below, make_folders, remove_below, rename_below, write_if_changed
+from tui_workbench.core.model import RunConfiguration, RunSpec
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.snapshots.snapshot import SnapshotStore
+from tui_workbench.runs.store.rundir import OUTPUTS, SHELL_COPY, WORKING_COPY, Record, RunDirectory
+from tui_workbench.runs.store.withheld import variables_of
+from tui_workbench.runs.submission.planning import bare_spec
+from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SDK_FOLDER, python_path
+from tui_workbench.targets.environments.managed import managed_environment
+from tui_workbench.targets.local.local_target import find_interpreter
 
 FRONT = "WORKBENCH_SHELL_PATH"
 """What stands first on the PATH of the shell, for what its startup files put before it."""
@@ -52,16 +53,9 @@ def project_shell(project: Project, run_configuration: str = "", *, is_interacti
     configuration = project.run_configuration(run_configuration) if run_configuration else _first_here(project)
     if configuration is None:
         return _shell(project.name, project.root, "", {}, "", is_interactive=is_interactive)
-    spec = _spec(project, configuration)
-    interpreter, notice = _interpreter_of(spec)
-    return _shell(
-        f"{project.name} {configuration.name}",
-        project.root,
-        interpreter,
-        configuration.environment_variables,
-        notice,
-        is_interactive=is_interactive,
-    )
+    interpreter, notice = _interpreter_of(bare_spec(project, configuration, project.target_of(configuration)))
+    name, variables = f"{project.name} {configuration.name}", configuration.environment_variables
+    return _shell(name, project.root, interpreter, variables, notice, is_interactive=is_interactive)
 
 
 def run_shell(project: Project, directory: RunDirectory, *, is_interactive: bool = True) -> Shell:
@@ -69,13 +63,11 @@ def run_shell(project: Project, directory: RunDirectory, *, is_interactive: bool
 
     Raises UsageError when there is none, ConfigurationError, StorageError.
     """
-    from tui_workbench.runs.controller import with_secrets
-
     record = directory.read_record()
     folder = _copy_of(project, directory, record)
     interpreter, notice = _interpreter_of(record.spec._replace(working_directory=folder))
     try:
-        variables = with_secrets(record.spec).run_configuration.environment_variables
+        variables = variables_of(record.spec)
     except ConfigurationError as error:
         variables, notice = {}, f"{notice} Its EnvironmentVariables are not set: {error.message}.".strip()
     name = f"{project.name} [{record.run_number}]"
@@ -83,30 +75,15 @@ def run_shell(project: Project, directory: RunDirectory, *, is_interactive: bool
 
 
 def _first_here(project: Project) -> RunConfiguration | None:
-    here = {target.name for target in project.targets() if target.type == "local" and target.problem is None}
+    here = {target.name for target in project.targets() if target.kind.runs_here and target.problem is None}
     found = [each for each in project.run_configurations() if each.problem is None and each.target in here]
     return next((each for each in found if each.name == "local"), found[0] if found else None)
 
 
-def _spec(project: Project, configuration: RunConfiguration) -> RunSpec:
-    return RunSpec(
-        run_id="",
-        run_directory=os.path.join(project.runs_directory, "none"),
-        project_root=project.root,
-        project_name=project.name,
-        working_directory=project.root,
-        script="",
-        arguments=(),
-        run_configuration=configuration,
-        target=project.target_of(configuration),
-    )
-
-
 def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
     """The interpreter of the target, "" where it is not on this machine, and what is to be said about it."""
-    target = spec.target
-    if target.type != "local":
-        name = spec.run_configuration.name
+    target, name = spec.target, spec.run_configuration.name
+    if not target.kind.runs_here:
         return "", (
             f"Scripts for {target.name} do not run with this shell's Python: "
             f"`az ml experiment submit -c {name} SCRIPT` runs them there."
@@ -114,14 +91,11 @@ def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
     interpreter = find_interpreter(target)
     if target.user_managed_environment:
         return interpreter, ""
-    from tui_workbench.targets.managed import managed_environment
-
     managed = managed_environment(spec, interpreter)
     if managed.recipe.is_met_by(managed.version):
         return interpreter, ""
     if managed.is_whole:
         return managed.python, ""
-    name = spec.run_configuration.name
     return interpreter, (
         f"Its environment is not prepared ({managed.why()}), so this is the Python below it: "
         f"`az ml experiment prepare -c {name}` makes it."
@@ -130,24 +104,17 @@ def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
 
 def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
     """The folder of the run's copy; made when there is none."""
-    status = directory.status()
-    working_copy = directory.file(WORKING_COPY)
     if record.snapshot == "none" and not record.commit_id:
         return project.root
-    if not status.end and os.path.isdir(working_copy):
-        return working_copy
-    copy = directory.file(COPY)
-    if not os.path.isdir(copy):
-        _make_copy(project, directory, record, copy)
-    return copy
-
-
-def _make_copy(project: Project, directory: RunDirectory, record: Record, copy: str) -> None:
-    from tui_workbench.runs.snapshot import SnapshotStore
-
-    store = SnapshotStore(project.root, project.state_directory)
-    working_copy = directory.file(WORKING_COPY)
+    if not directory.status().end and is_folder_below(directory.path, WORKING_COPY):
+        return directory.file(WORKING_COPY)
+    copy = directory.file(SHELL_COPY)
+    if is_folder_below(directory.path, SHELL_COPY):
+        return copy
+    data = data_in_project(project.root, record.spec.run_configuration.data_references)
+    store = SnapshotStore(project.root, project.state_directory, data)
     building = f"{copy}.{os.getpid()}"
+    name = os.path.basename(building)
     try:
         if record.snapshot == "git" and store.holds(record.commit_id):
             store.check_out(record.commit_id, building)
@@ -155,18 +122,32 @@ def _make_copy(project: Project, directory: RunDirectory, record: Record, copy: 
             raise UsageError(
                 f"the snapshot of {record.run_id} is not on this machine", remedy="Open a shell in the project instead."
             )
-        if os.path.isdir(working_copy):
+        if not os.path.lexists(os.path.join(building, OUTPUTS)):
+            make_folders(directory.path, os.path.join(name, OUTPUTS))
+        if is_folder_below(directory.path, WORKING_COPY):
             # What the run changed or made, beside its outputs.
-            shutil.copytree(working_copy, building, symlinks=True, dirs_exist_ok=True)
-        os.makedirs(os.path.join(building, OUTPUTS), exist_ok=True)
-        os.rename(building, copy)
-    except shutil.Error as error:
-        raise StorageError(f"the copy cannot be made: {error.args[0][0][2]}", file=copy) from error
+            _lay_over(directory.file(WORKING_COPY), building)
+        rename_below(directory.path, name, SHELL_COPY)
     except OSError as error:
         if not os.path.isdir(copy):  # else somebody else made it at the same time
             raise storage_error("make", copy, error) from error
     finally:
-        shutil.rmtree(building, ignore_errors=True)
+        remove_below(directory.path, name)
+    return copy
+
+
+def _lay_over(source: str, destination: str) -> None:
+    """Copy what a folder holds into another one; what is there is replaced, and no link of either is followed."""
+    for entry in os.scandir(source):
+        target = os.path.join(destination, entry.name)
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if os.path.lexists(target) and not (is_folder and os.path.isdir(target) and not os.path.islink(target)):
+            remove_below(destination, entry.name)
+        if is_folder:
+            make_folders(destination, entry.name)
+            _lay_over(entry.path, target)
+        elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
+            shutil.copy2(entry.path, target, follow_symlinks=False)
 
 
 def _shell(
@@ -179,22 +160,18 @@ def _shell(
         _enter_environment(environment, os.path.dirname(os.path.dirname(interpreter)))
     environment[FRONT] = os.pathsep.join(front)
     environment[NAME] = name
-    environment["PATH"] = os.pathsep.join([*front, *_without_ours(environment.get("PATH", os.defpath))])
+    # Without what another shell of ours put in front.
+    path = environment.get("PATH", os.defpath).split(os.pathsep)
+    kept = [folder for folder in path if os.path.dirname(folder) != commands_folder()]
+    environment["PATH"] = os.pathsep.join([*front, *kept])
     theirs = environment.get(PYTHON_PATH_VARIABLE, "").split(os.pathsep)
-    environment[PYTHON_PATH_VARIABLE] = python_path(
-        SDK_FOLDER, os.pathsep.join(folder for folder in theirs if folder != SDK_FOLDER)
-    )
+    others = os.pathsep.join(folder for folder in theirs if folder != SDK_FOLDER)
+    environment[PYTHON_PATH_VARIABLE] = python_path(SDK_FOLDER, others)
     program = environment.get("SHELL", "")
     if not os.access(program, os.X_OK):
         program = _DEFAULT_SHELL
     argv = _interactive(program, environment) if is_interactive else (program,)
     return Shell(argv, environment, directory, notice)
-
-
-def _without_ours(path: str) -> list[str]:
-    """The PATH without what another shell of ours put in front of it."""
-    base = commands_folder()
-    return [folder for folder in path.split(os.pathsep) if os.path.dirname(folder) != base]
 
 
 def _enter_environment(environment: dict[str, str], prefix: str) -> None:
@@ -209,15 +186,11 @@ def _enter_environment(environment: dict[str, str], prefix: str) -> None:
 
 def commands_folder() -> str:
     """Where the folders lie that our shells have first on their PATH."""
-    from tui_workbench.resources import user_cache_directory
-
     return os.path.join(user_cache_directory(), "shell")
 
 
 def _commands(interpreter: str) -> str:
     """The folder with `az`, `workbench-tui` and, where its own has another name, the interpreter as `python`."""
-    import zlib
-
     folder = os.path.join(commands_folder(), f"{zlib.crc32(os.fsencode(f'{sys.executable} {interpreter}')):08x}")
     ours = f"exec {shlex.quote(sys.executable)} -P -m tui_workbench"
     commands = {"az": f"{ours} az", "workbench-tui": ours}
@@ -226,30 +199,12 @@ def _commands(interpreter: str) -> str:
             beside = os.path.join(os.path.dirname(interpreter), name)
             if not os.path.exists(beside) or os.path.realpath(beside) != os.path.realpath(interpreter):
                 commands[name] = f"exec {shlex.quote(interpreter)}"
-    try:
+    programs = {name: f'#!/bin/sh\n{command} "$@"\n' for name, command in commands.items()}
+    with storage_errors("write", folder):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        for name, command in commands.items():
-            _write_program(os.path.join(folder, name), f'#!/bin/sh\n{command} "$@"\n')
-        for name, text in _STARTUP.items():
-            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
-            _write_program(os.path.join(folder, name), text)
-    except OSError as error:
-        raise storage_error("write", folder, error) from error
+        for name, text in {**programs, **_STARTUP}.items():
+            write_if_changed(os.path.join(folder, name), text.encode("utf-8", "surrogateescape"), 0o755)
     return folder
-
-
-def _write_program(path: str, text: str) -> None:
-    data = text.encode("utf-8", "surrogateescape")
-    try:
-        with open(path, "rb") as file:
-            if file.read() == data:
-                return
-    except FileNotFoundError:
-        pass
-    temporary = f"{path}.{os.getpid()}"
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o755), "wb") as file:
-        file.write(data)
-    os.replace(temporary, path)
 
 
 _FRONT_FIRST = f'PATH="${FRONT}:$PATH"\nexport PATH\nhash -r 2>/dev/null\n'

@@ -7,6 +7,7 @@ the calls check what they are given and do nothing.
 This file runs on Python 3.5 and newer and needs nothing but the standard library.
 """
 
+import json
 import os
 import sys
 import time
@@ -47,11 +48,7 @@ def log(name: "str", value: "Any", step: "Optional[float]" = None) -> "None":
         if isinstance(value, (list, dict)):
             _log_item("list" if isinstance(value, list) else "row", name, value, step)
             return
-    number = _number(value)
-    _journal.write(
-        '{"name":%s,"step":%s,"value":%s,"time":%.6f}\n'
-        % (_names.get(name) or _name(name), "null" if step is None else _step(step), number, time.time())
-    )
+    _write("", name, '"step":%s,"value":%s' % (_step(step), _number(value)))
 
 
 def log_list(name: "str", values: "Any", step: "Optional[float]" = None) -> "None":
@@ -110,22 +107,16 @@ def log_image(name: "str", image: "Any", step: "Optional[float]" = None) -> "Non
         put = image.savefig if hasattr(image, "savefig") else image.save
     else:
         raise TypeError("an image is a path, a figure or a PIL image, not %s" % type(image).__name__)
-    key = _names.get(name) or _name(name)
-    line = '{"kind":"image","name":%s,"step":%s,"path":%%s,"time":%.6f}\n' % (
-        key.replace("%", "%%"), "null" if step is None else _step(step), time.time()
-    )  # fmt: skip
+    _name(name)
+    number = _step(step)
     if in_run():
         path = _keep_image(name, ending if ending[1:].isalnum() else ".png", put)
-        if path:
-            _journal.write(line % _json("outputs/" + path))
+        _write("image", name, '"step":%s,"path":%s' % (number, _json("outputs/" + path)))
 
 
 def tag(name: "str", value: "Any" = None) -> "None":
     """Put a tag on the run, with a value or without."""
-    _journal.write(
-        '{"kind":"tag","name":%s,"value":%s,"time":%.6f}\n'
-        % (_names.get(name) or _name(name), "null" if value is None else _json(str(_plain(value))), time.time())
-    )
+    _write("tag", name, '"value":%s' % ("null" if value is None else _json(str(_plain(value)))))
 
 
 def upload(path: "Any", name: "Optional[str]" = None) -> "None":
@@ -214,7 +205,7 @@ class _Journal:
         if run:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
             try:
-                descriptor = os.open(os.path.join(run, _METRICS), flags, 0o644)
+                descriptor = os.open(os.path.join(run, _METRICS), flags, 0o600)
             except OSError as error:
                 self._complain(error)
         self._descriptor, self._torn = descriptor, False
@@ -243,6 +234,8 @@ def _name(name: "str") -> "str":
 
 
 def _step(step: "Any") -> "str":
+    if step is None:
+        return "null"
     if type(step) is int:
         return str(step)
     value = _plain(step)
@@ -266,15 +259,16 @@ def _number(value: "Any") -> "str":
 
 
 def _log_item(kind: "str", name: "str", value: "Any", step: "Optional[float]") -> "None":
-    _journal.write(
-        '{"kind":"%s","name":%s,"step":%s,"value":%s,"time":%.6f}\n'
-        % (kind, _names.get(name) or _name(name), "null" if step is None else _step(step), _json(value), time.time())
-    )
+    _write(kind, name, '"step":%s,"value":%s' % (_step(step), _json(value)))
+
+
+def _write(kind: "str", name: "str", fields: "str") -> "None":
+    """Append the line of something logged: `fields` are members of a JSON object; `kind` is "" for a point or text."""
+    start = '{"kind":"%s","name":' % kind if kind else '{"name":'
+    _journal.write('%s%s,%s,"time":%.6f}\n' % (start, _names.get(name) or _name(name), fields, time.time()))
 
 
 def _json(value: "Any") -> "str":
-    import json
-
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
     except ValueError:
@@ -382,9 +376,7 @@ def _keep(inside: "str", put: "Callable[[str], None]", source: "str") -> "None":
         finally:
             if os.path.exists(part):
                 os.unlink(part)
-    _journal.write(
-        '{"kind":"upload","name":%s,"path":%s,"time":%.6f}\n' % (_json(inside), _json("outputs/" + inside), time.time())
-    )
+    _write("upload", inside, '"path":%s' % _json("outputs/" + inside))
 
 
 _image_numbers = {}  # type: Dict[Tuple[str, str], int]

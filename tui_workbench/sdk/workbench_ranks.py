@@ -37,7 +37,7 @@ _LINGERING = 60.0
 def become_rank(folder: "str", command: "List[str]") -> "None":
     """Turn this process, which torchrun has started as a rank, into the script, writing into the rank's file."""
     path = os.path.join(folder, os.environ["RANK"] + ".log")
-    output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         # Held by whoever writes there: so it can be seen whether somebody still does.
         fcntl.flock(output, fcntl.LOCK_SH)
@@ -199,7 +199,7 @@ def run(folder: "str", command: "List[str]") -> "int":
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    output = os.open(os.path.join(folder, _TORCHRUN + ".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    output = os.open(os.path.join(folder, _TORCHRUN + ".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     torchrun = subprocess.Popen([sys.executable, *_with_ranks(folder, command)], stdout=output, stderr=output)
     os.close(output)
 

@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
-import traceback
-from typing import TYPE_CHECKING, ClassVar
+import asyncio
+import contextlib
+from collections.abc import Sequence
 
-from rich.text import Text
 from textual.app import App
+from textual.await_complete import AwaitComplete
+from textual.filter import LineFilter
+from textual.screen import Screen
+from textual.theme import Theme
+from textual.worker import active_worker
 
-from tui_workbench.ui import themes
-from tui_workbench.ui.commands import APP, bindings
-from tui_workbench.ui.key_order import KeysInOrder
-from tui_workbench.ui.lean_display import LeanDisplay
-from tui_workbench.ui.screens.main import MainScreen
-from tui_workbench.ui.terminal import Terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from textual.binding import BindingType
-    from textual.filter import LineFilter
-    from textual.screen import Screen
-    from textual.theme import Theme
-
-    from tui_workbench.errors import WorkbenchError
-    from tui_workbench.model import Run  # noqa: F401  the type of the result
-    from tui_workbench.project import Project
-    from tui_workbench.ui.file_tree import FileTree
-    from tui_workbench.ui.remembered import Values
-
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import Run  # noqa: F401  the type of the result
+from tui_workbench.projects.project import Project
+from tui_workbench.ui import crash, screens
+from tui_workbench.ui.blocking import ImpatientExecutor
+from tui_workbench.ui.commands.available_commands import why_refused
+from tui_workbench.ui.commands.jump import jump
+from tui_workbench.ui.commands.main_commands import APP
+from tui_workbench.ui.files.file_tree import FileTree
+from tui_workbench.ui.main.main import MainScreen
+from tui_workbench.ui.messages import MonitorWanted
+from tui_workbench.ui.session_state import Values
+from tui_workbench.ui.terminal.capabilities import Terminal
+from tui_workbench.ui.terminal.clipboard import copy
+from tui_workbench.ui.terminal.colors import line_filters
+from tui_workbench.ui.terminal.terminal_app import TerminalApp
+from tui_workbench.ui.themes import themes
 
 FULL = Terminal()
-BUG_NOTE = (
-    "This is a mistake in workbench-tui, not in your project. Runs go on; unsaved edits are back at the next start."
-)
 
 
-class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_bindings=False):
+class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
     """The workbench on one project. Its result is the list of runs that go on when it is left."""
 
     TITLE = "workbench-tui"
     ENABLE_COMMAND_PALETTE = False  # ours shows the registry of commands
-    BINDINGS: ClassVar[list[BindingType]] = bindings(APP)
+    BINDINGS = APP.bindings
     CSS = """
     .pane { border: round $border-blurred; border-title-color: $text-muted; border-subtitle-color: $text-muted; }
     .pane:focus-within, .pane:focus {
@@ -49,6 +47,11 @@ class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_b
     }
     #run-bar { background: $panel; }
     #log { padding: 0 0 0 1; }
+    ToastRack { margin-bottom: 1; }
+    Toast { width: auto; max-width: 90%; padding: 0 1; margin-top: 0; color: $background; background: $success; }
+    Toast.-information, Toast.-warning, Toast.-error { border: none; }
+    Toast.-warning { background: $warning; }
+    Toast.-error { background: $error; }
     .-narrow .pane { border: none; }
     .-narrow #editor, .-narrow #log { border-top: solid $border-blurred; }
     .-narrow #log { border-bottom: solid $border-blurred; }
@@ -80,11 +83,19 @@ class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_b
         self._tree = tree
         self._trouble = trouble
         self._remembered = remembered
-        self.hold_keys()
+        self.crash_report: str | None = None
+        self.keys.hold()
+
+    def on_load(self) -> None:
+        """Let nothing that hangs in a thread delay the end."""
+        asyncio.get_running_loop().set_default_executor(ImpatientExecutor())
 
     async def on_main_screen_completed(self) -> None:
         """What was typed ahead is done now, in its order."""
-        await self.release_keys()
+        await self.keys.release()
+
+    def on_monitor_wanted(self, event: MonitorWanted) -> None:
+        self.push_screen(screens.gpu_monitor(event.project, event.selected))
 
     @property
     def available_themes(self) -> dict[str, Theme]:
@@ -92,22 +103,24 @@ class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_b
         return self._themes
 
     def get_default_screen(self) -> Screen[None]:
-        """The only screen that is always there."""
         return MainScreen(self._project, self._tree, self._trouble, self._remembered)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """What every line passes through on its way to the terminal."""
         usual = super().get_line_filters()
         if self.terminal == FULL:
             return usual
-        from tui_workbench.ui.colors import line_filters
-
         return line_filters(self.current_theme, self.terminal, usual)
+
+    def pop_screen(self) -> AwaitComplete:
+        """Close the top screen, and cancel its workers at once: its widgets are removed before the screen is."""
+        closing = self.screen
+        for worker in list(self.workers):
+            if worker is not active_worker.get(None) and closing in (worker.node, *worker.node.ancestors):
+                worker.cancel()
+        return super().pop_screen()
 
     def copy_to_clipboard(self, text: str) -> None:
         """Bring a text to the user's clipboard; Textual's own widgets call this, ours `clipboard.copy`."""
-        from tui_workbench.ui.clipboard import copy
-
         copy(self, text)
 
     def show_theme(self, theme: themes.WorkbenchTheme) -> None:
@@ -120,15 +133,31 @@ class WorkbenchApp(LeanDisplay["list[Run]"], KeysInOrder["list[Run]"], inherit_b
             self.set_reactive(App.theme, "")
         self.theme = theme.name
 
-    def _fatal_error(self) -> None:
-        """Leave after a mistake of ours. Textual would print all local variables, a project's secrets among them."""
-        self._exit_renderables.append(Text(f"{traceback.format_exc()}\n{BUG_NOTE}"))
-        self._close_messages_no_wait()
+    def why_refused(self, key: str) -> str:
+        return why_refused(self.screen, key)
+
+    def crashed(self, error: Exception) -> None:
+        if self.crash_report is None:
+            self.crash_report = crash.report_error(error)
+            self._keep_edits()
+
+    def end_with(self, report: str) -> None:
+        """End because of SIGQUIT. For another thread than that of the event loop."""
+        self.crash_report = report
+        self.call_later(self._leave)
+
+    def _leave(self) -> None:
+        self._keep_edits()
+        self.exit(None, crash.QUIT_CODE)
+
+    def _keep_edits(self) -> None:
+        # The screens may be what failed; what was kept within the last second is kept in any case.
+        with contextlib.suppress(Exception):
+            screen = self.screen_stack[0]
+            if isinstance(screen, MainScreen):
+                screen.keep_edits()
 
     async def action_jump(self) -> None:
-        """Go somewhere by its letter."""
-        from tui_workbench.ui.screens.jump import jump
-
         if not await jump(self):
             self.tell_why("There is nowhere else to go to.")
 

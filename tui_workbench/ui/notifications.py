@@ -7,21 +7,19 @@ the screens were opened; a toast stands where nobody types.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
-from tui_workbench.model import RunState
-from tui_workbench.settings import Settings
-from tui_workbench.ui import outer_terminal
-from tui_workbench.ui.safetext import safe_text, truncate_middle
-from tui_workbench.ui.window_title import WindowTitle, title_of
-from tui_workbench.ui.words import elapsed, reason_of, run_state, run_title
+from textual.app import App
+from textual.geometry import Spacing
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from textual.app import App
-
-    from tui_workbench.model import Run
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.settings import Settings
+from tui_workbench.ui.formatting import elapsed, reason_of, run_state, run_title
+from tui_workbench.ui.terminal import outer_terminal
+from tui_workbench.ui.terminal.outer_terminal import WindowTitle, title_of
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.terminal.textual_facts import ToastRack
 
 TOAST_SECONDS = 8.0
 LONGEST_TITLE = 40
@@ -41,9 +39,6 @@ def told(run: Run, now: float) -> tuple[str, str]:
 
 def make_way(app: App[Any]) -> None:
     """Have toasts in the half of the screen in which nobody types."""
-    from textual.geometry import Spacing
-    from textual.widgets._toast import ToastRack
-
     on_top = app.cursor_position.y * 2 > app.size.height
     for rack in app.screen.query(ToastRack):
         rack.styles.dock = "top" if on_top else "bottom"

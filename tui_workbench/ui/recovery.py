@@ -10,19 +10,20 @@ away by a person, or after whoever took it over has kept it; texts are readable 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
+import glob
 import json
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from tui_workbench import resources
-from tui_workbench.errors import StorageError
-from tui_workbench.files import Signature, TextFile, write_atomically
-from tui_workbench.ui.remembered import Values, project_key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from tui_workbench.core import directories
+from tui_workbench.core.errors import StorageError
+from tui_workbench.core.files import Signature, write_atomically
+from tui_workbench.core.locks import open_lock, try_lock
+from tui_workbench.core.text_files import TextFile
+from tui_workbench.ui.session_state import Values, project_key
 
 SCHEMA = 1
 
@@ -39,7 +40,7 @@ class Recovery:
     """The unsaved texts of one workbench on the project at `root`. All methods block; call one at a time."""
 
     def __init__(self, root: str) -> None:
-        self._base = os.path.join(resources.user_state_directory(), "recovery", project_key(root))
+        self._base = os.path.join(directories.user_state_directory(), "recovery", project_key(root))
         self._folder = ""
         self._lock: int | None = None
         self._names: dict[str, str] = {}
@@ -69,8 +70,6 @@ class Recovery:
         """Nothing is to be kept any longer."""
         self._names.clear()
         if self._lock is not None:
-            for path in _texts(self._folder):
-                _remove(path)
             _discard(self._folder, self._lock)
             self._lock = None
 
@@ -116,39 +115,31 @@ class Recovery:
     def let_go(self) -> None:
         """What was taken over is kept elsewhere, or no longer needed."""
         for folder, lock in self._taken:
-            for path in _texts(folder):
-                _remove(path)
             _discard(folder, lock)
         self._taken.clear()
 
     def _folders(self) -> list[str]:
-        try:
-            with os.scandir(self._base) as entries:
-                return sorted(entry.path for entry in entries if entry.is_dir() and entry.path != self._folder)
-        except OSError:
-            return []
+        folders = (os.path.join(self._base, name) for name in sorted(glob.glob("*/", root_dir=self._base)))
+        return [folder.rstrip(os.sep) for folder in folders if folder.rstrip(os.sep) != self._folder]
 
 
 def _locked(folder: str) -> int:
     """The lock of a workbench's folder, held from now on. Raises OSError when another one holds it."""
-    descriptor = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    descriptor = open_lock(f"{folder}.lock")
+    if not try_lock(descriptor):
         os.close(descriptor)
-        raise
+        raise BlockingIOError(errno.EWOULDBLOCK, "another workbench holds it", folder)
     return descriptor
 
 
 def _texts(folder: str) -> list[str]:
-    try:
-        return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".json")]
-    except OSError:
-        return []  # its owner has just removed it
+    return [os.path.join(folder, name) for name in sorted(glob.glob("*.json", root_dir=folder))]
 
 
 def _discard(folder: str, lock: int) -> None:
-    """Remove an empty folder and its lock; one that still holds something stays, with what is in it."""
+    """Remove a folder with its texts, and its lock; one that holds something else stays, with that."""
+    for path in _texts(folder):
+        _remove(path)
     with contextlib.suppress(OSError):
         os.rmdir(folder)
     if not os.path.lexists(folder):
@@ -162,7 +153,7 @@ def _remove(path: str) -> None:
 
 
 def _encoded(unsaved: Unsaved) -> bytes:
-    file = unsaved.file._asdict() | {"signature": list(unsaved.file.signature)}
+    file = unsaved.file._asdict() | {"signature": unsaved.file.signature._asdict()}
     kept = {"schema": SCHEMA, "kept_at": unsaved.kept_at or time.time(), "text": unsaved.text, "file": file}
     return json.dumps(kept).encode("ascii")
 
@@ -175,10 +166,11 @@ def _read(path: str) -> Unsaved:
         values, base = Values(found), Values(found).part("file")
         if values.number("schema") != SCHEMA or not base.text("path") or "text" not in found:
             raise ValueError("not what a workbench writes")
+        signature = found["file"]["signature"]
         version = TextFile(
             base.text("path"),
             base.text("text"),
-            Signature(*found["file"]["signature"]),
+            Signature(**signature) if isinstance(signature, dict) else Signature(*signature),  # a list: until 0.1.0
             encoding=base.text("encoding"),
             newline=base.text("newline"),
             has_bom=base.flag("has_bom"),

@@ -7,13 +7,11 @@ before it, so that the newest of all is found.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from textual.app import App
+from textual.app import App
 
 MOST_STEPS = 200
 

@@ -10,12 +10,19 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from tui_workbench.errors import WorkbenchError
-from tui_workbench.model import RunState
-from tui_workbench.runs.progress import PROGRESS
-from tui_workbench.ui.changed_files import ChangedFiles
+from textual.message import Message
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import ComputeTarget, Run, RunState
+from tui_workbench.core.progress import listening
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.lifecycle.step_progress import PROGRESS, steps_of
+from tui_workbench.targets.base.interpreter import version_without_project
+from tui_workbench.targets.local.local_target import find_interpreter
+from tui_workbench.ui.files.changed_files import ChangedFiles
 from tui_workbench.ui.messages import (
     BackendFailed,
     BranchRead,
@@ -26,15 +33,6 @@ from tui_workbench.ui.messages import (
     RunsRead,
     WorkTold,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from textual.message import Message
-
-    from tui_workbench.model import ComputeTarget, Run
-    from tui_workbench.project import Project
-    from tui_workbench.runs import Runs
 
 IDLE_SECONDS = 1.0
 ACTIVE_SECONDS = 0.2
@@ -59,6 +57,7 @@ class ProjectWatcher:
     def __init__(self, project: Project, post: Callable[[Message], object]) -> None:
         self._project = project
         self._post = post
+        self._head = os.path.join(project.root, ".git", "HEAD")
         self._wake = threading.Event()
         self._stopped = False
         self._thread = threading.Thread(target=self._watch, name="project watcher", daemon=True)
@@ -93,27 +92,16 @@ class ProjectWatcher:
         self._wake.set()
 
     def _watch(self) -> None:
-        from tui_workbench.progress import listening
-
         # A large index that is made anew takes its time.
         with listening(lambda progress: self._post(WorkTold(progress))):
-            self._go_on_looking()
-
-    def _go_on_looking(self) -> None:
-        runs = self._first_look()
-        while not self._stopped:
-            self._wake.wait(ACTIVE_SECONDS if self._active else IDLE_SECONDS)
-            self._wake.clear()
-            if not self._stopped:
-                self._look(runs)
-
-    def _first_look(self) -> Runs:
-        from tui_workbench.runs import Runs
-
-        runs = Runs(self._project)
-        self._look(runs)
-        self._guarded(runs.resume)
-        return runs
+            runs = Runs(self._project)
+            self._look(runs)
+            self._guarded(runs.resume)
+            while not self._stopped:
+                self._wake.wait(ACTIVE_SECONDS if self._active else IDLE_SECONDS)
+                self._wake.clear()
+                if not self._stopped:
+                    self._look(runs)
 
     def _look(self, runs: Runs) -> None:
         self._look_at_folders()
@@ -139,16 +127,9 @@ class ProjectWatcher:
         self._seen[what] = signature
         return True
 
-    @property
-    def _head(self) -> str:
-        return os.path.join(self._project.root, ".git", "HEAD")
-
     def _look_at_folders(self) -> None:
-        changed = []
-        now = {folder: _time_of(os.path.join(self._project.root, folder)) for folder in self._folders}
-        for folder, time in now.items():
-            if self._seen_folders.get(folder, time) != time:
-                changed.append(folder)
+        now = {folder: _of_file(os.path.join(self._project.root, folder))[1] for folder in self._folders}
+        changed = [folder for folder, time in now.items() if self._seen_folders.get(folder, time) != time]
         self._seen_folders = now
         if changed:
             self._changes.expect()
@@ -168,16 +149,15 @@ class ProjectWatcher:
         self._find_interpreters(targets)
 
     def _find_interpreters(self, targets: list[ComputeTarget]) -> None:
-        from tui_workbench.targets.interpreter import python_version
-        from tui_workbench.targets.local import find_interpreter
-
         versions: dict[str, str] = {}
         errors: dict[str, WorkbenchError] = {}
         for target in targets:
-            if target.type != "local" or target.problem is not None:
+            if not target.kind.runs_here or target.problem is not None:
                 continue
             try:
-                versions[target.name] = python_version(find_interpreter(target))
+                version = version_without_project(find_interpreter(target), self._project.root)
+                if version:
+                    versions[target.name] = version
             except WorkbenchError as error:
                 errors[target.name] = error
         self._post(InterpretersFound(versions, errors))
@@ -188,9 +168,7 @@ class ProjectWatcher:
         return (*_signature([directory, *(f"{folder}/events.jsonl" for folder in folders)]), *map(_slowly, folders))
 
     def _read_runs(self, runs: Runs) -> None:
-        from tui_workbench.runs.activity import steps_of
-
-        listed: list[Run] = runs.list()
+        listed: list[Run] = runs.list(adopt=True)
         # The signature stays the one from before the reading: what a run did since then shows in the next look, which
         # reads once more when other runs are active now.
         self._active = tuple(run.run_id for run in listed if run.is_active)
@@ -213,10 +191,6 @@ def _of_file(path: str) -> tuple[str, int, int]:
     except OSError:
         return (path, 0, 0)
     return (path, status.st_mtime_ns, status.st_size)
-
-
-def _time_of(path: str) -> int:
-    return _of_file(path)[1]
 
 
 def _branch(head: str) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.config.documents import document, in_project, project
+from tui_workbench.config.checks.findings import INFO, WARNING, Finding
 from tui_workbench.config.document import Document
-from tui_workbench.config.findings import INFO, WARNING, Finding
 
 GPU_TARGET = "type: localdocker\nbaseDockerImage: {image}\nnvidiaDocker: true\n"
 CUDA_13 = "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.config.documents import document, in_project, project
-from tui_workbench.config.findings import INFO, WARNING
-from tui_workbench.config.images import DEFAULT_GPU_IMAGE
+from tui_workbench.config.checks.findings import INFO, WARNING
+from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
 
 
 def docker(image: str, rest: str = "", kind: str = "localdocker") -> str:
@@ -67,8 +67,42 @@ def test_an_image_that_nobody_knows_is_trusted() -> None:
     ],
 )
 def test_an_image_that_is_too_old_is_named(image: str, rest: str, severity: str) -> None:
-    (finding,) = document(docker(image, rest), "a.compute").problems()
-    assert (finding.code, finding.severity) == ("stale-image", severity)
+    (finding,) = (one for one in document(docker(image, rest), "a.compute").problems() if one.code == "stale-image")
+    assert finding.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("image", "is_removed"),
+    [
+        ("microsoft/mmlspark:plus-0.7.91", True),
+        ("docker.io/microsoft/cntk:2.2-gpu-python3.5-cuda8.0-cudnn6.0", True),
+        ("nvidia/cuda:8.0-cudnn6-devel-ubuntu16.04", True),
+        ("nvidia/cuda:12.6.3-base-ubuntu24.04", False),
+        ("registry.example.org/microsoft/mmlspark:plus-0.7.91", False),
+        ("mcr.microsoft.com/cntk/release:2.7-gpu-python3.5-cuda10.0-cudnn7.3", False),
+        ("tensorflow/tensorflow:1.4.0-gpu-py3", False),
+    ],
+)
+def test_an_image_that_a_registry_removed_is_told(image: str, is_removed: bool) -> None:
+    found = [one for one in document(docker(image), "a.compute").problems() if one.code == "image-removed"]
+    assert [one.severity for one in found] == [INFO] * is_removed
+
+
+def test_the_image_offered_fits_the_packages_of_the_runs(tmp_path: Path) -> None:
+    project(
+        tmp_path,
+        t__compute=docker("microsoft/mmlspark:plus-0.9.9", "nvidiaDocker: true\n"),
+        a__runconfig="Target: t\nFramework: Python\n",
+        conda_dependencies__yml="dependencies:\n- python=3.6\n- pip:\n  - tensorflow-gpu==1.8.0\n",
+    )
+    editing = in_project(tmp_path, "t.compute")
+    (finding,) = (one for one in editing.problems() if one.code == "gpu-image-missing")
+    assert finding.fix is not None
+    editing.apply(finding.fix)
+    assert "tensorflow/tensorflow:1.8.0-gpu-py3" in editing.text
+    (stale,) = (one for one in editing.problems() if one.code == "stale-image")
+    assert (stale.severity, stale.fix) == (INFO, None)
+    assert stale.remedy == "It fits TensorFlow 1.8: a newer GPU needs a newer framework and image."
 
 
 @pytest.mark.parametrize("image", ["mine/train", "mine/train:latest"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.config.documents import document, in_project, project
-from tui_workbench.config.findings import ERROR, WARNING, Finding
+from tui_workbench.config.checks.findings import ERROR, WARNING, Finding
 
 
 def found(root: Path, name: str, code: str) -> list[Finding]:

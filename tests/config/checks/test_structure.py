@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.config.documents import document
-from tui_workbench.config.checks import CODES
-from tui_workbench.config.findings import ERROR, INFO, WARNING, Finding
+from tests.conftest import corpus
+from tui_workbench.config.checks.findings import CODES, ERROR, INFO, WARNING, Finding
+from tui_workbench.config.document import Document
 
 DOCKER = "type: localdocker\nbaseDockerImage: python:3.12\n"
 
@@ -54,13 +55,6 @@ def fixed(text: str, name: str, code: str) -> str:
             (3, 24),
         ),
         ("a.compute", "type: remote\naddress: h\npassword: hunter2\n", "plain-password", ERROR, (3, 11)),
-        (
-            "a.compute",
-            f"{DOCKER}sharedVolumes: false\nnativeSharedDirectory: x\n",
-            "share-without-volumes",
-            ERROR,
-            (3, 16),
-        ),
         ("a.compute", "type: local\nodd: 1\n", "unknown-key", WARNING, (2, 1)),
         ("a.compute", "type: local\nbaseDockerImage: x:1\n", "no-effect", INFO, (2, 18)),
         ("a.compute", "type: docker\nbaseDockerImage: python:3.12\n", "old-form", INFO, (1, 7)),
@@ -112,12 +106,6 @@ def test_a_finding_has_its_place_and_a_remedy(
             "type: remote\naddress: host:22\nusername: me\n",
         ),
         ("a.compute", "type: remote\naddress: h\npassword: hunter2\n", "plain-password", "type: remote\naddress: h\n"),
-        (
-            "a.compute",
-            f"{DOCKER}sharedVolumes: false\nnativeSharedDirectory: x\n",
-            "share-without-volumes",
-            f"{DOCKER}sharedVolumes: true\nnativeSharedDirectory: x\n",
-        ),
         ("a.compute", f"{DOCKER}nvidiadocker: true\n", "unknown-key", f"{DOCKER}nvidiaDocker: true\n"),
         ("a.compute", "type: local\nbaseDockerImage: x:1\n", "no-effect", "type: local\n"),
         (
@@ -194,3 +182,163 @@ def test_every_code_is_explained_and_every_finding_has_a_known_code() -> None:
     for code, explained in CODES.items():
         assert explained.severity in (ERROR, WARNING, INFO), code
         assert explained.help.endswith("."), code
+
+
+def test_a_copied_project_may_have_a_share() -> None:
+    """The original's template for Docker says so, and the share is mounted either way."""
+    text = f"{DOCKER}sharedVolumes: false\nnativeSharedDirectory: ~/.azureml/share/\n"
+    assert [one.code for one in document(text, "a.compute").problems() if one.severity == ERROR] == []
+    templates = [path for path in corpus().glob("*/*.compute") if "sharedVolumes: false" in path.read_text()]
+    assert len(templates) > 3
+    for path in templates:
+        found = Document.open(str(path)).problems()
+        assert [one for one in found if one.severity == ERROR or "share" in one.message.lower()] == []
+
+
+JSON = """{
+  "Description":"Run it.\\nThen stop",
+  "ArgumentVector":[
+    "$file",
+    "--x"
+  ],
+  "CondaFile":null,
+  "EnvironmentVariables":{"A":"1", "B":"2"},
+  "TrackedRun":true,
+  "UseSampling":false,
+  "MaxDurationMinutes":7,
+  "Target":"docker"
+}
+"""
+
+
+def test_each_missing_comma_of_a_json_file_is_found_at_its_place_and_put_back() -> None:
+    commas = [at for at, character in enumerate(JSON) if character == ","]
+    assert len(commas) == 9
+    for at in commas:
+        text = JSON[:at] + JSON[at + 1 :]
+        editing = document(text, "docker.runconfig")
+        (finding,) = editing.problems()
+        assert (finding.code, finding.severity) == ("missing-comma", ERROR)
+        assert (finding.start, finding.line) == (at, JSON.count("\n", 0, at) + 1)
+        assert finding.fix is not None
+        editing.apply(finding.fix)
+        assert editing.text == JSON
+
+
+def test_two_missing_commas_are_two_findings_one_after_the_other() -> None:
+    editing = document(JSON.replace("true,", "true").replace("null,", "null  # why"), "docker.runconfig")
+    assert editing.error is not None
+    for _ in range(2):
+        (finding,) = editing.problems()
+        assert finding.fix is not None
+        editing.apply(finding.fix)
+    assert editing.get("TrackedRun") is True
+
+
+def test_the_json_files_of_the_collection_miss_no_comma_and_each_comma_counts() -> None:
+    paths = [path for path in corpus().glob("*/*.runconfig") if path.read_text().lstrip().startswith("{")]
+    assert len(paths) > 5
+    for path in paths:
+        text = path.read_text()
+        assert document(text, "docker.runconfig").error is None
+        for line in text.splitlines():
+            if line.endswith(","):
+                broken = document(text.replace(f"{line}\n", f"{line[:-1]}\n"), "docker.runconfig")
+                assert [one.code for one in broken.problems()] == ["missing-comma"], (path, line)
+
+
+def test_a_text_in_brackets_that_is_no_json_is_left_to_yaml() -> None:
+    for text in ("{Target: my box, Framework: Python}\n", "{Target: 1 x, Framework: Python}\n", '{"Target": a b}\n'):
+        assert document(text, "a.runconfig").error is None
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("address: <ipAddress>", "`address` is still the placeholder '<ipAddress>'"),
+        ("address: <cluster>-ssh.azurehdinsight.net", "`address` is still the placeholder"),
+        ("username: <username>", "`username` is still the placeholder '<username>'"),
+        ("password: <use_azure_ml_secrets>", "`password` is still a placeholder"),
+        ("password: AzureMlSecret=box#me#<32 hex digits>", "`password` is still a placeholder"),
+        ("privateKey: <path to key>", "`privateKey` is still the placeholder"),
+    ],
+)
+def test_a_placeholder_of_a_manual_is_named(line: str, said: str) -> None:
+    rest = "" if line.startswith("address") else "address: h\n"
+    (finding,) = document(f"type: remote\n{rest}{line}\n", "a.compute").problems()
+    assert (finding.code, finding.severity, finding.message.startswith(said)) == ("placeholder", ERROR, True)
+    assert "hex digits" not in finding.message
+
+
+def test_a_variable_that_is_a_placeholder_is_named() -> None:
+    text = "Target: t\nFramework: Python\nEnvironmentVariables:\n  STORAGE_KEY: <your storage key>\n  OTHER: a<b\n"
+    (finding,) = document(text, "a.runconfig").problems()
+    assert (finding.code, finding.severity, finding.line) == ("placeholder", WARNING, 4)
+
+
+def test_a_password_with_such_brackets_in_it_is_a_password() -> None:
+    (finding,) = document("type: remote\naddress: h\npassword: ab<cd>ef\n", "a.compute").problems()
+    assert finding.code == "plain-password"
+    assert "ab<cd>ef" not in repr(finding._replace(fix=None))
+
+
+@pytest.mark.parametrize(
+    ("image", "message", "remedy", "after", "is_choice"),
+    [
+        ("python:3.12 ", "'python:3.12 ' begins or ends with a blank", "Remove the blank.", "python:3.12", False),
+        ("mine/ train:1", "'mine/ train:1' holds a blank", "Remove the blank.", "mine/train:1", True),
+        (
+            "Mine/Train:V1",
+            "its repository has capital letters",
+            "Write the repository in small letters.",
+            "mine/train:V1",
+            True,
+        ),
+        ("http://x/y:1", "is no image name", "Write REPOSITORY:TAG.", "", False),
+    ],
+)
+def test_what_is_wrong_with_an_image_name_is_said(
+    image: str, message: str, remedy: str, after: str, is_choice: bool
+) -> None:
+    finding = found(f'type: localdocker\nbaseDockerImage: "{image}"\n', "a.compute", "bad-image")
+    assert finding.message.endswith(message)
+    assert finding.remedy == remedy
+    assert (finding.fix is None) == (after == "")
+    if finding.fix is not None:
+        assert finding.fix.is_choice == is_choice
+        assert finding.fix.title == f"set baseDockerImage: {after}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        # The item stays below `pip:`, whatever stands around it.
+        ("- pip:\n    - keras\n\t\t- h5py\n    - numpy\n", "- pip:\n    - keras\n    - h5py\n    - numpy\n"),
+        ("- pip:\n\t- h5py\n    - numpy\n", "- pip:\n    - h5py\n    - numpy\n"),
+        ("- pip:\n    - keras\n\t- h5py\n", "- pip:\n    - keras\n    - h5py\n"),
+        (
+            "- pip:\n    - keras\n    # of the sample\n\n\t- h5py\n",
+            "- pip:\n    - keras\n    # of the sample\n\n    - h5py\n",
+        ),
+        ("- python=3.5\n\t- h5py\n", "- python=3.5\n- h5py\n"),
+        ("- pip:\n\t- h5py\n\t- numpy\n", "- pip:\n    - h5py\n    - numpy\n"),
+    ],
+)
+def test_a_tab_is_replaced_by_the_indentation_of_the_lines_around_it(before: str, after: str) -> None:
+    editing = document(f"dependencies:\n{before}", "conda_dependencies.yml")
+    while editing.error is not None:
+        (finding,) = editing.problems()
+        assert finding.fix is not None
+        editing.apply(finding.fix)
+    assert editing.text == f"dependencies:\n{after}"
+
+
+def test_a_line_indented_below_a_value_is_moved_back() -> None:
+    finding = found("Target: local\n  Framework: Python\n", "a.runconfig", "indentation")
+    assert (finding.line, finding.column) == (2, 3)
+    assert finding.message == "this line is indented, as if it belonged to the value above"
+    assert fixed("Target: local\n  Framework: Python\n", "a.runconfig", "indentation") == (
+        "Target: local\nFramework: Python\n"
+    )
+    on_one_line = found("Target: local Framework: Python\n", "a.runconfig", "syntax")
+    assert on_one_line.message == "a second `key: value` on one line"

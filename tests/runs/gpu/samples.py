@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tui_workbench.runs.gpu.usage import OWN, sample_line
+from tui_workbench.runs.gpu.usage import OWN
 from tui_workbench.targets.gpu.sample import Device, Machine, Process, Reading, Sample, encode
 
 if TYPE_CHECKING:
@@ -19,6 +19,6 @@ def samples(utilization: Sequence[float | None], *, device: int = 0, whose: str 
     lines = [encode(machine)]
     for second, value in enumerate(utilization):
         reading = Reading(device, value, 2048.0, 50.0, 60.0)
-        sample = Sample(START + second, (reading,), (Process(4242, device, 1024.0, None, name="python"),))
-        lines.append(sample_line(sample, [whose]))
+        sample = Sample(START + second, (reading,), (Process(4242, device, 1024.0, None, whose, "python"),))
+        lines.append(encode(sample))
     return b"".join(lines)

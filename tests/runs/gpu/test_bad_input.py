@@ -20,20 +20,23 @@ from tests.faults.support import Workbench, until
 from tests.gpu.standin import REST, Standin, gpu
 from tests.runs.gpu.test_recording import TRAIN, ended, run_directory, samples, until_sampled
 from tests.targets.gpu.test_smi import sample_where
-from tui_workbench.model import RunRequest
+from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.gpu import recording
-from tui_workbench.runs.gpu.reading import fresh_verdict
-from tui_workbench.runs.gpu.recording import Recorder
-from tui_workbench.runs.launch import create_run
+from tui_workbench.runs.gpu.recording import Owners, Recorder
+from tui_workbench.runs.gpu.usage import read_usage
+from tui_workbench.runs.gpu.verdict import fresh_verdict
+from tui_workbench.runs.store.rundir import GPU_SAMPLES
+from tui_workbench.runs.submission.launch import create_run
+from tui_workbench.runs.submission.planning import prepare
 from tui_workbench.targets.gpu.sample import Process, Sample
 from tui_workbench.targets.gpu.smi import Smi
-from tui_workbench.targets.host import LocalHost, LocalProcess
+from tui_workbench.targets.hosts.host import LocalHost, LocalProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from tui_workbench.project import Project
-    from tui_workbench.targets.host import HostProcess
+    from tui_workbench.projects.project import Project
+    from tui_workbench.targets.hosts.host import HostProcess
 
 
 @pytest.fixture
@@ -101,29 +104,29 @@ def test_a_driver_without_devices_costs_a_run_nothing(workbench: Workbench, stan
     assert "gpu" not in workbench.info("1")
 
 
-@pytest.fixture
-def recorder(project: Project, standin: Standin) -> Iterator[Recorder]:
-    """A recorder in this process, of a run that was made and never starts."""
-    standin.write(gpu(0))
-    directory, lock, record = create_run(project, RunRequest("local", "hello.py"))
-    made = Recorder(directory, record, lambda reason: None)
-    yield made
-    made.stop()
-    lock.release()
-
-
-def test_a_driver_that_hangs_until_the_run_is_over(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_hangs_until_the_run_is_over(
+    project: Project, standin: Standin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody can ask it any more; that the last part was not seen is told."""
     monkeypatch.setattr(recording, "LONGEST_GAP", 0.5)
-    until(lambda: recorder._usage.samples >= 2, "two samples")
-    sampler = next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_sampler(pid))
-    os.kill(sampler, signal.SIGSTOP)
+    standin.write(gpu(0))
+    directory, lock, record = create_run(project, RunRequest("local", "hello.py"))
+    recorder = Recorder(directory, record, lambda reason: None)  # of a run that never starts
     try:
-        until(lambda: time.time() - recorder._usage.last > 2.0, "silence")
-        recorder.stop()
+        until(lambda: (found := read_usage(directory.file(GPU_SAMPLES))) and found.samples >= 2, "two samples")
+        sampler = next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_sampler(pid))
+        os.kill(sampler, signal.SIGSTOP)
+        try:
+            last = read_usage(directory.file(GPU_SAMPLES))
+            assert last is not None
+            until(lambda: time.time() - last.last > 2.0, "silence")
+            recorder.stop()
+        finally:
+            os.kill(sampler, signal.SIGCONT)
     finally:
-        os.kill(sampler, signal.SIGCONT)
-    verdict = fresh_verdict(recorder._directory.path, {}, final=True)
+        recorder.stop()
+        lock.release()
+    verdict = fresh_verdict(directory.path, {}, final=True)
     assert verdict is not None
     assert any("told nothing in the run's last" in text for text in verdict.unseen)
 
@@ -137,12 +140,14 @@ def _is_sampler(pid: int) -> bool:
     return b"gpu.sampler" in words and os.environ["STANDIN_NVML_STATE"].encode() in variables
 
 
-def test_a_process_that_ended_between_two_calls_is_still_the_run_s(recorder: Recorder) -> None:
+def test_a_process_that_ended_between_two_calls_is_still_the_run_s(project: Project) -> None:
     """The driver lists it for a moment longer, and nobody knows whose it was: then nobody else was there."""
-    run = recorder._spec.run_id
-    both = (Process(11, 0, 900, run=run, user="me"), Process(12, 0, 900, run=run, user="me"))
-    recorder._take(Sample(1000.0, (), both))
-    assert [recorder._whose(process) for process in (Process(12, 0, 900), Process(13, 0, 900))] == ["own", ""]
+    spec = prepare(project, RunRequest("local", "hello.py")).spec
+    owners = Owners(spec)
+    both = (Process(11, 0, 900, run=spec.run_id, user="me"), Process(12, 0, 900, run=spec.run_id, user="me"))
+    assert [process.user for process in owners.seen(Sample(1000.0, (), both)).processes] == ["own", "own"]
+    later = owners.seen(Sample(1001.0, (), (Process(12, 0, 900), Process(13, 0, 900))))
+    assert [process.user for process in later.processes] == ["own", ""]
 
 
 # A namespace of processes of its own, as in a container.
@@ -174,7 +179,7 @@ def test_in_a_namespace_of_processes_the_driver_s_ids_are_known_as_others(standi
 
 
 def test_the_library_is_told_so_as_well(inside: Inside) -> None:
-    program = "from tui_workbench.targets.gpu.owners import hides_processes; print(hides_processes())"
+    program = "from tui_workbench.targets.gpu.nvml import hides_processes; print(hides_processes())"
     done = subprocess.run(
         ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", program],
         stdout=subprocess.PIPE,

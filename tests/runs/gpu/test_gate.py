@@ -13,13 +13,13 @@ import pytest
 from tests.faults.support import Workbench, until
 from tests.gpu import frameworks as standins
 from tests.gpu.standin import Standin, gpu
-from tui_workbench.errors import NoGpu
-from tui_workbench.model import ComputeTarget, RunConfiguration, RunRequest
-from tui_workbench.project import Project
-from tui_workbench.runs import Runs
+from tui_workbench.core.errors import NoGpu
+from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunRequest
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.gpu import gate
-from tui_workbench.targets.gpu.places import spec_of
-from tui_workbench.targets.gpu.presence import asked_for
+from tui_workbench.targets.gpu.framework_location import spec_of
+from tui_workbench.targets.gpu.gpus import asked_for
 
 
 class Asking(Workbench):
@@ -50,14 +50,16 @@ def asking(project_root: Path, tmp_path: Path, standin: Standin) -> Asking:
     return Asking(project_root, tmp_path / "packages")
 
 
-def test_a_run_that_would_train_on_the_cpu_is_stopped_with_the_reason_and_the_remedy(asking: Asking) -> None:
+def test_a_run_that_would_train_on_the_cpu_is_stopped_with_the_reason_and_the_remedies(asking: Asking) -> None:
     standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
-    asking.submit("train.py").error(
-        3,
-        "it would use no GPU, though gpus is all: PyTorch 2.4.0+cpu is a CPU build: it trains on the CPU",
-        "-m pip install --force-reinstall torch",
-        "With --allow-cpu it runs all the same.",
+    result = asking.submit("train.py")
+    assert result.code == 3
+    message, first, second, rest = result.err.split("\n")
+    assert message.endswith(
+        "it would use no GPU, though gpus is all: PyTorch 2.4.0+cpu is a CPU build: it trains on the CPU."
     )
+    assert "-m pip install --force-reinstall torch" in first
+    assert (second, rest) == ("  With --allow-cpu it runs all the same.", "")
     assert asking.history() == []
 
 
@@ -66,7 +68,7 @@ def test_it_runs_all_the_same_when_it_may(asking: Asking) -> None:
     assert asking.submit("--allow-cpu", "train.py").out.split("\n")[1] == "trained"
     (run,) = asking.runs.list()
     with pytest.raises(NoGpu):
-        asking.runs.rerun(run.run_id)
+        asking.runs.submit(asking.runs.request_of(run.run_id))
     assert asking.run("experiment", "rerun", "-r", "1", "--allow-cpu").code == 0
     swept = ("experiment", "sweep", "-c", "local", "--param", "lr=1,2")
     assert asking.run(*swept, "train.py").code == 3

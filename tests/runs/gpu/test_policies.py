@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.runs.gpu.test_usage import T4, other, own
-from tui_workbench.model import RunConfiguration, RunState
-from tui_workbench.runs.gpu.policies import REQUIRED_SECONDS, Policies
-from tui_workbench.runs.gpu.usage import Counted, Usage
-from tui_workbench.runs.rundir import RunDirectory
-from tui_workbench.targets.gpu.sample import Machine, Reading, Sample
+from tui_workbench.core.model import RunConfiguration, RunState
+from tui_workbench.runs.gpu.recording import REQUIRED_SECONDS, Policies
+from tui_workbench.runs.gpu.usage import Usage
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.targets.gpu.sample import Machine, Process, Reading, Sample
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,12 +28,13 @@ class Watched:
         self.usage.machine = machine
         self.now = 1000.0
 
-    def passes(self, seconds: int, reading: Reading, *processes: Counted) -> str:
+    def passes(self, seconds: int, reading: Reading, *processes: Process) -> str:
         """Why the run is to end after so many seconds of this, "" when it is not."""
         for _ in range(seconds):
             self.now += 1
-            self.usage.add(self.now, [reading], processes)
-            self.policies.count(Sample(self.now, (reading,)), list(processes), self.usage, 1.0)
+            sample = Sample(self.now, (reading,), processes)
+            self.usage.add(sample)
+            self.policies.count(sample, self.usage, 1.0)
             if wanted := self.policies.by_use(self.usage):
                 return wanted
         return ""
@@ -66,7 +67,7 @@ def test_what_cannot_be_seen_ends_nothing(tmp_path: Path, machine: Machine) -> N
 
 def test_a_gap_between_samples_is_no_idling(tmp_path: Path) -> None:
     run = Watched(tmp_path, stop_if_idle_minutes=1)
-    run.policies.count(Sample(1.0, (Reading(0, 0),)), [own()], run.usage, 3600.0)
+    run.policies.count(Sample(1.0, (Reading(0, 0),), (own(),)), run.usage, 3600.0)
     assert run.passes(59, Reading(0, 0), own()) == ""
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.faults.support import Workbench, controller_of, until
 from tests.gpu.standin import REST, Standin, gpu
-from tui_workbench.project import Project
-from tui_workbench.runs import Runs
-from tui_workbench.runs.table import RunQuery
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.table import RunQuery
 
 if TYPE_CHECKING:
     from tests.machines import Machine
@@ -83,7 +83,7 @@ def test_a_controller_that_was_killed_is_followed_by_one_that_goes_on(workbench:
     until_sampled(directory, 2)
     os.kill(controller_of(directory), signal.SIGKILL)
     before = len(samples(directory))
-    workbench.history()
+    assert workbench.run("experiment", "resume").code == 0
     until_sampled(directory, before + 2)
     (tmp_path / "done").touch()
     final = ended(workbench, run_id)["gpu"]

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui_workbench.runs.gpu.usage import OWN, Counted, Usage, counted, read_usage, sample_line, sum_line
+from tests.runs.gpu.samples import START, samples
+from tui_workbench.runs.gpu.usage import OWN, Usage, own_processes, read_usage, sum_line
+from tui_workbench.runs.store.rundir import GPU_SAMPLES
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Process, Reading, Sample, encode
 
 if TYPE_CHECKING:
@@ -18,18 +20,18 @@ FIRST, SECOND = (Device(number, f"GPU-{number}", "Tesla T4", 15360, 70) for numb
 T4 = Machine((FIRST, SECOND), "550", "12.4", "nvml")
 
 
-def own(device: int = 0, memory: float | None = 900, share: float | None = None) -> Counted:
-    return Counted(7, device, memory, share, OWN, "python", graphics=False)
+def own(device: int = 0, memory: float | None = 900, share: float | None = None) -> Process:
+    return Process(7, device, memory, share, OWN, "python")
 
 
-def other(device: int = 0, share: float | None = None, *, graphics: bool = False) -> Counted:
-    return Counted(8, device, 500, share, "alice", "train", graphics)
+def other(device: int = 0, share: float | None = None, *, graphics: bool = False) -> Process:
+    return Process(8, device, 500, share, "alice", "train", graphics=graphics)
 
 
-def add(usage: Usage, seconds: int, reading: Reading, *processes: Counted) -> Usage:
+def add(usage: Usage, seconds: int, reading: Reading, *processes: Process) -> Usage:
     """So many seconds of the same."""
     for _ in range(seconds):
-        usage.add((usage.last or 1000.0) + 1, [reading], processes)
+        usage.add(Sample((usage.last or 1000.0) + 1, (reading,), processes))
     return usage
 
 
@@ -48,14 +50,14 @@ def test_seconds_energy_and_peaks_are_those_in_which_the_run_held_the_device() -
 
 def test_time_that_nobody_looked_at_is_no_use_and_no_rest() -> None:
     usage = add(Usage(), 5, Reading(0, 100), own())
-    usage.add(usage.last + 3600, [Reading(0, 100)], [own()])
+    usage.add(Sample(usage.last + 3600, (Reading(0, 100),), (own(),)))
     assert usage.devices[0].held == pytest.approx(6)
     assert usage.unseen == pytest.approx(3599)
 
 
 def test_a_clock_that_was_set_back_takes_nothing_away() -> None:
     usage = add(Usage(), 5, Reading(0, 100), own())
-    usage.add(usage.last - 100, [Reading(0, 100)], [own()])
+    usage.add(Sample(usage.last - 100, (Reading(0, 100),), (own(),)))
     assert usage.devices[0].held == pytest.approx(5)
 
 
@@ -115,12 +117,15 @@ def test_a_sum_in_the_file_stands_for_all_before_it(
     lines, time = [encode(T4)], 1000.0
     for number, (pause, readings, processes) in enumerate(samples):
         time += pause
-        usage.add(time, readings, [counted(each, "") for each in processes])
-        lines.append(sample_line(Sample(time, tuple(readings), tuple(processes)), [each.user for each in processes]))
+        sample = Sample(time, tuple(readings), tuple(processes))
+        usage.add(sample)
+        lines.append(encode(sample))
         if number == place:
             lines.append(sum_line(usage))
     path.write_bytes(b"".join(lines))
-    shortened, whole = read_usage(str(path)), read_usage(str(path), whole=True)
+    shortened = read_usage(str(path))
+    path.write_bytes(b"".join(line for line in lines if not line.startswith(b'{"sum"')))
+    whole = read_usage(str(path))
     assert shortened is not None
     assert whole is not None
     assert whole.to_json() == usage.to_json()
@@ -132,7 +137,7 @@ def test_a_sum_in_the_file_stands_for_all_before_it(
 
 def test_a_torn_last_line_and_foreign_ones_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "gpu.jsonl"
-    good = sample_line(Sample(1.0, (Reading(0, 50),), (Process(7, 0, 5.0),)), [OWN])
+    good = encode(Sample(1.0, (Reading(0, 50),), (Process(7, 0, 5.0, user=OWN),)))
     note = encode(Note(2.0, "nvidia-smi does not answer"))
     path.write_bytes(encode(T4) + good + b'{"d":"","t":1,"p":[[]]}\n{"sum":{}}\n[]\n\xff\xfe\n\n' + note + good[:20])
     usage = read_usage(str(path))
@@ -147,7 +152,7 @@ def test_a_day_of_samples_is_read_from_its_end(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.write(b'{"no":"sample"}\n' * 200_000)
         file.write(sum_line(usage))
-        file.write(sample_line(Sample(usage.last + 1, (Reading(0, 50),), (Process(7, 0),)), [OWN]))
+        file.write(encode(Sample(usage.last + 1, (Reading(0, 50),), (Process(7, 0, user=OWN),))))
     found = read_usage(str(path))
     assert found is not None
     assert found.samples == 101
@@ -156,3 +161,30 @@ def test_a_day_of_samples_is_read_from_its_end(tmp_path: Path) -> None:
 
 def test_without_a_file_there_is_no_usage(tmp_path: Path) -> None:
     assert read_usage(str(tmp_path / "gpu.jsonl")) is None
+
+
+# Which processes of a run were on a GPU when it was last looked at.
+
+
+def holders(folder: Path, data: bytes) -> frozenset[int]:
+    (folder / GPU_SAMPLES).write_bytes(data)
+    return own_processes(str(folder))
+
+
+def test_they_are_those_of_the_last_sample_that_the_controller_called_the_run_s_own(tmp_path: Path) -> None:
+    processes = tuple(Process(pid, 0, user=user) for pid, user in ((11, OWN), (12, "alice"), (13, OWN)))
+    last = encode(Sample(START + 9, (Reading(0),), processes))
+    assert holders(tmp_path, samples([1]) + last) == {11, 13}
+
+
+def test_sums_and_half_a_line_are_passed_over(tmp_path: Path) -> None:
+    assert holders(tmp_path, samples([1]) + sum_line(Usage()) + b'{"t":1,"d":[') == {4242}
+
+
+def test_a_run_that_has_let_go_of_the_gpu_holds_nothing(tmp_path: Path) -> None:
+    assert holders(tmp_path, samples([1]) + encode(Sample(START + 9, (Reading(0),)))) == frozenset()
+
+
+def test_without_samples_or_with_foreign_ones_there_are_none(tmp_path: Path) -> None:
+    assert own_processes(str(tmp_path)) == frozenset()
+    assert holders(tmp_path, b'{"d":[],"p":[7]}\n[]\n\xff\n') == frozenset()

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from tests.runs.gpu.test_usage import T4, add, other, own
-from tui_workbench.model import RunConfiguration, RunState
+from tui_workbench.core.model import RunConfiguration, RunState
 from tui_workbench.runs.gpu.evidence import AGAINST, FOR, Evidence
-from tui_workbench.runs.gpu.policies import judged
 from tui_workbench.runs.gpu.usage import Usage
 from tui_workbench.runs.gpu.verdict import (
     IDLE,
@@ -20,11 +19,12 @@ from tui_workbench.runs.gpu.verdict import (
     Verdict,
     from_json,
     judge,
+    judged,
     summary,
     to_json,
 )
-from tui_workbench.runs.rundir import Ending
-from tui_workbench.targets.gpu.sample import Device, Machine, Reading
+from tui_workbench.runs.store.rundir import Ending
+from tui_workbench.targets.gpu.sample import Device, Machine, Reading, Sample
 
 CPU_BUILD = Evidence(AGAINST, "PyTorch", ("PyTorch 2.13.0+cpu is a CPU build",), 1, "PyTorch is a CPU build")
 BLOCK = Evidence(FOR, "PyTorch", ("name: Tesla T4",), 1)
@@ -56,7 +56,8 @@ def test_work_on_a_device_that_the_run_did_not_hold_proves_nothing() -> None:
 def test_several_devices_are_told_together() -> None:
     of = usage()
     for _ in range(60):
-        of.add((of.last or 1000) + 1, [Reading(0, 90, 100, 50), Reading(1, 70, 100, 50)], [own(0, 1000), own(1, 2000)])
+        readings = (Reading(0, 90, 100, 50), Reading(1, 70, 100, 50))
+        of.add(Sample((of.last or 1000) + 1, readings, (own(0, 1000), own(1, 2000))))
     found = verdict(of)
     assert found.word == PROVEN
     assert found.text.startswith(
@@ -146,7 +147,7 @@ def test_mig_slices_tell_no_utilisation() -> None:
 def test_what_could_not_be_seen_is_named() -> None:
     of = add(usage(), 60, Reading(0, 80, 900), own(memory=None))
     of.note(1.0, "nvidia-smi does not answer")
-    of.add(of.last + 120, [Reading(0, None, 900)], [own(memory=None)])
+    of.add(Sample(of.last + 120, (Reading(0, None, 900),), (own(memory=None),)))
     found = verdict(of)
     assert found.word == PROVEN
     assert found.unseen == (

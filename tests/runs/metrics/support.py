@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tui_workbench.runs.metrics import RunMetrics
 from tui_workbench.runs.metrics.tensorboard import masked_crc32c
-from tui_workbench.runs.rundir import RunDirectory
+from tui_workbench.runs.store.rundir import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -108,16 +108,6 @@ def test_a_data_set_of_many_files_bounds_a_look_and_is_told(tmp_path: Path, monk
     assert finder.is_cut
 
 
-def test_a_folder_that_has_not_changed_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "work" / "deep" / "a.csv", "")
-    age(tmp_path / "work" / "deep")
-    age(tmp_path / "work")
-    finder = looking(tmp_path)
-    finder.look(ALWAYS)
-    monkeypatch.setattr(os, "scandir", lambda _: pytest.fail("it was read again"))
-    assert finder.look(ALWAYS) == []
-
-
 def test_looks_take_a_small_part_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "SHARE_OF_TIME", 1e-9)
     finder = looking(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 from tests.runs.metrics.support import events, point, points, read, write
 from tests.runs.metrics.test_progress import LINES
 from tui_workbench.runs.metrics import summary_of
-from tui_workbench.runs.metrics.glance import SMALL, tells_nothing
+from tui_workbench.runs.metrics.run_metrics import SMALL, tells_nothing
 
 
 def test_a_run_that_only_greets_tells_nothing(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from hypothesis import strategies
 from tests.runs.metrics.support import curve, lasts, log, point, points, read, write
 from tests.sdk.support import load
 from tui_workbench.runs.metrics import RunMetrics
-from tui_workbench.runs.metrics.columns import MAX_NAME, MAX_NAMES
-from tui_workbench.runs.metrics.logged import inside
+from tui_workbench.runs.metrics.tables import inside
+from tui_workbench.runs.metrics.values import MAX_NAME, MAX_NAMES
 
 
 def test_a_run_without_any_has_none(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies
 
 from tests.runs.metrics.support import curve, end, lasts, read, write
 from tui_workbench.runs.metrics import RunMetrics
-from tui_workbench.runs.metrics.progress import Progress
+from tui_workbench.runs.metrics.output import Progress
 
 LINES: list[tuple[str, dict[str, float], float | None]] = [
     ("loss: 0.31", {"loss": 0.31}, None),
@@ -40,6 +40,9 @@ LINES: list[tuple[str, dict[str, float], float | None]] = [
     ("Train:  10%|█         | 10/100 [00:01<00:09,  9.50it/s, loss=0.31, lr=1e-4]", {"loss": 0.31, "lr": 1e-4}, 10),
     ("Epoch 3: 100%|████| 100/100 [00:01<00:00, 80.0it/s, v_num=0, train_loss=0.3]",  # Lightning
      {"train_loss": 0.3}, 3),
+    ("====> Test set loss: 105.2", {"Test set loss": 105.2}, None),  # PyTorch's example of a VAE
+    ("step 3 \x1b[1mloss\x1b[0m: \x1b[31m0.5\x1b[0m, acc=\x1b[38;5;2m0.9", {"loss": 0.5, "acc": 0.9}, 3),
+    ("loss \x1b[31m0.5\x1b[0m", {"loss": 0.5}, None),
     ("test accuracy 0.983 in 1.2 s, model in outputs/model.pt", {"test accuracy": 0.983}, None),
 ]  # fmt: skip
 
@@ -110,6 +113,70 @@ def test_any_line_is_read(text: str) -> None:
         assert found.name
 
 
+# Steps that begin again with each epoch
+
+
+def steps_of(lines: str) -> dict[str, list[float | None]]:
+    """The steps of each metric in these lines."""
+    progress = Progress()
+    found: dict[str, list[float | None]] = {}
+    for line in lines.splitlines():
+        for one in progress.metrics(line.encode()):
+            found.setdefault(one.name, []).append(one.step)
+    return found
+
+
+def test_iterations_of_mingpt_ddp_become_global_steps() -> None:
+    lines = "".join(
+        f"[GPU0] Epoch {epoch} | Iter {iteration} | {kind} Loss {1 / epoch:.5f}\n"
+        for epoch in (1, 2, 3)
+        for kind, count in (("Train", 3), ("Eval", 2))
+        for iteration in range(0, 100 * count, 100)
+    )
+    assert steps_of(lines) == {
+        "Train Loss": [0, 100, 200, 300, 400, 500, 600, 700, 800],
+        "Eval Loss": [0, 100, 200, 300, 400, 500],
+    }
+
+
+def test_late_line_of_another_process_keeps_its_epoch() -> None:
+    lines = (
+        "[GPU0] Epoch 1 | Iter 0 | Train Loss 3\n[GPU1] Epoch 1 | Iter 0 | Train Loss 3\n"
+        "[GPU0] Epoch 1 | Iter 100 | Train Loss 2\n[GPU0] Epoch 2 | Iter 0 | Train Loss 2\n"
+        "[GPU1] Epoch 1 | Iter 100 | Train Loss 2\n[GPU0] Epoch 2 | Iter 100 | Train Loss 1\n"
+    )
+    assert steps_of(lines) == {"Train Loss": [0, 0, 100, 200, 100, 300]}
+
+
+@pytest.mark.parametrize(
+    ("lines", "steps"),
+    [
+        ("epoch 1 step 100 loss 3\nepoch 1 step 200 loss 2\nepoch 2 step 100 loss 1\n", [100, 200, 300]),
+        ("epoch 1 step 900 loss 3\nepoch 2 step 900 loss 2\nepoch 3 step 900 loss 1\n", [900, 1800, 2700]),
+        ("epoch 0 step 0 loss 3\nepoch 1 step 0 loss 2\nepoch 2 step 0 loss 1\n", [0, 1, 2]),
+        ("Epoch 1\nstep 1 loss 3\nstep 2 loss 2\nEpoch 2\nstep 1 loss 1\nstep 2 loss 1\n", [1, 2, 3, 4]),
+        ("step 0 loss 3\nstep 50 loss 2\nstep 0 loss 1\nstep 50 loss 1\n", [0, 50, 100, 150]),
+        ("epoch 1 step 900 loss 3\nepoch 2 step 1800 loss 2\nepoch 3 step 2700 loss 1\n", [900, 1800, 2700]),
+        ("epoch 1 global_step 900 loss 3\nepoch 2 global_step 800 loss 2\n", [900, 800]),
+        ("iter 0: loss 10.9, time 12.3ms\niter 10: loss 9.1, time 9ms\n", [0, 10]),  # nanoGPT
+        ("iter_dt 0.00ms; iter 0: train loss 3.1\niter_dt 9.10ms; iter 100: train loss 2.1\n", [0, 100]),  # minGPT
+        (
+            "| epoch   1 |   200/ 1000 batches | lr 20.00 | loss  7.66\n"
+            "| epoch   2 |   200/ 1000 batches | lr 20.00 | loss  6.66\n",  # word_language_model
+            [0.2, 1.2],
+        ),
+        (
+            "Train Epoch: 1 [0/60000 (0%)]\tLoss: 2.3\nTrain Epoch: 2 [0/60000 (0%)]\tLoss: 1.1\n",  # mnist
+            [0, 1],
+        ),
+        ("Epoch: [0][ 10/100]\tLoss 6.9e+00\nEpoch: [1][ 10/100]\tLoss 5.9e+00\n", [0.1, 1.1]),  # imagenet
+    ],
+)
+def test_steps_grow_over_all_epochs(lines: str, steps: list[float]) -> None:
+    (found,) = [found for name, found in steps_of(lines).items() if "loss" in name.lower()]
+    assert found == pytest.approx(steps)
+
+
 # The whole log
 
 
@@ -150,15 +217,60 @@ def test_lines_of_other_systems_end_as_well(tmp_path: Path) -> None:
     assert curve(read(tmp_path), "loss") == [(1, 3), (2, 2)]
 
 
-def test_a_log_of_gigabytes_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui_workbench.runs.metrics.output.LIMIT", 20)
-    monkeypatch.setattr("tui_workbench.runs.metrics.tail.CHUNK", 10)
-    write(tmp_path / "output.log", "loss: 3\n" * 20)
+FILLER = b"the quick brown fox jumps over the lazy dog" * 20 + b"\n"
+
+
+def long_log(run: Path, megabytes: int) -> None:
+    """A log of many megabytes with a few values at its beginning and at its end."""
+    write(run / "output.log", b"step 1 loss: 7.7\nstep 2 loss: 7.6\n")
+    write(run / "output.log", FILLER * (megabytes * 1_000_000 // len(FILLER)), append=True)
+    write(run / "output.log", b"step 8 loss: 0.6\nstep 9 loss: 0.5\n", append=True)
+
+
+def test_long_log_has_its_last_value_and_a_note(tmp_path: Path) -> None:
+    long_log(tmp_path, 20)
     metrics = read(tmp_path)
-    assert 2 <= metrics.summary()["loss"].count <= 4
-    assert len(metrics.notes()) == 1
-    assert metrics.notes()[0].startswith("output.log: only its first")
+    assert curve(metrics, "loss") == [(1, 7.7), (2, 7.6), (8, 0.6), (9, 0.5)]
+    assert metrics.notes() == ["output.log: metrics of 11.6 MB in its middle are missing: too much came at once"]
     assert not metrics.refresh()
+    write(tmp_path / "output.log", b"step 10 loss: 0.4\n", append=True)
+    metrics.refresh()
+    assert curve(metrics, "loss")[-1] == (10, 0.4)
+
+
+def test_long_bar_has_its_last_value(tmp_path: Path) -> None:
+    bar = b"".join(b"\r%6d/100000 [..] - loss: %d" % (step, 100_000 - step) for step in range(100_001))
+    write(tmp_path / "output.log", bar + b"\r" * 3_000_000 + bar[-20_000:])
+    assert curve(read(tmp_path, ended=True), "loss")[-1][1] == 0
+
+
+def test_followed_log_of_any_size_is_read_whole(tmp_path: Path) -> None:
+    metrics = RunMetrics(str(tmp_path), use_stored=False)
+    lines = b"".join(b"step %d loss: %d\n" % (step, step) for step in range(500_000))
+    write(tmp_path / "output.log", lines)
+    while metrics.follow():
+        pass
+    metrics.refresh(ended=True)
+    assert metrics.notes() == []
+    assert metrics.summary()["loss"].count == 500_000
+    assert curve(metrics, "loss")[-1] == (499_999, 499_999)
+
+
+def test_curves_of_endless_output_are_thinned_to_their_extremes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui_workbench.runs.metrics.output.MOST_POINTS", 2000)
+    metrics = RunMetrics(str(tmp_path))
+    for start in range(0, 20_000, 1000):
+        lines = (f"step {step} loss: {-5 if step == 7777 else step % 100}\n" for step in range(start, start + 1000))
+        write(tmp_path / "output.log", "".join(lines) + "accuracy: 1\n", append=True)
+        metrics.refresh()
+    found = metrics.summary()["loss"]
+    assert (found.count, found.last, found.minimum, found.maximum) == (20_000, 99, -5, 99)
+    assert len(curve(metrics, "loss")) <= 3000
+    assert (7777, -5) in curve(metrics, "loss")
+    assert metrics.summary()["accuracy"].count == len(curve(metrics, "accuracy")) == 20
+    assert [note.endswith("curves show their extremes") for note in metrics.notes()] == [True]
 
 
 def test_what_the_script_logged_itself_counts_and_not_what_it_printed(tmp_path: Path) -> None:

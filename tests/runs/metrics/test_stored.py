@@ -13,7 +13,7 @@ import pytest
 from tests.runs.metrics.support import curve, end, log, point, points, read, write
 from tui_workbench.runs.metrics import RunMetrics, keeping, stored, summary_of
 from tui_workbench.runs.metrics.keeping import Keeper
-from tui_workbench.runs.rundir import RunDirectory
+from tui_workbench.runs.store.rundir import RunDirectory
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def everything(metrics: RunMetrics) -> str:
 
 
 def test_the_cache_tells_what_the_files_tell(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui_workbench.runs.metrics.logged.Logged.refresh", lambda _: pytest.fail("it was read"))
+    monkeypatch.setattr("tui_workbench.runs.metrics.tail.Reader.refresh", lambda _: pytest.fail("it was read"))
     from_cache = read(run)
     told = everything(from_cache)
     monkeypatch.undo()
@@ -74,7 +74,7 @@ def test_the_summary_is_json_that_anybody_reads(run: Path) -> None:
 
 
 def test_last_values_come_from_the_summary(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui_workbench.runs.metrics.reading.RunMetrics", lambda _: pytest.fail("it was read"))
+    monkeypatch.setattr("tui_workbench.runs.metrics.RunMetrics", lambda _: pytest.fail("it was read"))
     found = summary_of(str(run))
     assert math.isnan(float(found.pop("loss")))
     assert found == {"odd": math.inf, "phase": "done", "損失/\x1b": 3, "accuracy": 0.5, "val": 2}
@@ -151,6 +151,38 @@ def test_a_small_run_has_a_summary_and_no_cache_and_one_without_metrics_neither(
     assert os.listdir(tmp_path / "none") == ["output.log"]
 
 
+def test_log_that_was_followed_is_stored_whole(tmp_path: Path) -> None:
+    lines = [f"step {step} loss: {step}\n" + "x" * 6000 + "\n" for step in range(1500)]
+    write(tmp_path / "output.log", "".join(lines))
+    assert (tmp_path / "output.log").stat().st_size > 8_000_000
+    keeper = Keeper(RunDirectory(str(tmp_path)))
+    keeper.follow()
+    assert keeper.caught_up.wait(60)
+    write(tmp_path / "output.log", "step 1500 loss: 0.5\n", append=True)
+    keeper.look()
+    keeper.keep()
+    end(tmp_path)
+    metrics = read(tmp_path)
+    assert len(curve(metrics, "loss")) == 1501
+    assert summary_of(str(tmp_path)) == {"loss": 0.5}
+    assert metrics.notes() == []
+
+
+def test_rules_edited_during_a_run_hold_for_the_whole_log(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    run = root / ".workbench" / "runs" / "project_1"
+    record = {"project_root": str(root), "working_directory": str(root), "snapshot": "none"}
+    write(run / "run.json", json.dumps({**record, "run_configuration": {"tracked_run": False}}))
+    write(run / "output.log", "accuracy: 1 loss: 2\n" * 10_000)
+    keeper = Keeper(RunDirectory(str(run)))
+    keeper.follow()
+    assert keeper.caught_up.wait(60)
+    write(root / "aml_config" / "metrics.yml", "ignore: [loss]\n")
+    keeper.look()
+    keeper.keep()
+    assert summary_of(str(run)) == {"accuracy": 1}
+
+
 def test_what_links_of_the_copy_led_to_is_found_again_when_the_cache_is_gone(tmp_path: Path) -> None:
     """`runs/` is excluded from snapshots in most projects, so the copy links to it, and the link goes at the end."""
     root = tmp_path / "project"
@@ -181,7 +213,7 @@ def test_a_fault_of_ours_costs_a_run_nothing_and_is_noted(run: Path, monkeypatch
 
 def test_a_folder_that_cannot_be_written_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "output.log", "loss: 3\n")
-    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(os, "rename", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     keep(tmp_path)
     *_, event = RunDirectory(str(tmp_path)).events()
     assert "No space left" in event["reason"]

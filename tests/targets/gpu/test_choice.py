@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.standin import REST, Standin, gpu, process
-from tui_workbench.config import fields
-from tui_workbench.config.commands import parse_value
+from tui_workbench.config.changes.file_edits import parse_value
 from tui_workbench.config.loading import load_compute
-from tui_workbench.errors import ConfigurationError, UsageError, WorkbenchError
-from tui_workbench.model import ComputeTarget, RunConfiguration, RunSpec
-from tui_workbench.runs.queueing import limit_of
-from tui_workbench.targets import container as containers
+from tui_workbench.config.schema import fields
+from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError
+from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
+from tui_workbench.runs.lifecycle.queueing import limit_of
+from tui_workbench.targets.docker import container as containers
+from tui_workbench.targets.docker.placing import symbolic_placement
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.choice import Given
-from tui_workbench.targets.host import LocalHost
-from tui_workbench.targets.placing import symbolic_placement
+from tui_workbench.targets.hosts.host import LocalHost
 
 
 def spec(folder: Path, gpus: str, number: int = 1, kind: str = "local") -> RunSpec:
@@ -134,8 +134,7 @@ def test_one_that_is_not_there_is_an_error_with_its_place(four: Standin, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
-    [((), "No devices were found"), (("fail Broken",), "Broken"), (None, "NVIDIA-SMI has failed")],
+    ("lines", "said"), [((), "No devices were found"), (("fail Broken",), "Broken"), (None, "NVIDIA-SMI has failed")]
 )
 def test_without_a_working_driver_none_can_be_chosen(
     standin: Standin, tmp_path: Path, lines: tuple[str, ...] | None, said: str

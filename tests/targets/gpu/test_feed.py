@@ -12,9 +12,9 @@ import pytest
 
 from tests.faults.support import until
 from tests.gpu.standin import REST, Standin, gpu
-from tui_workbench.errors import ConfigurationError
-from tui_workbench.model import ComputeTarget
-from tui_workbench.targets.children import reap
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.processes import reap
 from tui_workbench.targets.gpu import feed as feeds
 from tui_workbench.targets.gpu import sampler
 from tui_workbench.targets.gpu.feed import Feed, folder_of, machine_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui_workbench.targets.gpu.fit import computes_on, driver_for, newest_for, serves
+from tui_workbench.targets.gpu.cuda_compat import computes_on, driver_for, newest_for, serves
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.support import until
 from tests.gpu.standin import REST, Standin, gpu
-from tui_workbench.model import ComputeTarget, Problem
+from tui_workbench.core.model import ComputeTarget, Problem
 from tui_workbench.targets.gpu import fleet as fleets
 from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.fleet import CELL_SECONDS, Course, Fleet, MachineState
@@ -125,7 +125,7 @@ def test_what_befell_a_device_stays_and_what_befell_the_machine_goes_with_the_ne
     listener = fleets._Listener("here", LOCAL)
     listener._take(Note(1.0, "nvidia-smi does not answer"))
     listener._take(Note(2.0, "Xid 79 on GPU 0", 0))
-    assert listener._problem == "nvidia-smi does not answer"
+    assert listener.state.problem == "nvidia-smi does not answer"
     listener._take(Sample(3.0, (Reading(0, 1.0),)))
     assert listener.state.problem == ""
     assert [note.text for note in listener.state.notes] == ["Xid 79 on GPU 0"]

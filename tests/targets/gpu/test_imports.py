@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tui_workbench.targets.gpu.imports import imported_by
+from tui_workbench.targets.gpu.preflight import imported_by
 
 
 @pytest.mark.parametrize(

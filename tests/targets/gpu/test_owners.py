@@ -12,12 +12,13 @@ import pytest
 
 from tests.faults.support import until
 from tests.targets.harness import Harness, Script
-from tui_workbench.runs.gpu.facts import facts_of
-from tui_workbench.targets.docker import DockerTarget
-from tui_workbench.targets.gpu import owners
-from tui_workbench.targets.gpu.owners import NOBODY, Owners, hides_processes
-from tui_workbench.targets.host import LocalHost
-from tui_workbench.targets.processes import processes_of_run
+from tui_workbench.runs.gpu.recording import facts_of
+from tui_workbench.targets.docker.docker_target import DockerTarget
+from tui_workbench.targets.gpu import nvml
+from tui_workbench.targets.gpu.nvml import Owners, hides_processes
+from tui_workbench.targets.gpu.sample import Owner
+from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.hosts.processes import processes_of_run
 
 
 def sleeper(**variables: str) -> subprocess.Popen[bytes]:
@@ -42,10 +43,10 @@ def test_a_process_is_known_by_user_program_run_and_session() -> None:
 def test_one_that_has_ended_is_nobody_s_also_when_it_was_known() -> None:
     known = Owners()
     process = sleeper()
-    assert known.of(process.pid) != NOBODY
+    assert known.of(process.pid) != Owner()
     process.kill()
     process.wait()
-    assert known.of(process.pid) == NOBODY
+    assert known.of(process.pid) == Owner()
 
 
 @pytest.mark.parametrize(
@@ -58,9 +59,9 @@ def test_one_that_has_ended_is_nobody_s_also_when_it_was_known() -> None:
 )
 def test_a_container_is_known_by_the_cgroup_of_any_engine(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     container = "0123456789abcdef" * 4
-    read = owners._read
+    read = nvml._read
     text = line.format(id=container).encode()
-    monkeypatch.setattr(owners, "_read", lambda path: text if path.endswith("/cgroup") else read(path))
+    monkeypatch.setattr(nvml, "_read", lambda path: text if path.endswith("/cgroup") else read(path))
     assert Owners().of(os.getpid()).container == container
 
 

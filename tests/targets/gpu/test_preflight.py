@@ -16,10 +16,11 @@ from tests.engines import EMPTY_IMAGE, PYTHON_IMAGE, DockerEngine, docker_engine
 from tests.gpu import frameworks as standins
 from tests.gpu.standin import REST, Standin, gpu
 from tests.machines import Machine
-from tui_workbench.config.images import DEFAULT_GPU_IMAGE
-from tui_workbench.model import ComputeTarget, RunConfiguration
-from tui_workbench.targets import gpus
-from tui_workbench.targets.check import (
+from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
+from tui_workbench.core.model import ComputeTarget, RunConfiguration
+from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.checks.check import run_checks, run_gpu_checks
+from tui_workbench.targets.checks.result import (
     BROKEN,
     COMPUTES,
     CONTAINER,
@@ -32,15 +33,12 @@ from tui_workbench.targets.check import (
     RUNTIME,
     UNNEEDED,
     WARNING,
-    Rung,
-    gpu_ladder,
-    ladder,
+    CheckResult,
 )
-from tui_workbench.targets.gpu import places
+from tui_workbench.targets.gpu import framework_location, gpus
+from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.frameworks import ONE
-from tui_workbench.targets.gpu.places import spec_of
 from tui_workbench.targets.gpu.preflight import Preflight
-from tui_workbench.targets.host import LocalHost
 
 
 class Here:
@@ -65,10 +63,10 @@ class Here:
         path = str(Path(self.target.path).with_suffix(".runconfig"))
         return RunConfiguration("here", path, "here", environment_variables={**self.variables, **variables})
 
-    def climb(self, **variables: str) -> list[Rung]:
-        return list(gpu_ladder(spec_of(self.target, self.configuration(**variables))))
+    def climb(self, **variables: str) -> list[CheckResult]:
+        return list(run_gpu_checks(spec_of(self.target, self.configuration(**variables))))
 
-    def broken(self, **variables: str) -> Rung:
+    def broken(self, **variables: str) -> CheckResult:
         """The rung that the ladder ends at; all before it are good."""
         *good, last = self.climb(**variables)
         assert {rung.state for rung in good} <= {OK}
@@ -81,7 +79,7 @@ def here(tmp_path: Path, standin: Standin) -> Here:
     return Here(tmp_path, standin)
 
 
-def messages(rungs: list[Rung]) -> dict[str, str]:
+def messages(rungs: list[CheckResult]) -> dict[str, str]:
     return {rung.name: rung.message for rung in rungs}
 
 
@@ -131,9 +129,10 @@ def test_a_driver_that_hangs(here: Here, monkeypatch: pytest.MonkeyPatch) -> Non
     )  # fmt: skip
 
 
-def test_an_older_nvidia_smi_tells_what_it_knows(here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "old"
-    folder.mkdir()
+def test_an_older_nvidia_smi_tells_what_it_knows(
+    here: Here, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("old")
     (folder / "nvidia-smi").write_text(
         "#!/bin/sh\ncase $1 in\n"
         "*compute_cap*) echo 'Field \"compute_cap\" is not a valid field to query.'; exit 2 ;;\n"
@@ -229,7 +228,7 @@ def test_the_framework_that_the_script_imports_is_the_one_that_counts(here: Here
     spec = spec_of(here.target, here.configuration())._replace(script="train.py")
     for text, name in (("import jax\n", "JAX"), ("import torch\n", "PyTorch"), ("", "PyTorch")):
         (tmp_path / "train.py").write_text(text)
-        said = list(gpu_ladder(spec))
+        said = list(run_gpu_checks(spec))
         assert (said[-1].state == BROKEN) is (name == "JAX")
         assert name in messages(said)[FRAMEWORK]
 
@@ -246,10 +245,10 @@ def test_an_interpreter_that_is_none(here: Here) -> None:
 def test_nothing_is_broken_where_no_gpu_is_asked_for(here: Here) -> None:
     standins.torch(here.packages, version="2.4.0+cpu", cuda=None, capabilities=())
     target = here.target._replace(gpus="")
-    climbed = list(Preflight(spec_of(target, here.configuration()), LocalHost()).climb(is_wanted=False))
+    climbed = list(Preflight(target_for(target), spec_of(target, here.configuration())).run(is_wanted=False))
     assert [(rung.name, rung.state) for rung in climbed] == [(GPU, OK), (DEVICES, OK), (FRAMEWORK, WARNING)]
     here.standin.write()
-    assert [(rung.name, rung.state) for rung in list(ladder(target))[1:]] == [(GPU, UNNEEDED)]
+    assert [(rung.name, rung.state) for rung in list(run_checks(target))[1:]] == [(GPU, UNNEEDED)]
 
 
 # What was told before.
@@ -269,10 +268,10 @@ def counted(here: Here) -> Here:
     return here
 
 
-def glance(here: Here, **variables: str) -> list[Rung]:
+def glance(here: Here, **variables: str) -> list[CheckResult]:
     """As before a run: what was told before will do."""
-    preflight = Preflight(spec_of(here.target, here.configuration(**variables)), LocalHost(), which=ONE)
-    return list(preflight.climb(is_quick=True))
+    preflight = Preflight(target_for(here.target), spec_of(here.target, here.configuration(**variables)), which=ONE)
+    return list(preflight.run(is_quick=True))
 
 
 def test_before_a_run_a_framework_is_asked_once(counted: Here) -> None:
@@ -314,22 +313,20 @@ def test_what_may_come_out_otherwise_the_next_time_is_asked_again(counted: Here)
 
 def test_a_kept_answer_that_is_torn_is_none(counted: Here) -> None:
     glance(counted)
-    place = places.place_of(spec_of(counted.target, counted.configuration()), LocalHost(), None)
-    Path(places._path(places._name(place, counted.target, ONE))).write_text("{")
+    place = target_for(counted.target).framework_place(spec_of(counted.target, counted.configuration()))
+    Path(framework_location._path(framework_location._name(place, counted.target, ONE))).write_text("{")
     glance(counted)
     assert asked(counted) == 2
 
 
 def test_a_target_that_nobody_can_look_at_is_not_called_good(here: Here) -> None:
     here.target = here.target._replace(type="slurm")
-    assert "nobody can look at the GPUs of a target of type slurm" in here.broken().message
+    assert here.broken().message == "nothing here can run targets of type 'slurm'"
 
 
 def test_no_secret_is_handed_to_the_framework(here: Here) -> None:
-    place = places.place_of(
-        spec_of(here.target, here.configuration(NVIDIA_API_KEY="hunter2", TF_FORCE_GPU_ALLOW_GROWTH="true", A="b")),
-        LocalHost(),
-        None,
+    place = target_for(here.target).framework_place(
+        spec_of(here.target, here.configuration(NVIDIA_API_KEY="hunter2", TF_FORCE_GPU_ALLOW_GROWTH="true", A="b"))
     )
     assert set(place.variables) == {"PYTHONPATH", "TF_FORCE_GPU_ALLOW_GROWTH"}
 
@@ -430,7 +427,7 @@ def test_an_image_that_is_not_there_yet_is_no_fault(
     hooked: Here, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hooked.target = hooked.target._replace(base_docker_image="nobody/has-this:1")
-    monkeypatch.setattr("tui_workbench.targets.check_engine._TOOLKIT", ("true",))
+    monkeypatch.setattr("tui_workbench.targets.checks.check_engine._TOOLKIT", ("true",))
     rungs = hooked.climb()
     states = {rung.name: (rung.state, rung.command) for rung in rungs}
     assert states[CONTAINER] == states[FRAMEWORK] == (WARNING, "workbench-tui experiment prepare -c here")

@@ -13,7 +13,7 @@ from tests.gpu.standin import REST, Standin, gpu, process
 from tui_workbench.targets.gpu import smi
 from tui_workbench.targets.gpu.sample import Note, Sample
 from tui_workbench.targets.gpu.smi import Smi
-from tui_workbench.targets.host import LocalHost
+from tui_workbench.targets.hosts.host import LocalHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from tests.gpu.standin import gpu
 from tests.ui.gpu.test_monitor import gpus  # noqa: F401  (a fixture)
 from tests.ui.hand import Hand, proves
-from tests.ui.screens.test_main import opened, seen
+from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
 
 if TYPE_CHECKING:
     from tests.gpu.standin import Standin
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
 
 @proves("gpus.retry")

@@ -16,16 +16,16 @@ import pytest
 from tests.faults.support import until as until_now
 from tests.gpu.standin import REST, gpu, process
 from tests.targets.gpu.test_feed import samplers
-from tests.ui.history.past import past_run
-from tests.ui.screens.test_main import opened, screen_of, seen
+from tests.ui.main.test_main import opened, screen_of, seen
+from tests.ui.runs.past import past_run
 from tests.ui.waiting import until
-from tui_workbench.model import ComputeTarget
+from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.gpu.feed import LISTENERS, folder_of
-from tui_workbench.targets.processes import RUN_ID_VARIABLE
-from tui_workbench.ui.panes.monitor import MonitorPane
-from tui_workbench.ui.screens.machine import CheckScreen
-from tui_workbench.ui.screens.monitor import MonitorScreen
-from tui_workbench.ui.screens.run_details import RunDetailsScreen
+from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE
+from tui_workbench.ui.details.run_details import RunDetailsScreen
+from tui_workbench.ui.gpu.monitor_pane import MonitorPane
+from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
+from tui_workbench.ui.machines.machine import CheckScreen
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from tests.gpu.standin import Standin
-    from tui_workbench.model import Run
-    from tui_workbench.project import Project
+    from tui_workbench.core.model import Run
+    from tui_workbench.projects.project import Project
 
     Workbench = Pilot[list[Run]]
 
@@ -117,7 +117,7 @@ async def test_enter_goes_to_the_run_that_is_on_the_gpu(
         await until(lambda: "train.py [7]" in seen(pilot))
         await pilot.press("enter")
         await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
-        assert pilot.app.screen.run_shown.run_id == worker[0]  # type: ignore[attr-defined]
+        assert pilot.app.screen.view.run_shown.run_id == worker[0]  # type: ignore[attr-defined]
 
 
 async def test_the_selected_run_is_told_from_others(project: Project, gpus: Standin, worker: tuple[str, int]) -> None:

@@ -13,17 +13,17 @@ from tests.faults.support import until as until_now
 from tests.gpu.standin import REST, gpu
 from tests.machines import PASSWORD
 from tests.targets.gpu.test_feed import samplers
-from tests.ui.screens.test_main import opened, seen
+from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
-from tui_workbench.ui.screens.machine import CheckScreen
-from tui_workbench.ui.screens.monitor import MonitorScreen
+from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
+from tui_workbench.ui.machines.machine import CheckScreen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.gpu.standin import Standin
     from tests.machines import Machine
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
 REFERENCE = "AzureMlSecret=box#research#0123456789abcdef0123456789abcdef"
 

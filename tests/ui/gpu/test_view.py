@@ -9,13 +9,12 @@ from textual.app import App, ComposeResult
 
 from tests.ui.gpu.states import NOW, device, farm, machine, process, reading, rest
 from tests.ui.seen import lines_of
-from tests.ui.test_words import make_run
-from tui_workbench.model import RunState
+from tests.ui.test_formatting import make_run
+from tui_workbench.core.model import RunState
 from tui_workbench.targets.gpu.fleet import MachineState
 from tui_workbench.targets.gpu.sample import Machine, Note
-from tui_workbench.ui.widgets.gpu_lines import columns_for
-from tui_workbench.ui.widgets.gpu_view import GpuView
-from tui_workbench.ui.widgets.gpu_words import Known
+from tui_workbench.ui.gpu.gpu_lines import Known, Shown, columns_for, graph_lines
+from tui_workbench.ui.gpu.gpu_view import GpuView
 from tui_workbench.ui.widgets.pieces import width_of
 
 if TYPE_CHECKING:
@@ -324,3 +323,15 @@ async def test_names_that_a_terminal_would_obey_are_text() -> None:
         assert "\x1b" not in told
         assert "\u202e" not in told
         assert "[bold]x" in told
+
+
+def test_a_graph_says_how_high_and_how_long_it_is() -> None:
+    (state,) = farm(1, 1)
+    assert state.machine is not None
+    assert state.sample is not None
+    shown = Shown(state, state.machine.devices[0], state.sample.readings[0], ())
+    rows = ["".join(piece.text for piece in line) for line in graph_lines(shown, 200, 2, with_span=True)]
+    assert [row.count("100 %") for row in rows] == [2, 0, 0]
+    assert [name in rows[1] for name in ("util", "mem", "power")] == [True] * 3
+    assert "├ 2 min" in rows[2]
+    assert len({len(row) for row in rows}) == 1

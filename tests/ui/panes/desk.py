@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from textual.app import App, ComposeResult
 
-from tui_workbench.ui.panes.config_view import ConfigView
-from tui_workbench.ui.panes.editor import EditorPane
-from tui_workbench.ui.panes.file_view import FileView
-from tui_workbench.ui.themes import load_theme
-from tui_workbench.ui.widgets.editor_status import EditorStatus
+from tui_workbench.ui.editor.config_view import ConfigView
+from tui_workbench.ui.editor.editor import EditorPane
+from tui_workbench.ui.editor.editor_status import EditorStatus
+from tui_workbench.ui.editor.file_view import FileView
+from tui_workbench.ui.themes.themes import load_theme
 from tui_workbench.ui.widgets.question_row import QuestionRow
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from textual.message import Message
     from textual.pilot import Pilot
 
-    from tui_workbench.ui.panes.form_view import FormView
-    from tui_workbench.ui.widgets.text_editor import TextEditor
+    from tui_workbench.ui.editor.text_editor import TextEditor
+    from tui_workbench.ui.form.form_view import FormView
 
 
 class EditorApp(App[None]):
@@ -69,8 +69,7 @@ class Desk:
     async def open(self, name: str, line: int = 0) -> TextEditor:
         """Open a file as text."""
         await self.pane.open_file(self.path(name), line)
-        if isinstance(self.view, ConfigView) and self.view.as_form:
-            self.view.action_change_view()
+        self.view.face.show_text()
         await self.settled()
         return self.view.editor
 
@@ -78,8 +77,7 @@ class Desk:
         """Open a configuration file as a form."""
         await self.pane.open_file(self.path(name), line)
         await self.settled()
-        assert isinstance(self.view, ConfigView)
-        return self.view.form
+        return self.config.form
 
     async def settled(self) -> None:
         """Wait until everything that was begun is done."""
@@ -97,7 +95,13 @@ class Desk:
     @property
     def view(self) -> FileView:
         """The file that is shown."""
-        return next(view for view in self.pane.query(FileView) if view.display)
+        return next(view for view in self.pane.query(FileView) if view.face.root.display)
+
+    @property
+    def config(self) -> ConfigView:
+        """The view of a configuration file."""
+        assert isinstance(self.view.face, ConfigView)
+        return self.view.face
 
     @property
     def text(self) -> TextEditor:
@@ -120,7 +124,9 @@ class Desk:
 
     @property
     def status(self) -> str:
-        return self.view.query_one(EditorStatus).render_line(0).text
+        """The lines under the text as one."""
+        status = self.view.query_one(EditorStatus)
+        return " ".join(status.render_line(y).text.rstrip() for y in range(status.size.height))
 
     @property
     def question(self) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import stat
 from typing import TYPE_CHECKING
@@ -12,8 +13,9 @@ from textual.widgets import Input
 
 from tests.ui.panes.desk import desk
 from tests.ui.waiting import until
-from tui_workbench.ui.panes.editor import EMPTY, EditorPane, EditorState, TabState
-from tui_workbench.ui.widgets.difference_view import DifferenceView
+from tui_workbench.ui.editor.difference_view import DifferenceView
+from tui_workbench.ui.editor.editor import EMPTY, EditorPane
+from tui_workbench.ui.session_state import Values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +41,7 @@ class TestOpening:
             assert editor.source == "import torch\n\nprint(torch.__version__)\n"
             assert editor.has_focus
             assert it.title == "3 train.py"
-            assert it.status.split() == ["3:1", "Python"]
+            await until(lambda: it.status.split() == ["3:1", "Python"])
 
     async def test_a_file_has_one_tab_however_often_it_is_opened(self, folder: Path) -> None:
         async with desk(folder) as it:
@@ -54,8 +56,8 @@ class TestOpening:
             for name in ("train.py", "local.compute", "train.py", "local.compute"):
                 it.pane.run_worker(it.pane.open_file(it.path(name)))
             await it.settled()
-            assert it.pane.state.active == it.path("local.compute")
-            assert len(it.pane.state.tabs) == 2
+            assert it.pane.active == it.path("local.compute")
+            assert it.title.split()[1:] == ["train.py", "local.compute"]
 
     async def test_what_cannot_be_opened_is_said_where_the_person_looks(self, folder: Path) -> None:
         async with desk(folder) as it:
@@ -101,10 +103,10 @@ class TestTabs:
             await it.open("train.py")
             await it.open("local.compute")
             await it.press("ctrl+pagedown")
-            assert it.pane.state.active == it.path("train.py")
+            assert it.pane.active == it.path("train.py")
             assert it.loud_in_title() == ["train.py"]
             await it.press("alt+left")
-            assert it.pane.state.active == it.path("local.compute")
+            assert it.pane.active == it.path("local.compute")
             assert it.loud_in_title() == ["local.compute", "Text"]
             assert it.text.has_focus
 
@@ -113,7 +115,7 @@ class TestTabs:
             await it.open("train.py")
             await it.open("local.compute")
             await it.pilot.click(EditorPane, offset=(6, 0))
-            assert it.pane.state.active == it.path("train.py")
+            assert it.pane.active == it.path("train.py")
             await it.pilot.click(EditorPane, offset=(16, 0), button=2)
             await it.settled()
             assert it.title == "3 train.py"
@@ -134,15 +136,13 @@ class TestTabs:
         async with desk(folder) as it:
             await it.open("train.py", line=3)
             await it.open("local.compute")
-            written = json.dumps(it.pane.state)
-        tabs, active = json.loads(written)
-        state = EditorState(tuple(TabState(*tab) for tab in tabs), active)
-        (folder / "gone.py").write_bytes(b"")
-        state = state._replace(tabs=(*state.tabs, TabState(str(folder / "never"))))
+            written = json.dumps(it.pane.memory)
+        memory = json.loads(written)
+        memory["tabs"].append({"path": str(folder / "never"), "row": 0, "column": 0})
         async with desk(folder) as it:
-            await it.pane.restore(state)
+            await it.pane.recall(Values(memory))
             assert it.title == "3 train.py  local.compute"
-            assert it.pane.state.tabs[0] == TabState(it.path("train.py"), 2, 0)
+            assert Values(it.pane.memory).parts("tabs")[0].number("row") == 2
             assert it.pane.has_focus
 
     async def test_every_name_fits_into_a_narrow_terminal(self, folder: Path) -> None:
@@ -237,8 +237,7 @@ class TestClosing:
             await it.open("train.py")
             it.app.simulate_key("x")
             it.app.simulate_key("ctrl+w")
-            await until(lambda: it.question)
-            assert "This is not saved." in it.question
+            await until(lambda: "This is not saved." in it.question)
 
 
 class TestDisk:
@@ -329,6 +328,20 @@ class TestDisk:
             assert it.text.has_focus
             assert not it.pane.query(DifferenceView)
 
+    async def test_a_hidden_file_that_changed_on_disk_comes_back_unscrolled(self, folder: Path) -> None:
+        (folder / "train.py").write_text("".join(f"line {number} {'x' * 60}\n" for number in range(200)))
+        async with desk(folder) as it:
+            editor = await it.open("train.py", 100)
+            await it.press("end")
+            place, cursor = editor.scroll_offset, editor.cursor_location
+            assert (place.x, cursor) == (0, (99, 68))
+            await it.open("local.compute")
+            (folder / "train.py").write_text((folder / "train.py").read_text().replace("line 3 ", "line three "))
+            await it.look_at_disk()
+            await it.press("ctrl+pageup")
+            assert "line three " in editor.source
+            assert (editor.scroll_offset, editor.cursor_location) == (place, cursor)
+
     async def test_a_question_is_withdrawn_when_the_disk_goes_back(self, folder: Path) -> None:
         async with desk(folder) as it:
             await it.open("train.py")
@@ -356,14 +369,6 @@ class TestDisk:
             assert it.title == "3 train.py"
         assert (folder / "train.py").read_bytes().startswith(b"import torch")
 
-    async def test_nothing_is_looked_at_while_no_file_is_open(self, folder: Path) -> None:
-        async with desk(folder) as it:
-            await it.open("train.py")
-            assert it.pane._watch is not None
-            assert it.pane._watch._active.is_set()
-            await it.press("ctrl+w")
-            assert not it.pane._watch._active.is_set()
-
 
 class TestProblems:
     """What is found is up to tui_workbench.config; here it is shown, gone to and fixed."""
@@ -390,6 +395,14 @@ class TestProblems:
             await it.press("down", "end", "backspace", "ctrl+u")
             await until(lambda: "▲" not in editor.render_line(1).text)
             assert "▲" not in it.status
+
+    async def test_a_long_one_is_said_whole(self, configuration: Path) -> None:
+        async with desk(configuration, size=(60, 24)) as it:
+            await it.open("gpu.compute", line=3)
+            await it.settled()
+            await until(lambda: "f9 fix" in it.status)
+            said = " ".join(re.sub(r"f9 fix .*?YAML", "", it.status).split())
+            assert any(said.endswith(f"{found.message[1:]}. {found.remedy}") for found in it.config.findings), said
 
     async def test_a_key_goes_around_them(self, configuration: Path) -> None:
         (configuration / "local.compute").write_bytes(b"type: local\nfirst: 1\npythonLocation: python\nsecond: 1\n")

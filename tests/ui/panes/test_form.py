@@ -9,12 +9,12 @@ from textual import events
 
 from tests.ui.panes.desk import Desk, desk
 from tests.ui.waiting import until
-from tui_workbench.ui.panes.config_view import ConfigView
+from tui_workbench.config.schema.field_types import FRAMEWORKS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tui_workbench.ui.panes.form_view import FormView
+    from tui_workbench.ui.form.form_view import FormView
 
 RUNCONFIG = "Target: gpu-box\nArgumentVector:\n  - $file\nFramework: Python   # plain\n"
 COMPUTE = "type: remotedocker\naddress: gpu-box\nbaseDockerImage: microsoft/mmlspark:plus-gpu-0.9.9\n"
@@ -61,17 +61,16 @@ class TestRows:
     async def test_the_help_is_about_the_field_under_the_cursor(self, folder: Path) -> None:
         async with desk(folder) as it:
             form = await it.open_form("gpu-box.compute")
-            assert isinstance(it.view, ConfigView)
-            assert "One of: local, localdocker" in it.view._help.render().plain
+            assert "One of: local, localdocker" in it.config._help.render().plain
             await to_row(it, form, "nvidiaDocker")
-            assert "NVIDIA GPUs" in it.view._help.render().plain
-            assert "Default: off." in it.view._help.render().plain
+            assert "NVIDIA GPUs" in it.config._help.render().plain
+            assert "Default: off." in it.config._help.render().plain
 
     async def test_a_text_that_is_no_yaml_says_so_and_the_text_is_one_key_away(self, folder: Path) -> None:
         (folder / "gpu.runconfig").write_bytes(b"Target: [\n")
         async with desk(folder) as it:
             form = await it.open_form("gpu.runconfig")
-            assert "This is no YAML yet." in drawn(form)[1]
+            assert "The form needs valid YAML. ctrl+t shows the text." in drawn(form)[1]
             await it.press("x", "enter", "a", "d", "ctrl+t")
             assert it.text.has_focus
             assert it.text.source == "Target: [\n"
@@ -136,6 +135,15 @@ class TestEditing:
             assert form.is_editing
             assert any("✗ Framework has no value 'fortran'" in line for line in drawn(form))
 
+    async def test_why_a_value_is_refused_is_said_whole(self, folder: Path) -> None:
+        async with desk(folder, size=(50, 24)) as it:
+            form = await it.open_form("gpu.runconfig")
+            await to_row(it, form, "Framework")
+            await it.press("enter", *"fortran", "enter")
+            said = " ".join(" ".join(drawn(form)).split())
+            assert "✗ Framework has no value 'fortran'." in said
+            assert f"Choose one of: {', '.join(FRAMEWORKS)}." in said
+
     async def test_values_are_suggested_from_the_project(self, folder: Path) -> None:
         async with desk(folder) as it:
             form = await it.open_form("gpu.runconfig")
@@ -161,12 +169,11 @@ class TestEditing:
         async with desk(folder) as it:
             (folder / "gpu.runconfig").write_text("Target: elsewhere\nFramework: Python\n")
             await it.open_form("gpu.runconfig")
-            assert isinstance(it.view, ConfigView)
-            assert any("elsewhere" in finding.message for finding in it.view.findings)
+            assert any("elsewhere" in finding.message for finding in it.config.findings)
             (folder / "elsewhere.compute").write_text("type: local\n")
             it.pane.others_changed()
             await it.settled()
-            assert not any("elsewhere" in finding.message for finding in it.view.findings)
+            assert not any("elsewhere" in finding.message for finding in it.config.findings)
 
     async def test_paths_are_suggested_folder_by_folder(self, folder: Path) -> None:
         keys = folder.parent / "keys"

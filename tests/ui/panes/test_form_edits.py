@@ -8,9 +8,9 @@ import pytest
 
 from tests.conftest import corpus
 from tui_workbench.config.document import Document
-from tui_workbench.errors import UsageError, WorkbenchError
-from tui_workbench.ui.panes import form_edits
-from tui_workbench.ui.panes.form_rows import FormRow, form_rows, in_order
+from tui_workbench.core.errors import UsageError, WorkbenchError
+from tui_workbench.ui.form import form_edits
+from tui_workbench.ui.form.form_rows import FormRow, form_rows, in_order
 
 RUNCONFIG = """\
 # What runs.

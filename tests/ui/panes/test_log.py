@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from textual.app import App, ComposeResult
-from textual.content import Content
-from textual.geometry import Region
 
 from tests.ui.seen import content_of, lines_of
-from tests.ui.test_words import make_run
+from tests.ui.test_formatting import make_run
 from tests.ui.waiting import until
-from tui_workbench.model import Run, RunState
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.ui.logs.log import LogPane
+from tui_workbench.ui.logs.log_search_row import LogSearchRow
+from tui_workbench.ui.logs.reason_lines import TracebackLine
 from tui_workbench.ui.messages import FileChosen
-from tui_workbench.ui.panes.log import LogPane
-from tui_workbench.ui.widgets.log_search_row import LogSearchRow
-from tui_workbench.ui.widgets.traceback_line import TracebackLine
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -100,16 +98,6 @@ class TestWords:
             app.pane.show_run(run._replace(state=RunState.COMPLETED))
             await pilot.press("k")
             await until(lambda: app.status() == "line 192 of 202")
-
-    async def test_how_it_stands_is_told_without_drawing_the_log_anew(self, directory: Path) -> None:
-        app = LogApp(a_run(directory, LINES))
-        async with app.run_test(size=(80, 20)) as pilot:
-            await until(lambda: app.status() == "200 lines")
-            await until(lambda: not app.pane._repaint_regions)
-            app.pane.set_subtitle(Content("something new"))
-            assert app.pane._repaint_regions == {Region(0, 11, 70, 1)}
-            await pilot.pause()
-            assert "something new" in lines_of(app.pane)[-1]
 
     async def test_titles_do_not_obey_what_a_run_is_called(self, directory: Path) -> None:
         run = a_run(directory, LINES)._replace(script_name="[red]\x1b[31mx.py")
@@ -249,13 +237,13 @@ class TestFailure:
         app = LogApp(run)
         async with app.run_test(size=(80, 20)) as pilot:
             await until(lambda: app.pane.view.state.traceback is not None)
-            assert not app.pane.query(TracebackLine)
+            assert not app.pane.query_one(TracebackLine).display
             assert not app.pane.why_not("show_traceback")
             app.pane.show_run(run._replace(state=RunState.FAILED))
             await app.shows("✗ ValueError: bad shapes")
             app.pane.show_run(a_run(directory, LINES, run_id="p_3"))
             await pilot.pause()
-            await until(lambda: not app.pane.query(TracebackLine))
+            await until(lambda: not app.pane.query_one(TracebackLine).display)
 
 
 class TestWhatIsOffered:
@@ -328,7 +316,7 @@ class TestPreparation:
             await app.shows("preparing box")
             reason = "out of reach since 14:03:12: box does not answer. " + "Look at it there with this and that. " * 5
             app.pane.show_run(queued._replace(state=RunState.UNKNOWN, reason=reason))
-            await app.shows("? Out of reach since 14:03:12")
+            await app.shows("? out of reach since 14:03:12")
             await app.shows("r in Jobs tries it now.")
             await app.shows("preparing box")
 

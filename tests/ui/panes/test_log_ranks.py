@@ -10,7 +10,7 @@ from tests.ui.panes.test_log import LINES, LogApp, a_run, append, search
 from tests.ui.panes.test_log import directory as directory
 from tests.ui.seen import content_of
 from tests.ui.waiting import until
-from tui_workbench.model import Run, RunState
+from tui_workbench.core.model import Run, RunState
 
 RAISED = 'Traceback (most recent call last):\n  File "{file}", line {line}, in step\n    x\n{exception}\n'
 SUMMARY = "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 7)\n"

@@ -9,12 +9,11 @@ from textual.app import App, ComposeResult
 
 from tests.ui.seen import lines_of
 from tests.ui.waiting import until
-from tui_workbench.ui.key_order import KeysInOrder
-from tui_workbench.ui.widgets.filter_list import FilterList
+from tui_workbench.ui.terminal.terminal_app import TerminalApp
 from tui_workbench.ui.widgets.filterable import NOTHING
-from tui_workbench.ui.widgets.lines_view import LinesView
 from tui_workbench.ui.widgets.pieces import Piece, Row
-from tui_workbench.ui.widgets.text_view import TextView
+from tui_workbench.ui.widgets.row_list import FilterList
+from tui_workbench.ui.widgets.text_view import LinesView, TextView
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -23,7 +22,7 @@ NAMES = ("train.py [3] running", "train.py [2] failed", "eval.py [1] completed")
 ROWS = [Row(str(number), Piece(name.split()[0]), right=(Piece(name),)) for number, name in enumerate(NAMES)]
 
 
-class ListApp(KeysInOrder[None]):
+class ListApp(TerminalApp[None]):
     def __init__(self) -> None:
         super().__init__()
         self.list = FilterList()
@@ -119,7 +118,7 @@ async def test_texts_are_filtered_in_the_same_way(kind: str) -> None:
     view = TextView() if kind == "text" else LinesView(lambda width: lines)
     app = TextApp(view)
     async with app.run_test(size=(50, 8)) as pilot:
-        if isinstance(view, TextView):
+        if not isinstance(view, LinesView):
             view.show(lines)
         view.focus()
         await pilot.press("slash", *"completed")

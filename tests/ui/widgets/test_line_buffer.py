@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui_workbench.ui.safetext import is_safe
+from tui_workbench.ui.terminal.safetext import is_safe
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
 
 

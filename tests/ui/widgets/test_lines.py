@@ -9,14 +9,14 @@ import pytest
 from textual.app import App, ComposeResult
 
 from tests.ui.seen import lines_of
-from tests.ui.test_words import make_run
+from tests.ui.test_formatting import make_run
 from tests.ui.waiting import until
-from tui_workbench.model import RunState
-from tui_workbench.ui.widgets.header import Header
-from tui_workbench.ui.widgets.latest_line import LatestLine, last_line
+from tui_workbench.core.model import RunState
+from tui_workbench.ui.formatting import BROKEN, READY
+from tui_workbench.ui.logs.latest_line import LatestLine, last_line
+from tui_workbench.ui.main.desk import Header
+from tui_workbench.ui.widgets.line import TabRow
 from tui_workbench.ui.widgets.notice import Notice
-from tui_workbench.ui.widgets.tab_row import TabRow
-from tui_workbench.ui.words import BROKEN, READY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,10 +45,10 @@ class OneApp(App[None]):
 async def test_the_header_says_project_branch_runs_and_targets() -> None:
     header = Header("digits", id="header")
     async with OneApp(header).run_test(size=(80, 5)) as pilot:
-        header.show_branch("main")
-        header.show_changes(2)
-        header.show_active([RunState.RUNNING, RunState.RUNNING, RunState.QUEUED])
-        header.show_targets((("local", READY), ("old-vm", BROKEN)))
+        header.branch = "main"
+        header.changes = 2
+        header.states = [RunState.RUNNING, RunState.RUNNING, RunState.QUEUED]
+        header.targets = (("local", READY), ("old-vm", BROKEN))
         await pilot.pause()
         (line,) = lines_of(header)
         runs = ["●", "2", "running", "○", "1", "queued"]
@@ -58,7 +58,7 @@ async def test_the_header_says_project_branch_runs_and_targets() -> None:
 async def test_where_there_is_little_room_the_header_leaves_targets_out() -> None:
     header = Header("a-project-with-a-very-long-name", id="header")
     async with OneApp(header).run_test(size=(40, 5)) as pilot:
-        header.show_targets(tuple((f"target-{number}", READY) for number in range(9)))
+        header.targets = tuple((f"target-{number}", READY) for number in range(9))
         await pilot.pause()
         (line,) = lines_of(header)
         assert "…" in line
@@ -69,7 +69,7 @@ async def test_where_there_is_little_room_the_header_leaves_targets_out() -> Non
 async def test_names_in_the_header_are_shown_and_not_obeyed() -> None:
     header = Header("a\x1b[2Jb[red]", id="header")
     async with OneApp(header).run_test(size=(80, 5)) as pilot:
-        header.show_branch("x\x1b]0;t\x07")
+        header.branch = "x\x1b]0;t\x07"
         await pilot.pause()
         assert "a␛[2Jb[red]  x␛]0;t␇" in lines_of(header)[0]
 
@@ -89,8 +89,8 @@ def test_an_error_takes_as_many_lines_as_it_needs(width: int, lines: int) -> Non
     notice._text, notice._wrong = "word " * 22, True
     shown = notice.lines(width)
     assert len(shown) == lines
-    assert " ".join(line.text for line in shown).split() == ["word"] * 22
-    assert [line.mark.strip() for line in shown] == ["✗", *[""] * (lines - 1)]
+    assert " ".join(text.text for _, text in shown).split() == ["word"] * 22
+    assert [mark.text.strip() for mark, _ in shown] == ["✗", *[""] * (lines - 1)]
 
 
 async def test_something_said_in_passing_takes_one_line_and_gives_way_to_the_next() -> None:

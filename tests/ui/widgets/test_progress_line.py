@@ -10,19 +10,19 @@ import pytest
 from rich.cells import cell_len
 from textual.app import App
 
-from tests.ui.history.past import past_run
+from tests.ui.runs.past import past_run
 from tests.ui.seen import lines_of
 from tests.ui.waiting import until
-from tui_workbench.model import RunState
-from tui_workbench.progress import BYTES, Progress
-from tui_workbench.runs import Runs
-from tui_workbench.runs.progress import PROGRESS
+from tui_workbench.core.model import RunState
+from tui_workbench.core.progress import BYTES, Progress
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.lifecycle.step_progress import PROGRESS
 from tui_workbench.ui.widgets.progress_line import RunProgressLine, progress_pieces
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from tui_workbench.project import Project
+    from tui_workbench.projects.project import Project
 
 
 def sending(done: float, rate: float = 45e6, seconds: float = 9.0) -> Progress:
@@ -71,7 +71,7 @@ def write_progress(path: Path, progress: Progress | None) -> None:
     if progress is None:
         path.unlink()
     else:
-        path.write_text(json.dumps(progress))
+        path.write_text(json.dumps(progress._asdict()))
 
 
 class OneLine(App[None]):

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui_workbench.ui.themes import load_theme
+from tui_workbench.ui.themes.themes import load_theme
 from tui_workbench.ui.widgets.tab_title import Label, short_names, tab_title
 
 PALETTE = load_theme("slate").palette

@@ -53,3 +53,23 @@ async def test_the_cursor_never_blinks_because_that_is_a_write_twice_a_second_fo
     app = FieldApp()
     async with app.run_test():
         assert not app.query_one(SearchField).cursor_blink
+
+
+@pytest.mark.parametrize(
+    ("needle", "found"),
+    [
+        ("trn", ["src/train.py", "src/trees/run_net.py"]),
+        ("tpy", ["src/train.py", "src/trees/run_net.py"]),
+        ("nyp", []),
+    ],
+)
+def test_letters_in_their_order_find_a_path(needle: str, found: list[str]) -> None:
+    assert matches(needle, ["src/trees/run_net.py", "docs/extra.md", "src/train.py"]) == found
+
+
+def test_what_holds_the_word_comes_before_what_has_its_letters() -> None:
+    assert matches("run", ["r_u_n.py", "old/run.py"]) == ["old/run.py", "r_u_n.py"]
+
+
+def test_letters_are_not_sought_behind_the_first_line() -> None:
+    assert matches("xz", ["name\nx and z"]) == []

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from tui_workbench.config.checks.subject import Subject
-from tui_workbench.config.findings import INFO, Edit, Finding, Fix, SetValue, Unset
-from tui_workbench.config.images import cuda_of_image
-from tui_workbench.config.packages import (
-    CPU_MARKERS,
-    GPU_PACKAGES,
-    LARGE_PACKAGES,
-    STANDARD_LIBRARY,
-    TITLES,
-    Version,
-    build_of,
-    newest_for,
-    parse_version,
-    show_version,
-)
-from tui_workbench.config.requirements import Requirement, requirements_of
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tui_workbench.config.checks import packages
+from tui_workbench.config.checks.findings import INFO, Finding, Fix, SetValue, Unset
+from tui_workbench.config.checks.images import cuda_of_image, is_old_tensorflow, wants_gpu
+from tui_workbench.config.checks.packages import Requirement, Version, show_version
+from tui_workbench.config.checks.project_context import Subject
 
 
 class Setting(NamedTuple):
@@ -37,12 +24,16 @@ class Setting(NamedTuple):
 
 def check(subject: Subject) -> Iterator[Finding]:
     """All findings about the packages of a conda environment file."""
-    requirements = requirements_of(subject.tree.root)
-    python = next((one.pin for one in requirements if one.manager == "conda" and one.name == "python"), ())
+    requirements = packages.requirements_of(subject.tree.root)
+    python = packages.python_of(requirements)
     setting = _setting(subject, python)
+    edits = {each.requirement.path: each for each in gpu_edits(requirements, python)}
     for one in requirements:
         yield from _not_a_package(subject, one)
-        yield from cpu_build(subject, one, setting)
+        if one.path in edits and setting.wants_gpu is not False:
+            edit = edits[one.path]
+            severity, fix = "" if setting.wants_gpu else INFO, Fix(edit.title, (edit.edit,))
+            yield _finding(subject, one, "cpu-build", edit.why, "Take the build with CUDA.", fix, severity)
         yield from _wheel(subject, one, setting)
         yield from _versions(subject, one, setting)
 
@@ -51,86 +42,83 @@ def _setting(subject: Subject, python: Version) -> Setting:
     around = subject.surroundings
     if around is None:
         return Setting(python)
-    names = dict.fromkeys(one.target for one in around.users_of(subject.document.path))
+    names = dict.fromkeys(one.target for one in around.users_of(subject.path))
     targets = [target for name in names if (target := around.target(name)) is not None]
-    with_gpu = [target for target in targets if target.wants_gpu]
-    cuda = next((found for target in with_gpu if (found := cuda_of_image(target.image))), None)
-    return Setting(python, bool(with_gpu), cuda, any(target.is_docker for target in targets))
+    with_gpu = [target for target in targets if wants_gpu(target)]
+    cuda = next((found for target in with_gpu if (found := cuda_of_image(target.base_docker_image))), None)
+    return Setting(python, bool(with_gpu), cuda, any(target.kind.runs_in_container for target in targets))
 
 
 def _finding(
     subject: Subject, one: Requirement, code: str, message: str, remedy: str, fix: Fix | None = None, severity: str = ""
 ) -> Finding:
-    return subject.finding(code, message, remedy, (one.start, one.end), key="dependencies", fix=fix, severity=severity)
+    return subject.finding(code, message, remedy, "dependencies", fix, at=(one.start, one.end), severity=severity)
+
+
+def _writing(one: Requirement, text: str, title: str, *, is_choice: bool = False) -> Fix:
+    return Fix(title, (SetValue(one.path, text),), is_choice)
 
 
 def _not_a_package(subject: Subject, one: Requirement) -> Iterator[Finding]:
-    if one.name in STANDARD_LIBRARY and not one.version and not one.url:
+    if one.name in packages.STANDARD_LIBRARY and not one.version and not one.url:
         fix = Fix(f"remove {one.name}", (Unset(one.path),))
-        yield _finding(
-            subject, one, "standard-library", f"`{one.name}` is part of Python, no package", "Remove it.", fix
-        )
+        message = f"`{one.name}` is part of Python, no package"
+        yield _finding(subject, one, "standard-library", message, "Remove it.", fix)
 
 
 # -- CPU builds ------------------------------------------------------------------------------------------------------
 
 
-def cpu_build(subject: Subject, one: Requirement, setting: Setting) -> Iterator[Finding]:
-    """The finding about a package that is built without CUDA, with the edit that takes the build with it."""
-    if setting.wants_gpu is False:
-        return
-    severity = "" if setting.wants_gpu else INFO
-    found = gpu_edit(one, setting.python)
-    if found is not None:
-        why, edit, title = found
-        yield _finding(subject, one, "cpu-build", why, "Take the build with CUDA.", Fix(title, (edit,)), severity)
+class GpuEdit(NamedTuple):
+    """The edit that makes a package a Linux build with CUDA."""
+
+    requirement: Requirement
+    why: str  # a clause
+    edit: SetValue | Unset
+    title: str  # what the edit does
 
 
-def gpu_edit(one: Requirement, python: Version) -> tuple[str, Edit, str] | None:
-    """Why a package is a CPU build, the edit that makes it a GPU build, and what that does; None if it is none."""
-    text = one.text
-    if one.manager == "pip" and not one.name and re.search(r"https?://\S+/whl/cpu(?=[/\s]|\Z)", text):
-        return "this index has CPU builds only", Unset(one.path), "remove the index of CPU builds"
-    if one.name in CPU_MARKERS:
-        return f"`{one.name}` is {CPU_MARKERS[one.name]}", Unset(one.path), f"remove {one.name}"
-    if one.wheel is not None or one.url:
-        return _cpu_wheel(one)
-    if "+cpu" in one.version:
-        better = text.replace("+cpu", "")
-        return f"`{text}` is a CPU build", SetValue(one.path, better), f"write {better}"
-    if one.manager == "conda" and re.search(r"=\S*\bcpu", one.spec):
-        better = re.sub(r"=[^=\s]*\bcpu\S*\Z", "", text)
-        return f"`{text}` asks for a CPU build", SetValue(one.path, better), f"write {better}"
-    if one.name == "tensorflow" and _is_old_tensorflow(one, python):
-        better = re.sub(r"\btensorflow\b", "tensorflow-gpu", text, count=1, flags=re.IGNORECASE)
-        return "`tensorflow` of the 1.x line is a CPU build", SetValue(one.path, better), f"write {better}"
-    if one.name in GPU_PACKAGES:
-        better = GPU_PACKAGES[one.name] + text.strip()[len(re.match(r"[\w.-]*", text.strip())[0]) :]  # type: ignore[index]
-        return f"`{one.name}` is a CPU build", SetValue(one.path, better), f"write {better}"
-    return None
+def gpu_edits(requirements: Sequence[Requirement], python: Version) -> Iterator[GpuEdit]:
+    """The edits of all packages that are built without CUDA; none writes a package that the file has already."""
+    found = [(one, _gpu_build(one, python)) for one in requirements]
+    present = {one.name for one, build in found if build is None}
+    for one, build in found:
+        if build is None:
+            continue
+        why, better, title = build
+        name = packages.name_of(better)
+        if name and name in present:
+            why, better, title = f"{why}, and {name} is there already", "", ""
+        present.add(name)
+        if better:
+            yield GpuEdit(one, why, SetValue(one.path, better), title or f"write {better}")
+        else:
+            yield GpuEdit(one, why, Unset(one.path), title or f"remove {one.name}")
 
 
-def _is_old_tensorflow(one: Requirement, python: Version) -> bool:
-    """1.x up to 1.14 has a GPU package of its own; without a version, Python 3.5 and older tell that 1.x is meant."""
-    if one.pin:
-        return (1, 0) <= one.pin[:2] < (1, 15)
-    upper = re.search(r"<\s*=?\s*(\d+(?:\.\d+)*)", one.spec)
-    if upper:
-        return parse_version(upper[1]) <= (2,)
-    return bool(python) and python[:2] <= (3, 5)
-
-
-def _cpu_wheel(one: Requirement) -> tuple[str, Edit, str] | None:
+def _gpu_build(one: Requirement, python: Version) -> tuple[str, str, str] | None:
+    """Why a package is a CPU build, the text of its GPU build ("": remove it), and a title; None if it is none."""
+    text, name = one.text, one.name
+    if one.manager == "pip" and not name and re.search(r"https?://\S+/whl/cpu(?=[/\s]|\Z)", text):
+        return "this index has CPU builds only", "", "remove the index of CPU builds"
+    if name in packages.CPU_MARKERS:
+        return f"`{name}` is {packages.CPU_MARKERS[name]}", "", ""
     if "/CPU-Only/" in one.url:
-        better = one.text.replace("/CPU-Only/", "/GPU/")
-        return "this is CNTK's wheel for the CPU", SetValue(one.path, better), "take the GPU wheel"
-    if "%2Bcpu" in one.url or "+cpu" in one.url:
-        name = one.name or "it"
+        return "this is CNTK's wheel for the CPU", text.replace("/CPU-Only/", "/GPU/"), "take the GPU wheel"
+    if one.wheel is not None and ("%2Bcpu" in one.url or "+cpu" in one.url):
         version = one.version.replace("+cpu", "").replace("%2Bcpu", "")
-        better = f"{name}=={version}" if one.wheel is not None else ""
-        return (
-            (f"this wheel of {name} is a CPU build", SetValue(one.path, better), f"write {better}") if better else None
-        )
+        return f"this wheel of {name or 'it'} is a CPU build", f"{name or 'it'}=={version}", ""
+    if one.wheel is not None or one.url:
+        return None
+    if "+cpu" in one.version:
+        return f"`{text}` is a CPU build", text.replace("+cpu", ""), ""
+    if one.manager == "conda" and re.search(r"=\S*\bcpu", one.spec):
+        return f"`{text}` asks for a CPU build", re.sub(r"=[^=\s]*\bcpu\S*\Z", "", text), ""
+    if name == "tensorflow" and is_old_tensorflow(one, python):
+        better = re.sub(r"\btensorflow\b", "tensorflow-gpu", text, count=1, flags=re.IGNORECASE)
+        return "`tensorflow` of the 1.x line is a CPU build", better, ""
+    if name in packages.GPU_PACKAGES:
+        return f"`{name}` is a CPU build", re.sub(r"\A[\w.-]*", packages.GPU_PACKAGES[name], text.strip()), ""
     return None
 
 
@@ -138,59 +126,53 @@ def _cpu_wheel(one: Requirement) -> tuple[str, Edit, str] | None:
 
 
 def _wheel(subject: Subject, one: Requirement, setting: Setting) -> Iterator[Finding]:
-    wheel = one.wheel
+    wheel, python = one.wheel, setting.python
     if wheel is None:
         return
-    foreign = next(
-        (title for mark, title in (("win", "Windows"), ("macosx", "macOS")) if wheel.platform.startswith(mark)), ""
-    )
+    is_cntk = wheel.name.lower() == "cntk"
+    platforms = (("win", "Windows"), ("macosx", "macOS"))
+    foreign = next((title for mark, title in platforms if wheel.platform.startswith(mark)), "")
     if foreign and setting.in_container:
         better = one.text.replace(f"-{wheel.platform}.whl", "-linux_x86_64.whl")
-        fix = Fix("take the Linux wheel", (SetValue(one.path, better),)) if wheel.name.lower() == "cntk" else None
+        fix = _writing(one, better, "take the Linux wheel") if is_cntk else None
         message = f"this wheel of {wheel.name} is for {foreign}, and containers are Linux"
         yield _finding(subject, one, "wrong-platform", message, "Take the Linux wheel (linux_x86_64).", fix)
     tags = [tuple(map(int, (found[1], found[2]))) for found in re.finditer(r"cp(\d)(\d+)", wheel.python)]
-    if tags and setting.python and wheel.abi != "abi3" and setting.python[:2] not in tags:
-        wanted, has = show_version(setting.python[:2]), show_version(tags[0])
-        plain = "".join(map(str, setting.python[:2]))
-        mine = "".join(map(str, tags[0]))
-        fits = wheel.name.lower() == "cntk" and (2, 7) <= setting.python[:2] <= (3, 6)
-        better = one.text.replace(f"cp{mine}-cp{mine}", f"cp{plain}-cp{plain}")
-        fix = (
-            Fix(f"take the wheel for Python {wanted}", (SetValue(one.path, better),))
-            if fits and better != one.text
-            else None
-        )
-        message = f"this wheel of {wheel.name} is for Python {has}, and python={show_version(setting.python)} is pinned"
-        yield _finding(subject, one, "wrong-python", message, f"Take a wheel with cp{plain}, or pin python={has}.", fix)
+    if tags and python and wheel.abi != "abi3" and python[:2] not in tags:
+        mine, wanted = ("".join(map(str, each)) for each in (tags[0], python[:2]))
+        better = one.text.replace(f"cp{mine}-cp{mine}", f"cp{wanted}-cp{wanted}")
+        is_made = is_cntk and (2, 7) <= python[:2] <= (3, 6) and better != one.text
+        fix = _writing(one, better, f"take the wheel for Python {show_version(python[:2])}") if is_made else None
+        has = show_version(tags[0])
+        message = f"this wheel of {wheel.name} is for Python {has}, and python={show_version(python)} is pinned"
+        remedy = f"Take a wheel with cp{wanted}, or pin python={has}."
+        yield _finding(subject, one, "wrong-python", message, remedy, fix)
 
 
 # -- versions --------------------------------------------------------------------------------------------------------
 
 
 def _versions(subject: Subject, one: Requirement, setting: Setting) -> Iterator[Finding]:
-    if one.name in LARGE_PACKAGES and not one.url and not re.search(r"[\d*]", one.spec):
+    if one.name in packages.LARGE_PACKAGES and not one.url and not re.search(r"[\d*]", one.spec):
         yield _unpinned(subject, one, setting)
-    build = build_of(one.name, one.pin)
+    build = packages.build_of(one.name, one.pin)
     if build is None:
         return
-    title = f"{TITLES[one.name]} {show_version(one.pin)}"
-    python = setting.python[:2]
-    if len(python) == 2 and one.wheel is None and not build.oldest_python <= python <= build.newest_python:
-        span = f"{show_version(build.oldest_python)} to {show_version(build.newest_python)}"
-        line = newest_for(one.name, python, None)
-        wanted = f"{show_version(build.newest_python if python > build.newest_python else build.oldest_python)}"
+    title = f"{packages.TITLES[one.name]} {show_version(one.pin)}"
+    python, cuda = setting.python[:2], setting.cuda
+    oldest, newest = build.oldest_python, build.newest_python
+    if len(python) == 2 and one.wheel is None and not oldest <= python <= newest:
+        line = packages.newest_for(one.name, python, None)
+        wanted = show_version(newest if python > newest else oldest)
+        span = f"{show_version(oldest)} to {show_version(newest)}"
         message = f"{title} exists for Python {span}, and python={show_version(setting.python)} is pinned"
         remedy = f"Pin python={wanted}" + (f", or {one.name} {show_version(line)}." if line else ".")
-        yield _finding(subject, one, "cannot-install", message, remedy, _python_fix(subject, wanted))
-    cuda = setting.cuda
-    if (
-        build.cuda is not None
-        and cuda is not None
-        and setting.wants_gpu
-        and cuda != build.cuda
-        and one.manager == "pip"
-    ):
+        found = packages.requirements_of(subject.tree.root)
+        pinned = (each for each in found if (each.manager, each.name) == ("conda", "python"))
+        text = f"python={wanted}"
+        fix = next((_writing(each, text, f"pin {text}", is_choice=True) for each in pinned), None)
+        yield _finding(subject, one, "cannot-install", message, remedy, fix)
+    if build.cuda and cuda and setting.wants_gpu and cuda != build.cuda and one.manager == "pip":
         message = f"{title} needs CUDA {show_version(build.cuda)}, and the image has {show_version(cuda)}"
         remedy = "Take an image with that CUDA, or a newer release of the framework."
         yield _finding(subject, one, "wrong-cuda", message, remedy)
@@ -198,21 +180,12 @@ def _versions(subject: Subject, one: Requirement, setting: Setting) -> Iterator[
 
 def _unpinned(subject: Subject, one: Requirement, setting: Setting) -> Finding:
     # Where the Python tells that TensorFlow 1 is meant, its last line with a GPU package of its own.
-    is_old = one.name == "tensorflow-gpu" or (one.name == "tensorflow" and _is_old_tensorflow(one, setting.python))
+    is_old = one.name == "tensorflow-gpu" or is_old_tensorflow(one, setting.python)
     below = (1, 15) if is_old and setting.python[:2] <= (3, 5) else (99,)
-    line = newest_for(one.name, setting.python, setting.cuda, below=below)
-    joint = "=" if one.manager == "conda" else "=="
-    tail = "" if one.manager == "conda" else ".*"
+    line = packages.newest_for(one.name, setting.python, setting.cuda, below=below)
+    joint, tail = ("=", "") if one.manager == "conda" else ("==", ".*")
     better = f"{one.text.strip()}{joint}{show_version(line)}{tail}" if line and not one.spec else ""
-    fix = Fix(f"pin {better}", (SetValue(one.path, better),), is_choice=True) if better else None
+    fix = _writing(one, better, f"pin {better}", is_choice=True) if better else None
     message = f"`{one.name}` has no version: each rebuild may fetch another, hundreds of megabytes large"
-    return _finding(
-        subject, one, "unpinned", message, f"Pin it, for example {better or one.name + joint + 'VERSION'}.", fix
-    )
-
-
-def _python_fix(subject: Subject, version: str) -> Fix | None:
-    for one in requirements_of(subject.tree.root):
-        if one.manager == "conda" and one.name == "python":
-            return Fix(f"pin python={version}", (SetValue(one.path, f"python={version}"),), is_choice=True)
-    return None
+    remedy = f"Pin it, for example {better or one.name + joint + 'VERSION'}."
+    return _finding(subject, one, "unpinned", message, remedy, fix)

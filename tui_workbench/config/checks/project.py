@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
+from difflib import get_close_matches
 
-from tui_workbench.config import fields
-from tui_workbench.config.checks.subject import Subject
-from tui_workbench.config.findings import WARNING, Finding, Fix, SetValue
-from tui_workbench.config.surroundings import Configuration, Surroundings, configuration_of
-from tui_workbench.records import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tui_workbench.config.checks.findings import WARNING, Finding, Fix, SetValue, Unset, setting
+from tui_workbench.config.checks.project_context import Subject, Surroundings
+from tui_workbench.config.schema import fields
+from tui_workbench.config.schema.data_references import problem_of_reference
+from tui_workbench.config.sdk_conflicts import conflicts
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -19,79 +19,85 @@ def check(subject: Subject) -> Iterator[Finding]:
     around = subject.surroundings
     if around is None or subject.kind is fields.COMPUTE:
         return
-    name = os.path.splitext(os.path.basename(subject.document.path))[0]
-    configuration = configuration_of(name, subject.document.path, subject.values)
-    is_sdk = subject.kind is fields.SDK_RUNCONFIG
-    yield from _target(subject, around, configuration, "target" if is_sdk else "Target")
-    yield from _dependency_files(subject, around, configuration)
-    yield from _script(subject, around, configuration, "script" if is_sdk else "ArgumentVector")
+    yield from _target(subject, around)
+    if subject.kind is fields.SDK_RUNCONFIG:
+        yield from _conflicts(subject, around)
+    yield from _dependency_files(subject, around)
+    yield from _script(subject, around)
+    yield from _data(subject, around)
 
 
-def _target(subject: Subject, around: Surroundings, configuration: Configuration, key: str) -> Iterator[Finding]:
-    wanted = configuration.target
+def _target(subject: Subject, around: Surroundings) -> Iterator[Finding]:
+    wanted, key = subject.configuration.target, subject.configuration.key("Target")
     names = around.names(".compute")
-    if not wanted or wanted in names:
-        return
-    from difflib import get_close_matches
-
-    near = get_close_matches(wanted, names, 1, 0.4) or (names if len(names) == 1 else [])
-    fix = Fix(f"set {key}: {near[0]}", (SetValue((key,), near[0]),)) if near else None
-    known = f"Write one of: {', '.join(names)}." if names else "Create or attach a target first."
-    message = f"there is no compute target {wanted!r} (aml_config/{wanted}.compute)"
-    yield subject.finding("unknown-target", message, known, subject.nodes.get(key), key=key, fix=fix)
+    if wanted and wanted not in names:
+        near = get_close_matches(wanted, names, 1, 0.4) or (names if len(names) == 1 else [])
+        known = f"Write one of: {', '.join(names)}." if names else "Create or attach a target first."
+        message = f"there is no compute target {wanted!r} (aml_config/{wanted}.compute)"
+        yield subject.finding("unknown-target", message, known, key, setting(key, near[0]) if near else None)
 
 
-def _dependency_files(subject: Subject, around: Surroundings, configuration: Configuration) -> Iterator[Finding]:
+def _conflicts(subject: Subject, around: Surroundings) -> Iterator[Finding]:
+    target = around.target(subject.configuration.target)
+    for conflict in conflicts(subject.values, target, around.exists) if target is not None else ():
+        path = tuple(conflict.key.split("."))
+        title = f"make {conflict.key} fit the target"
+        edit = Unset(path) if conflict.fitting is None else SetValue(path, conflict.fitting)
+        # Which of the two files is right is for the user to say.
+        fix = Fix(title, (edit,), is_choice=True)
+        yield subject.finding("target-conflict", conflict.message, conflict.remedy, conflict.key, fix)
+
+
+def _dependency_files(subject: Subject, around: Surroundings) -> Iterator[Finding]:
+    configuration = subject.configuration
     target = around.target(configuration.target)
-    uses_conda = target is not None and (target.is_docker or not target.user_managed or target.type == "cluster")
-    conda_key = next(
-        (
-            key
-            for key in ("CondaDependenciesFile", "CondaFile", "environment.python.condaDependenciesFile")
-            if key in subject.values
-        ),
-        "",
+    uses_conda = target is not None and (target.kind.builds_environments or not target.user_managed_environment)
+    uses_spark = configuration.framework == "PySpark"
+    keys = (configuration.key("CondaDependenciesFile"), "CondaFile")
+    conda_key = next((key for key in keys if key in subject.values), "")
+    named = (
+        (conda_key, configuration.conda_file, "conda", uses_conda),
+        ("SparkDependenciesFile", configuration.spark_file, "spark", uses_spark),
     )
-    if conda_key and not around.exists(configuration.conda_file):
-        severity = "" if uses_conda else WARNING
-        yield _missing_file(subject, around, conda_key, configuration.conda_file, "conda", severity)
-    if "SparkDependenciesFile" in subject.values and not around.exists(configuration.spark_file):
-        severity = "" if configuration.framework == "PySpark" else WARNING
-        yield _missing_file(subject, around, "SparkDependenciesFile", configuration.spark_file, "spark", severity)
+    for key, file, word, is_used in named:
+        if key in subject.values and not around.exists(file):
+            yield _missing_file(subject, around, key, file, word, "" if is_used else WARNING)
 
 
 def _missing_file(subject: Subject, around: Surroundings, key: str, file: str, word: str, severity: str) -> Finding:
-    candidates = [
-        f"aml_config/{name}" for name in _files(around.directory) if word in name and name.endswith((".yml", ".yaml"))
-    ]
-    path = tuple(key.split("."))
-    fix = Fix(f"set {key}: {candidates[0]}", (SetValue(path, candidates[0]),)) if candidates else None
-    remedy = f"Name one that exists, for example {candidates[0]}." if candidates else "Create it, or correct the name."
-    return subject.finding(
-        "missing-file",
-        f"there is no file {file!r} in the project",
-        remedy,
-        subject.nodes[key],
-        key=key,
-        fix=fix,
-        severity=severity,
-    )
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = sorted(os.listdir(around.directory))
+    present = [name for name in names if name.lower().endswith((".yml", ".yaml"))]
+    same = [f"aml_config/{name}" for name in present if name.lower() == os.path.basename(file).lower()]
+    candidates = same or [f"aml_config/{name}" for name in present if word in name.lower()]
+    fix, remedy = None, "Create it, or correct the name."
+    if candidates:
+        # A file of the same name is surely meant; which one of the others, only the user knows.
+        fix = setting(key, candidates[0], is_choice=not same)
+        remedy = f"Name one that exists: {' or '.join(candidates[:3])}."
+    message = f"there is no file {file!r} in the project"
+    return subject.finding("missing-file", message, remedy, key, fix, severity=severity)
 
 
-def _files(directory: str) -> list[str]:
-    try:
-        return sorted(os.listdir(directory))
-    except OSError:
-        return []
+def _script(subject: Subject, around: Surroundings) -> Iterator[Finding]:
+    script, key = subject.configuration.script, subject.configuration.key("ArgumentVector")
+    if script and not script.startswith(("-", "$")) and not around.exists(script):
+        node = subject.nodes[key]
+        message = f"there is no script {script!r} in the project"
+        remedy = "Correct the name, or write $file to choose at each run."
+        yield subject.finding("missing-file", message, remedy, key, at=node.items[0] if node.items else node)
 
 
-def _script(subject: Subject, around: Surroundings, configuration: Configuration, key: str) -> Iterator[Finding]:
-    script = configuration.script
-    if not script or script.startswith(("-", "$")) or around.exists(script):
-        return
-    node = subject.nodes[key]
-    at = node.items[0] if node.items else node
-    message = f"there is no script {script!r} in the project"
-    yield subject.finding(
-        "missing-file", message, "Correct the name, or write $file to choose at each run.", at, key=key
-    )
+def _data(subject: Subject, around: Surroundings) -> Iterator[Finding]:
+    node = subject.nodes.get("DataReferences")
+    for number, reference in enumerate(subject.values.get("DataReferences") or ()):
+        at = node.items[number] if node is not None and number < len(node.items) else node
+        problem = problem_of_reference(around.root, reference)
+        if problem:
+            remedy = "Name a path in the project, or one that begins with `/`."
+            yield subject.finding("data-reference", problem, remedy, "DataReferences", at=at)
+        elif not os.path.lexists(os.path.join(around.root, reference)):
+            remedy = "Correct the path. One on another machine begins with `/`, and cannot be checked from here."
+            message = f"DataReferences: {reference!r} does not exist"
+            yield subject.finding("missing-file", message, remedy, "DataReferences", at=at, severity=WARNING)

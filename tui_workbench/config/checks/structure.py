@@ -2,46 +2,63 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any
 
-from tui_workbench.config import fields, schema
-from tui_workbench.config.checks.subject import CODES, Subject, key_of
-from tui_workbench.config.findings import Edit, Finding, Fix, RenameKey, ReplaceText, SetValue, Unset, WriteAsYaml
-from tui_workbench.config.images import parse_image
-from tui_workbench.config.layout import line_end, line_start
-from tui_workbench.config.loading import missing_fields
-from tui_workbench.config.syntax import SCALAR, Node, parse
-from tui_workbench.config.values import FALSE_WORDS, TRUE_WORDS, Fault
-from tui_workbench.errors import ConfigurationError
-from tui_workbench.records import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from tui_workbench.config.schema import Field
-
-_SECRET_NAME = re.compile(
-    r"(?:PASSWORD|PASSWD|SECRET|TOKEN|(?:ACCESS|API|ACCOUNT|STORAGE|PRIVATE)_?KEY|CONNECTION_?STRING)", re.IGNORECASE
+from tui_workbench.config.checks.findings import (
+    CODES,
+    WARNING,
+    Edit,
+    Finding,
+    Fix,
+    RenameKey,
+    ReplaceText,
+    SetValue,
+    Unset,
+    WriteAsYaml,
+    removing,
+    setting,
 )
+from tui_workbench.config.checks.images import parse_image
+from tui_workbench.config.checks.project_context import Subject
+from tui_workbench.config.loading import missing_fields
+from tui_workbench.config.schema import field_types, fields
+from tui_workbench.config.schema.field_types import FALSE_WORDS, TRUE_WORDS, Field
+from tui_workbench.config.yaml_edit.editing import drop_earlier
+from tui_workbench.config.yaml_edit.layout import line_end, line_start
+from tui_workbench.config.yaml_edit.syntax import LIST, SCALAR, Node, parse
+from tui_workbench.config.yaml_edit.syntax_errors import indent_above, neighbours_columns
+from tui_workbench.config.yaml_edit.values import Fault, is_placeholder
+from tui_workbench.core import target_types
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.masking import MASK, is_secret_name
 
 
 def check(subject: Subject) -> Iterator[Finding]:
     """All findings about the file alone."""
     for fault in subject.reading.faults:
-        yield _fault_finding(subject, fault)
+        names = ".".join(step for step in fault.path if isinstance(step, str))
+        key = fault.field.key if fault.field is not None else names
+        fix, at = _fix_of(subject, fault), (fault.start, fault.end)
+        yield subject.finding(fault.code, fault.message, fault.remedy, key, fix, at=at)
     for fault in missing_fields(subject.tree, subject.kind, subject.reading, subject.target_type):
         yield _missing(subject, fault)
-    if subject.tree.ellipsis >= 0:
-        yield _ellipsis(subject, subject.tree.ellipsis)
+    ellipsis = subject.tree.ellipsis
+    if ellipsis >= 0:
+        message = "`...` stands before the first key: other YAML readers refuse this"
+        fix = Fix("remove the line", (_line_out(subject.text, ellipsis),))
+        yield subject.finding("ellipsis", message, "Remove the line.", "", fix, at=(ellipsis, ellipsis + 3))
     yield from _unknown_keys(subject)
     yield from _spellings(subject)
     if subject.kind is fields.COMPUTE:
         yield from _compute(subject)
     elif subject.kind is fields.RUNCONFIG:
         yield from _old_runconfig(subject)
+    else:
+        yield from _registry_password(subject)
     variables = "EnvironmentVariables" if subject.kind is fields.RUNCONFIG else "environment.environmentVariables"
     if variables in subject.values:
         yield from _variables(subject, variables)
@@ -50,63 +67,47 @@ def check(subject: Subject) -> Iterator[Finding]:
 # -- text that is no YAML --------------------------------------------------------------------------------------------
 
 
-def syntax_finding(subject: Subject, error: ConfigurationError) -> Finding:
+def syntax_finding(path: str, text: str, error: ConfigurationError) -> Finding:
     """The one finding about a text that cannot be parsed."""
-    code = getattr(error, "code", "refused")
-    offset = getattr(error, "offset", 0)
-    text = subject.text
-    fix = _syntax_fix(code, offset, text)
-    return Finding(
-        CODES[code].severity,
-        code,
-        error.message,
-        error.remedy,
-        subject.document.path,
-        error.line,
-        error.column,
-        offset,
-        min(offset + 1, len(text)),
-        "",
-        fix,
-    )
+    code, offset = getattr(error, "code", "refused"), getattr(error, "offset", 0)
+    severity, end = CODES[code].severity, min(offset + 1, len(text))
+    place = (path, error.line, error.column, offset, end)
+    return Finding(severity, code, error.message, error.remedy, *place, fix=_syntax_fix(code, offset, text))
 
 
 def _syntax_fix(code: str, offset: int, text: str) -> Fix | None:
-    if code == "missing-space":
-        return Fix("put a space behind the colon", (ReplaceText(offset, offset, " "),))
-    if code == "control-character":
-        return Fix("remove the character", (ReplaceText(offset, offset + 1, ""),))
-    if code != "tab":
-        return None
     start = line_start(text, offset)
+    match code:
+        case "missing-space":
+            return Fix("put a space behind the colon", (ReplaceText(offset, offset, " "),))
+        case "missing-comma":
+            return Fix("put a comma there", (ReplaceText(offset, offset, ","),))
+        case "control-character":
+            return Fix("remove the character", (ReplaceText(offset, offset + 1, ""),))
+        case "indentation":
+            blanks = " " * indent_above(text, start).indent
+            return Fix("begin the line where the one above begins", (ReplaceText(start, offset, blanks),))
+        case "tab":
+            return _tab_fix(start, text)
+    return None
+
+
+def _tab_fix(start: int, text: str) -> Fix | None:
     indent = text[start : len(text) - len(text[start:].lstrip(" \t"))]
-    for width in (2, 4, 8, 0):
-        spaces = indent.replace("\t", " " * width)
-        attempt = text[:start] + spaces + text[start + len(indent) :]
+    columns = [*neighbours_columns(text, start), *(len(indent.replace("\t", " " * width)) for width in (2, 4, 8, 0))]
+    for column in dict.fromkeys(columns):
+        attempt = text[:start] + " " * column + text[start + len(indent) :]
         try:
             parse(attempt)
         except ConfigurationError as error:
             # Further tabs below are further findings; this one is put right when the complaint moves on.
             if getattr(error, "offset", 0) <= line_end(attempt, start):
                 continue
-        return Fix("indent with spaces", (ReplaceText(start, start + len(indent), spaces),))
+        return Fix("indent with spaces", (ReplaceText(start, start + len(indent), " " * column),))
     return None
 
 
 # -- faults of reading -----------------------------------------------------------------------------------------------
-
-
-def _fault_finding(subject: Subject, fault: Fault) -> Finding:
-    fix = _fix_of(subject, fault)
-    return subject.finding(
-        fault.code, fault.message, fault.remedy, (fault.start, fault.end), key=key_of(fault.path, fault.field), fix=fix
-    )
-
-
-def _ellipsis(subject: Subject, offset: int) -> Finding:
-    message = "`...` stands before the first key: other YAML readers refuse this"
-    fix = Fix("remove the line", (_line_out(subject.text, offset),))
-    return subject.finding("ellipsis", message, "Remove the line.", (offset, offset + 3), fix=fix)
 
 
 def _line_out(text: str, offset: int) -> ReplaceText:
@@ -115,114 +116,92 @@ def _line_out(text: str, offset: int) -> ReplaceText:
 
 
 def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
-    text = subject.text
-    if fault.code == "several-documents":
-        return Fix("remove the line", (_line_out(text, fault.start),))
-    if fault.code == "missing-space":
-        return _syntax_fix(fault.code, fault.start, text)
-    if fault.code == "duplicate-key":
-        return _without_earlier(subject, fault)
-    if fault.field is None:
-        return None
-    node = subject.nodes.get(fault.field.key)
-    if fault.code == "wrong-choice" and node is not None:
-        from difflib import get_close_matches
-
-        words = {word.lower(): word for word in fault.field.choices}
-        near = get_close_matches(node.text.lower(), words, 1, 0.5)
-        return _set(fault.field, words[near[0]]) if near else None
-    if fault.code == "wrong-type" and node is not None and fault.path == fault.field.path:
-        return _converted(fault.field, node)
-    if fault.code == "missing-value" and isinstance(fault.path[-1], int):
-        return Fix("remove the empty item", (Unset(fault.path),))
+    field = fault.field
+    node = subject.nodes.get(field.key) if field is not None else None
+    match fault.code:
+        case "several-documents":
+            return Fix("remove the line", (_line_out(subject.text, fault.start),))
+        case "missing-space":
+            return _syntax_fix(fault.code, fault.start, subject.text)
+        case "duplicate-key":
+            # The key's last value is the one that counts for most readers, so the earlier ones go.
+            try:
+                text = drop_earlier(subject.tree, fault.path)
+            except ConfigurationError:
+                return None
+            return Fix(f"keep the last `{fault.path[-1]}`", (ReplaceText(0, len(subject.text), text),))
+        case "wrong-choice" if field is not None and node is not None:
+            words = {word.lower(): word for word in field.choices}
+            near = get_close_matches(node.text.lower(), words, 1, 0.5)
+            return setting(field.key, words[near[0]]) if near else None
+        case "wrong-type" if field is not None and node is not None and fault.path == field.path and not field.secret:
+            # A fix shows the value that it writes, so there is none for secrets.
+            return _converted(field, node)
+        case "missing-value" if field is not None and isinstance(fault.path[-1], int):
+            return Fix("remove the empty item", (Unset(fault.path),))
     return None
-
-
-def _without_earlier(subject: Subject, fault: Fault) -> Fix | None:
-    """The key's last value is the one that counts for most readers, so the earlier ones go."""
-    from tui_workbench.config.editing import drop_earlier
-
-    try:
-        text = drop_earlier(subject.tree, fault.path)
-    except ConfigurationError:
-        return None
-    return Fix(f"keep the last `{fault.path[-1]}`", (ReplaceText(0, len(subject.text), text),))
 
 
 def _converted(field: Field, node: Node) -> Fix | None:
     """What a value of another type was surely meant to be."""
-    if field.type == schema.STRINGS and node.kind == SCALAR:
+    if field.type == field_types.STRINGS and node.kind == SCALAR:
         try:
             words = shlex.split(node.text)
         except ValueError:
             words = [node.text]
         return Fix("make it a list", (SetValue(field.path, words),)) if words else None
-    if field.type == schema.BOOLEAN and node.kind == SCALAR and node.text in ("0", "1"):
-        return _set(field, node.text == "1")
-    if field.type in (schema.STRING, schema.CHOICE) and node.kind == "list" and len(node.items) == 1:
-        return _set(field, node.items[0].text)
+    if field.type == field_types.BOOLEAN and node.kind == SCALAR and node.text in ("0", "1"):
+        return setting(field.key, node.text == "1")
+    if field.type in (field_types.STRING, field_types.CHOICE) and node.kind == LIST and len(node.items) == 1:
+        return setting(field.key, node.items[0].text)
     return None
 
 
-def _set(field: Field, value: Any) -> Fix:
-    written = str(value).lower() if isinstance(value, bool) else value
-    return Fix(f"set {field.key}: {written}", (SetValue(field.path, value),))
-
-
 def _missing(subject: Subject, fault: Fault) -> Finding:
-    assert fault.field is not None
-    value: Any = None
-    if fault.field.key == "type":
+    key = str(fault.path[-1])
+    value = ""
+    if key == "type":
         value = _likely_type(subject.values)
-    elif fault.field.key in ("Target", "target") and subject.surroundings is not None:
+    elif key in ("Target", "target") and subject.surroundings is not None:
         names = subject.surroundings.names(".compute")
-        own = subject.document.path.rpartition("/")[2].rpartition(".")[0]
-        value = own if own in names else names[0] if len(names) == 1 else None
-    fix = _set(fault.field, value) if value else None
-    return subject.finding(fault.code, fault.message, fault.remedy, key=fault.field.key, fix=fix)
+        value = subject.name if subject.name in names else names[0] if len(names) == 1 else ""
+    fix = setting(key, value) if value else None
+    return subject.finding(fault.code, fault.message, fault.remedy, key, fix, at=(0, 0))
 
 
 def _likely_type(values: dict[str, Any]) -> str:
     has_address = "address" in values
     if "baseDockerImage" in values or "nvidiaDocker" in values:
-        return schema.REMOTE_DOCKER if has_address else schema.LOCAL_DOCKER
+        return target_types.REMOTE_DOCKER.name if has_address else target_types.LOCAL_DOCKER.name
     if "yarnDeployMode" in values:
-        return schema.CLUSTER
+        return target_types.CLUSTER.name
     if has_address:
-        return schema.REMOTE
-    return schema.LOCAL if "pythonLocation" in values or "sparkSubmitLocation" in values else ""
+        return target_types.REMOTE.name
+    return target_types.LOCAL.name if "pythonLocation" in values or "sparkSubmitLocation" in values else ""
 
 
 # -- names -----------------------------------------------------------------------------------------------------------
 
 
 def _unknown_keys(subject: Subject) -> Iterator[Finding]:
+    read_by_type = target_types.find(subject.target_type).keys if subject.kind is fields.COMPUTE else ()
+    known = {field.key.lower(): field.key for field in subject.kind.fields if not field.is_old}
     for path, key, _ in subject.reading.unknown:
         name = ".".join(path)
-        known = {field.key.lower(): field.key for field in subject.kind.fields if not field.is_old}
-        likely = known.get(name.lower()) or _closest(name, list(known.values()))
+        if name in read_by_type:
+            continue
+        likely = known.get(name.lower()) or next(iter(get_close_matches(name, known.values(), 1, 0.8)), "")
         fix = None
         remedy = "It is kept and has no effect. Remove it, or correct its name."
         if likely and len(path) == 1 and "." not in likely and likely not in subject.nodes:
             fix = Fix(f"rename it to {likely}", (RenameKey(path, likely),))
             remedy = f"Did you mean `{likely}`?"
-        yield subject.finding(
-            "unknown-key", f"`{name}` is no field of a {subject.kind.title.lower()}", remedy, key, key=name, fix=fix
-        )
-    if subject.kind is not fields.COMPUTE:
-        return
-    for field in subject.kind.fields:
+        message = f"`{name}` is no field of a {subject.kind.title.lower()}"
+        yield subject.finding("unknown-key", message, remedy, name, fix, at=key)
+    for field in subject.kind.fields if subject.kind is fields.COMPUTE else ():
         if field.key in subject.nodes and not field.applies_to(subject.target_type):
             message = f"`{field.key}` has no effect on a {subject.target_type} target"
-            yield subject.about(
-                field.key, "no-effect", message, "Remove it.", Unset(field.path), title=f"remove {field.key}"
-            )
-
-
-def _closest(name: str, names: list[str]) -> str:
-    from difflib import get_close_matches
-
-    return (get_close_matches(name, names, 1, 0.8) or [""])[0]
+            yield subject.finding("no-effect", message, "Remove it.", field.key, removing(field.key))
 
 
 def _spellings(subject: Subject) -> Iterator[Finding]:
@@ -230,22 +209,24 @@ def _spellings(subject: Subject) -> Iterator[Finding]:
         node = subject.nodes.get(field.key)
         if node is None or node.kind != SCALAR or field.key not in subject.values:
             continue
-        if field.type == schema.CHOICE and node.text not in field.choices:
+        code = "other-spelling"
+        message = f"`{field.key}: {node.text}` is understood as "
+        if field.type == field_types.CHOICE and node.text not in field.offered:
             meant = subject.values[field.key]
-            is_old = any(node.text == written for written, _ in field.synonyms)
-            code = "old-form" if is_old else "other-spelling"
-            message = f"`{field.key}: {node.text}` is understood as {meant}"
-            yield subject.about(
-                field.key, code, message, f"Write {meant}.", *_set(field, meant).edits, title=f"write {meant}"
-            )
-        elif field.type == schema.BOOLEAN and node.text.strip().lower() in (TRUE_WORDS | FALSE_WORDS) - {
-            "true",
-            "false",
-        }:
+            if any(node.text == word for word, _ in field.synonyms):
+                code = "old-form"
+            edit: Edit = SetValue(field.path, meant)
+            message += meant
+        elif field.type == field_types.BOOLEAN and node.text.strip().lower() in _ODD_BOOLEANS:
             meant = "true" if subject.values[field.key] else "false"
             edit = ReplaceText(node.start, node.end, meant)
-            message = f"`{field.key}: {node.text}` is understood as {meant}; other readers may differ"
-            yield subject.about(field.key, "other-spelling", message, f"Write {meant}.", edit, title=f"write {meant}")
+            message += f"{meant}; other readers may differ"
+        else:
+            continue
+        yield subject.finding(code, message, f"Write {meant}.", field.key, Fix(f"write {meant}", (edit,)))
+
+
+_ODD_BOOLEANS = (TRUE_WORDS | FALSE_WORDS) - {"true", "false"}
 
 
 # -- compute targets -------------------------------------------------------------------------------------------------
@@ -253,55 +234,55 @@ def _spellings(subject: Subject) -> Iterator[Finding]:
 
 def _compute(subject: Subject) -> Iterator[Finding]:
     values = subject.values
+    remedy = f"`workbench-tui computetarget login {subject.name} --move-secrets` moves it to the keyring."
     for key, what in (("password", "password"), ("privateKeyPassphrase", "passphrase")):
-        secret = values.get(key)
-        if secret and not secret.startswith("AzureMlSecret="):
-            name = os.path.splitext(os.path.basename(subject.document.path))[0]
-            remedy = f"`workbench-tui computetarget login {name} --move-secrets` moves it to the keyring."
-            fix = Fix(f"remove the {what}", (Unset((key,)),), is_choice=True)
-            message = f"the {what} itself stands in the file"
-            yield subject.finding("plain-password", message, remedy, subject.nodes[key], key=key, fix=fix)
+        if not (values.get(key) or "AzureMlSecret=").startswith("AzureMlSecret="):
+            fix = removing(key, f"the {what}", is_choice=True)
+            yield subject.finding("plain-password", f"the {what} itself stands in the file", remedy, key, fix)
     image = values.get("baseDockerImage")
     if image is not None and parse_image(image) is None:
-        yield subject.about(
-            "baseDockerImage", "bad-image", f"{image!r} is no image name", "Write REPOSITORY:TAG in small letters."
-        )
-    if (
-        subject.target_type in schema.DOCKER_TYPES
-        and values.get("sharedVolumes") is False
-        and values.get("nativeSharedDirectory")
-    ):
-        yield subject.about(
-            "sharedVolumes",
-            "share-without-volumes",
-            "nativeSharedDirectory needs shared volumes in Docker, and they are off",
-            "Set sharedVolumes: true, or remove nativeSharedDirectory.",
-            SetValue(("sharedVolumes",), True),
-            title="set sharedVolumes: true",
-        )
+        yield _bad_image(subject, image)
     yield from _address(subject)
     yield from _old_cluster(subject)
 
 
+def _bad_image(subject: Subject, image: str) -> Finding:
+    """The finding about an image name that Docker would not accept, with the fix where it is sure."""
+    key = "baseDockerImage"
+    stripped = "".join(image.split())
+    name, colon, tag = image.rpartition(":")
+    small = f"{name.lower()}{colon}{tag}" if name and "/" not in tag else image.lower()
+    if stripped != image and parse_image(stripped) is not None:
+        at_end = image.strip() == stripped
+        message = f"the image name {image!r} {'begins or ends with' if at_end else 'holds'} a blank"
+        fix = setting(key, stripped, is_choice=not at_end)
+        return subject.finding("bad-image", message, "Remove the blank.", key, fix)
+    if parse_image(small) is not None:
+        message = f"{image!r} is no image name: its repository has capital letters"
+        remedy = "Write the repository in small letters."
+        return subject.finding("bad-image", message, remedy, key, setting(key, small, is_choice=True))
+    return subject.finding("bad-image", f"{image!r} is no image name", "Write REPOSITORY:TAG.", key)
+
+
+def _without_password(address: str) -> str:
+    user, _, host = address.rpartition("@")
+    scheme, colons, login = user.rpartition("://")
+    name, colon, _ = login.partition(":")
+    return f"{scheme}{colons}{name}{colon and ':'}{MASK if colon else ''}@{host}" if user else address
+
+
 def _address(subject: Subject) -> Iterator[Finding]:
-    address = subject.values.get("address")
-    if not address:
-        return
+    address = subject.values.get("address") or ""
     rest = re.sub(r"\A[a-z]+://", "", address.strip())
     user, _, host = rest.rpartition("@")
     if host == address:
         return
     edits: list[Edit] = [SetValue(("address",), host)]
     if user and not subject.values.get("username"):
-        edits.append(SetValue(("username",), user))
-    yield subject.about(
-        "address",
-        "bad-address",
-        f"`address` holds more than a host: {address!r}",
-        "Write HOST or HOST:PORT; the user goes to username.",
-        *edits,
-        title=f"set address: {host}",
-    )
+        edits.append(SetValue(("username",), user.partition(":")[0]))
+    message = f"`address` holds more than a host: {_without_password(address)!r}"
+    remedy = "Write HOST or HOST:PORT; the user goes to username."
+    yield subject.finding("bad-address", message, remedy, "address", Fix(f"set address: {host}", tuple(edits)))
 
 
 def _old_cluster(subject: Subject) -> Iterator[Finding]:
@@ -309,11 +290,11 @@ def _old_cluster(subject: Subject) -> Iterator[Finding]:
         if key not in subject.values:
             continue
         edits: list[Edit] = [Unset((key,))]
-        if "type" not in subject.nodes and subject.target_type == schema.CLUSTER:
-            edits.insert(0, SetValue(("type",), schema.CLUSTER))
+        if "type" not in subject.nodes and subject.target_type == target_types.CLUSTER.name:
+            edits.insert(0, SetValue(("type",), target_types.CLUSTER.name))
             # The second old key is removed by its own finding once `type` is there.
-        message = f"`{key}` is an old form of `type: cluster`"
-        yield subject.about(key, "old-form", message, "Write type: cluster.", *edits, title="write type: cluster")
+        message, fix = f"`{key}` is an old form of `type: cluster`", Fix("write type: cluster", tuple(edits))
+        yield subject.finding("old-form", message, "Write type: cluster.", key, fix)
 
 
 # -- run configurations ----------------------------------------------------------------------------------------------
@@ -325,37 +306,38 @@ def _old_runconfig(subject: Subject) -> Iterator[Finding]:
         # With comments in it, it is not JSON, and they would be lost.
         fix = Fix("write it as YAML", (WriteAsYaml(),))
         message = "the file is written as JSON, the form from before September 2017"
-        yield subject.finding(
-            "json-form", message, "It is understood; YAML has room for comments.", (root.start, root.start + 1), fix=fix
-        )
-    if "CondaFile" in subject.nodes:
-        has_new = "CondaDependenciesFile" in subject.nodes
-        is_null = "CondaFile" not in subject.values
-        edit: Edit = Unset(("CondaFile",)) if has_new or is_null else RenameKey(("CondaFile",), "CondaDependenciesFile")
-        title = "remove CondaFile" if isinstance(edit, Unset) else "rename it to CondaDependenciesFile"
-        message = "`CondaFile` is the old name of `CondaDependenciesFile`"
-        yield subject.about("CondaFile", "old-form", message, "Use the new name.", edit, title=title)
+        remedy = "It is understood; YAML has room for comments."
+        yield subject.finding("json-form", message, remedy, "", fix, at=(root.start, root.start + 1))
+    old, new = "CondaFile", "CondaDependenciesFile"
+    if old in subject.nodes:
+        is_renamed = new not in subject.nodes and old in subject.values
+        fix = Fix(f"rename it to {new}", (RenameKey((old,), new),)) if is_renamed else removing(old)
+        yield subject.finding("old-form", f"`{old}` is the old name of `{new}`", "Use the new name.", old, fix)
     for key, why in (
         ("Description", "nothing reads it any more"),
         ("ManagedEnvironment", "the target's type decides it now"),
     ):
         if key in subject.nodes:
             message = f"`{key}` is from before September 2017; {why}"
-            yield subject.about(key, "old-form", message, "Remove it.", Unset((key,)), title=f"remove {key}")
+            yield subject.finding("old-form", message, "Remove it.", key, removing(key))
+
+
+def _registry_password(subject: Subject) -> Iterator[Finding]:
+    key = "environment.docker.baseImageRegistry.password"
+    if subject.values.get(key):
+        message, remedy = "the registry's password itself stands in the file", "Remove it, and use `docker login`."
+        yield subject.finding("plain-password", message, remedy, key, removing(key, "the password", is_choice=True))
 
 
 def _variables(subject: Subject, key: str) -> Iterator[Finding]:
-    node = subject.nodes[key]
-    for name, value in node.entries:
+    for name, value in subject.nodes[key].entries:
         if not name.text or "=" in name.text or "\0" in name.text:
-            yield subject.finding(
-                "bad-variable",
-                f"{name.text!r} cannot be the name of a variable",
-                "Use letters, digits and _.",
-                name,
-                key=key,
-            )
-        elif _SECRET_NAME.search(name.text) and len(value.text) >= 8 and not value.text.startswith("AzureMlSecret="):
+            message = f"{name.text!r} cannot be the name of a variable"
+            yield subject.finding("bad-variable", message, "Use letters, digits and _.", key, at=name)
+        elif is_placeholder(value.text):
+            message = f"`{name.text}` is still the placeholder {value.text!r}"
+            yield subject.finding("placeholder", message, "Write the real value.", key, at=value, severity=WARNING)
+        elif is_secret_name(name.text) and len(value.text) >= 8 and not value.text.startswith("AzureMlSecret="):
             message = f"`{name.text}` looks like a secret, and this file is shared with the project"
             remedy = "Keep it out of the project, for example in the keyring or the machine's own environment."
-            yield subject.finding("secret-in-file", message, remedy, value, key=key)
+            yield subject.finding("secret-in-file", message, remedy, key, at=value)

@@ -7,11 +7,15 @@ script is started. What is no matter of GPUs (an engine that is down, a machine 
 
 from __future__ import annotations
 
-from tui_workbench.errors import NoGpu
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from tui_workbench.model import RunSpec
+from tui_workbench.core.errors import NoGpu, WorkbenchError
+from tui_workbench.core.model import RunSpec
+from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.checks.result import BROKEN, DOCKER, FRAMEWORK, WARNING, CheckResult, answered
+from tui_workbench.targets.gpu.frameworks import ONE
+from tui_workbench.targets.gpu.gpus import asked_for
+from tui_workbench.targets.gpu.preflight import Preflight
 
 STEP = "preflight"
 TITLE = "look whether it would compute on a GPU"
@@ -27,31 +31,23 @@ class Seen(NamedTuple):
 
 def look(spec: RunSpec) -> Seen:
     """Look at the run's target. Blocks; a framework that nobody has asked before takes seconds to answer."""
-    from tui_workbench.errors import WorkbenchError
-    from tui_workbench.targets.check import BROKEN, DOCKER, FRAMEWORK, WARNING, answered
-    from tui_workbench.targets.check_engine import EngineRungs
-    from tui_workbench.targets.gpu.frameworks import ONE
-    from tui_workbench.targets.gpu.preflight import Preflight
-    from tui_workbench.targets.host_for import host_of
-
     try:
-        host = host_of(spec.target)
+        target = target_for(spec.target)
     except WorkbenchError as error:
         return Seen(error.message, is_due=True)
-    engine = None
-    if spec.target.type.endswith("docker"):
-        engine = EngineRungs(spec.target, host)
-        answers = answered(DOCKER, engine.docker, host.label)
+    engine = target.engine_checks()
+    if engine is not None:
+        answers = answered(DOCKER, engine.docker, target.host.label)
         if answers.state == BROKEN:
             return Seen(answers.message, is_due=True)
     said = ""
-    for rung in Preflight(spec, host, engine, ONE).climb(is_quick=True):
+    for rung in Preflight(target, spec, engine, ONE).run(is_quick=True):
         said = rung.message
         if rung.state == BROKEN:
             # What only GPUs can be the cause of comes with what mends it.
             if not rung.command:
                 return Seen(rung.message, is_due=True)
-            return Seen(rung.message, _refusal(spec, rung.message, rung.remedy, rung.command, there=rung.there))
+            return Seen(rung.message, _refusal(spec, rung))
         if rung.name == FRAMEWORK and rung.state == WARNING:
             return Seen(rung.message, is_due=bool(rung.command))
     return Seen(said)
@@ -65,15 +61,14 @@ def admit(spec: RunSpec) -> RunSpec:
     return spec._replace(gpu_check_due=seen.is_due)
 
 
-def _refusal(spec: RunSpec, message: str, remedy: str, command: str, *, there: bool) -> NoGpu:
-    from tui_workbench.targets.gpu.presence import asked_for
-
+def _refusal(spec: RunSpec, rung: CheckResult) -> NoGpu:
     why = asked_for(spec.target, spec.run_configuration)
-    place = f" on {spec.target.address}" if there and spec.target.address else ""
+    place = f" on {spec.target.address}" if rung.there and spec.target.address else ""
+    first, *others = rung.remedy.split("\n")
     return NoGpu(
-        f"it would use no GPU, though {why}: {message.removesuffix(f', and {why}')}",
-        remedy=f"{remedy} Mend it{place}: {command}".strip(),
+        f"it would use no GPU, though {why}: {rung.message.removesuffix(f', and {why}')}",
+        remedy="\n".join([f"{first} Fix{place}: {rung.command}".strip(), *others]),
         file=spec.run_configuration.path,
-        command=command,
-        there=there,
+        command=rung.command,
+        there=rung.there,
     )

@@ -1,8 +1,9 @@
 """What the samples of a run add up to, kept up sample by sample in constant memory.
 
 `gpu.jsonl` in the run's directory is a line a sample, as `targets/gpu/sample.py` writes them, with a word in place of a
-process's owner: whose it is as seen from this run. Every few hundred lines stands the sum of all before it, so a day
-of samples is read from its last lines. Time that nobody looked at is never counted as either use or rest.
+process's user: whose it is as seen from this run. Every few hundred lines stands the sum of all before it, so a day
+of samples is read from its last lines. Time that nobody looked at is never counted as either use or rest. For charts,
+the file is read from where the last reading stopped.
 """
 
 from __future__ import annotations
@@ -10,16 +11,29 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from array import array
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from math import nan
+from typing import Any, NamedTuple
 
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
-from tui_workbench.targets.gpu.sample import THROTTLED, Machine, Process, Reading, Sample, encode, machine_from
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
+from tui_workbench.core.files import LARGEST, open_regular
+from tui_workbench.runs.metrics.tail import Tail
+from tui_workbench.runs.store.rundir import GPU_SAMPLES
+from tui_workbench.targets.gpu.sample import (
+    THROTTLED,
+    Machine,
+    Note,
+    Process,
+    Reading,
+    Sample,
+    decode,
+    encode,
+    machine_from,
+)
 
 OWN = "own"
-"""Whose a process is: this run's; else the id of another run of ours, or a user's name."""
+"""The user of this run's processes; the id of another run of ours, or a user's name, of any other."""
 
 INTERVAL = 1.0
 LONGEST_GAP = 5.0
@@ -29,60 +43,50 @@ BUSY_PERCENT = 5.0
 """A device computes from here on: drawing a screen or a stray kernel stays below."""
 
 SUM_EVERY = 300
-_TOGETHER = 200
-"""Lines that are parsed at once."""
+"""Samples between two sums."""
 
 _TAIL = 1 << 20
-_SUM_MARK = b'\n{"sum":'
+_SUM_MARK = b'{"sum":'
 _MOST_NOTES, _MOST_OTHERS = 20, 8
-_READING, _USUAL = len(Reading._fields), 6
-"""Cells of a device of which everything is told, and of a process that computes."""
+_MOST_LINES = 100_000
+"""Lines of samples that are read; a day has 86,400. A file with more and no sum is not the workbench's."""
+
+UNSOUND = (ValueError, TypeError, KeyError, AttributeError, IndexError, ArithmeticError, RecursionError)
+"""What values raise that no sampler writes, as those of somebody else may."""
 
 
+@dataclass
 class DeviceUse:
     """One device while the run went on. Seconds, MiB, %, joules."""
 
-    __slots__ = (
-        "busy", "ecc", "ecc_first", "energy", "first_memory", "gpu_seconds", "held", "histogram", "last_busy",
-        "last_held", "others", "own_known", "own_seconds", "peak", "peak_all", "shared", "throttled", "untold",
-        "watched", "work",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.watched = 0.0  # it was looked at
-        self.work = 0.0  # seconds times share of all use, whosoever
-        self.first_memory: float | None = None
-        self.peak_all: float | None = None
-        self.held = 0.0  # a process of the run was on it; what follows is of this time alone
-        self.busy = 0.0
-        self.untold = 0.0  # the driver told no utilisation
-        self.gpu_seconds = 0.0
-        self.energy = 0.0
-        self.histogram: dict[int, float] = {}
-        self.peak: float | None = None
-        self.own_seconds = 0.0  # seconds times share of the run's own processes, where that is told
-        self.own_known = 0.0
-        self.shared = 0.0
-        self.others: list[str] = []
-        self.throttled = 0.0
-        self.ecc_first: int | None = None
-        self.ecc: int | None = None
-        self.last_busy = 0.0
-        self.last_held = 0.0
+    watched: float = 0.0  # it was looked at
+    work: float = 0.0  # seconds times share of all use, whosoever
+    first_memory: float | None = None
+    peak_all: float | None = None
+    held: float = 0.0  # a process of the run was on it; what follows is of this time alone
+    busy: float = 0.0
+    untold: float = 0.0  # the driver told no utilisation
+    gpu_seconds: float = 0.0
+    energy: float = 0.0
+    histogram: dict[int, float] = field(default_factory=dict)  # seconds by utilisation
+    peak: float | None = None
+    own_seconds: float = 0.0  # seconds times share of the run's own processes, where that is told
+    own_known: float = 0.0
+    shared: float = 0.0
+    others: list[str] = field(default_factory=list)
+    throttled: float = 0.0
+    ecc_first: int | None = None
+    ecc: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Everything; numbers rounded to what they were measured with."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        histogram = {str(key): round(seconds, 2) for key, seconds in self.histogram.items()}
-        rounded = {name: round(value, 2) if isinstance(value, float) else value for name, value in values.items()}
-        return {**rounded, "histogram": histogram}
+        values = {name: round(value, 2) if isinstance(value, float) else value for name, value in asdict(self).items()}
+        return {**values, "histogram": {str(key): round(seconds, 2) for key, seconds in self.histogram.items()}}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> DeviceUse:
         """What `to_json` gave. Raises KeyError, TypeError or ValueError for anything else."""
-        made = cls()
-        for name in cls.__slots__:
-            setattr(made, name, values[name])
+        made = cls(**{each.name: values[each.name] for each in fields(cls)})
         made.histogram = {int(key): float(seconds) for key, seconds in values["histogram"].items()}
         made.others = [str(each) for each in values["others"]]
         return made
@@ -102,55 +106,82 @@ class DeviceUse:
                 return float(percent)
         return None
 
+    def add(self, reading: Reading, processes: Sequence[Process], passed: float) -> None:
+        """Add what the device and the processes on it did in the `passed` seconds."""
+        self.watched += passed
+        if reading.utilization is not None:
+            self.work += passed * reading.utilization / 100
+        if reading.memory is not None:
+            self.first_memory = reading.memory if self.first_memory is None else self.first_memory
+            self.peak_all = max(reading.memory, self.peak_all or 0.0)
+        if reading.ecc is not None:
+            self.ecc_first = reading.ecc if self.ecc_first is None else self.ecc_first
+            self.ecc = reading.ecc
+        own = [process for process in processes if process.user == OWN]
+        if own:
+            self._add_own(reading, own, passed)
+            self._add_others([process for process in processes if process.user != OWN], passed)
 
-class Counted(NamedTuple):
-    """A process of a sample, as a run sees it."""
+    def _add_own(self, reading: Reading, own: Sequence[Process], passed: float) -> None:
+        self.held += passed
+        memory = [process.memory for process in own if process.memory is not None]
+        if memory:
+            self.peak = max(sum(memory), self.peak or 0.0)
+        if reading.power is not None:
+            self.energy += passed * reading.power
+        if reading.throttle and reading.throttle & THROTTLED:
+            self.throttled += passed
+        shares = [process.utilization for process in own if process.utilization is not None]
+        if shares:
+            self.own_known += passed
+            self.own_seconds += passed * min(100.0, sum(shares)) / 100
+        if reading.utilization is None:
+            self.untold += passed
+            return
+        percent = round(reading.utilization)
+        self.histogram[percent] = self.histogram.get(percent, 0.0) + passed
+        self.gpu_seconds += passed * reading.utilization / 100
+        if (sum(shares) if shares else reading.utilization) >= BUSY_PERCENT:
+            self.busy += passed
 
-    pid: int
-    device: int
-    memory: float | None
-    utilization: float | None
-    whose: str
-    name: str
-    graphics: bool
+    def _add_others(self, processes: Sequence[Process], passed: float) -> None:
+        others = [process for process in processes if not process.graphics]
+        # One whose share is told and nothing only holds memory.
+        if all(other.utilization == 0 for other in others):
+            return
+        self.shared += passed
+        for other in others:
+            # Of other users' processes a machine may tell nothing but that they are there.
+            name = f"{other.name or 'a process'} ({other.user})" if other.user else other.name or "somebody"
+            if name not in self.others and len(self.others) < _MOST_OTHERS:
+                self.others.append(name)
 
 
+@dataclass
 class Usage:
     """The sum."""
 
-    def __init__(self) -> None:
-        self.machine = Machine()
-        self.devices: dict[int, DeviceUse] = {}
-        self.first = self.last = 0.0
-        self.samples = 0
-        self.unseen = 0.0
-        self.notes: list[tuple[float, str]] = []
-        self.facts: dict[str, Any] = {}
+    machine: Machine = field(default_factory=Machine)
+    devices: dict[int, DeviceUse] = field(default_factory=dict)
+    first: float = 0.0
+    last: float = 0.0
+    samples: int = 0
+    unseen: float = 0.0
+    notes: list[tuple[float, str]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, time: float, readings: Sequence[Sequence[Any]], processes: Sequence[Sequence[Any]]) -> None:
-        """Add a sample: a Reading of each device and a Counted for each process, or rows of the same values.
-
-        A day has 86,400 of them, and what is done here for each is most of what reading it costs.
-        """
-        passed = time - self.last if self.last else INTERVAL
+    def add(self, sample: Sample) -> None:
+        """Add a sample whose processes have the user OWN where they are the run's."""
+        passed = max(0.0, sample.time - self.last) if self.last else INTERVAL
         if passed > LONGEST_GAP:
             self.unseen += passed - INTERVAL
             passed = INTERVAL
-        elif passed < 0.0:
-            passed = 0.0
-        self.first = self.first or time
-        if time > self.last:
-            self.last = time
+        self.first = self.first or sample.time
+        self.last = max(self.last, sample.time)
         self.samples += 1
-        for reading in readings:
-            device = reading[0]
-            use = self.devices.get(device)
-            if use is None:
-                use = self.devices[device] = DeviceUse()
-            _add_reading(use, reading, passed)
-            if processes:
-                there = [process for process in processes if process[1] == device]
-                _add_processes(use, reading, there, passed, time)
+        for reading in sample.readings:
+            there = [process for process in sample.processes if process.device == reading.device]
+            self.devices.setdefault(reading.device, DeviceUse()).add(reading, there, passed)
 
     def note(self, time: float, text: str) -> None:
         """Add what could not be seen, or what befell a device; a part of many."""
@@ -173,97 +204,35 @@ class Usage:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Usage:
         """What `to_json` gave. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
-        made = cls()
-        made.machine = machine_from(values["machine"])
-        made.devices = {int(number): DeviceUse.from_json(use) for number, use in values["devices"].items()}
-        made.first, made.last = float(values["first"]), float(values["last"])
-        made.samples, made.unseen = int(values["samples"]), float(values["unseen"])
-        made.notes = [(float(time), str(text)) for time, text in values["notes"]]
-        made.facts = dict(values["facts"])
-        return made
+        return cls(
+            machine_from(values["machine"]),
+            {int(number): DeviceUse.from_json(use) for number, use in values["devices"].items()},
+            float(values["first"]),
+            float(values["last"]),
+            int(values["samples"]),
+            float(values["unseen"]),
+            [(float(time), str(text)) for time, text in values["notes"]],
+            dict(values["facts"]),
+        )
 
-
-def _add_reading(use: DeviceUse, reading: Sequence[Any], passed: float) -> None:
-    _, utilization, memory, _, _, _, _, _, ecc = reading
-    use.watched += passed
-    if utilization is not None:
-        use.work += passed * utilization / 100
-    if memory is not None:
-        if use.first_memory is None:
-            use.first_memory = memory
-        if use.peak_all is None or memory > use.peak_all:
-            use.peak_all = memory
-    if ecc is not None:
-        use.ecc_first = ecc if use.ecc_first is None else use.ecc_first
-        use.ecc = ecc
-
-
-def _add_processes(
-    use: DeviceUse, reading: Sequence[Any], processes: Sequence[Sequence[Any]], passed: float, time: float
-) -> None:
-    own, memory, share = 0, None, None
-    for process in processes:
-        if process[4] == OWN:
-            own += 1
-            used, part = process[2], process[3]
-            if used is not None:
-                memory = used + (memory or 0.0)
-            if part is not None:
-                share = part + (share or 0.0)
-    if not own:
-        return
-    _, utilization, _, power, _, _, _, throttle, _ = reading
-    use.held += passed
-    use.last_held = time
-    if memory is not None and (use.peak is None or memory > use.peak):
-        use.peak = memory
-    if power is not None:
-        use.energy += passed * power
-    if throttle and throttle & THROTTLED:
-        use.throttled += passed
-    if share is not None:
-        use.own_known += passed
-        use.own_seconds += passed * min(100.0, share) / 100
-    if utilization is None:
-        use.untold += passed
-    else:
-        percent = round(utilization)
-        use.histogram[percent] = use.histogram.get(percent, 0.0) + passed
-        use.gpu_seconds += passed * utilization / 100
-        if (utilization if share is None else share) >= BUSY_PERCENT:
-            use.busy += passed
-            use.last_busy = time
-    if own < len(processes):
-        _add_others(use, [Counted(*(*process, False)[:7]) for process in processes], passed)
-
-
-def _add_others(use: DeviceUse, processes: list[Counted], passed: float) -> None:
-    others = [process for process in processes if process.whose != OWN and not process.graphics]
-    # One whose share is told and nothing only holds memory.
-    if any(other.utilization is None or other.utilization > 0 for other in others):
-        use.shared += passed
-        for other in others:
-            # Of other users' processes a machine may tell nothing but that they are there.
-            name = f"{other.name or 'a process'} ({other.whose})" if other.whose else other.name or "somebody"
-            if name not in use.others and len(use.others) < _MOST_OTHERS:
-                use.others.append(name)
-
-
-# -- the file --------------------------------------------------------------------------------------------------------
-
-
-def sample_line(sample: Sample, whose: Iterable[str]) -> bytes:
-    """A sample's line in `gpu.jsonl`."""
-    shown = (
-        process._replace(user=word, run="", container="", session=0)
-        for process, word in zip(sample.processes, whose, strict=True)
-    )
-    return encode(sample._replace(processes=tuple(shown)))
+    def add_line(self, line: bytes) -> None:
+        """Add what a line of `gpu.jsonl` tells; one that is torn or foreign is passed over."""
+        with contextlib.suppress(*UNSOUND):
+            if line.startswith(b'{"facts":'):
+                self.facts.update(json.loads(line)["facts"])
+                return
+            thing = sample_in(line)
+            if isinstance(thing, Sample):
+                self.add(thing)
+            elif isinstance(thing, Note):
+                self.note(thing.time, thing.text)
+            elif thing is not None:
+                self.machine = thing
 
 
 def sum_line(usage: Usage) -> bytes:
     """The line that sums up what stands before it."""
-    return b'{"sum":' + json.dumps(usage.to_json(), separators=(",", ":")).encode() + b"}\n"
+    return json.dumps({"sum": usage.to_json()}, separators=(",", ":")).encode() + b"\n"
 
 
 def facts_line(facts: dict[str, Any]) -> bytes:
@@ -271,91 +240,109 @@ def facts_line(facts: dict[str, Any]) -> bytes:
     return json.dumps({"facts": facts}, separators=(",", ":")).encode() + b"\n"
 
 
-def read_usage(path: str, *, whole: bool = False) -> Usage | None:
-    """What the file adds up to; None when there is none. Lines that are torn or foreign are passed over.
+def sample_in(line: bytes) -> Machine | Sample | Note | None:
+    """What a line tells; None for a sum, and for one that is torn or foreign."""
+    thing = None if line.startswith(_SUM_MARK) else decode(line)
+    if isinstance(thing, Sample):
+        return thing._replace(readings=tuple(each for each in thing.readings if isinstance(each.device, int)))
+    return thing
 
-    With `whole` every sample is added anew instead of taking the last sum in the file.
-    """
+
+def read_usage(path: str) -> Usage | None:
+    """What the file adds up to; None when there is none. Lines that are torn or foreign are passed over."""
     try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            tail = b""
-            if size > _TAIL and not whole:
-                file.seek(size - _TAIL)
-                tail = file.read()
-                if _SUM_MARK not in tail:
-                    tail = b""
-            if not tail:
-                file.seek(0)
-                tail = b"\n" + file.read()
+        lines = _last_lines(path, _TAIL)
+        if not any(line.startswith(_SUM_MARK) for line in lines):
+            # Without a sum it is short, or not the workbench's.
+            with open_regular(path) as file:
+                lines = file.read(LARGEST).split(b"\n")[:-1]
     except OSError:
         return None
-    usage = Usage()
-    at = -1 if whole else tail.rfind(_SUM_MARK)
-    while at >= 0:
-        line, _, rest = tail[at + 1 :].partition(b"\n")
-        try:
-            usage = Usage.from_json(json.loads(line)["sum"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            at = tail.rfind(_SUM_MARK, 0, at)
-        else:
-            tail = rest
-            break
-    _add_lines(usage, tail)
+    usage, first = Usage(), 0
+    for number in range(len(lines), 0, -1):  # without a copy: there may be millions
+        line = lines[number - 1]
+        if line.startswith(_SUM_MARK):
+            with contextlib.suppress(*UNSOUND):
+                usage, first = Usage.from_json(json.loads(line)["sum"]), number
+                break
+    for line in lines[first : first + _MOST_LINES]:
+        usage.add_line(line)
     return usage
 
 
-def _add_lines(usage: Usage, text: bytes) -> None:
-    # The last part is no whole line.
-    lines = text.split(b"\n")[:-1]
-    for first in range(0, len(lines), _TOGETHER):
-        some = [line for line in lines[first : first + _TOGETHER] if line and not line.startswith(_SUM_MARK[1:])]
-        for value in _parsed(some):
-            try:
-                _add_value(usage, value)
-            except (ValueError, TypeError, KeyError, AttributeError, IndexError):
-                continue
-
-
-def _parsed(lines: list[bytes]) -> list[Any]:
-    """The lines as JSON, without those that are none."""
+def own_processes(directory: str) -> frozenset[int]:
+    """The process ids in the last sample of the run at a directory, as its machine counts them. Blocks."""
     try:
-        # All at once: to begin anew with each line costs four times what parsing it does.
-        values: list[Any] = json.loads(b"[" + b",".join(lines) + b"]")
-        if len(values) == len(lines):
-            return values
-    except (ValueError, RecursionError):
-        pass
-    found = []
-    for line in lines:
-        with contextlib.suppress(ValueError, RecursionError):
-            found.append(json.loads(line))
-    return found
+        lines = _last_lines(os.path.join(directory, GPU_SAMPLES), 1 << 16)
+    except OSError:
+        return frozenset()
+    samples = (thing for line in reversed(lines) if isinstance(thing := sample_in(line), Sample))
+    last = next(samples, Sample(0.0, ()))
+    return frozenset(process.pid for process in last.processes if process.user == OWN)
 
 
-def _add_value(usage: Usage, value: Any) -> None:
-    if "d" in value:
-        readings, processes = value["d"], value.get("p", ())
-        for reading in readings:
-            if len(reading) != _READING or not isinstance(reading[0], int):
-                readings = [Reading(*each) for each in readings if isinstance(each[0], int)]
-                break
-        for process in processes:
-            if len(process) != _USUAL:
-                processes = [counted(Process(*each), "") for each in processes]
-                break
-        usage.add(float(value["t"]), readings, processes)
-    elif "note" in value:
-        usage.note(float(value["t"]), str(value["note"]))
-    elif "machine" in value:
-        usage.machine = machine_from(value["machine"])
-    elif "facts" in value:
-        usage.facts.update(value["facts"])
+def _last_lines(path: str, size: int) -> list[bytes]:
+    """The whole lines in the last bytes of a file. The first one need not be whole. Raises OSError."""
+    with open_regular(path) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+        return file.read().split(b"\n")[:-1]
 
 
-def counted(process: Process, whose: str) -> Counted:
-    """A process as the run sees it; without a word the one that stands in the place of its user."""
-    return Counted(
-        process.pid, process.device, process.memory, process.utilization, whose or process.user, process.name,
-        process.graphics,
-    )  # fmt: skip
+MOST_POINTS = 1_000_000
+"""Of all devices together; what is beyond is counted. Eleven days of one GPU."""
+
+
+class DeviceCourse(NamedTuple):
+    """One device, a value a sample in each array: seconds since the epoch, %, MiB and W."""
+
+    times: array[float]
+    utilization: array[float]
+    memory: array[float]
+    power: array[float]
+    own_memory: array[float]  # of the run's own processes; 0 where it has none there
+
+
+class GpuCourses:
+    """The devices of the run at a directory, by number. `refresh` blocks; the rest does not."""
+
+    def __init__(self, directory: str) -> None:
+        self._tail = Tail(os.path.join(directory, GPU_SAMPLES))
+        self._begin()
+
+    def _begin(self) -> None:
+        self.machine = Machine()
+        self.devices: dict[int, DeviceCourse] = {}
+        self.left_out = 0
+
+    @property
+    def points(self) -> int:
+        """How many values there are of each kind, of all devices."""
+        return sum(len(course.times) for course in self.devices.values())
+
+    def refresh(self) -> bool:
+        """Read what is new; True when there was anything."""
+        found = False
+        for block in self._tail.blocks():
+            if self._tail.began_anew and not found:
+                self._begin()
+            found = True
+            for line in block.splitlines():
+                thing = sample_in(line)
+                if isinstance(thing, Machine):
+                    self.machine = thing
+                elif isinstance(thing, Sample):
+                    with contextlib.suppress(TypeError, ValueError, OverflowError):  # values that no sampler writes
+                        self._add(thing)
+        return found
+
+    def _add(self, sample: Sample) -> None:
+        for reading in sample.readings:
+            if self.points >= MOST_POINTS:
+                self.left_out += 1
+                continue
+            own = (each.memory or 0.0 for each in sample.processes if (each.device, each.user) == (reading.device, OWN))
+            told = (sample.time, reading.utilization, reading.memory, reading.power, sum(own))
+            values = [nan if each is None else float(each) for each in told]
+            course = self.devices.setdefault(reading.device, DeviceCourse(*(array("d") for _ in DeviceCourse._fields)))
+            for column, value in zip(course, values, strict=True):
+                column.append(value)

@@ -1,22 +1,29 @@
 """Whether a run used a GPU, from what its samples add up to; and the words for it.
 
 `proven` is said only of what was seen: processes of the run held memory of a device and that device computed meanwhile.
-What could not be seen is named, and never taken for rest.
+What could not be seen is named, and never taken for rest. The verdict of a run that has ended is stored; before, it is
+made from the samples so far.
 """
 
 from __future__ import annotations
 
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
-from tui_workbench.runs.gpu.evidence import AGAINST, FOR, Evidence
-from tui_workbench.runs.gpu.usage import BUSY_PERCENT
+import json
+import os
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from tui_workbench.runs.gpu.usage import DeviceUse, Usage
+from tui_workbench.core.errors import storage_errors
+from tui_workbench.core.files import load_json, write_below
+from tui_workbench.core.model import RunConfiguration, RunState
+from tui_workbench.runs.gpu.evidence import AGAINST, FOR, Evidence, evidence_in
+from tui_workbench.runs.gpu.usage import BUSY_PERCENT, UNSOUND, DeviceUse, Usage, read_usage
+from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, OUTPUT, Ending, RunDirectory
 
 PROVEN, IDLE, NOT_USED, SHARED, UNKNOWN = "proven", "idle", "not used", "shared", "unknown"
+
+REQUIRED = "RequireGpu"
+"""Begins the reason of a run that has failed because it used no GPU."""
 
 SHORTEST_SECONDS = 3.0
 """Less than this is not enough to say that nothing was done: a process needs a second to load CUDA."""
@@ -99,8 +106,11 @@ def _decide(
     busy = sum(use.busy for use in held.values())
     if busy < 1.0 and seconds < SHORTEST_SECONDS:
         return UNKNOWN, "its processes held memory for too short a time to see them compute", ""
-    if busy < max(1.0, seconds * BUSY_PERCENT / 100) and not _computed(held):
-        return IDLE, "its processes held memory and hardly computed", _cause_of_rest(evidence)
+    # Work in bursts has a mean that no rest has.
+    in_bursts = any((use.mean_utilization or 0.0) >= BUSY_PERCENT for use in held.values())
+    if busy < max(1.0, seconds * BUSY_PERCENT / 100) and not in_bursts:
+        cause = "the model may be on the GPU and the work on the CPU, or it waits for data"
+        return IDLE, "its processes held memory and hardly computed", _against(evidence) or cause
     if sum(use.shared for use in held.values()) > SHARED_PART * seconds:
         others = ", ".join(dict.fromkeys(name for each in figures for name in each.others))
         return SHARED, f"its processes computed, and so may have others meanwhile ({others})", ""
@@ -108,13 +118,8 @@ def _decide(
     return PROVEN, f"its processes computed on {where}", ""
 
 
-def _computed(held: Mapping[int, DeviceUse]) -> bool:
-    """True for work in bursts: a mean that no rest has."""
-    return any((use.mean_utilization or 0.0) >= BUSY_PERCENT for use in held.values())
-
-
 def _decide_unheld(usage: Usage, evidence: Sequence[Evidence], variables: Mapping[str, str]) -> tuple[str, str, str]:
-    against = next((each.cause for each in evidence if each.speaks == AGAINST), "")
+    against = _against(evidence)
     speaks_for = any(each.speaks == FOR for each in evidence)
     watched = max((use.watched for use in usage.devices.values()), default=0.0)
     if against and not speaks_for:
@@ -146,9 +151,8 @@ def _cause_of_absence(usage: Usage, variables: Mapping[str, str]) -> str:
     return "none of its processes held memory of one"
 
 
-def _cause_of_rest(evidence: Sequence[Evidence]) -> str:
-    against = next((each.cause for each in evidence if each.speaks == AGAINST), "")
-    return against or "the model may be on the GPU and the work on the CPU, or it waits for data"
+def _against(evidence: Sequence[Evidence]) -> str:
+    return next((each.cause for each in evidence if each.speaks == AGAINST), "")
 
 
 def _meanwhile(usage: Usage) -> str:
@@ -202,10 +206,8 @@ def _figures(usage: Usage, number: int, use: DeviceUse) -> DeviceFigures:
 
 def _shown(figures: Sequence[DeviceFigures]) -> str:
     """The figures in one line; of many devices those of all together."""
-    first = figures[0]
     numbers = ",".join(str(number) for number in sorted(each.number for each in figures))
-    place = f"{'GPU' if len(figures) == 1 else 'GPUs'} {numbers} {first.name}"
-    said = [place]
+    said = [f"{'GPU' if len(figures) == 1 else 'GPUs'} {numbers} {figures[0].name}"]
     peaks = [each.peak_memory for each in figures if each.peak_memory is not None]
     if peaks:
         said.append(f"peak {_size(max(peaks))}" + (" each" if len(peaks) > 1 else ""))
@@ -223,8 +225,6 @@ def _shown(figures: Sequence[DeviceFigures]) -> str:
 
 def summary(verdict: Verdict, width: int = 65) -> list[str]:
     """The verdict in lines for a terminal: the word with its sentence, the figures, and what was not seen."""
-    import textwrap
-
     figures = _shown(verdict.devices) if verdict.devices else ""
     sentence = verdict.text.removesuffix(f": {figures}").removeprefix(_UNUSED)
     said = [f"GPU {verdict.word}: {sentence}", *([f"  {figures}"] if figures else [])]
@@ -266,3 +266,70 @@ def from_json(value: Mapping[str, Any]) -> Verdict:
         str(value["verdict"]), str(value["text"]), str(value["cause"] or ""), devices, evidence,
         tuple(map(str, value["unseen"])), int(value["samples"]), bool(value["final"]),
     )  # fmt: skip
+
+
+def verdict_of(directory: RunDirectory) -> Verdict | None:
+    """The verdict; None for a run that had no GPU in reach. Raises RunNotFound."""
+    stored = stored_verdict(directory.path)
+    if stored is not None:
+        return stored
+    if not os.path.exists(directory.file(GPU_SAMPLES)):
+        return None
+    variables = directory.read_record().spec.run_configuration.environment_variables
+    return fresh_verdict(directory.path, variables)
+
+
+def stored_verdict(directory: str) -> Verdict | None:
+    """What was stored at the run's end; None when nothing was, or nothing that this version reads."""
+    try:
+        return from_json(load_json(os.path.join(directory, GPU_VERDICT)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return None
+
+
+def fresh_verdict(
+    directory: str, variables: Mapping[str, str], *, final: bool = False, with_log: bool = True
+) -> Verdict | None:
+    """The verdict by what is there now; None without samples, or when they hold values that no sampler writes."""
+    usage = read_usage(os.path.join(directory, GPU_SAMPLES))
+    if usage is None:
+        return None
+    evidence = evidence_in(os.path.join(directory, OUTPUT)) if with_log else ()
+    try:
+        return judge(usage, evidence, variables, final=final)
+    except UNSOUND:
+        return None
+
+
+def brief_of(directory: str) -> Mapping[str, Any]:
+    """What lists show: the verdict's word, its line, GPU seconds and Wh; without the log while the run goes on."""
+    verdict = stored_verdict(directory) or fresh_verdict(directory, {}, with_log=False)
+    if verdict is None:
+        return {}
+    whole = to_json(verdict)
+    return {key: whole[key] for key in ("verdict", "text", "gpu_seconds", "energy_wh")}
+
+
+def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: Ending) -> Ending:
+    """Store the verdict of a run that has ended; the ending as the run configuration's policies want it.
+
+    Without samples nothing is stored. Raises StorageError.
+    """
+    verdict = fresh_verdict(directory.path, configuration.environment_variables, final=True)
+    if verdict is None:
+        return judged(configuration, ending, "", "there was none that it could use")
+    with storage_errors("write", directory.file(GPU_VERDICT)):
+        data = json.dumps(to_json(verdict), indent=1).encode() + b"\n"
+        write_below(directory.path, GPU_VERDICT, data, durable=True)
+    return judged(configuration, ending, verdict.word, verdict.cause)
+
+
+def judged(configuration: RunConfiguration, ending: Ending, word: str, cause: str) -> Ending:
+    """The ending of a run whose verdict is known, "" for one without; a run that needed a GPU has failed without one.
+
+    `cause` says why none was used.
+    """
+    if not configuration.require_gpu or ending.state != RunState.COMPLETED or word not in ("", NOT_USED):
+        return ending
+    reason = f"{REQUIRED}: it used no GPU{f': {cause}' if cause else ''}"
+    return ending._replace(state=RunState.FAILED, reason=reason, exit_code=None)

@@ -7,27 +7,15 @@ better one counts (`values.SOURCES`).
 
 from __future__ import annotations
 
-from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.runs.metrics.run_metrics import RunMetrics, tells_nothing
 from tui_workbench.runs.metrics.stored import last_values, read_summary
-from tui_workbench.runs.metrics.values import LoggedItem, MetricSummary, Series
-
-if TYPE_CHECKING:
-    from tui_workbench.runs.metrics.reading import RunMetrics
+from tui_workbench.runs.metrics.values import LoggedItem, MetricSummary, Series, downsample
 
 __all__ = ["LoggedItem", "MetricSummary", "RunMetrics", "Series", "downsample", "summary_of"]
 
 
 AT_MOST = 128 << 10
 """Bytes of each log that a list of runs reads of a run that goes on: 30 ms where every line tells of metrics."""
-
-
-def __getattr__(name: str) -> object:
-    # Its rules take longer to load than a list of runs, which finds most summaries stored.
-    if name == "RunMetrics":
-        from tui_workbench.runs.metrics.reading import RunMetrics
-
-        return RunMetrics
-    raise AttributeError(name)
 
 
 def summary_of(directory: str) -> dict[str, float | str]:
@@ -39,22 +27,8 @@ def summary_of(directory: str) -> dict[str, float | str]:
     stored = read_summary(directory)
     if stored is not None:
         return last_values(stored)
-    from tui_workbench.runs.metrics.glance import tells_nothing
-
     if tells_nothing(directory):
         return {}
-    from tui_workbench.runs.metrics.reading import RunMetrics
-
     metrics = RunMetrics(directory, at_most=AT_MOST)
     metrics.refresh()
     return {name: found.last for name, found in metrics.summary().items() if found.last is not None}
-
-
-def downsample(series: Series, width: int) -> Series:
-    """The curve with at most about four points for each of `width` columns of steps: the extremes, and gaps.
-
-    First, lowest, highest and last point of a column stay; a NaN stays as one, and makes a gap.
-    """
-    from tui_workbench.runs.metrics.downsampling import downsample as downsampled
-
-    return downsampled(series, width)

@@ -7,14 +7,13 @@ the run was going on. A folder that has not changed is not read again.
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 import time
-
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 SKIPPED = frozenset((".git", ".workbench", "__pycache__", "node_modules", ".venv", "venv", ".ipynb_checkpoints"))
 
@@ -28,9 +27,6 @@ SHARE_OF_TIME = 0.05
 
 LINGER_NS = 5_000_000_000
 """What is written this long after the end of a run may still be its own: clocks of file servers differ."""
-
-_SETTLED_NS = 50_000_000
-"""A folder that changed this shortly before it was read may change again without another time of change."""
 
 
 class Root(NamedTuple):
@@ -52,13 +48,6 @@ class Window(NamedTuple):
         return moment >= self.start and (not self.end or moment <= self.end + LINGER_NS)
 
 
-class _Folder(NamedTuple):
-    changed: int
-    read: int
-    folders: tuple[tuple[str, bool], ...]  # path, and whether it is a link
-    files: tuple[str, ...]
-
-
 class Discovery:
     """Looks for files below folders of the run's own and below others.
 
@@ -68,7 +57,6 @@ class Discovery:
     def __init__(self, roots: list[Root], wanted: Callable[[str, str], bool]) -> None:
         self._roots = roots
         self._wanted = wanted
-        self._known: dict[str, _Folder] = {}
         self._found: dict[tuple[int, int], str] = {}
         self._not_before = 0.0
         self.is_cut = False
@@ -82,8 +70,7 @@ class Discovery:
         begun = time.monotonic()
         if begun < self._not_before:
             return []
-        news: list[tuple[str, str]] = []
-        self._walk(window, news)
+        news = list(self._walk(window))
         done = time.monotonic()
         self._not_before = done + (done - begun) / SHARE_OF_TIME
         return news
@@ -100,57 +87,37 @@ class Discovery:
         self._found[identity] = path
         return True
 
-    def _walk(self, window: Window, news: list[tuple[str, str]]) -> None:
-        entries = 0
+    def _walk(self, window: Window) -> Iterator[tuple[str, str]]:
+        left = MAX_ENTRIES
         seen: set[tuple[int, int]] = set()
-        pending = [(root.path, root, 0) for root in self._roots]
+        pending = deque((root.path, root, 0) for root in self._roots)
         self.is_cut = False
         while pending:
-            path, root, depth = pending.pop(0)
+            path, root, depth = pending.popleft()
             try:
                 status = os.stat(path)
+                if (status.st_dev, status.st_ino) in seen:
+                    continue
+                seen.add((status.st_dev, status.st_ino))
+                with os.scandir(path) as entries:
+                    found = sorted(itertools.islice(entries, left + 1), key=lambda entry: entry.name)
             except OSError:
                 continue
-            if (status.st_dev, status.st_ino) in seen:
-                continue
-            seen.add((status.st_dev, status.st_ino))
-            folder = self._read(path, status.st_mtime_ns)
-            entries += len(folder.files) + len(folder.folders)
-            if entries > MAX_ENTRIES or len(self._found) >= MAX_FILES:
+            left -= len(found)
+            if left < 0 or len(self._found) >= MAX_FILES:
                 self.is_cut = True
                 return
-            for name in folder.files:
-                self._take(path, name, root, window, news)
-            if depth < MAX_DEPTH:
-                for child, is_link in folder.folders:
-                    pending.append((child, root._replace(is_shared=root.is_shared or is_link), depth + 1))
+            for entry in found:
+                is_link = entry.is_symlink()
+                if not (os.path.isdir(entry.path) if is_link else entry.is_dir(follow_symlinks=False)):
+                    if self._wanted(entry.name, ""):
+                        yield from self._taken(f"{path}/{entry.name}", root, window)
+                elif entry.name not in SKIPPED and depth < MAX_DEPTH:
+                    inside = root._replace(is_shared=root.is_shared or is_link)
+                    pending.append((f"{path}/{entry.name}", inside, depth + 1))
 
-    def _read(self, path: str, changed: int) -> _Folder:
-        """What a folder holds that matters."""
-        known = self._known.get(path)
-        if known is not None and known.changed == changed and known.read - changed > _SETTLED_NS:
-            return known
-        now = time.time_ns()
-        folders, files = [], []
-        try:
-            with os.scandir(path) as entries:
-                for count, entry in enumerate(entries):
-                    if count >= MAX_ENTRIES:
-                        self.is_cut = True
-                        break
-                    if entry.is_dir():
-                        if entry.name not in SKIPPED:
-                            folders.append((f"{path}/{entry.name}", entry.is_symlink()))
-                    elif self._wanted(entry.name, ""):
-                        files.append(entry.name)
-        except OSError:
-            pass
-        found = self._known[path] = _Folder(changed, now, tuple(sorted(folders)), tuple(sorted(files)))
-        return found
-
-    def _take(self, folder: str, name: str, root: Root, window: Window, news: list[tuple[str, str]]) -> None:
+    def _taken(self, file: str, root: Root, window: Window) -> Iterator[tuple[str, str]]:
         """Note a file when it is the run's."""
-        file = f"{folder}/{name}"
         try:
             status = os.stat(file)
         except OSError:
@@ -160,9 +127,9 @@ class Discovery:
             return
         # In the copy the time of change and not that of modification, which a checkout or `cp -p` sets to anything.
         is_of_run = window.holds(status.st_mtime_ns) if root.is_shared else status.st_ctime_ns >= window.start
-        if is_of_run and self._wanted(name, os.path.relpath(file, root.base)):
+        if is_of_run and self._wanted(os.path.basename(file), os.path.relpath(file, root.base)):
             before = self._found.get(identity, "")
             # One that was not moved has a second name, and is not to be read twice.
             if not before or not os.path.exists(before):
                 self._found[identity] = file
-                news.append((before, file))
+                yield before, file

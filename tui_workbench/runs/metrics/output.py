@@ -1,18 +1,24 @@
-"""`output.log` of a run as a source of metrics."""
+"""Metrics in the output of a run: `loss: 0.31`, `epoch 3/5 loss 0.04 accuracy 0.98`, bars of Keras and tqdm.
+
+Careful rather than complete: a number counts when its name is one of a training's words (`val_loss`, `top1`), or when
+its line tells how far the training is (an epoch, a step, a bar), and is neither a time, a size, a place nor a setting.
+What else a project prints it can teach by patterns of its own (`rules`).
+
+A log may have millions of lines. So numbers are looked for first, and names only before them: an expression that began
+with names would be tried at every letter.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.runs.metrics.columns import Columns
-from tui_workbench.runs.metrics.tail import Tail
-from tui_workbench.runs.metrics.values import OUTPUT
-
-if TYPE_CHECKING:
-    from tui_workbench.runs.metrics.progress import Progress
-    from tui_workbench.runs.metrics.rules import Rules
+from tui_workbench.runs.metrics.rules import Rules
+from tui_workbench.runs.metrics.tail import Reader
+from tui_workbench.runs.metrics.values import LONGEST_LINE, OUTPUT, Found
 
 PROGRESS = re.compile(
     rb"[:=]\s*[\"']?[-+.]?(?:\d|nan|inf)|[A-Za-z@\d]{2} +[-+.]?\d*\.\d|epoch|step|iter|loss|acc|score", re.IGNORECASE
@@ -20,58 +26,58 @@ PROGRESS = re.compile(
 """What output without a single metric seldom holds: most programs print no such thing."""
 
 LIMIT = 8 << 20
-"""Bytes of the log that are looked at, which delays the recorded end of a run by seconds at most."""
+"""Bytes of new output that one look reads, which takes two seconds where every line holds a metric.
+
+Of more, the first half and the last half are read and the bytes between are counted.
+"""
+
+REST = 1 << 20
+"""The same for a reader that has followed the log: the end of a run waits for it."""
+
+PIECE = 128 << 10
+"""Bytes that `follow` reads at once: 30 ms."""
+
+MOST_POINTS = 1_000_000
+"""Points of one log that are kept (24 MB). Beyond that, every curve is thinned to its extremes."""
 
 
-class Output:
+class Output(Reader):
     """The reader of one log."""
 
     source = OUTPUT
-    unit = ""
-    always_labeled = False
 
     def __init__(self, path: str, rules: Rules, *, at_most: int = 0) -> None:
-        self.path = path
-        self.columns = Columns()
-        self.is_cut = False
-        """Whether there is more of it than is looked at."""
+        super().__init__(path, at_most=at_most or LIMIT)
         self._rules = rules
-        self._tail = Tail(path, at_most=at_most)
-        self._is_short = at_most > 0
-        self._progress: Progress | None = None
+        self._usual = Progress()
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a new reader would skip a part of what this one has read."""
+        return self.offset > LIMIT
 
     def refresh(self, *, ended: bool = False) -> bool:
-        """Read what is new; True when there was something. Of an ended run the last line counts without its end."""
-        something = False
-        for chunk in self._tail.chunks():
-            if self._tail.began_anew and not something:
-                self.columns, self._progress = Columns(), None
-            if self._tail.offset - len(chunk) >= LIMIT and not self._is_short:
-                self.is_cut = True
-                return something
-            # A bar ends its lines with a carriage return for hours.
-            end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
-            if (ended and self._tail.at_end) or (not end and len(chunk) >= LIMIT):
-                end = len(chunk)
-            self._tail.offset -= len(chunk) - end
-            something = something or end > 0
-            start = 0
-            if self._tail.in_part_of_line:
-                start = chunk.find(b"\n") + 1
-                self._tail.in_part_of_line = not start
-            self._take(chunk[start if start or not self._tail.in_part_of_line else end : end])
-        return something
+        # A bar ends its lines with a carriage return for hours.
+        return self.read(self.blocks(ends=b"\r\n", ended=ended))
 
-    def _take(self, block: bytes) -> None:
+    def follow(self) -> bool:
+        """Read the next piece of a log that grows, in order; False while there is less than a piece."""
+        self.at_most = REST
+        return self.unread >= PIECE and self.read(self.blocks(piece=PIECE, ends=b"\r\n"))
+
+    def begin(self) -> None:
+        super().begin()
+        self._usual = Progress()
+
+    def take(self, block: bytes) -> None:
         if self._rules.is_usual and not PROGRESS.search(block):
             return
         for line in block.split(b"\n"):
-            if b"\r" not in line:
-                self._line(line, refreshed=False)
-                continue
             states = [state for state in line.split(b"\r") if state]
             for state in states:
                 self._line(state, refreshed=len(states) > 1)
+        if self.columns.points > MOST_POINTS:
+            self.columns.thin()
 
     def _line(self, line: bytes, *, refreshed: bool) -> None:
         if line.startswith(b"[rank"):
@@ -79,20 +85,241 @@ class Output:
             rank, _, line = line.partition(b"]: ")
             if rank != b"[rank0":
                 return
-        if self._rules.is_usual:
-            for found in self._usual().metrics(line, refreshed=refreshed):
-                self.columns.add(found.name, found.step, found.value, math.nan, again=found.refreshed)
-            return
         taught = list(self._rules.metrics(line))
-        usual = self._usual().metrics(line, refreshed=refreshed) if self._rules.output else ()
+        usual = self._usual.metrics(line, refreshed=refreshed) if self._rules.output else ()
         names = {found.name for found in taught}
         for found in (*taught, *(found for found in usual if found.name not in names)):
             self.columns.add(found.name, found.step, found.value, math.nan, again=found.refreshed)
 
-    def _usual(self) -> Progress:
-        """What knows the usual lines; to load it takes longer than to read most logs."""
-        if self._progress is None:
-            from tui_workbench.runs.metrics.progress import Progress
 
-            self._progress = Progress()
-        return self._progress
+_NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?)"
+# What may stand behind a number. A unit, a colon (a time) and a slash (a place) may not.
+_END = r"(?=%?(?:$|[\s,;|)\]}(\"']|\.(?:\s|$)))(?!,\d{3}(?!\d))"
+_VALUE = re.compile(rf"(\s*[:=]\s*|\s+)({_NUMBER})(?:/(\d+))?(%?){_END}")
+"""A number with what stands before it: a colon or an equals sign, or only space."""
+
+_CANDIDATE = re.compile(rb"[\w\"'] ?[:=] *[-+.]?[\dniNI]|[A-Za-z@\d] +[-+.]?[\dniNI]|[eE][pP][oO][cC][hH]")
+"""What a line must hold to be looked at; most lines of most programs do not."""
+
+_METRIC = frozenset(
+    (
+        "loss", "losses", "nll", "acc", "accuracy", "auc", "auroc", "f1", "recall", "precision", "perplexity", "ppl",
+        "bleu", "rouge", "meteor", "rmse", "mse", "mae", "mape", "rmsle", "logloss", "cer", "wer", "iou", "miou",
+        "dice", "map", "map50", "top1", "top5", "psnr", "ssim", "fid", "reward", "score", "r2", "kl", "elbo",
+        "error_rate", "grad_norm", "merror",
+    )
+)  # fmt: skip
+"""Words that make a name a metric's wherever it stands."""
+
+_QUALIFIERS = frozenset(
+    (
+        "train", "training", "test", "testing", "val", "valid", "validation", "eval", "evaluation", "average", "avg",
+        "mean", "best", "final", "running", "top", "total",
+    )
+)  # fmt: skip
+"""Words before a name, with a space between, that belong to it."""
+
+_OTHERS = (
+    "epoch epochs step steps iter iters iteration iterations batch batches eta time elapsed remaining sec secs second "
+    "seconds ms s hour hours min mins minutes date line version v num seed pid port rank gpu gpus cuda cpu device node "
+    "worker workers size total max n mem memory gb mb shape scale weight weights fn alpha beta gamma file py id "
+    "interval every world local index idx count data dataset"
+)
+_NONE = frozenset(_OTHERS.split())
+"""A name with one of these among its words is no metric, whatever its line tells."""
+
+_HARMLESS = frozenset(("total", "max", "min", "s", "n"))
+"""Those of them that a metric may have beside its own word."""
+
+_SHARES = frozenset(("accuracy", "acc", "recall", "precision"))
+_SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
+_QUALIFIER = re.compile(r"(?P<word>[\w']+)(?: set)?$")
+
+_WHOLE = r"(\d{1,3}(?:,\d{3})+|\d+)"
+_EPOCH = re.compile(r"(?<![\w-])epoch\b[\"']?[\s:#=\[(]*(\d+(?:\.\d+)?)(?:\s*(?:/|of)\s*(\d+))?(?![\d%])")
+_STEP = re.compile(
+    r"(?<![\w-])(?:global[_ ]step|step|iteration|iter|round|update|batch)\b[\"']?[\s:#=\[(]*"
+    rf"{_WHOLE}(?:\s*(?:/|of)\s*{_WHOLE})?(?![\d%.])"
+)
+_STEP_WORDS = ("step", "iter", "round", "update", "batch")
+_BOOSTING = re.compile(r"\[(\d+)\]\s")
+_BAR = r"(\d+)\s*/\s*(\d+)\s*(?=[\[|\](\s━█]|$)"
+_BAR_ALONE = re.compile(r"(?:^\s*|[|\[]\s*)" + _BAR)
+_BAR_OF_EPOCH = re.compile(r"[\s|\[:]" + _BAR)
+MOST_NAMES = 1000
+"""Names whose kind and iterations are remembered."""
+
+_ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|[\x08]+")
+
+
+class _Iterations:
+    """The iterations at which a script prints one metric, made global where they begin again with each epoch."""
+
+    def __init__(self) -> None:
+        self._epoch: float | None = None
+        self._bases: dict[float | None, float] = {}
+        self._first = self._last = -1.0
+        self._stride = 1.0
+
+    def global_step(self, epoch: float | None, iteration: float) -> float:
+        """The step for an iteration, which counts from the beginning of the epoch if it has begun again."""
+        if self._last < 0:
+            self._begin(epoch, 0.0, iteration)
+        elif self._begins_again(epoch, iteration):
+            # A script that counts from 0 prints 0, 100, ..., 900: the next epoch begins at 1000.
+            length = self._last + (self._stride if self._first == 0 else 0)
+            self._begin(epoch, self._bases[self._epoch] + length, iteration)
+        elif epoch != self._epoch and epoch not in self._bases:
+            self._begin(epoch, self._bases[self._epoch], iteration)
+        elif epoch == self._epoch and iteration > self._last:
+            self._stride, self._last = iteration - self._last, iteration
+        # The line of another process may be late, and of the epoch before.
+        return self._bases[epoch] + iteration
+
+    def _begin(self, epoch: float | None, base: float, iteration: float) -> None:
+        before = {} if self._last < 0 else {self._epoch: self._bases[self._epoch]}
+        self._bases = {**before, epoch: base}
+        self._epoch, self._first, self._last = epoch, iteration, iteration
+
+    def _begins_again(self, epoch: float | None, iteration: float) -> bool:
+        if epoch is None or self._epoch is None:
+            return iteration < self._last and iteration <= self._first
+        return epoch > self._epoch and iteration <= self._last
+
+
+class Progress:
+    """Reads lines in their order: a bar belongs to the epoch that an earlier line named."""
+
+    def __init__(self) -> None:
+        self._epoch: float | None = None
+        self._from_zero = False
+        self._bar = (0, 0)
+        self._done = 0
+        self._iterations: dict[str, _Iterations] = {}
+        self._is_iteration = False
+        """Whether the step of the line is a number of iterations that may begin again with each epoch."""
+
+    def metrics(self, line: bytes, *, refreshed: bool = False) -> Iterator[Found]:
+        """The metrics in a line; `refreshed` tells that a bar wrote it, which will write it again."""
+        if len(line) > LONGEST_LINE:
+            return
+        if b"\x1b" in line or b"\x08" in line:
+            line = _ESCAPE.sub(b"", line)
+        if not _CANDIDATE.search(line):
+            return
+        text = line.decode("utf-8", "replace")
+        step, is_progress = self._place(text)
+        names: set[str] = set()
+        for match in _VALUE.finditer(text):
+            name = _name_before(text, match.start())
+            if not name or name in names:
+                continue
+            between, number, of, percent = match.groups()
+            value = self._value(name, between.isspace(), number, of, percent, is_progress)
+            if value is not None:
+                names.add(name)
+                yield Found(name, value, self._global(name, step), refreshed)
+
+    def _global(self, name: str, step: float | None) -> float | None:
+        if step is None or not self._is_iteration:
+            return step
+        iterations = self._iterations.get(name)
+        if iterations is None:
+            if len(self._iterations) >= MOST_NAMES:
+                return step
+            iterations = self._iterations[name] = _Iterations()
+        return iterations.global_step(self._epoch, step)
+
+    def _place(self, text: str) -> tuple[float | None, bool]:
+        """The step that the line is about, when it names one, and whether it tells how far the training is."""
+        lower = text.lower()
+        epoch = _EPOCH.search(lower) if "epoch" in lower else None
+        step = _STEP.search(lower) if any(word in lower for word in _STEP_WORDS) else None
+        bar = None
+        self._is_iteration = False
+        if epoch:
+            number = float(epoch[1])
+            self._from_zero = self._from_zero or number == 0
+            if number != self._epoch:
+                self._epoch, self._bar, self._done = number, (0, 0), 0
+            bar = _BAR_OF_EPOCH.search(text, epoch.end()) if "/" in text else None
+        elif not step and "/" in text:
+            bar = _BAR_ALONE.search(text)
+        if step and step[2]:
+            bar = step
+        if bar and 0 < _whole(bar[2]) >= _whole(bar[1]):
+            return self._of_bar(_whole(bar[1]), _whole(bar[2])), True
+        if step:
+            self._is_iteration = not step[0].startswith("global")
+            return float(_whole(step[1])), True
+        if epoch:
+            return float(epoch[1]), True
+        boosting = _BOOSTING.match(text) if text.startswith("[") else None
+        return (float(boosting[1]), True) if boosting else (None, False)
+
+    def _of_bar(self, done: int, total: int) -> float:
+        """The step of a bar's line: epochs and the part of one, or all that bars have counted so far."""
+        if self._epoch is not None:
+            if not self._epoch.is_integer():
+                return self._epoch
+            return self._epoch - (0 if self._from_zero else 1) + done / total
+        if total != self._bar[1] or done < self._bar[0]:
+            self._done += self._bar[0]
+        self._bar = (done, total)
+        return float(self._done + done)
+
+    def _value(
+        self, name: str, is_spaced: bool, number: str, of: str | None, percent: str, is_progress: bool
+    ) -> float | None:
+        """The number when it is a metric's, else None; `is_spaced` tells that only space stands before it."""
+        is_possible, is_metric, is_share, is_precision = _judge(name)
+        if not is_metric and (not is_possible or is_spaced or not is_progress or percent):
+            return None
+        value = float(number)
+        if of is not None:
+            # `Accuracy: 9913/10000`; of anything else a slash makes a place or a bar.
+            return value / float(of) if is_share and float(of) > 0 else None
+        if is_precision and value > 1 and not (is_progress or percent):
+            return None  # of arithmetic, in bits
+        return None if not is_metric and math.isinf(value) else value
+
+
+class _Kind(NamedTuple):
+    """What a name is."""
+
+    is_possible: bool = False  # it may be a metric's, if its line tells how far the training is
+    is_metric: bool = False  # it is a metric's wherever it stands
+    is_share: bool = False  # of a whole
+    is_precision: bool = False
+
+
+@functools.lru_cache(MOST_NAMES)
+def _judge(name: str) -> _Kind:
+    words = {word.lower() for word in _SPLIT.split(name.replace("'s ", " ")) if word}
+    is_metric = bool(words & _METRIC) or name.lower() in _METRIC
+    others = words & _NONE
+    if (others and not (is_metric and others <= _HARMLESS)) or (not is_metric and len(name) < 2):
+        return _Kind()
+    return _Kind(True, is_metric, bool(words & _SHARES), "precision" in words)
+
+
+def _name_before(text: str, end: int) -> str:
+    """The name that ends at a place of the text, with a qualifying word before it; nothing when there is none."""
+    quote = text[end - 1] if end and text[end - 1] in "\"'" else ""
+    end -= len(quote)
+    begin = end
+    while begin and (text[begin - 1].isalnum() or text[begin - 1] in "_/.@-"):
+        begin -= 1
+    name = text[begin:end]
+    before = text[begin - 1] if begin else " "
+    if not name or not (name[0].isalpha() or name[0] == "_") or before in ":\\%" or (quote and before != quote):
+        return ""
+    if before == " " and begin > 1:
+        qualifier = _QUALIFIER.search(text, max(0, begin - 30), begin - 1)
+        if qualifier and (qualifier["word"].lower() in _QUALIFIERS or qualifier["word"].endswith("'s")):
+            name = f"{qualifier[0]} {name}"
+    return name.rstrip(".")
+
+
+def _whole(text: str) -> int:
+    return int(text.replace(",", ""))

@@ -21,14 +21,11 @@ import fnmatch
 import math
 import os
 import re
+from collections.abc import Iterator
+from typing import Any
 
-from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.core.files import open_regular
 from tui_workbench.runs.metrics.values import LONGEST_LINE, Found
-from tui_workbench.runs.regular import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
 NAME = os.path.join("aml_config", "metrics.yml")
 LARGEST = 1 << 20
@@ -121,11 +118,10 @@ class Rules:
                 setattr(self, key, value)
             elif key == "files" and value in (True, False, None):
                 self.files = () if value is False else self.files
-            elif key in ("files", "ignore") and _is_texts(value):
-                if key == "files":
-                    self.files = (*self.files, *value)
-                else:
-                    self._ignored = list(value)
+            elif key == "files" and _is_texts(value):
+                self.files = (*self.files, *value)
+            elif key == "ignore" and _is_texts(value):
+                self._ignored = list(value)
             elif key == "lines" and isinstance(value, list):
                 for number, entry in enumerate(value, 1):
                     self._take_line(number, entry)
@@ -148,11 +144,13 @@ class Rules:
 
 
 def read_rules(project_root: str) -> Rules:
-    """The rules of the project at a folder; the usual ones when it has no file of them."""
+    """The rules of the project at a folder, "" for none; the usual ones when it has no file of them."""
     rules = Rules()
+    if not project_root:
+        return rules
     path = os.path.join(project_root, NAME)
     try:
-        with open_regular(path) as file:
+        with open_regular(os.path.realpath(path)) as file:
             rules.text = file.read(LARGEST + 1)
     except OSError:
         return rules

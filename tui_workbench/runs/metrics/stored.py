@@ -5,35 +5,35 @@ numbers, so that a million points open in the time that reading 24 MB takes; it 
 derived: they are written by the run's controller, atomically, and hold only while the files that they come from are
 those that were read.
 
-The cache: MAGIC, length of the head (8 bytes), the head (JSON), the items (JSON), the columns (doubles; the head names
-their byte order).
+The cache: MAGIC, length of the head (8 bytes), the head (JSON: how many points each curve has, and how many bytes the
+items take), the items (JSON), and of each curve its steps, values and times (doubles in the head's byte order).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import sys
+import zlib
 from array import array
+from typing import Any, NamedTuple
 
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
-from tui_workbench.runs.metrics.logged import number
-from tui_workbench.runs.metrics.values import SCALAR, LoggedItem, MetricSummary, Series
-from tui_workbench.runs.regular import open_regular
-from tui_workbench.runs.rundir import METRICS, METRICS_CACHE, METRICS_SUMMARY, OUTPUT
-
-if TYPE_CHECKING:
-    from typing import Any
+from tui_workbench.core.files import LARGEST, load_json, open_regular, unlink_below, write_below
+from tui_workbench.runs.metrics.values import SCALAR, LoggedItem, MetricSummary, Series, json_number, number
+from tui_workbench.runs.store.rundir import METRICS, METRICS_CACHE, METRICS_SUMMARY, OUTPUT
 
 SCHEMA = 1
-MAGIC = b"workbench metrics 1\n"
+MAGIC = b"workbench metrics 2\n"
 
 WORTH_A_CACHE = 20_000
 """Points that take longer to read anew (40 ms) than a person notices."""
 
+LONGEST_CURVE = 4 << 20
+"""Points of a curve that is kept; a longer one is read anew."""
+
 _NUMBER_BYTES = 8
-_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 class Contents(NamedTuple):
@@ -46,32 +46,37 @@ class Contents(NamedTuple):
     files: list[str]  # that were found besides the run's own two; relative to the run where they lie in it
     rules: bytes
     points: int
+    is_long: bool  # the log has more than a new reader would read
 
 
 class Stored:
-    """The cache of the run at `directory` as it was opened; curves are read when they are asked for."""
+    """What is kept of the metrics of a run, as it was opened; a curve is read when it is asked for."""
 
-    def __init__(self, path: str, head: dict[str, Any], items_at: int) -> None:
+    def __init__(self, path: str, summary: dict[str, Any], head: dict[str, Any], items_at: int) -> None:
+        """Raises ValueError, TypeError or KeyError when the head and the summary are not of this form."""
         self._path = path
-        self._columns: dict[str, list[int]] = head["columns"]
-        self._items_at = items_at
-        self._items_size: int = head["items"]
+        self._items_at, self._items_size = items_at, int(head["items"])
         self._swapped = head["order"] != sys.byteorder
-        self._base = items_at + self._items_size
-        self.notes: list[str] = head["notes"]
-        self.summary = {values[0]: _summary(values) for values in head["metrics"]}
+        self._places: dict[str, tuple[int, int]] = {}  # of each curve: where it begins, and its points
+        self.size = items_at + self._items_size
+        for name, count in head["points"].items():
+            if not 0 <= count <= LONGEST_CURVE:
+                raise ValueError(f"{count} points")
+            self._places[name] = (self.size, count)
+            self.size += 3 * _NUMBER_BYTES * count
+        if not 0 <= self._items_size <= LARGEST:
+            raise ValueError(f"{self._items_size} bytes of items")
+        self.notes = [str(note) for note in summary["notes"]]
+        self.summary = {name: _summary(name, values) for name, values in summary["metrics"].items()}
 
     def series(self, name: str) -> Series | None:
         """A curve that is there by its name; None when the cache is gone by now."""
-        offset, count = self._columns[name]
-        size = count * _NUMBER_BYTES
-        try:
-            with open_regular(self._path) as file:
-                file.seek(self._base + offset)
-                parts = [array("d", file.read(size)) for _ in range(3)]
-        except (OSError, ValueError):
-            return None
-        if any(len(part) != count for part in parts):
+        offset, count = self._places[name]
+        parts: list[array[float]] = []
+        with contextlib.suppress(OSError, ValueError), open_regular(self._path) as file:
+            file.seek(offset)
+            parts = [array("d", file.read(count * _NUMBER_BYTES)) for _ in range(3)]
+        if [len(part) for part in parts] != [count] * 3:
             return None
         if self._swapped:
             for part in parts:
@@ -80,82 +85,71 @@ class Stored:
 
     def __contains__(self, name: str) -> bool:
         """Whether there is a curve of the name."""
-        return name in self._columns
+        return name in self._places
 
     def items(self) -> list[LoggedItem]:
         """Everything that is no curve."""
-        try:
-            with open_regular(self._path) as file:
-                file.seek(self._items_at)
-                return [LoggedItem(*values) for values in json.loads(file.read(self._items_size))]
-        except (OSError, ValueError, TypeError):
-            return []
+        faults = (OSError, ValueError, TypeError, RecursionError)
+        with contextlib.suppress(*faults), open_regular(self._path) as file:
+            file.seek(self._items_at)
+            return [LoggedItem(**values) for values in json.loads(file.read(self._items_size))]
+        return []
 
 
 def open_cache(directory: str, rules: bytes) -> Stored | None:
     """The cache of a run when it holds what its files and the project's rules make; else None."""
     path = f"{directory}/{METRICS_CACHE}"
+    summary = read_summary(directory)
+    if summary is None or summary.get("rules") != zlib.crc32(rules):
+        return None
     try:
         with open_regular(path) as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                return None
-            size = int.from_bytes(file.read(8), "little")
-            if size > os.fstat(file.fileno()).st_size:
+            size = int.from_bytes(file.read(8), "little") if file.read(len(MAGIC)) == MAGIC else LARGEST + 1
+            if size > LARGEST:
                 return None
             head = json.loads(file.read(size))
-            whole = len(MAGIC) + 8 + size + head["items"] + head["bytes"]
-            if os.fstat(file.fileno()).st_size != whole or not _is_of(directory, head, rules):
-                return None
-            return Stored(path, head, len(MAGIC) + 8 + size)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
-        return None
+            stored = Stored(path, summary, head, file.tell())
+            is_of_run = all(head[key] == value for key, value in _origin(directory, rules).items())
+            return stored if is_of_run and os.fstat(file.fileno()).st_size == stored.size else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        return None  # read anew from the run's own files
 
 
 def write(directory: str, contents: Contents) -> None:
     """Keep the metrics of a run that has ended. Raises OSError."""
-    if contents.points >= WORTH_A_CACHE:
-        _replace(f"{directory}/{METRICS_CACHE}", _cache(directory, contents))
-    elif os.path.exists(f"{directory}/{METRICS_CACHE}"):
-        os.unlink(f"{directory}/{METRICS_CACHE}")
+    if contents.points >= WORTH_A_CACHE or contents.is_long:
+        write_below(directory, METRICS_CACHE, _cache(directory, contents))
+    elif os.path.lexists(f"{directory}/{METRICS_CACHE}"):
+        unlink_below(directory, METRICS_CACHE)
     text = json.dumps(
         {
             "schema": SCHEMA,
             **_origin(directory, contents.rules),
-            "metrics": {
-                summary.name: dict(zip(MetricSummary._fields[1:], _plain(summary)[1:], strict=True))
-                for summary in contents.summary.values()
-            },
+            "metrics": {name: _values(summary) for name, summary in contents.summary.items()},
             "notes": contents.notes,
             "files": contents.files,
         },
         indent=1,
     )
-    _replace(f"{directory}/{METRICS_SUMMARY}", [text.encode() + b"\n"])
+    write_below(directory, METRICS_SUMMARY, [text.encode() + b"\n"])
 
 
 def read_summary(directory: str) -> dict[str, Any] | None:
     """What `metrics.json` of a run says; None when there is none that this version reads, or its files have grown."""
     try:
-        with open_regular(f"{directory}/{METRICS_SUMMARY}") as file:
-            found = json.loads(file.read())
+        found = load_json(f"{directory}/{METRICS_SUMMARY}")
         if found["schema"] != SCHEMA or not isinstance(found["metrics"], dict):
             return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if _sizes(directory) == found.get("sizes") else None
 
 
 def last_values(stored: dict[str, Any]) -> dict[str, float | str]:
     """Of what `metrics.json` says, the last value of every metric that is a number or a text."""
-    found: dict[str, float | str] = {}
-    for name, metric in stored["metrics"].items():
-        last = metric.get("last") if isinstance(metric, dict) else None
-        value = number(last)
-        if value is not None:
-            found[name] = value
-        elif isinstance(last, str):
-            found[name] = last
-    return found
+    lasts = {name: metric.get("last") for name, metric in stored["metrics"].items() if isinstance(metric, dict)}
+    found = {name: last if (value := number(last)) is None else value for name, last in lasts.items()}
+    return {name: value for name, value in found.items() if isinstance(value, float | str)}
 
 
 def _sizes(directory: str) -> list[int]:
@@ -170,74 +164,38 @@ def _sizes(directory: str) -> list[int]:
 
 
 def _origin(directory: str, rules: bytes) -> dict[str, object]:
-    import zlib
-
     return {"sizes": _sizes(directory), "rules": zlib.crc32(rules)}
-
-
-def _is_of(directory: str, head: dict[str, Any], rules: bytes) -> bool:
-    return all(head.get(key) == value for key, value in _origin(directory, rules).items())
 
 
 def _cache(directory: str, contents: Contents) -> list[bytes | array[float]]:
     """The parts of the cache's file, in order."""
-    columns: dict[str, tuple[int, int]] = {}
-    parts: list[bytes | array[float]] = []
-    offset = 0
-    for name, series in contents.series.items():
-        columns[name] = (offset, len(series.values))
-        parts += series
-        offset += 3 * _NUMBER_BYTES * len(series.values)
-    items = json.dumps([list(item) for item in contents.items], separators=(",", ":")).encode()
-    head = json.dumps(
-        {
-            **_origin(directory, contents.rules),
-            "order": sys.byteorder,
-            "metrics": [_plain(summary) for summary in contents.summary.values()],
-            "columns": columns,
-            "items": len(items),
-            "bytes": offset,
-            "notes": contents.notes,
-        },
-        separators=(",", ":"),
-    ).encode()
-    return [MAGIC + len(head).to_bytes(8, "little") + head, items, *parts]
+    items = json.dumps([item._asdict() for item in contents.items], separators=(",", ":")).encode()
+    head = {
+        **_origin(directory, contents.rules),
+        "order": sys.byteorder,
+        "points": {name: len(series.values) for name, series in contents.series.items()},
+        "items": len(items),
+    }
+    data = json.dumps(head, separators=(",", ":")).encode()
+    numbers = [part for series in contents.series.values() for part in series]
+    return [MAGIC + len(data).to_bytes(8, "little") + data, items, *numbers]
 
 
-def _replace(path: str, parts: list[bytes | array[float]]) -> None:
-    """Write a file under another name and give it its own: nobody sees half of it.
-
-    It is not waited for to be on the disk: after a power cut it is written anew, or read anew.
-    """
-    temporary = f"{path}.{os.getpid()}.new"
-    try:
-        with open(temporary, "wb") as file:
-            for part in parts:
-                file.write(part)
-        os.replace(temporary, path)
-    except OSError:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
+def _values(summary: MetricSummary) -> dict[str, Any]:
+    """The summary as JSON has it, under its name."""
+    values = summary._asdict()
+    del values["name"]
+    return {key: json_number(value) if isinstance(value, float) else value for key, value in values.items()}
 
 
-def _plain(summary: MetricSummary) -> list[Any]:
-    """The summary as JSON has it, which knows no NaN."""
-    return [
-        _NOT_FINITE[repr(value)] if isinstance(value, float) and not math.isfinite(value) else value
-        for value in summary
-    ]
-
-
-def _summary(values: list[Any]) -> MetricSummary:
-    name, kind, last, count, minimum, maximum, source = values
-    low, high = number(minimum), number(maximum)
+def _summary(name: str, values: dict[str, Any]) -> MetricSummary:
+    low, high = number(values["minimum"]), number(values["maximum"])
     return MetricSummary(
         name,
-        kind,
-        number(last) if kind == SCALAR else last,
-        count,
+        values["kind"],
+        number(values["last"]) if values["kind"] == SCALAR else values["last"],
+        values["count"],
         math.nan if low is None else low,
         math.nan if high is None else high,
-        source,
+        values["source"],
     )

@@ -1,4 +1,16 @@
-"""Tables of metrics that a script writes itself: CSV with a head line, or a JSON object a line.
+"""Files with a record a line: `metrics.jsonl`, and tables of metrics that a script writes itself.
+
+`metrics.jsonl` holds what the script logged by `workbench.log` and its like, a line a value:
+
+```
+{"name":"loss","step":3,"value":0.31,"time":1700000000.123456}     a point; a value that is text stands for itself
+{"kind":"row","name":"epochs","step":null,"value":{"loss":0.31,"accuracy":0.9},"time":1700000000.123456}
+```
+
+NaN and the infinities are the strings "NaN", "Infinity" and "-Infinity", so that every line is JSON to everybody. Lines
+of other forms are counted and passed over; one that was torn (a full disk) does not cost the one behind it.
+
+A table is CSV with a head line, or a JSON object a line.
 
 Each column of numbers is a metric; `step`, `epoch` and the like tell the step, `time` and the like the time. The form
 `{"name": ..., "value": ...}` is understood as well. A row without a number in a column adds nothing to it.
@@ -10,16 +22,11 @@ import csv
 import json
 import math
 import os
+from collections.abc import Mapping
+from typing import Any
 
-from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.runs.metrics.columns import Columns
-from tui_workbench.runs.metrics.logged import number
-from tui_workbench.runs.metrics.tail import Tail
-from tui_workbench.runs.metrics.values import FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+from tui_workbench.runs.metrics.tail import Reader
+from tui_workbench.runs.metrics.values import FILE, IMAGE, KINDS, SCALAR, SDK, TEXT, UPLOAD, LoggedItem, number
 
 STEPS = ("global_step", "step", "_step", "trainer/global_step", "iteration", "iter", "epoch", "batch", "n_iter")
 """Columns that tell the step; of several the one named first here does, and none of them is a metric."""
@@ -35,16 +42,13 @@ DEPTH = 3
 """Levels of objects in objects that are names of metrics, joined by slashes."""
 
 
-class Table:
+class Table(Reader):
     """The reader of one such file."""
 
     source = FILE
-    always_labeled = False
 
     def __init__(self, path: str) -> None:
-        self.path = path
-        self.columns = Columns()
-        self._tail = Tail(path)
+        super().__init__(path)
         self._is_csv = os.path.splitext(path)[1].lower() not in (".jsonl", ".ndjson", ".json")
         self._head: list[str] | None = None
         self._delimiter = ","
@@ -54,20 +58,16 @@ class Table:
         """Each table is one."""
         return self.path
 
-    def move(self, path: str) -> None:
-        """Go on with the same file at another path: outputs move out of the working copy when a run ends."""
-        self.path = self._tail.path = path
+    def begin(self) -> None:
+        super().begin()
+        self._head = None
 
-    def refresh(self) -> bool:
-        """Read what is new; True when there was something."""
-        something = False
-        for block in self._tail.blocks():
-            if self._tail.began_anew and not something:
-                self.columns, self._head = Columns(), None
-            something = True
-            lines = block.decode("utf-8-sig" if not self._head else "utf-8", "replace").replace("\r\n", "\n")
-            (self._take_csv if self._is_csv else self._take_json)(lines.split("\n"))
-        return something
+    def take(self, block: bytes) -> None:
+        lines = block.decode("utf-8-sig" if not self._head else "utf-8", "replace").replace("\r\n", "\n").split("\n")
+        if self._is_csv:
+            self._take_csv(lines)
+        else:
+            self._take_json(lines)
 
     def _take_csv(self, lines: list[str]) -> None:
         lines = [line for line in lines if line.strip() and not line.startswith("#")]
@@ -98,8 +98,7 @@ class Table:
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError):
-                self.columns.unreadable += 1
-                continue
+                record = None
             if not isinstance(record, dict):
                 self.columns.unreadable += 1
                 continue
@@ -136,3 +135,73 @@ def _flatten(record: dict[str, Any], prefix: str, row: dict[str, float | None], 
                 _flatten(value, f"{name}/", row, depth - 1)
         elif not isinstance(value, bool):
             row[name] = number(value)
+
+
+PIECE = 1 << 20
+"""Bytes that `follow` reads at once."""
+
+
+class Logged(Reader):
+    """The reader of one such file."""
+
+    source = SDK
+
+    def follow(self) -> bool:
+        """Read the next piece of a file that grows; False while there is less than a piece."""
+        return self.unread >= PIECE and self.read(self.blocks(piece=PIECE))
+
+    def take(self, block: bytes) -> None:
+        lines = [line for line in block.split(b"\n") if line.strip()]
+        try:
+            # All at once take half the time that they take one by one.
+            records = json.loads(b"[%s]" % b",".join(lines))
+        except (ValueError, RecursionError):
+            records = []
+        if len(records) == len(lines):
+            for record, line in zip(records, lines, strict=True):
+                self._add(record, len(line))
+        else:
+            for line in lines:
+                self._take_line(line)
+
+    def _take_line(self, line: bytes) -> None:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            self.columns.unreadable += 1
+            # What was torn has no end of its own, so the next record stands on the same line.
+            start = line.rfind(b'{"name":', 1)
+            if start > 0:
+                self._take_line(line[start:])
+            return
+        self._add(record, len(line))
+
+    def _add(self, record: Any, size: int) -> None:
+        if not isinstance(record, dict) or not isinstance(record.get("name"), str):
+            self.columns.unreadable += 1
+            return
+        name, value, step, time = record["name"], record.get("value"), record.get("step"), record.get("time")
+        kind = record.get("kind", SCALAR)
+        time = number(time)
+        if kind in (SCALAR, TEXT):
+            point = number(value)
+            if kind == SCALAR and point is not None:
+                self.columns.add(name, number(step), point, math.nan if time is None else time)
+            elif isinstance(value, str):
+                self.columns.add_text(name, value)
+            else:
+                self.columns.unreadable += 1
+        elif kind in KINDS:
+            path = inside(record.get("path")) if kind in (IMAGE, UPLOAD) else ""
+            item = LoggedItem(kind, name, value, number(step), time or 0.0, path)
+            self.columns.add_item(item, size or len(json.dumps(value)))
+        else:
+            self.columns.unreadable += 1
+
+
+def inside(path: object) -> str:
+    """The relative path when it stays in its folder, else nothing."""
+    if not isinstance(path, str) or not path or "\0" in path or os.path.isabs(path):
+        return ""
+    clean = os.path.normpath(path)
+    return "" if clean == ".." or clean.startswith("../") else clean

@@ -9,28 +9,11 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import struct
+from collections.abc import Iterator
 
-from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.runs.metrics.columns import Columns
-from tui_workbench.runs.metrics.protobuf import (
-    BYTES,
-    FIXED32,
-    FIXED64,
-    VARINT,
-    Malformed,
-    double,
-    fields,
-    signed,
-    single,
-)
-from tui_workbench.runs.metrics.protobuf import varint as read_varint
-from tui_workbench.runs.metrics.tail import Tail
+from tui_workbench.runs.metrics.tail import Reader
 from tui_workbench.runs.metrics.values import TENSORBOARD
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _HEADER = struct.Struct("<QI")
 _FRAME = _HEADER.size + 4
@@ -38,33 +21,23 @@ LARGEST_RECORD = 1 << 30
 LARGEST_SCALARS = 1 << 20
 """Bytes of an event beyond which it is an image or a graph, and is passed over unread."""
 
-# An event of one short summary of one number, as nearly all are: time, step, and the summary with its name and its
-# last field, the number.
-_USUAL = re.compile(
-    rb"\x09(.{8})(?:\x10([\x80-\xff]*[\0-\x7f]))?\x2a[\0-\x7f]\x0a[\0-\x7f]\x0a([\0-\x7f])(.{6,})", re.DOTALL
-)
-_SIMPLE_VALUE = 2 << 3 | FIXED32
-
 _SPLITS = frozenset(("train", "training", "val", "valid", "validation", "test", "eval", "evaluation"))
 """Folders that tell courses of the same names apart: `train/epoch_loss`, `validation/epoch_loss`."""
 
 # The numeric types of tensors that are written as bytes, by their numbers (types.proto).
 _PACKED = {1: "<f", 2: "<d", 3: "<i", 4: "<B", 5: "<h", 6: "<b", 9: "<q", 17: "<H", 19: "<e", 22: "<I", 23: "<Q"}
-_BOOL, _BFLOAT16 = 10, 14
+_FLOAT, _BOOL, _BFLOAT16 = 1, 10, 14
 _REAL = frozenset((*_PACKED, _BOOL, _BFLOAT16))
 
+_HALF = 13
+_TYPED = {5: "<f", 6: "<d", 7: "", 10: "", 11: "", _HALF: "", 16: "", 17: ""}
+"""The fields of a tensor that hold numbers of one type each: their form, "" for integers of variable length."""
 
-class EventFile:
+
+class EventFile(Reader):
     """The reader of one event file."""
 
     source = TENSORBOARD
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.columns = Columns()
-        self._tail = Tail(path)
-        self._pass = 0  # the byte behind an event that is passed over
-        self._checksums: dict[int, int] = {}
 
     @property
     def unit(self) -> str:
@@ -73,68 +46,41 @@ class EventFile:
 
     @property
     def always_labeled(self) -> bool:
-        """Whether the folder's name belongs to the names of the curves."""
         return os.path.basename(self.unit).lower() in _SPLITS
 
-    def move(self, path: str) -> None:
-        """Go on with the same file at another path: outputs move out of the working copy when a run ends."""
-        self.path = self._tail.path = path
-
-    def refresh(self) -> bool:
-        """Read what is new; True when there was something."""
-        if self.columns.damaged_at >= 0 and not self._tail.was_replaced():
+    def refresh(self, *, ended: bool = False) -> bool:
+        if self.columns.damaged_at >= 0 and not self.was_replaced():
             return False
-        something = False
-        for chunk in self._tail.chunks():
-            if self._tail.began_anew and not something:
-                self.columns = Columns()
-            self._pass = 0
-            taken = self._take(chunk)
-            something = something or taken > 0
-            if self.columns.damaged_at >= 0:
-                return True
-            self._tail.offset = self._pass or self._tail.offset - len(chunk) + taken
-        return something
+        before = self.offset
+        return self.read(self.chunks()) and self.offset != before
 
-    def _take(self, chunk: bytes) -> int:
-        """Take the complete records of the bytes; how many bytes they are."""
-        position, size = 0, len(chunk)
-        base = self._tail.offset - size
+    def take(self, block: bytes) -> None:
+        """Add what the complete records of the bytes tell; the tail goes back to the first that is not complete."""
+        position, size = 0, len(block)
+        base = self.offset - size
         while position + _HEADER.size <= size:
-            length, checksum = _HEADER.unpack_from(chunk, position)
-            if checksum != self._checksums.get(length) and not self._is_sound(length, checksum):
+            length, checksum = _HEADER.unpack_from(block, position)
+            if length > LARGEST_RECORD or checksum != masked_crc32c(struct.pack("<Q", length)):
                 self.columns.damaged_at = base + position
-                return position
+                self.offset = self.size
+                return
             end = position + _FRAME + length
             if end > size:
-                if length > LARGEST_SCALARS and base + end <= self._tail.size:
-                    self._pass = base + end
+                if length > LARGEST_SCALARS and base + end <= self.size:
+                    position = end  # it is passed over
                 break
             try:
-                self._event(chunk[position + _HEADER.size : end - 4])
+                self._event(block[position + _HEADER.size : end - 4])
             except (Malformed, struct.error, UnicodeDecodeError):
                 self.columns.unreadable += 1
             position = end
-        return position
-
-    def _is_sound(self, length: int, checksum: int) -> bool:
-        """Whether a length is one: by its checksum, which few different ones need."""
-        if length > LARGEST_RECORD or checksum != masked_crc32c(struct.pack("<Q", length)):
-            return False
-        if len(self._checksums) < 1000:
-            self._checksums[length] = checksum
-        return True
+        self.offset = base + position
 
     def _event(self, data: bytes) -> None:
-        usual = _USUAL.fullmatch(data)
-        if usual is not None and len(usual[4]) == usual[3][0] + 5 and usual[4][-5] == _SIMPLE_VALUE:
-            step = read_varint(usual[2], 0)[0] if usual[2] else 0
-            self._found(usual[4][:-5].decode(), float(signed(step)), single(usual[4][-4:]), double(usual[1]))
-            return
         time, step, summary = math.nan, 0, b""
         for number, kind, value in fields(data):
             if number == 1 and kind == FIXED64 and isinstance(value, bytes):
-                time = double(value)
+                (time,) = struct.unpack("<d", value)
             elif number == 2 and kind == VARINT and isinstance(value, int):
                 step = signed(value)
             elif number == 5 and kind == BYTES and isinstance(value, bytes):
@@ -149,16 +95,12 @@ class EventFile:
             if number == 1 and isinstance(value, bytes):
                 tag = value.decode()
             elif number == 2 and kind == FIXED32 and isinstance(value, bytes):
-                found = single(value)
+                (found,) = struct.unpack("<f", value)
             elif number == 8 and isinstance(value, bytes):
                 found = scalar_of_tensor(value)
-        if tag and found is not None:
-            self._found(tag, step, found, time)
-
-    def _found(self, tag: str, step: float, value: float, time: float) -> None:
         # Hyperparameters are written as summaries of empty tensors under names of their own.
-        if not tag.startswith("_hparams_/"):
-            self.columns.add(tag, step, value, time)
+        if tag and found is not None and not tag.startswith("_hparams_/"):
+            self.columns.add(tag, step, found, time)
 
 
 def scalar_of_tensor(data: bytes) -> float | None:
@@ -172,49 +114,30 @@ def scalar_of_tensor(data: bytes) -> float | None:
         elif number == 4 and isinstance(value, bytes):
             content = value
         elif number in _TYPED and typed is None:
-            typed = _TYPED[number](value, kind)
+            typed = _first_of(number, kind, value)
     if dimensions or type_number not in _REAL:
         return None
     if not content:
         # A number that is zero is often left out.
         return typed if typed is not None else 0.0
     if type_number == _BFLOAT16:
-        return single(b"\0\0" + content[:2])
+        content, type_number = b"\0\0" + content[:2], _FLOAT
     return float(struct.unpack_from(_PACKED.get(type_number, "<?"), content)[0])
 
 
-def _first(form: str, size: int) -> Callable[[int | bytes, int], float | None]:
-    """The reader of a repeated field of numbers of a fixed size, packed or not."""
-
-    def read(value: int | bytes, _: int) -> float | None:
-        return float(struct.unpack_from(form, value)[0]) if isinstance(value, bytes) and len(value) >= size else None
-
-    return read
-
-
-def _integer(value: int | bytes, kind: int) -> float | None:
+def _first_of(field: int, kind: int, value: int | bytes) -> float | None:
+    """The first number of a repeated field of numbers, packed or not."""
+    if form := _TYPED[field]:
+        if isinstance(value, bytes) and len(value) >= struct.calcsize(form):
+            return float(struct.unpack_from(form, value)[0])
+        return None
     if isinstance(value, bytes):
         if not value or kind != BYTES:
             return None
-        value = read_varint(value, 0)[0]
+        value = varint(value, 0)[0]
+    if field == _HALF:
+        return float(struct.unpack("<e", struct.pack("<H", value & 0xFFFF))[0])
     return float(signed(value))
-
-
-def _half(value: int | bytes, kind: int) -> float | None:
-    bits = _integer(value, kind)
-    return None if bits is None else float(struct.unpack("<e", struct.pack("<H", int(bits) & 0xFFFF))[0])
-
-
-_TYPED: dict[int, Callable[[int | bytes, int], float | None]] = {
-    5: _first("<f", 4),
-    6: _first("<d", 8),
-    7: _integer,
-    10: _integer,
-    11: _integer,
-    13: _half,
-    16: _integer,
-    17: _integer,
-}
 
 
 def _crc_table() -> tuple[int, ...]:
@@ -236,3 +159,55 @@ def masked_crc32c(data: bytes) -> int:
         crc = _CRC[(crc ^ byte) & 255] ^ crc >> 8
     crc ^= 0xFFFFFFFF
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+
+class Malformed(ValueError):
+    """These bytes are no message."""
+
+
+def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
+    """Each field of a message as number, wire type and value; numbers of a fixed size come as their bytes.
+
+    Raises Malformed.
+    """
+    position, end = 0, len(data)
+    while position < end:
+        key, position = varint(data, position)
+        kind = key & 7
+        if kind == VARINT:
+            value, position = varint(data, position)
+            yield key >> 3, kind, value
+            continue
+        if kind == BYTES:
+            length, position = varint(data, position)
+        elif kind == FIXED64:
+            length = 8
+        elif kind == FIXED32:
+            length = 4
+        else:
+            raise Malformed(f"wire type {kind}")
+        if position + length > end:
+            raise Malformed("it ends within a field")
+        yield key >> 3, kind, data[position : position + length]
+        position += length
+
+
+def varint(data: bytes, position: int) -> tuple[int, int]:
+    """The number of variable length at a position, and the position behind it. Raises Malformed."""
+    value = shift = 0
+    while position < len(data) and shift < 70:
+        byte = data[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, position
+        shift += 7
+    raise Malformed("it ends within a number")
+
+
+def signed(value: int) -> int:
+    """A number of 64 bits as the signed one that it stands for."""
+    return value - (1 << 64) if value >= 1 << 63 else value

@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import os
 import posixpath
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from tui_workbench.errors import ConfigurationError, WorkbenchError
-from tui_workbench.project import line_of_key
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
-from tui_workbench.targets.layout import HostLayout
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tui_workbench.model import ComputeTarget, RunSpec
-    from tui_workbench.targets.host import Host
+from tui_workbench.core.errors import ConfigurationError, WorkbenchError
+from tui_workbench.core.files import read_below, write_below
+from tui_workbench.core.model import ComputeTarget, RunSpec
+from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.hosts.host_layout import HostLayout
 
 VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
 CHOSEN = "gpus"
 """The file in a run's directory that names the devices it was given, a line each: number and id."""
+
+LARGEST_CHOSEN = 1 << 16
 
 ALL, FREE, NONE = "all", "free", "0"
 
@@ -120,8 +121,6 @@ def take(host: Host, spec: RunSpec, directory: str) -> tuple[Given, ...]:
     Raises ConfigurationError for devices that are not there, WorkbenchError when not enough are free, and
     TargetUnreachable.
     """
-    from tui_workbench.targets import supervisor
-
     target = spec.target
     seen, slices = _look(host, target)
     count = wanted_count(target)
@@ -132,8 +131,7 @@ def take(host: Host, spec: RunSpec, directory: str) -> tuple[Given, ...]:
         started = supervisor.read_supervisor(directory) if host.is_local else None
         free = [each for each in seen if started is not None or (not each.processes and each.used < IN_USE_MIB)]
         given = _reserve(host, directory, count, free, seen, target)
-    with open(posixpath.join(spec.run_directory, CHOSEN), "w", encoding="utf-8") as file:
-        file.write("".join(f"{each.number} {each.uuid}\n" for each in given))
+    write_below(spec.run_directory, CHOSEN, "".join(f"{each.number} {each.uuid}\n" for each in given).encode())
     return given
 
 
@@ -146,8 +144,8 @@ def release(host: Host, spec: RunSpec) -> None:
 def chosen(run_directory: str) -> tuple[Given, ...]:
     """What the run was given; empty when it was not chosen for."""
     try:
-        with open(posixpath.join(run_directory, CHOSEN), encoding="utf-8", errors="replace") as file:
-            rows = [line.split() for line in file]
+        text = read_below(run_directory, CHOSEN, LARGEST_CHOSEN).decode("utf-8", "replace")
+        rows = [line.split() for line in text.splitlines()]
     except OSError:
         return ()
     return tuple(Given(int(row[0]), row[1]) for row in rows if len(row) == 2 and row[0].lstrip("-").isdigit())

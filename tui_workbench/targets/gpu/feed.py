@@ -8,25 +8,24 @@ when nobody listens any more. Who listens holds a lock for as long, so one that 
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
+import io
 import json
 import os
 import sys
 import time
+import zlib
 
-from tui_workbench.errors import StorageError
-from tui_workbench.model import REMOTE_TYPES
-from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.targets.children import number_for, start_detached
-from tui_workbench.targets.gpu.presence import may_have_gpu_here
+from tui_workbench.core import locks
+from tui_workbench.core.directories import user_state_directory
+from tui_workbench.core.errors import StorageError, storage_error
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.processes import number_for, start_detached
+from tui_workbench.targets.gpu.gpus import may_have_gpu_here
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, decode
-from tui_workbench.targets.host_for import host_of
-from tui_workbench.targets.processes import RUN_ID_VARIABLE
-
-if TYPE_CHECKING:
-    from tui_workbench.model import ComputeTarget
-    from tui_workbench.targets.host import Host
+from tui_workbench.targets.gpu.smi import PRESENT
+from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE
 
 SAMPLES, SAMPLER_LOCK, LISTENERS, TARGET = "samples.jsonl", "sampler.lock", "listeners", "target.json"
 
@@ -41,17 +40,13 @@ def may_have_gpu(host: Host) -> bool:
     """Whether it is worth looking: there is a driver, or its tool. Costs one question. Raises TargetUnreachable."""
     if host.is_local:
         return may_have_gpu_here()
-    from tui_workbench.targets.gpu.smi import PRESENT
-
     return host.run(["sh", "-c", PRESENT]).code == 0
 
 
 def machine_key(target: ComputeTarget) -> str:
     """A folder's name, the same for all targets on the same machine with the same login."""
-    if target.type not in REMOTE_TYPES:
+    if not target.kind.is_remote:
         return "here"
-    import zlib
-
     login = f"{target.username}@{target.address}"
     word = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in login)
     return f"{word[:60]}-{zlib.crc32(os.fsencode(login)):08x}"
@@ -59,12 +54,10 @@ def machine_key(target: ComputeTarget) -> str:
 
 def folder_of(target: ComputeTarget) -> str:
     """Where the samples of the target's machine lie."""
-    from tui_workbench.resources import user_state_directory
-
     return os.path.join(user_state_directory(), "gpu", machine_key(target))
 
 
-class Feed:
+class Feed(contextlib.AbstractContextManager["Feed"]):
     """What a target's machine tells, from its last lines on. Blocks for no longer than reading a file takes.
 
     `machine` is None until the first line. Raises StorageError when the folder cannot be used, and ConfigurationError
@@ -73,13 +66,14 @@ class Feed:
 
     def __init__(self, target: ComputeTarget, history: int = 0) -> None:
         """`history` is how many bytes of what was told before are wanted."""
-        if target.type in REMOTE_TYPES:
+        if target.kind.is_remote:
             # What follows is written into a file: a target that holds its secret itself goes no further.
             host_of(target)
         self._target = target
         self._history = history
         self._folder = folder_of(target)
-        self._file = self._listening = -1
+        self._file: io.FileIO | None = None
+        self._listening = -1
         self._rest = b""
         self._heard = time.monotonic()
         self.machine: Machine | None = None
@@ -91,9 +85,6 @@ class Feed:
             raise StorageError(
                 f"cannot watch the GPUs: {error.strerror}", remedy="Free space, or make it writable.", file=self._folder
             ) from error
-
-    def __enter__(self) -> Feed:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -121,10 +112,12 @@ class Feed:
 
     def close(self) -> None:
         """Listen no more."""
-        for descriptor in (self._file, self._listening):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._file = self._listening = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        if self._listening >= 0:
+            os.close(self._listening)
+            self._listening = -1
 
     @property
     def _has_devices(self) -> bool:
@@ -134,19 +127,16 @@ class Feed:
         return os.path.join(self._folder, name)
 
     def _listen(self) -> None:
-        self._listening = os.open(self._path(LISTENERS), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._listening = locks.open_lock(self._path(LISTENERS))
         # A sampler that is just ending holds it, for moments.
-        fcntl.flock(self._listening, fcntl.LOCK_SH)
+        locks.lock(self._listening, shared=True)
         self._have_sampler()
 
     def _have_sampler(self) -> None:
-        """Start one when there is none."""
-        lock = os.open(self._path(SAMPLER_LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = locks.open_lock(self._path(SAMPLER_LOCK))
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return
-        else:
+            if not locks.try_lock(lock):
+                return
             # Written by one that is no more.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(SAMPLES))
@@ -168,51 +158,42 @@ class Feed:
 
     def _lines(self) -> list[bytes]:
         """The whole lines that have come; when the sampler went on in a new file, those of both."""
-        data = self._read() if self._file >= 0 else b""
+        data = self._file.read() if self._file is not None else b""
         if not data and self._is_replaced():
             self._open()
-            data = self._read() if self._file >= 0 else b""
+            data = self._file.read() if self._file is not None else b""
         *lines, self._rest = (self._rest + data).split(b"\n")
         return lines
-
-    def _read(self) -> bytes:
-        pieces = []
-        while piece := os.read(self._file, 1 << 18):
-            pieces.append(piece)
-        return b"".join(pieces)
 
     def _is_replaced(self) -> bool:
         try:
             there = os.stat(self._path(SAMPLES))
         except OSError:
             return False
-        if self._file < 0:
-            return True
-        ours = os.fstat(self._file)
-        return (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino)
+        return self._file is None or not os.path.samestat(there, os.fstat(self._file.fileno()))
 
     def _open(self) -> None:
-        is_first = self._file < 0
-        if self._file >= 0:
-            os.close(self._file)
+        is_first = self._file is None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
         self._rest = b""
         try:
-            self._file = os.open(self._path(SAMPLES), os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            self._file = -1
-            if error.errno != errno.ENOENT:
-                raise StorageError(f"cannot read it: {error.strerror}", file=self._path(SAMPLES)) from error
+            self._file = io.FileIO(self._path(SAMPLES))
+        except FileNotFoundError:
             return
+        except OSError as error:
+            raise storage_error("read", self._path(SAMPLES), error) from error
         if is_first:
-            self._skip()
+            self._skip(self._file)
 
-    def _skip(self) -> None:
+    def _skip(self, file: io.FileIO) -> None:
         """Of a file that was there: what it says of the machine, and its last lines."""
-        first = os.pread(self._file, 1 << 16, 0).partition(b"\n")[0] + b"\n"
-        place = max(len(first), os.fstat(self._file).st_size - self._history)
+        first = file.readline()
+        place = max(len(first), os.fstat(file.fileno()).st_size - self._history)
         if place > len(first):
             # From the end of a line on.
-            before = os.pread(self._file, 1 << 16, place - 1)
-            place += before.find(b"\n") if b"\n" in before else len(before)
-        os.lseek(self._file, place, os.SEEK_SET)
+            file.seek(place - 1)
+            place += len(file.readline()) - 1
+        file.seek(place)
         self._rest = first

@@ -6,20 +6,17 @@ that cannot be seen says why, and the others are shown all the same.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan, nan
+from typing import NamedTuple
 
-from tui_workbench.errors import WorkbenchError
-from tui_workbench.model import REMOTE_TYPES
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.gpu.feed import Feed, machine_key
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Reading, Sample
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from tui_workbench.model import ComputeTarget
 
 CELL_SECONDS = 2.0
 """What one value of a course covers: a curve that moves every other second is one that a slow line can carry."""
@@ -95,15 +92,12 @@ class MachineState(NamedTuple):
         return max((course.newest for course in self.courses.values()), default=0)
 
 
-class Fleet:
+class Fleet(contextlib.AbstractContextManager["Fleet"]):
     """Listens to the machines of some targets. Everything blocks for as long as reading a few files takes."""
 
     def __init__(self, targets: Iterable[ComputeTarget] = ()) -> None:
         self._listeners: dict[str, _Listener] = {}
         self.follow(targets)
-
-    def __enter__(self) -> Fleet:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -112,7 +106,7 @@ class Fleet:
         """Listen to these targets' machines from now on, and to no others."""
         wanted: dict[str, list[ComputeTarget]] = {}
         for target in targets:
-            if target.type != "cluster":
+            if target.problem is not None or target.kind.has_gpus:
                 wanted.setdefault(_key_of(target), []).append(target)
         before, self._listeners = self._listeners, {}
         for key, group in wanted.items():
@@ -122,7 +116,7 @@ class Fleet:
                 listener = None
             if listener is None:
                 listener = _Listener(key, group[0])
-            listener.names = tuple(target.name for target in group)
+            listener.name(tuple(target.name for target in group))
             self._listeners[key] = listener
         for listener in before.values():
             listener.close()
@@ -154,55 +148,41 @@ class Fleet:
 
 
 class _Listener:
-    """One machine."""
+    """Listens to one machine; its state is the same object until there is news."""
 
     def __init__(self, key: str, target: ComputeTarget) -> None:
-        self.names: tuple[str, ...] = (target.name,)
         self.login = _login(target)
-        self._key = key
+        self.state = MachineState(key, (target.name,), _address(target) if target.kind.is_remote else "")
         self._target = target
         self._feed: Feed | None = None
-        self._forget()
-
-    def _forget(self) -> None:
-        self._machine: Machine | None = None
-        self._sample: Sample | None = None
-        self._courses: dict[int, Course] = {}
-        self._notes: list[Note] = []
-        self._problem = self._remedy = ""
-        self._silent = 0.0
         self._is_open = False
-        self._state: MachineState | None = None
 
-    @property
-    def state(self) -> MachineState:
-        """The same object until there is news."""
-        if self._state is None or self._state.targets != self.names:
-            address = _address(self._target) if self._target.type in REMOTE_TYPES else ""
-            # A copy of the mapping: courses of new devices come while somebody draws.
-            self._state = MachineState(
-                self._key, self.names, address, self._machine, self._sample, dict(self._courses), tuple(self._notes),
-                self._problem, self._remedy, self._silent,
-            )  # fmt: skip
-        return self._state
+    def name(self, targets: tuple[str, ...]) -> None:
+        """Set the names of the machine's targets."""
+        if self.state.targets != targets:
+            self.state = self.state._replace(targets=targets)
 
     def close(self) -> None:
+        """Listen no more, and forget."""
+        self._close_feed()
+        self._is_open = False
+        self.state = MachineState(*self.state[:3])
+
+    def _close_feed(self) -> None:
         if self._feed is not None:
             self._feed.close()
             self._feed = None
-        self._forget()
 
     def read(self) -> bool:
-        is_news = self._read()
-        if is_news:
-            self._state = None
-        return is_news
-
-    def _read(self) -> bool:
+        """Take in what was told; True when anything was, or when silence has grown."""
         try:
             if not self._is_open:
                 self._is_open = True
-                self._open()
+                problem = self._target.problem
+                if problem is not None:
+                    self.state = self.state._replace(problem=problem.message, remedy=problem.remedy)
+                else:
+                    self._feed = Feed(self._target, PAST_BYTES)
                 return True
             if self._feed is None:
                 return False
@@ -211,51 +191,41 @@ class _Listener:
                 self._take(thing)
             return bool(told) or self._listen_to_silence()
         except WorkbenchError as error:
-            self._fail(error.message, error.remedy)
+            self._close_feed()
+            self.state = self.state._replace(problem=error.message, remedy=error.remedy)
             return True
-
-    def _open(self) -> None:
-        problem = self._target.problem
-        if problem is not None:
-            self._fail(problem.message, problem.remedy)
-        else:
-            self._feed = Feed(self._target, PAST_BYTES)
-
-    def _fail(self, problem: str, remedy: str) -> None:
-        if self._feed is not None:
-            self._feed.close()
-            self._feed = None
-        self._problem, self._remedy = problem, remedy
 
     def _listen_to_silence(self) -> bool:
         """True when it tells nothing, and that has lasted a second longer than when it was last said."""
-        if self._feed is None or self._sample is None:
+        if self.state.sample is None:
             return False
-        silent = time.time() - self._sample.time
-        if silent < STALE_SECONDS or int(silent) == int(self._silent):
+        silent = time.time() - self.state.sample.time
+        if silent < STALE_SECONDS or int(silent) == int(self.state.silent):
             return False
-        self._silent = silent
+        self.state = self.state._replace(silent=silent)
         return True
 
     def _take(self, thing: Machine | Sample | Note) -> None:
+        state = self.state
         if isinstance(thing, Machine):
-            self._machine = thing
-            self._problem = thing.problem
-        elif isinstance(thing, Note):
-            if thing.device < 0:
-                self._problem = thing.text
-            else:
-                self._notes = [*self._notes, thing][-MOST_NOTES:]
+            self.state = state._replace(machine=thing, problem=thing.problem)
+        elif isinstance(thing, Sample):
+            courses = self._courses_with(thing)
+            self.state = state._replace(sample=thing, courses=courses, silent=0.0, problem="")
+        elif thing.device < 0:
+            self.state = state._replace(problem=thing.text)
         else:
-            self._sample, self._silent, self._problem = thing, 0.0, ""
-            self._add(thing)
+            self.state = state._replace(notes=(*state.notes, thing)[-MOST_NOTES:])
 
-    def _add(self, sample: Sample) -> None:
-        devices = {device.number: device for device in self._machine.devices} if self._machine else {}
+    def _courses_with(self, sample: Sample) -> Mapping[int, Course]:
+        machine, courses = self.state.machine, self.state.courses
+        devices = {device.number: device for device in machine.devices} if machine else {}
         for reading in sample.readings:
             if reading.device in devices:
-                course = self._courses.setdefault(reading.device, Course())
-                course.add(sample.time, reading, devices[reading.device])
+                # A copy of the mapping: courses of new devices come while somebody draws.
+                courses = courses if reading.device in courses else {**courses, reading.device: Course()}
+                courses[reading.device].add(sample.time, reading, devices[reading.device])
+        return courses
 
 
 def _key_of(target: ComputeTarget) -> str:

@@ -10,12 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 FORM = 1
 """Number of the answer's form: kept answers of another are asked for again."""
@@ -31,8 +27,11 @@ NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "cntk": "
 
 MARK = b"workbench-gpu:"
 
-LAUNCH = "import sys; exec(sys.argv[1])"
-"""What the interpreter is given with `-c`; PROGRAM follows it, then seconds, ALL or ONE, and WATCHED or ALONE."""
+LAUNCH = "import sys; sys.path[:] = [each for each in sys.path if each]; exec(sys.argv[1])"
+"""What the interpreter is given with `-c`; PROGRAM follows it, then seconds, ALL or ONE, and WATCHED or ALONE.
+
+The folder that the interpreter stands in is not searched for modules.
+"""
 
 WATCHED, ALONE = "watched", "alone"
 """Whether it ends with its input, which whoever asks holds open; or has none, as in a container."""
@@ -40,6 +39,7 @@ WATCHED, ALONE = "watched", "alone"
 PROGRAM = r"""
 import json, os, subprocess, sys, threading, warnings
 PROGRAM, SECONDS, WHICH, MODE = sys.argv[1:5]
+LAUNCH = "import sys; sys.path[:] = [each for each in sys.path if each]; exec(sys.argv[1])"
 MARK = "workbench-gpu:"
 SIZE = 64
 
@@ -187,7 +187,7 @@ started = []
 
 def ask(name):
     told = {"name": name, "problem": "it did not answer within %s s" % SECONDS}
-    process = subprocess.Popen([sys.executable, "-c", "import sys; exec(sys.argv[1])", PROGRAM, SECONDS, WHICH, name],
+    process = subprocess.Popen([sys.executable, "-c", LAUNCH, PROGRAM, SECONDS, WHICH, name],
                                stdin=open(os.devnull), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     started.append(process)
     answer = []

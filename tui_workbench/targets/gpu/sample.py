@@ -7,11 +7,7 @@ is a sample, `{"note": ...}` what could not be seen since. What a driver does no
 from __future__ import annotations
 
 import json
-
-from tui_workbench.records import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any, NamedTuple
 
 THROTTLE_REASONS = (
     (0x0000000000000002, "application clocks"),
@@ -70,6 +66,16 @@ class Reading(NamedTuple):
         return tuple(word for bit, word in THROTTLE_REASONS if (self.throttle or 0) & bit)
 
 
+class Owner(NamedTuple):
+    """What is known of a process; empty where nothing is."""
+
+    user: str = ""
+    name: str = ""
+    run: str = ""
+    container: str = ""
+    session: int = 0
+
+
 class Process(NamedTuple):
     """A process that holds memory of a GPU, with what its machine tells of it."""
 
@@ -124,7 +130,7 @@ def decode(line: bytes) -> Machine | Sample | Note | None:
         if "note" in value:
             return Note(float(value["t"]), str(value["note"]), int(value.get("device", -1)))
         return machine_from(value["machine"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
 
 

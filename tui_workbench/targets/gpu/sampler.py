@@ -7,22 +7,21 @@ there. Nothing that it meets ends it but the want of a GPU or of listeners.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sys
 import time
 
-from tui_workbench.errors import TargetUnreachable, WorkbenchError
-from tui_workbench.model import ComputeTarget
-from tui_workbench.records import TYPE_CHECKING
+from tui_workbench.core import locks
+from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.waiting import Background
 from tui_workbench.targets.gpu.feed import LISTENERS, NO_SAMPLER, SAMPLES, TARGET
+from tui_workbench.targets.gpu.nvml import NoLibrary, Nvml
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, encode
-
-if TYPE_CHECKING:
-    from tui_workbench.targets.gpu.nvml import Nvml
-    from tui_workbench.targets.gpu.smi import Smi
-    from tui_workbench.targets.host import Host
+from tui_workbench.targets.gpu.smi import Smi
+from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.hosts.host_for import host_of
 
 INTERVAL = 1.0
 PATIENCE_SECONDS = 5.0
@@ -45,8 +44,6 @@ class Sampler:
 
     def run(self) -> int:
         """Look until nobody listens. The exit code."""
-        from tui_workbench.targets.host_for import host_of
-
         try:
             host = host_of(self._target)
         except WorkbenchError as error:
@@ -71,8 +68,6 @@ class Sampler:
             source.close()
 
     def _look_at(self, source: Nvml | Smi) -> int:
-        from tui_workbench.targets.gpu.smi import Smi
-
         due = time.monotonic()
         while self._is_wanted():
             if isinstance(source, Smi):
@@ -86,8 +81,6 @@ class Sampler:
 
     def _until_reachable(self, host: Host) -> bool:
         """Wait until the machine answers; False when nobody wants to know any more."""
-        from tui_workbench.targets.following import Background
-
         with Background(lambda: host.wait_until_reachable()) as reached:
             while self._is_wanted():
                 try:
@@ -100,20 +93,17 @@ class Sampler:
 
     def _is_wanted(self) -> bool:
         """False once nobody has listened for a while. Then nobody can begin to before this process has ended."""
-        try:
-            fcntl.flock(self._listeners, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not locks.try_lock(self._listeners):
             self._alone_since = 0.0
             return True
         now = time.monotonic()
         self._alone_since = self._alone_since or now
         if now - self._alone_since > PATIENCE_SECONDS:
             return False
-        fcntl.flock(self._listeners, fcntl.LOCK_UN)
+        locks.unlock(self._listeners)
         return True
 
     def _begin(self, machine: Machine) -> None:
-        """Begin the file anew with what the machine has."""
         self._machine = machine
         new = os.path.join(self._folder, f"{SAMPLES}.new")
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -139,14 +129,10 @@ class Sampler:
 def _source(host: Host) -> Nvml | Smi:
     """What is asked: the library for this machine, and where there is none, or for others, their nvidia-smi."""
     if host.is_local:
-        from tui_workbench.targets.gpu.nvml import NoLibrary, Nvml
-
         try:
             return Nvml()
         except (NoLibrary, ImportError):
             pass
-    from tui_workbench.targets.gpu.smi import Smi
-
     return Smi(host)
 
 

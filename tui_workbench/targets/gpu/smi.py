@@ -11,13 +11,9 @@ import os
 import re
 import time
 
-from tui_workbench.records import TYPE_CHECKING
-from tui_workbench.targets.gpu.owners import Owner
-from tui_workbench.targets.gpu.sample import Device, Machine, Note, Process, Reading, Sample
-from tui_workbench.targets.host import READ_SIZE, ConnectionLost, wait_ready
-
-if TYPE_CHECKING:
-    from tui_workbench.targets.host import Host, HostProcess
+from tui_workbench.core.waiting import wait_ready
+from tui_workbench.targets.gpu.sample import Device, Machine, Note, Owner, Process, Reading, Sample
+from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
 
 SILENCE_SECONDS = 10.0
 """After this without a word nvidia-smi counts as hanging; on a busy machine an answer may take a few seconds."""

@@ -6,39 +6,28 @@ is, is the owner's to say: choosing tells it, and changes nothing here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len
 from textual import events, on
-from textual.geometry import Offset
+from textual.geometry import Offset, Size
 from textual.widget import Widget
-from textual.widgets import Input
 
-from tui_workbench.ui.commands import CHOICES, FIELD, bindings
-from tui_workbench.ui.safetext import safe_text, truncate_middle
+from tui_workbench.ui.commands.main_commands import CHOICES, FIELD
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece, Row, width_of
-from tui_workbench.ui.widgets.row_list import RowList
-from tui_workbench.ui.widgets.text_field import SearchField, matches
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from textual.app import ComposeResult
-    from textual.binding import BindingType
-    from textual.geometry import Size
+from tui_workbench.ui.widgets.search_list import SearchList
 
 ARROW = " ▾ "
 MIN_LIST_WIDTH = 24
-MOST_SHOWN = 500
-"""Choices that are listed: nobody reads more, and each costs at every key."""
 
 
 class ChoiceField(Line, can_focus=True):
     """Shows a value, and opens the list of those that can be chosen."""
 
     DEFAULT_CSS = "ChoiceField { width: auto; min-width: 6; }"
-    BINDINGS: ClassVar[list[BindingType]] = bindings(FIELD)
+    BINDINGS = FIELD.bindings
 
     def __init__(
         self, picked: Callable[[str], None], *, placeholder: str, free: str = "", id: str | None = None
@@ -80,17 +69,14 @@ class ChoiceField(Line, can_focus=True):
             self._list.show_options(options)
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
-        """Wide enough for the value."""
         return cell_len(safe_text(self._value or self._placeholder)) + len(ARROW) + 1
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
-        """The value and an arrow."""
         text = truncate_middle(self._value or self._placeholder, width - len(ARROW) - 1)
         role = "error" if self._wrong else "text" if self._value else "muted"
         return [Piece(f" {text}", role, bold=self.has_focus), Piece(ARROW, "text" if self.has_focus else "muted")], ()
 
     def choose_ground(self) -> str:
-        """Loud where the focus is."""
         return "selected" if self.has_focus or self.is_open else "marked"
 
     @on(events.Click)
@@ -99,7 +85,6 @@ class ChoiceField(Line, can_focus=True):
         await self.action_open()
 
     async def action_open(self) -> None:
-        """Open the list under the field."""
         if self._list is not None:
             return
         self._list = ChoiceList(self._options, self._value, self._free, self._close)
@@ -122,56 +107,26 @@ class ChoiceField(Line, can_focus=True):
             self._picked(value)
 
 
-class ChoiceSearch(SearchField):
-    """The field over the choices: enter chooses at once."""
-
-    def __init__(self, choose: Callable[[], None]) -> None:
-        super().__init__(placeholder="type to narrow")
-        self._choose = choose
-
-    async def action_submit(self) -> None:
-        """Enter."""
-        self._choose()
-
-
-class ChoiceList(Widget):
-    """The open list of a field: a search field over the choices that match."""
+class ChoiceList(SearchList):
+    """The open list of a field."""
 
     DEFAULT_CSS = """
     ChoiceList {
         overlay: screen; constrain: inside inside; height: auto;
         border: round $border; background: $background;
     }
-    ChoiceList > RowList { height: auto; max-height: 12; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = bindings(CHOICES)
+    BINDINGS = CHOICES.bindings
+    most_rows = 12
 
     def __init__(self, options: tuple[Row, ...], value: str, free: str, close: Callable[[str], None]) -> None:
-        super().__init__()
+        super().__init__(close, "type to narrow")
         self._options = options
         self._first = value
         self._free = free
-        self._close = close
-        self._search = ChoiceSearch(self._choose_current)
-        self._shown_for = ""
-        self._list = RowList()
-
-    def action_leave(self) -> None:
-        """Escape, where the list itself has the focus."""
-        self._close("")
-
-    def action_choose(self) -> None:
-        """Enter, where the list itself has the focus."""
-        self._choose_current()
-
-    def compose(self) -> ComposeResult:
-        """What is typed, and what matches it."""
-        yield self._search
-        yield self._list
 
     def on_mount(self) -> None:
-        """The cursor starts at the value of the field."""
-        self._show(current=self._first)
+        self.show_options(self._options, self._first)
 
     def place_under(self, field: Widget) -> None:
         """Stand right under the field, at least as wide as it and as the widest choice, as far as the screen goes."""
@@ -180,60 +135,17 @@ class ChoiceList(Widget):
         self.styles.width = min(width, field.app.size.width)
         self.absolute_offset = Offset(field.region.x, field.region.bottom)
 
-    def take_focus(self) -> None:
-        """Type to narrow."""
-        self.screen.set_focus(self._search)
+    def show_options(self, options: tuple[Row, ...], current: str | None = None) -> None:
+        """Show these choices, with the cursor on that of the key `current`."""
+        self.show_choices({row.key: row for row in options}, current)
 
-    def show_options(self, options: tuple[Row, ...]) -> None:
-        """The choices have changed."""
-        self._options = options
-        self._show()
-
-    def _show(self, current: str | None = None) -> None:
-        typed = self._shown_for = self._search.value.strip()
-        by_name = {row.key: row for row in self._options}
-        rows = [by_name[key] for key in matches(typed, by_name)[:MOST_SHOWN]]
-        if self._free and typed and not rows:
-            rows.append(Row(typed, Piece(safe_text(typed)), before=(Piece(f"{self._free} ", "muted"),)))
-        self._list.show_rows(rows, empty=("Nothing matches.",), current=current)
-        self._list.styles.height = max(1, len(rows))
-
-    @on(Input.Changed)
-    def _changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self._narrow()
-
-    def _narrow(self) -> None:
-        """Show what matches, the best under the cursor."""
-        if self._search.value.strip() != self._shown_for:
-            self._show()
-            self._list.move_to(0)
-
-    def _choose_current(self) -> None:
-        # The message that the text changed may not have come yet.
-        self._narrow()
-        self._close(self._list.current)
-
-    @on(SearchField.Stepped)
-    def _stepped(self, event: SearchField.Stepped) -> None:
-        event.stop()
-        self._list.step(event.rows)
-
-    @on(RowList.CursorMoved)
-    def _cursor_moved(self, event: RowList.CursorMoved) -> None:
-        event.stop()
-
-    @on(RowList.Clicked)
-    def _clicked(self, event: RowList.Clicked) -> None:
-        event.stop()
-        self._close(event.key)
-
-    @on(SearchField.Left)
-    def _left(self, event: SearchField.Left) -> None:
-        event.stop()
-        self._close("")
+    def found(self) -> list[Row]:
+        rows = super().found()
+        if self._free and self.typed and not rows:
+            rows.append(Row(self.typed, Piece(safe_text(self.typed)), before=(Piece(f"{self._free} ", "muted"),)))
+        return rows
 
     def on_descendant_blur(self) -> None:
-        """Whoever goes elsewhere has chosen nothing."""
-        if not self.has_focus_within:
-            self._close("")
+        """Whoever goes elsewhere has chosen nothing. To go to another window of the desktop is not to go elsewhere."""
+        if self.app.app_focus and not self.has_focus_within:
+            self.action_leave()

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
+from textual import on
+from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.widgets import Static
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Static
 
 from tui_workbench.ui.widgets.text_field import SearchField
 
-if TYPE_CHECKING:
-    from textual.app import ComposeResult
+
+class Steps(Protocol):
+    """A list whose cursor can be moved, down by `rows` or up when negative, and that can have the focus."""
+
+    def step(self, rows: int) -> None: ...
+
+    def focus(self, scroll_visible: bool = True) -> object: ...
 
 
 class FieldRow(Horizontal):
-    """A label and a field; hidden until it is opened. What is typed is told by the field's own messages."""
+    """A label and a field; hidden until it is opened."""
 
     DEFAULT_CSS = """
     FieldRow { height: 1; display: none; background: $panel; }
@@ -23,28 +34,103 @@ class FieldRow(Horizontal):
     FieldRow > SearchField { width: 1fr; }
     """
 
-    def __init__(self, label: str = "", placeholder: str = "", *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, label: str = "", placeholder: str = "") -> None:
+        super().__init__()
         self._label = Static(Content(label))
         self.field = SearchField(placeholder=placeholder)
-        self.about_what = ""
+        self._before: Widget | None = None  # had the focus before the row was opened
 
     def compose(self) -> ComposeResult:
-        """The label, then the field."""
         yield self._label
         yield self.field
 
-    def open(self, value: str | None = None, *, label: str | None = None, about: str = "") -> None:
-        """Show the row and type into it; `label` must be safe text, and `about` is remembered for the owner."""
+    def open(self, value: str | None = None, *, label: str | None = None) -> None:
+        """Show the row and focus its field; `label` must be safe text."""
         self.display = True
-        self.about_what = about
         if label is not None:
             self._label.update(Content(label))
         if value is not None:
             self.field.value = value
             self.field.cursor_position = len(value)
+        if not self.field.has_focus:
+            self._before = self.screen.focused
         self.screen.set_focus(self.field)
 
     def close(self) -> None:
-        """Hide the row."""
+        """Hide the row; the focus, if it is here, goes back to where it was before."""
+        before, self._before = self._before, None
+        if self.field.has_focus and before is not None and before.is_on_screen:
+            self.screen.set_focus(before)
         self.display = False
+
+
+class PromptRow(FieldRow):
+    """Asks for one value; enter gives it, escape does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._then: Callable[[str], None] = lambda text: None
+
+    def ask(self, label: str, value: str, then: Callable[[str], None]) -> None:
+        """Ask for a value, which `then` is called with; `label` must be safe text."""
+        self._then = then
+        self.open(value, label=label)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.close()
+        self._then(event.value)
+
+    @on(SearchField.Left)
+    def _left(self, event: SearchField.Left) -> None:
+        event.stop()
+        self.close()
+
+
+class FilterRow(FieldRow):
+    """Filters a list while it is typed. Posts `Changed` with every key."""
+
+    @dataclass(eq=False)
+    class Changed(Message):
+        """The filter is another; `text` is what was typed."""
+
+        text: str
+
+    def __init__(self, label: str, placeholder: str, rows: Steps) -> None:
+        """`rows` is the list, which up and down go on moving in, and which gets the focus back."""
+        super().__init__(label, placeholder)
+        self._rows = rows
+
+    @property
+    def text(self) -> str:
+        """The filter."""
+        return self.field.value
+
+    def clear(self) -> None:
+        """End the filter."""
+        self.field.value = ""
+        self.close()
+        self._rows.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.post_message(self.Changed(event.value))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if not event.value.strip():
+            self.close()
+        self._rows.focus()
+
+    @on(SearchField.Left)
+    def _left(self, event: SearchField.Left) -> None:
+        event.stop()
+        self.clear()
+
+    @on(SearchField.Stepped)
+    def _stepped(self, event: SearchField.Stepped) -> None:
+        event.stop()
+        self._rows.step(event.rows)

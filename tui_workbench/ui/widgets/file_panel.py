@@ -6,27 +6,19 @@ owner, who is asked by `FileWanted` and answers with `show_content`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from textual import on
+from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
 
-from tui_workbench.ui.commands import bindings
-from tui_workbench.ui.history_commands import FILE_PANEL
-from tui_workbench.ui.safetext import safe_text
-from tui_workbench.ui.widgets.filter_list import FilterList
+from tui_workbench.ui.commands.screen_commands import FILE_PANEL
+from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row
-from tui_workbench.ui.widgets.row_list import RowList
-from tui_workbench.ui.widgets.text_view import TextView
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from textual.app import ComposeResult
-    from textual.binding import BindingType
-
-    from tui_workbench.ui.widgets.text_view import Line
+from tui_workbench.ui.widgets.row_list import FilterList, RowList
+from tui_workbench.ui.widgets.text_view import Line, TextView
 
 FOLDER = "/"
 """At the end of the key of a folder."""
@@ -35,24 +27,24 @@ FOLDER = "/"
 class FilePanel(Horizontal, inherit_bindings=False):
     """Shows files. `current` is the path under the cursor, with a slash at its end for a folder."""
 
+    heading = "Files"
     DEFAULT_CSS = """
     FilePanel { height: 1fr; }
     FilePanel > RowList { width: 2fr; max-width: 60; }
     FilePanel > TextView { width: 3fr; border-left: solid $border-blurred; }
     FilePanel > TextView:focus { border-left: solid $border; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = bindings(FILE_PANEL)
+    BINDINGS = FILE_PANEL.bindings
 
+    @dataclass(eq=False)
     class FileWanted(Message):
         """The content of a file is to be shown."""
 
-        def __init__(self, panel: FilePanel, path: str) -> None:
-            super().__init__()
-            self.panel, self.path = panel, path
+        panel: FilePanel
+        path: str
 
         @property
         def control(self) -> FilePanel:
-            """The panel, for `@on` selectors."""
             return self.panel
 
     def __init__(self, *, id: str) -> None:
@@ -64,7 +56,6 @@ class FilePanel(Horizontal, inherit_bindings=False):
         self._empty: tuple[str, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """The tree, and the content."""
         yield self.list
         yield self.view
 
@@ -138,5 +129,4 @@ class FilePanel(Horizontal, inherit_bindings=False):
             self.screen.set_focus(self.view)
 
     def action_back(self) -> None:
-        """From the text to the tree."""
         self.screen.set_focus(self.list)

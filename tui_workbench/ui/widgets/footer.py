@@ -6,41 +6,37 @@ that matter everywhere keep their place at the right.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from tui_workbench.ui.key_names import key_label
-from tui_workbench.ui.key_order import KeysInOrder
-from tui_workbench.ui.safetext import safe_text, truncate_middle
+from textual.reactive import reactive
+from textual.screen import Screen
+
+from tui_workbench.ui.commands.command import key_label
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.terminal.terminal_app import TerminalApp
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece, width_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from textual.screen import Screen
-
 _KEPT = ("run.start", "help.show", "palette.open", "history.help", "history.palette")
 """Ids of the commands at the right."""
+
+GAP = 2
+"""Cells between the keys at the left and those at the right, and behind these."""
 
 
 class KeyFooter(Line):
     """The last line of a screen."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._reason = ""
+    reason: reactive[str] = reactive("")
+    """Why the last key did nothing."""
 
     def on_mount(self) -> None:
-        """The keys change with the focus and with what the panes show."""
         self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
-        if isinstance(self.app, KeysInOrder):
+        if isinstance(self.app, TerminalApp):
             self.app.refused.subscribe(self, self._refused)
 
     def _refused(self, reason: str) -> None:
-        shown = reason if self.app.screen is self.screen else ""
-        if shown != self._reason:
-            self._reason = shown
-            self.refresh()
+        self.reason = reason if self.app.screen is self.screen else ""
 
     def _bindings_changed(self, screen: Screen[object]) -> None:
         if screen is self.screen:
@@ -51,8 +47,8 @@ class KeyFooter(Line):
 
         After a key that could do nothing, why, until the next one.
         """
-        if self._reason:
-            return [Piece(f" {truncate_middle(safe_text(self._reason), width - 2)}", "warning")], ()
+        if self.reason:
+            return [Piece(f" {truncate_middle(safe_text(self.reason), width - 2)}", "warning")], ()
         shown: dict[str, list[Piece]] = {}
         kept: dict[str, list[Piece]] = {}
         for _node, binding, enabled, _tooltip in self.screen.active_bindings.values():
@@ -62,7 +58,7 @@ class KeyFooter(Line):
             place = kept if name in _KEPT else shown
             place.setdefault(name, self._key(binding.key, binding.description, binding.key_display))
         right = [piece for name in _KEPT if name in kept for piece in kept[name]]
-        room = width - width_of(right) - 1
+        room = width - width_of(right) - GAP
         left: list[Piece] = []
         for pieces in shown.values():
             if width_of(left) + width_of(pieces) > room:

@@ -5,34 +5,33 @@ It repaints when what it shows has changed, and then only its line: nothing is l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from rich.segment import Segment
 from textual import events, on
+from textual.message import Message
+from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui_workbench.ui.jump import Place
-from tui_workbench.ui.themes import palette_of, style
-from tui_workbench.ui.widgets.pieces import Piece, width_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tui_workbench.ui.themes import Palette
+from tui_workbench.ui.commands.jump import Place
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.themes.themes import palette_of
+from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
 
 
 class Line(Widget, inherit_bindings=False):
     """One line. Subclasses say what is in it for a width."""
 
     DEFAULT_CSS = "Line { height: 1; }"
+    ALLOW_SELECT = False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._clickable: list[tuple[int, int, Callable[[], None]]] = []
 
     def choose_ground(self) -> str:
-        """The field of the palette that the line stands on."""
         return "raised"
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
@@ -40,39 +39,29 @@ class Line(Widget, inherit_bindings=False):
         raise NotImplementedError
 
     def render_line(self, y: int) -> Strip:
-        """The line as it stands on the screen."""
         palette = palette_of(self)
         ground = getattr(palette, self.choose_ground())
         width = self.size.width
         left, right = self.pieces(width)
         self._clickable.clear()
-        segments = self._draw(left, 0, palette, ground)
         gap = width - width_of(left) - width_of(right)
-        if right and gap >= 1:
-            segments.append(Segment(" " * gap, style(palette.text, ground)))
-            segments.extend(self._draw(right, width - width_of(right), palette, ground))
-        return Strip(segments).adjust_cell_length(width, style(palette.text, ground))
-
-    def _draw(self, pieces: Sequence[Piece], start: int, palette: Palette, ground: str) -> list[Segment]:
-        segments = []
+        pieces = [*left, Piece(" " * gap), *right] if right and gap >= 1 else left
+        start = 0
         for piece in pieces:
             end = start + width_of((piece,))
             if piece.action is not None:
                 self._clickable.append((start, end, piece.action))
-            segments.append(Segment(piece.text, style(getattr(palette, piece.role), ground, bold=piece.bold)))
             start = end
-        return segments
+        return draw_line(pieces, width, palette, ground)
 
     def click_places(self) -> list[Place]:
         """Where the pieces begin that can be clicked, and what a click there does."""
         return [Place(self.region.x + start, self.region.y, action) for start, _, action in self._clickable]
 
     def on_focus(self) -> None:
-        """A line that can have the focus looks different with it."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """A line that can have the focus looks different without it."""
         self.refresh()
 
     @on(events.Click)
@@ -82,3 +71,66 @@ class Line(Widget, inherit_bindings=False):
                 event.stop()
                 action()
                 return
+
+
+LEAST_ABOUT = 10
+"""Cells that the text behind the title keeps."""
+
+
+class TitleLine(Line):
+    """`Comparison  of train.py [1], train.py [2]`."""
+
+    def __init__(self, title: str, about: str) -> None:
+        """`about` stands behind the title; of any origin."""
+        super().__init__()
+        self._title = title
+        self.show(about)
+
+    def show(self, about: str, after: Sequence[Piece] = (), right: Sequence[Piece] = ()) -> None:
+        """Show another text, pieces `after` it, and pieces at the right edge."""
+        self._shown = (about, tuple(after), tuple(right))
+        self.refresh()
+
+    def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
+        about, after, right = self._shown
+        title = Piece(f" {self._title}", bold=True)
+        room = width - width_of((title, *after, *right)) - 4
+        text = Piece(f"  {truncate_middle(safe_text(about), max(LEAST_ABOUT, room))}", "muted")
+        return (title, text, *after), (*right, Piece(" ")) if right else ()
+
+
+class TabRow(Line):
+    """`1 Files  2 Targets  ...`, the shown one loud."""
+
+    @dataclass(eq=False)
+    class Chosen(Message):
+        """A tab was clicked."""
+
+        name: str
+
+    active: reactive[str] = reactive("")
+    """The name of the pane that is shown."""
+
+    def __init__(self, tabs: tuple[tuple[str, str], ...], *, id: str) -> None:
+        """`tabs` are the names and the titles of the panes, in order."""
+        super().__init__(id=id)
+        self._tabs = tabs
+        self.active = tabs[0][0]
+
+    def choose_ground(self) -> str:
+        return "background"  # the tabs belong to the pane below them
+
+    def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
+        pieces = []
+        for number, (name, title) in enumerate(self._tabs, 1):
+            role = "accent" if name == self.active else "muted"
+            choose = partial(self._choose, name)
+            pieces.append(Piece(f" {number} {title} ", role, bold=name == self.active, action=choose))
+        return pieces, ()
+
+    def _choose(self, name: str) -> None:
+        self.post_message(self.Chosen(name))
+
+    def jump_places(self) -> list[Place]:
+        """Each tab but the one that is shown."""
+        return [place for place, (name, _) in zip(self.click_places(), self._tabs, strict=False) if name != self.active]

@@ -7,14 +7,12 @@ place without handing the focus, and the keys that were typed ahead, to another 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from tui_workbench.ui.widgets.source_document import to_document, to_screen
-
-_WORD_LEFT = re.compile(r"\w*\W*$")
-_WORD_RIGHT = re.compile(r"^\W*\w*")
+from tui_workbench.ui.terminal.stand_ins import to_document, to_screen
 
 
 class Window(NamedTuple):
@@ -38,10 +36,15 @@ class LineBuffer:
         if character is not None and character.isprintable():
             self.insert(character)
             return True
-        action = _KEYS.get(key)
-        if action is None:
+        move = _MOVES.get(_CUTS.get(key, key))
+        if move is None:
             return False
-        action(self)
+        start, end = sorted((self.cursor, move(self.text, self.cursor)))
+        if self.is_fresh and (key in _CUTS or key == "left"):
+            start, end = 0, len(self.text)
+        if key in _CUTS:
+            self.text = self.text[:start] + self.text[end:]
+        self.cursor = start if key in _CUTS or start < self.cursor else end
         self.is_fresh = False
         return True
 
@@ -80,65 +83,25 @@ class LineBuffer:
         self.cursor = min(first + count, len(self.text))
         self.is_fresh = False
 
-    # --- Keys
 
-    def _left(self) -> None:
-        self.cursor = 0 if self.is_fresh else max(0, self.cursor - 1)
-
-    def _right(self) -> None:
-        self.cursor = min(len(self.text), self.cursor + 1)
-
-    def _home(self) -> None:
-        self.cursor = 0
-
-    def _end(self) -> None:
-        self.cursor = len(self.text)
-
-    def _word_left(self) -> None:
-        match = _WORD_LEFT.search(self.text[: self.cursor])
-        self.cursor = match.start() if match else 0
-
-    def _word_right(self) -> None:
-        match = _WORD_RIGHT.search(self.text[self.cursor :])
-        self.cursor += match.end() if match else 0
-
-    def _cut(self, start: int, end: int) -> None:
-        if self.is_fresh:
-            start, end = 0, len(self.text)
-        self.text = self.text[:start] + self.text[end:]
-        self.cursor = start
-
-    def _backspace(self) -> None:
-        self._cut(max(0, self.cursor - 1), self.cursor)
-
-    def _delete(self) -> None:
-        self._cut(self.cursor, self.cursor + 1)
-
-    def _cut_word(self) -> None:
-        end = self.cursor
-        self._word_left()
-        self._cut(self.cursor, end)
-
-    def _cut_to_start(self) -> None:
-        self._cut(0, self.cursor)
-
-    def _cut_to_end(self) -> None:
-        self._cut(self.cursor, len(self.text))
-
-
-_KEYS = {
-    "left": LineBuffer._left,
-    "right": LineBuffer._right,
-    "home": LineBuffer._home,
-    "ctrl+a": LineBuffer._home,
-    "end": LineBuffer._end,
-    "ctrl+e": LineBuffer._end,
-    "ctrl+left": LineBuffer._word_left,
-    "ctrl+right": LineBuffer._word_right,
-    "backspace": LineBuffer._backspace,
-    "delete": LineBuffer._delete,
-    "ctrl+backspace": LineBuffer._cut_word,
-    "alt+backspace": LineBuffer._cut_word,
-    "ctrl+u": LineBuffer._cut_to_start,
-    "ctrl+k": LineBuffer._cut_to_end,
+_MOVES: dict[str, Callable[[str, int], int]] = {
+    "left": lambda text, cursor: max(0, cursor - 1),
+    "right": lambda text, cursor: min(len(text), cursor + 1),
+    "home": lambda text, cursor: 0,
+    "ctrl+a": lambda text, cursor: 0,
+    "end": lambda text, cursor: len(text),
+    "ctrl+e": lambda text, cursor: len(text),
+    "ctrl+left": lambda text, cursor: len(re.sub(r"\w*\W*$", "", text[:cursor], count=1)),
+    "ctrl+right": lambda text, cursor: len(text) - len(re.sub(r"^\W*\w*", "", text[cursor:], count=1)),
 }
+"""Where keys move the cursor to, in a text from a place."""
+
+_CUTS = {
+    "backspace": "left",
+    "delete": "right",
+    "ctrl+backspace": "ctrl+left",
+    "alt+backspace": "ctrl+left",
+    "ctrl+u": "home",
+    "ctrl+k": "end",
+}
+"""Keys that remove the text between the cursor and where another key would move it."""

@@ -6,40 +6,25 @@ found out once, and is true for as long as the project is open.
 
 from __future__ import annotations
 
-import textwrap
-from typing import NamedTuple
+from dataclasses import dataclass
 
-from rich.segment import Segment
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui_workbench.ui.safetext import safe_text, truncate_middle
-from tui_workbench.ui.themes import palette_of, style
-
-MARGIN = 4
-"""Cells of a line that the text does not have: blanks at both ends, and the mark."""
-
-MIN_ROOM = 20
-
-
-class NoticeLine(NamedTuple):
-    """A line as it is shown: a mark, a text, and the colour of both (a field name of `Palette`)."""
-
-    mark: str
-    text: str
-    role: str
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.themes.themes import palette_of
+from tui_workbench.ui.widgets.pieces import LEAST_TEXT, Piece, draw_line, hanging
 
 
 class Notice(Widget):
     """Shows what it is told; posts `Changed` when that needs another number of lines."""
 
+    @dataclass(eq=False)
     class Changed(Message):
         """Something else is said than before, or in another number of lines."""
 
-        def __init__(self, notice: Notice) -> None:
-            super().__init__()
-            self.notice = notice
+        notice: Notice
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -78,28 +63,18 @@ class Notice(Widget):
         self.post_message(self.Changed(self))
 
     def on_resize(self) -> None:
-        """Another width may need another number of lines."""
         self.post_message(self.Changed(self))
 
-    def lines(self, width: int) -> list[NoticeLine]:
+    def lines(self, width: int) -> list[tuple[Piece, ...]]:
         """What is shown on a screen of this width."""
-        room = max(MIN_ROOM, width - MARGIN)
         if self._wrong:
-            shown = _marked("✗", self._text, "error", room)
+            lines = hanging((Piece(" ✗ ", "error"),), self._text, width, "error")
         else:
-            shown = [NoticeLine(" ", truncate_middle(self._text, room + 2), "muted")]
-        return shown + (_marked("▲", self._standing, "warning", room) if self._standing else [])
+            lines = [(Piece(f" {truncate_middle(self._text, max(LEAST_TEXT, width - 4) + 2)}", "muted"),)]
+        if self._standing:
+            lines += hanging((Piece(" ▲ ", "warning"),), self._standing, width, "warning")
+        return lines
 
     def render_line(self, y: int) -> Strip:
-        """One of the lines."""
-        palette = palette_of(self)
-        lines = self.lines(self.size.width)
-        if y >= len(lines):
-            return Strip.blank(self.size.width, style(palette.text, palette.raised))
-        ink = style(getattr(palette, lines[y].role), palette.raised)
-        return Strip([Segment(f"{lines[y].mark}{lines[y].text}", ink)]).adjust_cell_length(self.size.width, ink)
-
-
-def _marked(mark: str, text: str, role: str, room: int) -> list[NoticeLine]:
-    wrapped = textwrap.wrap(text, room, break_on_hyphens=False) or [""]
-    return [NoticeLine("   " if place else f" {mark} ", line, role) for place, line in enumerate(wrapped)]
+        lines, palette = self.lines(self.size.width), palette_of(self)
+        return draw_line(lines[y] if y < len(lines) else (), self.size.width, palette, palette.raised)

@@ -7,24 +7,21 @@ follows at once takes the line over without its going away in between.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from textual import work
 from textual.message import Message
+from textual.reactive import reactive
+from textual.timer import Timer
 
-from tui_workbench.model import RunState
-from tui_workbench.progress import AMOUNT, LEFT, RATE, bar
-from tui_workbench.ui.safetext import safe_text, truncate_middle
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.progress import AMOUNT, LEFT, RATE, Progress, bar
+from tui_workbench.runs.lifecycle.step_progress import read_progress
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from textual.timer import Timer
-
-    from tui_workbench.model import Run
-    from tui_workbench.progress import Progress
 
 PATIENCE = 0.5
 """Seconds before a bar is shown."""
@@ -39,26 +36,8 @@ WITH_STEPS = (RunState.PREPARING, RunState.FINALIZING)
 """States in which a run may tell how far it is."""
 
 
-class ProgressLine(Line):
-    """`sending    ███████▌░░░░  63 %   1.2 of 1.9 GB    45 MB/s    15 s left`."""
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.progress: Progress | None = None
-
-    def show_progress(self, progress: Progress | None) -> None:
-        """Show how far it is; nothing while there is nothing to tell."""
-        if progress != self.progress:
-            self.progress = progress
-            self.refresh()
-
-    def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
-        """Left what and how far, right the numbers; time left and speed give way first."""
-        return progress_pieces(self.progress, width)
-
-
 def progress_pieces(progress: Progress | None, width: int) -> tuple[list[Piece], list[Piece]]:
-    """The line in so many cells."""
+    """Left what and how far, right the numbers, in so many cells; time left and speed give way first."""
     if progress is None:
         return [], []
     what = f" {truncate_middle(safe_text(progress.what), _LABEL):<{_LABEL}}"
@@ -77,18 +56,22 @@ def progress_pieces(progress: Progress | None, width: int) -> tuple[list[Piece],
     return left, [*right, Piece(" ")]
 
 
-class RunProgressLine(ProgressLine):
-    """How far a run's preparation is, or bringing back what it made; there only while there is something to tell."""
+class RunProgressLine(Line):
+    """How far a run's preparation is, or bringing back what it made; there only while there is something to tell.
+
+    `sending    ███████▌░░░░  63 %   1.2 of 1.9 GB    45 MB/s    15 s left`
+    """
 
     DEFAULT_CSS = "RunProgressLine { display: none; }"
 
+    @dataclass(eq=False)
     class Read(Message):
         """A thread brought how far a run is."""
 
-        def __init__(self, run_id: str, progress: Progress | None) -> None:
-            super().__init__()
-            self.run_id = run_id
-            self.progress = progress
+        run_id: str
+        progress: Progress | None
+
+    progress: reactive[Progress | None] = reactive(None)
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +82,7 @@ class RunProgressLine(ProgressLine):
     def show_run(self, run: Run | None) -> None:
         """The run that is looked at."""
         if run is None or self._run is None or run.run_id != self._run.run_id:
-            self._show(None)
+            self.progress = None
         self._run = run
         wanted = run is not None and run.state in WITH_STEPS
         if wanted and self._timer is None:
@@ -107,7 +90,7 @@ class RunProgressLine(ProgressLine):
         elif not wanted and self._timer is not None:
             self._timer.stop()
             self._timer = None
-            self._show(None)
+            self.progress = None
 
     def _look(self) -> None:
         if self._run is not None:
@@ -115,22 +98,20 @@ class RunProgressLine(ProgressLine):
 
     @work(thread=True, exclusive=True, group="progress")
     def _read(self, run: Run) -> None:
-        from tui_workbench.runs.progress import read_progress
-        from tui_workbench.runs.rundir import RunDirectory
-
         self.post_message(self.Read(run.run_id, read_progress(RunDirectory(run.directory))))
 
     def on_run_progress_line_read(self, event: Read) -> None:
-        """Show it, if it is still the one to show."""
         event.stop()
         if self._run is None or event.run_id != self._run.run_id or self._timer is None:
             return
         if event.progress is not None and event.progress.seconds >= PATIENCE:
             self._last = time.monotonic()
-            self._show(event.progress)
+            self.progress = event.progress
         elif time.monotonic() - self._last > LINGERING:
-            self._show(None)
+            self.progress = None
 
-    def _show(self, progress: Progress | None) -> None:
-        self.show_progress(progress)
+    def watch_progress(self, progress: Progress | None) -> None:
         self.display = progress is not None
+
+    def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
+        return progress_pieces(self.progress, width)

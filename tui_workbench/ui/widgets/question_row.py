@@ -1,4 +1,4 @@
-"""A question asked in place, in one row under what it is about, with one key for each answer.
+"""A question asked in place, in a row under what it is about, with one key for each answer.
 
 The invariant: a question never takes the keys from somebody who is typing; it gets them when it is focused.
 """
@@ -6,22 +6,20 @@ The invariant: a question never takes the keys from somebody who is typing; it g
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
+from rich.cells import cell_len
+from textual import events
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from tui_workbench.ui.commands import bindings
-from tui_workbench.ui.dialog_commands import QUESTION
+from tui_workbench.ui.commands.screen_commands import QUESTION
+from tui_workbench.ui.terminal.safetext import truncate_middle
 
-if TYPE_CHECKING:
-    from textual import events
-    from textual.binding import BindingType
-
-
-PADDING, MOST_LINES = 2, 3
-"""Cells at the sides of a row, and the lines that it takes at most."""
+PADDING, MOST_LINES, GAP = 2, 4, 3
+"""Cells at the sides of a row, the lines that it takes at most, and the cells between its parts."""
 
 
 class Choice(NamedTuple):
@@ -33,10 +31,30 @@ class Choice(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked and what can be answered. Escape always answers "" and leaves all as it is."""
+    """What is asked and what can be answered.
+
+    Escape always answers "" and leaves all as it is. Enter gives the answer of `y`, unless the yes `needs_letter`.
+    """
 
     text: str
     choices: tuple[Choice, ...]
+    needs_letter: bool = False
+
+
+def yes_no(answer: str, yes: str = "yes", no: str = "no") -> tuple[Choice, Choice]:
+    """The choices of every question that has two answers; `answer` is that of the yes."""
+    return Choice("y", yes, answer), Choice("n", no, "")
+
+
+class _Part(NamedTuple):
+    """A piece of a line, in a style of Textual's; a click on it gives `answer` where that is not None."""
+
+    text: str
+    style: str = ""
+    answer: str | None = None
+
+
+_KEY = "bold $warning"
 
 
 class QuestionRow(Widget, can_focus=True):
@@ -45,32 +63,26 @@ class QuestionRow(Widget, can_focus=True):
     DEFAULT_CSS = """
     QuestionRow {
         height: auto;
-        max-height: 3;
+        max-height: 4;
         padding: 0 1;
         background: $warning 15%;
         color: $foreground;
-        & .question--key { color: $warning; text-style: bold; }
-        & .question--hint { color: $foreground 60%; }
         &:focus { background: $warning 30%; }
     }
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"question--key", "question--hint"}
+    BINDINGS = QUESTION.bindings
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings(QUESTION)
-
+    @dataclass(eq=False)
     class Answered(Message):
         """An answer was given: the `answer` of a choice, or "" for escape."""
 
-        def __init__(self, row: QuestionRow, question: Question, answer: str) -> None:
-            super().__init__()
-            self.row = row
-            self.question = question
-            self.answer = answer
+        row: QuestionRow
+        question: Question
+        answer: str
 
         @property
         def control(self) -> QuestionRow:
-            """The row that was answered."""
             return self.row
 
     def __init__(self, question: Question, *, focus_key: str = "") -> None:
@@ -78,55 +90,68 @@ class QuestionRow(Widget, can_focus=True):
         super().__init__()
         self.question = question
         self._focus_key = focus_key
-        self._spans: list[tuple[int, int, str]] = []
 
     def lines(self, width: int) -> int:
         """How many lines the question takes at this width, without the focus."""
-        room = max(width - PADDING, 1)
-        words = f"{self.question.text}   {self._focus_key} answers:   "
-        words += "   ".join(f"{key} {label}" for key, label, _ in self.question.choices)
-        return min(len(textwrap.wrap(words, room)), MOST_LINES)
+        return len(self._rows(max(width - PADDING, 1), hinted=True))
 
     def render(self) -> Content:
-        """The question, then each key with its answer."""
-        key_style = self.get_visual_style("question--key")
-        hint_style = self.get_visual_style("question--hint")
-        line = Content(f"{self.question.text}   ")
-        if not self.has_focus and self._focus_key:
-            line = Content.assemble(line, (self._focus_key, key_style), (" answers:   ", hint_style))
-        self._spans.clear()
-        for key, label, answer in self.question.choices:
-            start = line.cell_length
-            line = Content.assemble(line, (key, key_style), f" {label}")
-            self._spans.append((start, line.cell_length, answer))
-            line = Content.assemble(line, "   ")
-        return line
+        rows = self._rows(max(self.content_size.width, 1), hinted=not self.has_focus)
+        lines = (Content.assemble(*((part.text, part.style) for part in row)) for row in rows)
+        return Content("\n").join(lines)
+
+    def _rows(self, room: int, *, hinted: bool) -> list[list[_Part]]:
+        """The parts of each line. A key and its label stay together; the text is cut where there is no room for all."""
+        groups = [
+            [_Part(choice.key, _KEY, choice.answer), _Part(f" {choice.label}", answer=choice.answer)]
+            for choice in self.question.choices
+        ]
+        if hinted and self._focus_key:
+            groups.insert(0, [_Part(self._focus_key, _KEY), _Part(" answers:", "$foreground 60%")])
+        text = textwrap.wrap(self.question.text, room) or [""]
+        while True:
+            rows = _flow([[_Part(line)] for line in text], groups, room)
+            if len(rows) <= MOST_LINES or len(text) == 1:
+                return rows
+            text = [*text[:-2], truncate_middle(f"{text[-2]} {text[-1]}", room)]
 
     def on_key(self, event: events.Key) -> None:
-        """A choice's key gives its answer."""
         if self.press(event.key):
             event.stop()
 
     def press(self, key: str) -> bool:
         """Give the answer of a key; False when no choice has it. For who has the focus and hands its keys on."""
-        answers = [choice.answer for choice in self.question.choices if choice.key == key]
-        for answer in answers:
+        if key == "enter" and not self.question.needs_letter:
+            key = "y"
+        answer = next((choice.answer for choice in self.question.choices if choice.key == key), None)
+        if answer is not None:
             self._answer(answer)
-        return bool(answers)
+        return answer is not None
 
     def on_click(self, event: events.Click) -> None:
         """A click on a choice gives its answer; elsewhere it only gives the focus."""
         offset = event.get_content_offset(self)
         if offset is None:
             return
-        position = offset.y * self.content_size.width + offset.x
-        for start, end, answer in self._spans:
-            if start <= position < end:
-                self._answer(answer)
+        rows, end = self._rows(max(self.content_size.width, 1), hinted=not self.has_focus), 0
+        for part in rows[offset.y] if offset.y < len(rows) else ():
+            start, end = end, end + cell_len(part.text)
+            if start <= offset.x < end and part.answer is not None:
+                self._answer(part.answer)
 
     def action_leave(self) -> None:
-        """Answer nothing now."""
         self._answer("")
 
     def _answer(self, answer: str) -> None:
         self.post_message(self.Answered(self, self.question, answer))
+
+
+def _flow(rows: list[list[_Part]], groups: list[list[_Part]], room: int) -> list[list[_Part]]:
+    """Put each group behind the last row, or into a row of its own where it does not fit there."""
+    for group in groups:
+        used = sum(cell_len(part.text) for part in rows[-1])
+        if used + GAP + sum(cell_len(part.text) for part in group) <= room:
+            rows[-1].extend([_Part(" " * GAP), *group])
+        else:
+            rows.append(group)
+    return rows

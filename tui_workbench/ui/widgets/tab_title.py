@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from textual.color import Color
 from textual.content import Content
 from textual.style import Style
 
-from tui_workbench.ui.safetext import truncate_middle
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tui_workbench.ui.themes import Palette
+from tui_workbench.ui.terminal.safetext import truncate_middle
+from tui_workbench.ui.themes.themes import Palette
 
 _GAP = "  "
 _LONGEST_NAME = 32
@@ -47,22 +44,17 @@ def tab_title(number: int, labels: Sequence[Label], active: int, width: int, pal
     mark_style = Style(foreground=Color.parse(palette.warning))
     head = f"{number} "
     longest = max(min(_LONGEST_NAME, width - len(head) - _COUNTS - len(" ●")), 4)
-    texts = [truncate_middle(label.name, longest) for label in labels]
-    sizes = [cell_len(text) + (2 if label.mark else 0) for text, label in zip(texts, labels, strict=True)]
+    names = [truncate_middle(label.name, longest) for label in labels]
+    marks = [f" {label.mark}" if label.mark else "" for label in labels]
+    sizes = [cell_len(name + mark) for name, mark in zip(names, marks, strict=True)]
     first, last = _visible(sizes, active, width - len(head))
-    parts: list[str | tuple[str, Style]] = [head]
-    column = len(head)
-    spans = []
-    if first:
-        parts.append((f"‹{first} ", muted))
-        column += len(f"‹{first} ")
+    before = f"‹{first} " if first else ""
+    parts: list[str | tuple[str, Style]] = [head, (before, muted)]
+    column, spans = len(head + before), []
     for index in range(first, last):
-        parts.append((texts[index], loud if index == active else muted))
-        if labels[index].mark:
-            parts.append((f" {labels[index].mark}", mark_style))
+        parts += [(names[index], loud if index == active else muted), (marks[index], mark_style)]
+        parts.append(_GAP if index < last - 1 else "")
         spans.append((column, column + sizes[index], index))
-        if index < last - 1:
-            parts.append(_GAP)
         column += sizes[index] + len(_GAP)
     if last < len(labels):
         parts.append((f" {len(labels) - last}›", muted))

@@ -6,18 +6,15 @@ without a use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from textual.message import Message
 from textual.widgets import Input
 
-from tui_workbench.ui.commands import bindings
-from tui_workbench.ui.editor_commands import SEARCH_FIELD, SEARCH_STEPS, TEXT_FIELD, TEXT_KEYS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from textual.binding import BindingType
+from tui_workbench.ui.commands.command import bindings
+from tui_workbench.ui.commands.editor_commands import SEARCH_FIELD, SEARCH_STEPS, TEXT_FIELD, TEXT_KEYS
 
 
 class TextField(Input, inherit_bindings=False):
@@ -27,7 +24,7 @@ class TextField(Input, inherit_bindings=False):
     TextField.-textual-compact { height: 1; padding: 0 1; background: $panel; }
     TextField:focus { border: none; background-tint: $foreground 0%; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = bindings(TEXT_FIELD)
+    BINDINGS = TEXT_FIELD.bindings
 
     def __init__(self, value: str = "", *, placeholder: str = "", id: str | None = None) -> None:
         super().__init__(value, placeholder=placeholder, compact=True, select_on_focus=False, id=id)
@@ -37,52 +34,69 @@ class TextField(Input, inherit_bindings=False):
 class BareField(TextField, inherit_bindings=False):
     """A field that leaves enter to whoever holds it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings(TEXT_KEYS)
+    BINDINGS = bindings(TEXT_KEYS)
 
 
 class SearchField(TextField):
     """A field above or below a list: up and down move in the list, escape leaves."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings(SEARCH_FIELD)
+    BINDINGS = SEARCH_FIELD.bindings
 
+    @dataclass(eq=False)
     class Stepped(Message):
         """The cursor of the list should go `rows` down; negative is up."""
 
-        def __init__(self, rows: int) -> None:
-            super().__init__()
-            self.rows = rows
+        rows: int
 
     class Left(Message):
         """Escape was pressed: the search is over."""
 
     def action_step(self, rows: int) -> None:
-        """Up and down belong to the list."""
         self.post_message(self.Stepped(rows))
 
     def action_leave(self) -> None:
-        """Escape."""
         self.post_message(self.Left())
 
 
 class NarrowField(SearchField, inherit_bindings=False):
     """A search field that leaves enter and escape to whoever holds it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings(TEXT_KEYS, SEARCH_STEPS)
+    BINDINGS = bindings((*TEXT_KEYS, *SEARCH_STEPS))
 
 
 def matches(needle: str, candidates: Iterable[str]) -> list[str]:
     """The candidates that hold every blank-separated word of `needle`, letter case aside; best first.
 
-    Better is a match in the last path component, then an early one, then a short candidate. An empty needle matches
-    all, in order.
+    Better is a match in the last path component, then an early one, then a short candidate. Behind these come the
+    candidates whose first line has the letters of each word in their order, the first of them at the start of a word.
+    An empty needle matches all, in order.
     """
     words = needle.lower().split()
     if not words:
         return list(candidates)
+    scattered = [_scattered(word) for word in words]
     found = []
     for order, candidate in enumerate(candidates):
         folded = candidate.lower()
         if all(word in folded for word in words):
             base = folded.rpartition("/")[2]
-            found.append((not all(word in base for word in words), base.find(words[0]), len(folded), order, candidate))
-    return [entry[-1] for entry in sorted(found)]
+            rank = (0, int(not all(word in base for word in words)), base.find(words[0]), len(folded))
+        else:
+            line = folded.partition("\n")[0]
+            spans = [match.end() - match.start() for pattern in scattered if (match := pattern.search(line))]
+            if len(spans) < len(words):
+                continue
+            rank = (1, sum(spans), len(line), 0)
+        found.append((rank, order, candidate))
+    return [candidate for _, _, candidate in sorted(found)]
+
+
+def _scattered(word: str) -> re.Pattern[str]:
+    """The letters of a word with others between them.
+
+    Each gap ends at the first place of the next letter, so that a search is linear, whatever a project calls its files;
+    `textual.fuzzy` tries all places of all letters.
+    """
+    first, rest = word[0], word[1:]
+    gaps = "".join(f"[^{re.escape(letter)}]*{re.escape(letter)}" for letter in rest)
+    return re.compile(rf"(?<![^\W_]){re.escape(first)}{gaps}")

@@ -5,44 +5,40 @@ Only the lines on the screen are drawn, however many there are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Sequence
 
-from rich.segment import Segment
 from textual.geometry import Size
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui_workbench.ui.commands import LIST_FILTER, bindings
-from tui_workbench.ui.history_commands import READER
-from tui_workbench.ui.themes import palette_of, style
+from tui_workbench.ui.commands.main_commands import LIST_FILTER
+from tui_workbench.ui.commands.screen_commands import LINES, READER
+from tui_workbench.ui.themes.themes import Palette
 from tui_workbench.ui.widgets.filterable import Filterable
-from tui_workbench.ui.widgets.pieces import Piece
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from textual.binding import BindingType
+from tui_workbench.ui.widgets.pieces import Piece, draw_line
 
 Line = tuple[Piece, ...]
 
+MIN_WIDTH = 20
 
-class TextView(ScrollView, Filterable, can_focus=True, inherit_bindings=False):
+
+class TextView(Filterable, can_focus=True, inherit_bindings=False):
     """Lines of pieces to scroll through."""
 
-    DEFAULT_CSS = "TextView { height: 1fr; padding: 0 1; overflow-x: hidden; scrollbar-size: 1 1; }"
-    BINDINGS: ClassVar[list[BindingType]] = bindings(READER, LIST_FILTER)
+    heading = "In the text"
+    DEFAULT_CSS = "TextView { padding: 0 1; }"
+    BINDINGS = READER.bindings + LIST_FILTER.bindings
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._lines: Sequence[Line] = ()
-        self._shown: Sequence[Line] = ()
+        self._lines: Sequence[Sequence[Piece]] = ()
+        self._shown: Sequence[Sequence[Piece]] = ()
 
     @property
-    def lines(self) -> Sequence[Line]:
+    def lines(self) -> Sequence[Sequence[Piece]]:
         """What is shown, whether or not the filter lets it through."""
         return self._lines
 
-    def show(self, lines: Sequence[Line], *, keep_place: bool = False) -> None:
+    def show(self, lines: Sequence[Sequence[Piece]], *, keep_place: bool = False) -> None:
         """Show these lines, from the first on unless the place is to be kept."""
         self._lines = lines
         self.filter_changed()
@@ -50,35 +46,46 @@ class TextView(ScrollView, Filterable, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=0, animate=False, force=True)
 
     def filter_changed(self) -> None:
-        """Other words are asked for, or there are other lines."""
+        self._shown = self._lines
         if self.filter_text:
             self._shown = [line for line in self._lines if self.admits("".join(piece.text for piece in line))]
-        else:
-            self._shown = self._lines
-        self.virtual_size = Size(1, len(self._shown) + self.filter_lines)
-        self.refresh()
+        self.fit()
 
     def counts(self) -> tuple[int, int]:
-        """Lines that are shown, and all."""
         return len(self._shown), len(self._lines)
 
     def action_scroll(self, pages: float) -> None:
-        """So many pages, or a line when less than one is asked for."""
+        """So many pages, a line of each stays; or a line when less than half a page is asked for."""
         rows = round(pages * max(1, self.size.height - 1)) if abs(pages) >= 0.5 else (1 if pages > 0 else -1)
         self.scroll_relative(y=rows, animate=False)
 
     def action_end(self, last: bool) -> None:
-        """To the first line, or to the last."""
         self.scroll_to(y=len(self._shown) if last else 0, animate=False)
 
-    def render_line(self, y: int) -> Strip:
-        """One line as it stands on the screen."""
-        palette = palette_of(self)
-        width = self.scrollable_content_region.width
-        if self.filter_lines and y == self.scrollable_content_region.height - 1:
-            return self.filter_strip(width)
-        row = y + self.scroll_offset.y
-        pieces = self._shown[row] if row < len(self._shown) else ()
-        ground = palette.background
-        segments = [Segment(p.text, style(getattr(palette, p.role), ground, bold=p.bold)) for p in pieces]
-        return Strip(segments).adjust_cell_length(width, style(palette.text, ground))
+    def draw(self, row: int, width: int, palette: Palette) -> Strip:
+        return draw_line(self._shown[row] if row < len(self._shown) else (), width, palette, palette.background)
+
+
+class LinesView(TextView, inherit_bindings=False):
+    """Shows the lines that `make` gives for a width; as high as they are, where there is room."""
+
+    DEFAULT_CSS = "LinesView { height: auto; padding: 0; }"
+    BINDINGS = LINES.bindings + LIST_FILTER.bindings
+
+    def __init__(self, make: Callable[[int], Sequence[Sequence[Piece]]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def rebuild(self) -> None:
+        """There are other lines than before."""
+        self.show(self._make(max(self.scrollable_content_region.width, MIN_WIDTH)), keep_place=True)
+
+    def filter_changed(self) -> None:
+        super().filter_changed()
+        self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self.lines) + self.filter_lines
+
+    def on_resize(self) -> None:
+        self.rebuild()

@@ -1,0 +1,80 @@
+"""`config get` and `config set` are inverse to each other, over every value of the real files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.conftest import corpus
+from tui_workbench.config.changes import file_edits
+from tui_workbench.config.document import Document
+from tui_workbench.config.schema.field_types import written
+from tui_workbench.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tui_workbench.config.yaml_edit.syntax import Node
+
+
+def test_what_get_prints_set_takes_back_for_every_value_of_the_collection(tmp_path: Path) -> None:
+    done = 0
+    for path in sorted(corpus().glob("*/*.*")):
+        if path.suffix == ".md":
+            continue
+        data, copy = path.read_bytes(), tmp_path / path.name
+        for key in keys_of(Document.open(str(path)).tree.root):
+            copy.write_bytes(data)
+            file_edits.set_text(str(copy), key, written(file_edits.get(str(copy), key)), any_key=True)
+            assert copy.read_bytes() == data, (path, key)
+            done += 1
+    assert done > 1200
+
+
+def test_a_value_changed_by_one_process_is_set_back_by_another(tmp_path: Path) -> None:
+    """All but what stood for no value: `key:` comes back as `key: null`, because nothing remembers which it was."""
+    done = 0
+    for path in sorted(corpus().glob("*/*.*")):
+        if path.suffix == ".md":
+            continue
+        data, copy = path.read_bytes(), tmp_path / path.name
+        tree = Document.open(str(path)).tree
+        for key in keys_of(tree.root, leaves=True):
+            if key.startswith("dependencies"):
+                continue  # these are most of the leaves, and tests/config/test_corpus.py changes each of them
+            copy.write_bytes(data)
+            printed = written(file_edits.get(str(copy), key))
+            change(str(copy), key, printed)
+            assert copy.read_bytes() != data or not printed, (path, key)
+            file_edits.set_text(str(copy), key, printed, any_key=True)
+            if printed == "null":
+                assert Document.open(str(copy)).values == Document.open(str(path)).values
+            else:
+                assert copy.read_bytes() == data, (path, key)
+            done += 1
+    assert done > 400
+
+
+def keys_of(node: Node | None, prefix: str = "", *, leaves: bool = False) -> Iterator[str]:
+    """Every key of a file, as a person would type it."""
+    steps = [(f"[{index}]", item) for index, item in enumerate(node.items)] if node is not None else []
+    for name, value in node.entries if node is not None else []:
+        quoted = f'"{name.text}"' if "." in name.text else name.text
+        steps.append((f".{quoted}" if prefix else quoted, value))
+    for step, value in steps:
+        if value.kind == "scalar" or not leaves:
+            yield prefix + step
+        yield from keys_of(value, prefix + step, leaves=leaves)
+
+
+def change(path: str, key: str, old: str) -> None:
+    """Give the key the first of some values that its field takes."""
+    for value in ("changed", "false", "true", "remote", "Python", "PySpark", "client", "cluster", "7", "{A: b}"):
+        if value == old:
+            continue
+        try:
+            file_edits.set_text(path, key, value, any_key=True)
+        except UsageError:
+            continue
+        return
+    raise AssertionError(key)

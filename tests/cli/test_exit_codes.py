@@ -1,0 +1,63 @@
+"""Commands end with the exit codes that `workbench-tui --help` names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Installed
+from tests.runs.support import write_configuration, write_files
+
+ABSENT = "unix:///nowhere/docker.sock"
+
+
+@pytest.fixture
+def workbench(project_root: Path) -> Installed:
+    workbench = Installed(project_root)
+    workbench.environment["DOCKER_HOST"] = ABSENT
+    box = {"type": "remote", "address": "127.0.0.1:1", "username": "me", "pythonLocation": "python3"}
+    write_configuration(project_root, "box", suffix="compute", **box)
+    write_configuration(project_root, "box", Target="box", Framework="Python")
+    write_configuration(
+        project_root, "docker", suffix="compute", type="localdocker", baseDockerImage="python:3.12-slim"
+    )
+    write_configuration(project_root, "docker", Target="docker", Framework="Python")
+    return workbench
+
+
+@pytest.mark.parametrize("target", ["box", "docker"])
+def test_submit_to_an_unreachable_target_ends_with_4(workbench: Installed, target: str) -> None:
+    result = workbench.run("experiment", "submit", "-c", target, "hello.py")
+    assert (result.code, "nothing listens" in result.err) == (4, True)
+    record = workbench.history()[0]
+    assert (record["status"], record["exit_code"]) == ("Failed", None)
+
+
+@pytest.mark.parametrize("command", [("computetarget", "check", "docker"), ("experiment", "prepare", "-c", "docker")])
+def test_commands_that_need_the_engine_end_with_4(workbench: Installed, command: tuple[str, ...]) -> None:
+    result = workbench.run(*command)
+    assert result.code == 4
+    assert "nothing listens" in result.out + result.err
+
+
+@pytest.mark.parametrize("target", ["box", "docker"])
+def test_dry_run_needs_no_target(workbench: Installed, target: str) -> None:
+    result = workbench.run("experiment", "submit", "-c", target, "--dry-run", "hello.py")
+    assert result.code == 0
+    assert "hello.py" in result.out
+    assert "the target could not be asked" in result.err
+
+
+@pytest.mark.parametrize("target", ["local", "box"])
+def test_prepare_names_the_reason_where_there_is_nothing_to_prepare(workbench: Installed, target: str) -> None:
+    done = workbench.run("experiment", "prepare", "-c", target)
+    done.error(2, f"runs on {target} use your own Python: there is nothing to prepare", "Install packages")
+
+
+def test_other_codes(workbench: Installed) -> None:
+    write_files(workbench.folder, {"fails.py": "raise SystemExit(7)"})
+    assert workbench.run("experiment", "submit", "-c", "local", "fails.py").code == 7
+    assert workbench.run("experiment", "submit", "-c", "local", "none.py").code == 2
+    assert workbench.run("experiment", "submit", "-c", "none", "hello.py").code == 3
+    assert workbench.run("history", "info", "-r", "99").code == 2

@@ -1,0 +1,103 @@
+"""The files of a run, by the real command line: a project like nanoGPT, its checkpoints and its prepared data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Installed
+from tests.conftest import write_project
+from tests.faults.support import until
+from tests.runs.sources import listing
+from tests.runs.support import write_configuration, write_files
+
+PREPARE = 'import os\nos.makedirs("data", exist_ok=True)\nopen("data/train.bin", "w").write("tokens")\n'
+TRAIN = """\
+import sys, time
+print(open("out/ckpt.pt").read(), flush=True)
+time.sleep(0.2)
+open("out/ckpt.pt", "w").write(f"trained {sys.argv[-1]}")
+"""
+
+
+@pytest.fixture
+def nanogpt(tmp_path: Path) -> Installed:
+    workbench = Installed(write_project(tmp_path / "project"))
+    write_configuration(workbench.folder, TrackedRun=True)
+    write_files(workbench.folder, {".gitignore": "*.pt\n*.bin\n", "train.py": TRAIN, "prepare.py": PREPARE})
+    write_files(workbench.folder, {"out/ckpt.pt": "of the project"})
+    return workbench
+
+
+def project_of(workbench: Installed) -> dict[str, str | bytes]:
+    return {name: what for name, what in listing(workbench.folder).items() if not name.startswith(".workbench")}
+
+
+def test_each_run_of_a_sweep_has_its_own_checkpoint(nanogpt: Installed) -> None:
+    was = project_of(nanogpt)
+    values = ("--param", "lr=1,2,3", "--max-parallel", "3")
+    assert nanogpt.run("experiment", "sweep", "-c", "local", *values, "train.py", "{lr}").code == 0
+    until(lambda: {run["status"] for run in nanogpt.history()} == {"Completed"}, "the end of the sweep")
+    made = []
+    for run in nanogpt.history():
+        directory = nanogpt.folder / ".workbench" / "runs" / run["run_id"]
+        assert (directory / "output.log").read_text() == "of the project\n"
+        made.append((directory / "work" / "out" / "ckpt.pt").read_text())
+        assert "work/out/ckpt.pt" in nanogpt.info(run["run_id"])["attachments"]
+    assert sorted(made) == ["trained 1", "trained 2", "trained 3"]
+    assert project_of(nanogpt) == was
+
+
+def test_the_end_of_a_run_says_what_it_made_and_how_to_get_it(nanogpt: Installed, tmp_path: Path) -> None:
+    result = nanogpt.submit("prepare.py")
+    assert "created 1 file (6 B) outside outputs/. " in result.err
+    assert "workbench-tui history download -r 1 --into-project" in result.err
+    assert not (nanogpt.folder / "data").exists()
+    assert "copied 1 file into the project" in nanogpt.run("history", "download", "-r", "1", "--into-project").err
+    assert (nanogpt.folder / "data/train.bin").read_text() == "tokens"
+    assert nanogpt.run("history", "download", "-r", "1", "-d", str(tmp_path / "there")).code == 0
+    assert (tmp_path / "there/work/data/train.bin").read_text() == "tokens"
+    assert nanogpt.run("history", "promote", "-r", "1", "-ap", "work/data/train.bin").code == 0
+    assert nanogpt.run("history", "export", "--format", "mlflow", str(tmp_path / "mlruns")).code == 0
+    assert [path.read_text() for path in (tmp_path / "mlruns").rglob("train.bin")] == ["tokens"]
+
+
+def test_kept_outputs_are_in_the_project_when_the_run_has_ended(nanogpt: Installed) -> None:
+    result = nanogpt.run("experiment", "submit", "-c", "local", "--keep-outputs", "data/*.bin", "prepare.py")
+    assert "copied 1 file into the project" in result.err
+    assert (nanogpt.folder / "data/train.bin").read_text() == "tokens"
+
+
+def test_one_place_to_download_to_is_named(nanogpt: Installed) -> None:
+    nanogpt.run("history", "download", "-r", "1").error(2, "--into-project")
+    nanogpt.run("history", "download", "-r", "1", "-d", "x", "--into-project").error(2, "--directory")
+
+
+def test_a_dry_run_lists_what_the_run_gets(nanogpt: Installed) -> None:
+    write_files(nanogpt.folder, {".amlignore": "raw/\n", "raw/x": "", "data/set": "", ".venv/pyvenv.cfg": ""})
+    write_configuration(nanogpt.folder, TrackedRun=True, DataReferences=["data"])
+    out = nanogpt.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
+    (line,) = [line for line in out.splitlines() if line.startswith("2. copy:")]
+    assert "ignored files copied: out/ckpt.pt (" in line
+    assert line.endswith("; data linked: data; left out: raw, .venv")
+    assert not (nanogpt.folder / ".workbench").exists()
+
+
+def test_data_that_is_too_large_is_refused_with_both_remedies(nanogpt: Installed) -> None:
+    (nanogpt.folder / "images").mkdir()
+    with (nanogpt.folder / "images" / "all.raw").open("wb") as file:
+        file.truncate(2 << 30)
+    submitted = nanogpt.submit("train.py")
+    submitted.error(
+        2, "images/all.raw (2.1 GB)", 'DataReferences: ["images/all.raw"]', "`/images/all.raw` in .amlignore"
+    )
+    assert not (nanogpt.folder / ".workbench").exists()
+
+
+def test_what_a_run_wrote_beside_its_copy_is_told(nanogpt: Installed) -> None:
+    write_files(
+        nanogpt.folder, {"train.py": "import os\nos.makedirs('../data')\nopen('../data/set', 'w').write('x')\n"}
+    )
+    said = nanogpt.submit("train.py").err
+    assert "it wrote 1 B to ../data, outside of its copy of the project" in said

@@ -1,0 +1,120 @@
+"""Changes of several files: all or none, and back to the byte."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tui_workbench.config.changes.change_set import ChangeHistory, ChangeSet, FileChange
+from tui_workbench.core.errors import ConfigurationError, StorageError
+
+
+def change(path: Path, before: bytes | None, after: bytes | None) -> FileChange:
+    return FileChange(str(path), before, after)
+
+
+def test_files_are_made_changed_and_removed_and_all_of_it_undone(tmp_path: Path) -> None:
+    kept, gone, new = tmp_path / "kept", tmp_path / "gone", tmp_path / "folder" / "new"
+    kept.write_bytes(b"a\r\n")
+    gone.write_bytes(b"b")
+    history = ChangeHistory()
+    history.apply(
+        ChangeSet("three", (change(kept, b"a\r\n", b"A\r\n"), change(gone, b"b", None), change(new, None, b"c")))
+    )
+    assert (kept.read_bytes(), gone.exists(), new.read_bytes()) == (b"A\r\n", False, b"c")
+    assert history.newest is not None
+    assert history.newest.title == "three"
+    undone = history.undo()
+    assert undone is not None
+    assert undone.title == "three"
+    assert (kept.read_bytes(), gone.read_bytes(), new.exists()) == (b"a\r\n", b"b", False)
+    assert history.undo() is None
+
+
+def test_a_file_that_changed_meanwhile_stops_everything(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_bytes(b"1")
+    other.write_bytes(b"changed")
+    with pytest.raises(ConfigurationError, match="changed meanwhile") as caught:
+        ChangeSet("x", (change(one, b"1", b"2"), change(other, b"as planned", b"3"))).apply()
+    assert caught.value.file == str(other)
+    assert one.read_bytes() == b"1"
+    with pytest.raises(ConfigurationError, match="exists already"):
+        ChangeSet("x", (change(one, None, b"2"),)).apply()
+
+
+def test_when_one_file_cannot_be_written_the_others_get_their_bytes_back(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(b"1")
+    blocked = tmp_path / "file" / "below"
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises((StorageError, OSError)):
+        ChangeSet("x", (change(one, b"1", b"2"), change(two, None, b"2"), change(blocked, None, b"3"))).apply()
+    assert one.read_bytes() == b"1"
+    assert not two.exists()
+
+
+def test_undo_does_not_overwrite_what_came_after(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"1")
+    history = ChangeHistory()
+    history.apply(ChangeSet("x", (change(path, b"1", b"2"),)))
+    path.write_bytes(b"3")
+    with pytest.raises(ConfigurationError):
+        history.undo()
+    assert path.read_bytes() == b"3"
+    assert history.newest is not None
+    assert history.newest.title == "x"
+
+
+def test_the_diff_names_files_of_the_project_and_leaves_the_rest_out(tmp_path: Path) -> None:
+    change_set = ChangeSet(
+        "x",
+        (
+            change(tmp_path / "aml_config" / "a", b"1\r\n2\r\n", b"1\r\n3\r\n"),
+            change(tmp_path / "new", None, b"no end"),
+            change(tmp_path.parent / "outside", None, b"x"),
+        ),
+    )
+    assert change_set.diff(str(tmp_path)) == (
+        "--- a/aml_config/a\n+++ b/aml_config/a\n@@ -1,2 +1,2 @@\n 1\n-2\n+3\n"
+        "--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+no end\n\\ No newline at end of file\n"
+    )
+
+
+def test_a_change_that_changes_nothing_is_empty(tmp_path: Path) -> None:
+    assert ChangeSet("x", ()).is_empty
+    assert ChangeSet("x", (change(tmp_path / "a", b"1", b"1"),)).is_empty
+    assert not ChangeSet("x", (change(tmp_path / "a", None, b""),)).is_empty
+
+
+def test_permissions_of_a_changed_file_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"1")
+    path.chmod(0o600)
+    ChangeSet("x", (change(path, b"1", b"2"),)).apply()
+    assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+def test_two_change_sets_of_one_file_never_both_succeed(tmp_path: Path) -> None:
+    path = tmp_path / "one"
+    for _ in range(30):
+        path.write_bytes(b"0")
+        sets = [ChangeSet("x", (change(path, b"0", b"%d" % number),)) for number in (1, 2)]
+        start = threading.Barrier(2)
+        with ThreadPoolExecutor() as pool:
+            done = [pool.submit(_applies, change_set, start) for change_set in sets]
+            assert sorted(one.result() for one in done) == [False, True]
+
+
+def _applies(change_set: ChangeSet, start: threading.Barrier) -> bool:
+    start.wait()
+    try:
+        change_set.apply()
+    except ConfigurationError:
+        return False
+    return True

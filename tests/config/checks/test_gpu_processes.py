@@ -1,0 +1,102 @@
+"""What `ProcessesPerNode` needs: a number that makes sense, as many GPUs, and PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.config.documents import document, in_project, project
+from tui_workbench.config.checks.findings import ERROR, WARNING
+from tui_workbench.config.loading import load_run_configuration
+from tui_workbench.core.errors import ConfigurationError
+
+LOCAL = "type: local\npythonLocation: python3\n"
+DOCKER = "type: localdocker\nbaseDockerImage: python:3.12.1\n"
+CONDA = "name: x\ndependencies:\n  - python=3.12\n  - pip:\n      - {}\n"
+
+
+def runconfig(processes: str, target: str = "box") -> str:
+    return f"Target: {target}\nFramework: Python\nPrepareEnvironment: true\nProcessesPerNode: {processes}\n"
+
+
+def codes(root: Path) -> list[str]:
+    return [finding.code for finding in in_project(root, "box.runconfig").problems()]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [("2", "2"), ("gpus", "gpus"), ("GPUS", "gpus"), ('"8"', "8"), ("1", "1"), ("~", "")]
+)
+def test_it_is_a_number_or_the_word_gpus(tmp_path: Path, written: str, read: str) -> None:
+    root = project(tmp_path, box__runconfig=runconfig(written))
+    assert load_run_configuration(str(root / "aml_config" / "box.runconfig")).processes_per_node == read
+
+
+@pytest.mark.parametrize("written", ["0", "-1", "1.5", "two", "[2]", "1000", "02", "''"])
+def test_anything_else_is_an_error_at_its_place(tmp_path: Path, written: str) -> None:
+    root = project(tmp_path, box__runconfig=runconfig(written))
+    with pytest.raises(ConfigurationError) as raised:
+        load_run_configuration(str(root / "aml_config" / "box.runconfig"))
+    assert (raised.value.line, "ProcessesPerNode" in raised.value.message) == (4, True)
+    (finding,) = document(runconfig(written)).problems()
+    assert (finding.code, finding.severity, finding.line) == ("wrong-type", ERROR, 4)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "processes", "found"),
+    [
+        ("gpus: 2", "4", ["more-processes-than-gpus"]),
+        ("gpus: free", "2", ["more-processes-than-gpus"]),
+        ("gpus: [0, 3]", "3", ["more-processes-than-gpus"]),
+        ("gpus: [0, 3]", "2", []),
+        ("gpus: all", "8", []),
+        ("", "8", []),
+        ("gpus: 0", "gpus", ["processes-without-gpu"]),
+        ("gpus: 0", "2", []),  # gloo trains on a CPU
+    ],
+)
+def test_processes_are_held_against_the_gpus_that_a_run_is_given(
+    tmp_path: Path, gpus: str, processes: str, found: list[str]
+) -> None:
+    assert codes(project(tmp_path, box__compute=f"{LOCAL}{gpus}\n", box__runconfig=runconfig(processes))) == found
+
+
+def test_a_container_without_gpus_has_no_processes_for_them(tmp_path: Path) -> None:
+    files = {"box__runconfig": runconfig("gpus"), "conda_dependencies__yml": CONDA.format("torch==2.13.0")}
+    assert codes(project(tmp_path / "without", box__compute=DOCKER, **files)) == ["processes-without-gpu"]
+    asks = f"{DOCKER.replace('python:3.12.1', 'pytorch/pytorch:2.9-cuda13-runtime')}nvidiaDocker: true\n"
+    assert codes(project(tmp_path / "with", box__compute=asks, **files)) == []
+
+
+def test_more_processes_than_gpus_are_mended_by_one_fix(tmp_path: Path) -> None:
+    editing = in_project(
+        project(tmp_path, box__compute=f"{LOCAL}gpus: 2\n", box__runconfig=runconfig("4")), "box.runconfig"
+    )
+    (finding,) = editing.problems()
+    assert finding.fix is not None
+    editing.apply(finding.fix)
+    assert (editing.text, editing.problems()) == (runconfig("gpus"), [])
+
+
+@pytest.mark.parametrize(("package", "found"), [("torch==2.13.0", []), ("numpy", ["no-torch"])])
+def test_an_environment_that_is_built_needs_pytorch_among_its_packages(
+    tmp_path: Path, package: str, found: list[str]
+) -> None:
+    files = {"box__runconfig": runconfig("2"), "conda_dependencies__yml": CONDA.format(package)}
+    assert codes(project(tmp_path, box__compute=DOCKER, **files)) == found
+
+
+@pytest.mark.parametrize(("system", "held", "found"), [("false", False, ["no-torch"]), ("false", True, []),
+                                                       ("true", False, [])])  # fmt: skip
+def test_a_virtual_environment_of_its_own_is_looked_into(
+    tmp_path: Path, system: str, held: bool, found: list[str]
+) -> None:
+    root = project(
+        tmp_path, box__compute="type: local\npythonLocation: env/bin/python\n", box__runconfig=runconfig("2")
+    )
+    packages = root / "env" / "lib" / "python3.12" / "site-packages"
+    (packages / "torch" if held else packages).mkdir(parents=True)
+    (root / "env" / "pyvenv.cfg").write_text(f"home = /usr/bin\ninclude-system-site-packages = {system}\n")
+    problems = in_project(root, "box.runconfig").problems()
+    assert [finding.code for finding in problems] == found
+    assert all(finding.severity == WARNING and finding.line == 4 for finding in problems)

@@ -1,0 +1,121 @@
+"""What the other files of a project say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.config.documents import document, in_project, project
+from tui_workbench.config.checks.images import wants_gpu
+from tui_workbench.config.checks.project_context import Surroundings
+
+FILES = {
+    "gpu__compute": "type: remotedocker\naddress: h\nbaseDockerImage: microsoft/mmlspark:plus-gpu-0.9.9\n",
+    "gpu__runconfig": "Target: gpu\nFramework: Python\nArgumentVector: [train.py]\n",
+    "local__compute": "type: local\n",
+    "local__runconfig": "Target: local\nCondaDependenciesFile: env.yml\n",
+    "broken__compute": "type: 'x\n",
+    "broken__runconfig": "Target: [",
+}
+
+
+def test_only_a_file_in_a_configuration_folder_has_surroundings(tmp_path: Path) -> None:
+    found = Surroundings.of(str(tmp_path / "aml_config" / "a.compute"))
+    assert found is not None
+    assert found.root == str(tmp_path)
+    assert Surroundings.of(str(tmp_path / "a.compute")) is None
+
+
+def test_targets_and_run_configurations_and_who_uses_what(tmp_path: Path) -> None:
+    around = Surroundings(str(project(tmp_path, **FILES)))
+    assert around.names(".compute") == ["broken", "gpu", "local"]
+    assert [target.name for target in around.targets()] == ["gpu", "local"]
+    gpu = around.target("gpu")
+    assert gpu is not None
+    assert (wants_gpu(gpu), gpu.nvidia_docker) == (True, False)
+    assert around.target("broken") is None
+    assert around.target("../x") is None
+    assert [one.name for one in around.configurations_of("gpu")] == ["gpu"]
+    assert [one.name for one in around.users_of(str(tmp_path / "env.yml"))] == ["local"]
+    assert [one.name for one in around.users_of(str(tmp_path / "aml_config/conda_dependencies.yml"))] == ["gpu"]
+    configuration = around.configuration("gpu")
+    assert configuration is not None
+    assert (configuration.framework, configuration.script) == ("Python", "train.py")
+
+
+def test_a_change_on_disk_is_seen(tmp_path: Path) -> None:
+    around = Surroundings(str(project(tmp_path, **FILES)))
+    assert around.target("local") is not None
+    path = tmp_path / "aml_config" / "local.compute"
+    path.write_text("type: local\nnvidiaDocker: true\n")
+    target = around.target("local")
+    assert target is not None
+    assert target.nvidia_docker
+    path.unlink()
+    assert around.target("local") is None
+
+
+def test_unsaved_text_counts_more_than_the_file(tmp_path: Path) -> None:
+    around = Surroundings(str(project(tmp_path, **FILES)))
+    path = os.path.join(tmp_path, "aml_config", "local.compute")
+    around.show_unsaved(path, "type: remote\naddress: h\n")
+    target = around.target("local")
+    assert target is not None
+    assert target.type == "remote"
+    around.show_unsaved(path, "type: [")
+    assert around.target("local") is None
+    around.show_unsaved(path, None)
+    target = around.target("local")
+    assert target is not None
+    assert target.type == "local"
+
+
+def test_whether_scripts_use_spark(tmp_path: Path) -> None:
+    around = Surroundings(str(project(tmp_path, **FILES)))
+    assert around.uses_spark() is None
+    (tmp_path / "plain.py").write_text("import torch  # no sparkle\n")
+    assert around.uses_spark() is False
+    (tmp_path / "spark.py").write_text("from pyspark.sql import SparkSession\n")
+    assert around.uses_spark() is True
+    assert around.uses_spark("plain.py") is False
+    assert around.uses_spark("spark.py") is True
+    assert around.uses_spark("none.py") is None
+    assert around.uses_spark("script.sh") is None
+
+
+def test_a_folder_that_is_not_there_says_nothing(tmp_path: Path) -> None:
+    around = Surroundings(str(tmp_path / "none"))
+    assert around.names(".compute") == []
+    assert around.targets() == []
+    assert around.configurations() == []
+    assert around.uses_spark() is None
+    assert not around.exists("x")
+
+
+CONDA_TEXT = "name: project_environment\ndependencies:\n- python=3.5.2\n"
+
+
+def test_the_run_configuration_decides_what_a_dependency_file_is(tmp_path: Path) -> None:
+    project(
+        tmp_path,
+        a__runconfig=(
+            "Target: t\nCondaDependenciesFile: aml_config/myspark_conda_dependencies.yml\n"
+            "SparkDependenciesFile: aml_config/conda_for_spark.yml\n"
+        ),
+        myspark_conda_dependencies__yml=CONDA_TEXT,
+        conda_for_spark__yml="{}\n",
+        spark_packages__yml=CONDA_TEXT,
+    )
+    kinds = {name: in_project(tmp_path, name).kind.name for name in os.listdir(tmp_path / "aml_config")}
+    assert kinds["myspark_conda_dependencies.yml"] == "conda"
+    assert kinds["conda_for_spark.yml"] == "spark"
+    # Nothing refers to this one: its content tells.
+    assert kinds["spark_packages.yml"] == "conda"
+    assert [one.code for one in in_project(tmp_path, "myspark_conda_dependencies.yml").problems()] == []
+
+
+def test_without_a_project_the_content_of_a_dependency_file_decides_then_its_name() -> None:
+    assert document(CONDA_TEXT, "myspark_conda_dependencies.yml").kind.name == "conda"
+    assert document("configuration: {}\n", "conda.yml").kind.name == "spark"
+    assert document("", "myspark_conda_dependencies.yml").kind.name == "conda"
+    assert document("", "spark.yml").kind.name == "spark"

@@ -1,0 +1,94 @@
+"""Completion of values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.config.documents import project
+from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
+from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.config.checks.suggestions import suggestions
+from tui_workbench.config.schema import fields
+from tui_workbench.config.schema.field_types import FileKind
+
+
+@pytest.fixture
+def around(tmp_path: Path) -> Surroundings:
+    root = project(
+        tmp_path,
+        gpu__compute="type: localdocker\nbaseDockerImage: mine/train:3\n",
+        local__compute="type: local\n",
+        conda_dependencies__yml="",
+        conda_gpu__yml="",
+        spark_dependencies__yml="",
+    )
+    for path in ("data/raw", "train.py", ".venv/bin/python"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("")
+    return Surroundings(str(root))
+
+
+def values(kind: FileKind, key: str, typed: str, around: Surroundings | None, used: tuple[str, ...] = ()) -> list[str]:
+    field = kind.field(key)
+    assert field is not None
+    return [one.value for one in suggestions(field, typed, around, used)]
+
+
+def test_words_and_switches() -> None:
+    assert values(fields.RUNCONFIG, "Framework", "", None) == ["Python", "PySpark"]
+    assert values(fields.RUNCONFIG, "Framework", "pys", None) == ["PySpark"]
+    assert values(fields.COMPUTE, "nvidiaDocker", "t", None) == ["true"]
+    assert values(fields.COMPUTE, "username", "", None) == []
+    assert values(fields.COMPUTE, "gpus", "f", None) == ["free"]
+    assert values(fields.RUNCONFIG, "ProcessesPerNode", "", None) == ["gpus", "2", "4", "8"]
+
+
+def test_targets_of_the_project(around: Surroundings) -> None:
+    assert values(fields.RUNCONFIG, "Target", "", around) == ["gpu", "local"]
+    assert values(fields.RUNCONFIG, "Target", "lo", around) == ["local"]
+    assert values(fields.RUNCONFIG, "Target", "", None) == []
+
+
+def test_images_of_the_project_come_first_then_those_used_before(around: Surroundings) -> None:
+    found = values(fields.COMPUTE, "baseDockerImage", "", around, ("old/run:1", "mine/train:3"))
+    assert found[:3] == ["mine/train:3", "old/run:1", DEFAULT_GPU_IMAGE]
+    assert len(found) == len(set(found))
+    # What begins with the typed letters comes before what only holds them.
+    assert values(fields.COMPUTE, "baseDockerImage", "mi", around)[0] == "mine/train:3"
+    assert values(fields.COMPUTE, "baseDockerImage", "cuda", around)[0] == DEFAULT_GPU_IMAGE
+
+
+def test_dependency_files_wherever_they_lie(around: Surroundings) -> None:
+    assert values(fields.RUNCONFIG, "CondaDependenciesFile", "", around)[:2] == [
+        "aml_config/conda_dependencies.yml",
+        "aml_config/conda_gpu.yml",
+    ]
+    assert values(fields.RUNCONFIG, "SparkDependenciesFile", "aml_config/s", around) == [
+        "aml_config/spark_dependencies.yml"
+    ]
+
+
+def test_folders_and_files_are_completed_step_by_step(around: Surroundings) -> None:
+    assert values(fields.COMPUTE, "nativeSharedDirectory", "da", around) == ["data/"]
+    assert values(fields.SDK_RUNCONFIG, "script", "tr", around) == ["train.py"]
+    assert values(fields.SDK_RUNCONFIG, "script", "none/", around) == []
+
+
+def test_interpreters(around: Surroundings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: Path) -> None:
+    folder = tmp_path / "path"
+    folder.mkdir()
+    (folder / "python3.11").write_text("")
+    (folder / "python3.11").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{tmp_path / 'none'}")
+    environment = tmp_path / "conda" / "train" / "bin"
+    environment.mkdir(parents=True)
+    (environment / "python").write_text("")
+    (home / ".conda").mkdir()
+    (home / ".conda" / "environments.txt").write_text(f"{environment.parent}\n/gone\n")
+    found = values(fields.COMPUTE, "pythonLocation", "python", around)
+    assert found[0] == "python"
+    assert f"{around.root}/.venv/bin/python" in found
+    assert str(folder / "python3.11") in found
+    assert str(environment / "python") in found

@@ -1,0 +1,123 @@
+"""The JSON Schema accepts what the workbench reads, old forms included, and refuses what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import corpus
+from tui_workbench.config.schema import fields
+from tui_workbench.config.schema.json_schema import json_schemas
+
+SCHEMAS = json_schemas()
+
+TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "number": (int, float),
+    "integer": (int,),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+
+
+def accepts(schema: dict[str, Any], value: Any, root: dict[str, Any]) -> bool:
+    """The keywords of JSON Schema that ours are made of."""
+    if "$ref" in schema:
+        *_, name = schema["$ref"].split("/")
+        return accepts(root["$defs"][name], value, root)
+    if "type" in schema:
+        allowed = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        if not any(_is(value, name) for name in allowed):
+            return False
+    if "enum" in schema and value not in schema["enum"]:
+        return False
+    if isinstance(value, dict) and not _accepts_map(schema, value, root):
+        return False
+    if isinstance(value, list) and not all(accepts(schema.get("items", {}), item, root) for item in value):
+        return False
+    if "anyOf" in schema and not any(accepts(one, value, root) for one in schema["anyOf"]):
+        return False
+    if "if" in schema and accepts(schema["if"], value, root) and not accepts(schema["then"], value, root):
+        return False
+    return all(accepts(one, value, root) for one in schema.get("allOf", ()))
+
+
+def _accepts_map(schema: dict[str, Any], value: dict[str, Any], root: dict[str, Any]) -> bool:
+    if any(key not in value for key in schema.get("required", ())):
+        return False
+    other = schema.get("additionalProperties", {})
+    return all(accepts(schema.get("properties", {}).get(key, other), one, root) for key, one in value.items())
+
+
+def _is(value: Any, name: str) -> bool:
+    if isinstance(value, bool):
+        return name == "boolean"
+    return isinstance(value, TYPES[name])
+
+
+def kind_of(name: str) -> str:
+    if name.endswith((".compute", ".runconfig")):
+        return name.rpartition(".")[2]
+    return "spark" if "spark" in name else "conda"
+
+
+def test_every_real_file_is_accepted() -> None:
+    for folder, _, names in os.walk(corpus()):
+        for name in names:
+            if not name.endswith(".md"):
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    value = yaml.safe_load(file)
+                schema = SCHEMAS[kind_of(name)]
+                assert accepts(schema, value, schema), name
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("compute", "baseDockerImage: x"),
+        ("compute", "type: cloud"),
+        ("compute", "type: localdocker"),
+        ("compute", "{type: docker}"),
+        ("compute", "{type: remote}"),
+        ("compute", "{type: local, pythonLocation: [x]}"),
+        ("compute", "{type: localdocker, baseDockerImage: x, nvidiaDocker: maybe}"),
+        ("compute", "[type, local]"),
+        ("runconfig", "Framework: Python"),
+        ("runconfig", "{Target: x, ArgumentVector: $file}"),
+        ("runconfig", "{Target: x, EnvironmentVariables: [A]}"),
+        ("runconfig", "{Target: x, Framework: Spark}"),
+        ("conda", "name: x"),
+        ("conda", "{dependencies: [{pap: [x]}]}"),
+        ("spark", "{packages: [{group: a}]}"),
+    ],
+)
+def test_what_the_workbench_refuses_is_refused(kind: str, text: str) -> None:
+    assert not accepts(SCHEMAS[kind], yaml.safe_load(text), SCHEMAS[kind])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("compute", "{cluster: true, address: h}"),
+        ("compute", "{type: docker, baseDockerImage: x, own: 1}"),
+        ("runconfig", "{Target: 22, ArgumentVector: [a, 1, true], EnvironmentVariables: {A: 1, B: null}}"),
+        ("runconfig", "{script: t.py, target: x}"),
+        ("conda", "{dependencies: [python=3.5, {pip: [keras]}]}"),
+    ],
+)
+def test_what_the_workbench_reads_is_accepted(kind: str, text: str) -> None:
+    assert accepts(SCHEMAS[kind], yaml.safe_load(text), SCHEMAS[kind])
+
+
+def test_every_field_is_described_and_all_of_it_is_json() -> None:
+    assert json.loads(json.dumps(SCHEMAS)) == SCHEMAS
+    for kind, schema in (("compute", fields.COMPUTE), ("runconfig", fields.RUNCONFIG), ("conda", fields.CONDA)):
+        properties = SCHEMAS[kind]["properties"]
+        assert {*properties} == {field.key for field in schema.fields}
+        assert all(one["description"].endswith(".") for one in properties.values())

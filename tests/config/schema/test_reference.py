@@ -1,0 +1,33 @@
+"""The reference page is made from the declaration of the fields, and the one in docs/ is up to date."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.conftest import REPOSITORY
+from tui_workbench.config.checks.findings import CODES
+from tui_workbench.config.schema.fields import KINDS
+from tui_workbench.config.schema.reference import reference_page
+
+
+def test_the_page_in_docs_is_what_the_program_makes() -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "tui_workbench.config.schema.reference"], capture_output=True, check=True
+    )
+    page = (REPOSITORY / "docs" / "configuration-reference.md").read_bytes()
+    assert made.stdout == page, (
+        "run `python -m tui_workbench.config.schema.reference > docs/configuration-reference.md`"
+    )
+
+
+def test_the_page_has_every_field_and_every_code() -> None:
+    page = reference_page()
+    for kind in KINDS:
+        for field in kind.fields:
+            assert f"| `{field.key}` |" in page
+            assert field.help.replace("|", "\\|") in page
+            assert field.help.endswith(".")
+            assert field.source
+    for code in CODES:
+        assert f"| `{code}` |" in page

@@ -1,0 +1,56 @@
+"""Dotted keys as people type them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.config.documents import document
+from tui_workbench.config.yaml_edit.syntax import Path
+from tui_workbench.core.errors import UsageError
+
+RUNCONFIG = "Target: x\nEnvironmentVariables:\n  a.b: 1\nother:\n  c.d:\n    e: 1\n"
+CONDA = "dependencies:\n- python=3.5\n- pip:\n  - keras\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        ("Target", ("Target",)),
+        ("ArgumentVector[0]", ("ArgumentVector", 0)),
+        ("ArgumentVector[-1]", ("ArgumentVector", -1)),
+        ("EnvironmentVariables.LR", ("EnvironmentVariables", "LR")),
+        ("EnvironmentVariables.a.b", ("EnvironmentVariables", "a.b")),
+        ("EnvironmentVariables.new.name", ("EnvironmentVariables", "new.name")),
+        ('EnvironmentVariables."x[0].y"', ("EnvironmentVariables", "x[0].y")),
+        ("DataSourceSubstitutions.a.dsource", ("DataSourceSubstitutions", "a.dsource")),
+        ("other.c.d.e", ("other", "c.d", "e")),
+        ("other.x.y", ("other", "x", "y")),
+        ("'odd key'.z", ("odd key", "z")),
+    ],
+)
+def test_a_key_leads_to_its_path(key: str, path: Path) -> None:
+    assert document(RUNCONFIG).path_of(key) == path
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        ("dependencies.0", ("dependencies", 0)),
+        ("dependencies.pip[0]", ("dependencies", 1, "pip", 0)),
+        ("dependencies[1].pip[0]", ("dependencies", 1, "pip", 0)),
+    ],
+)
+def test_the_pip_packages_of_a_conda_file_have_a_short_name(key: str, path: Path) -> None:
+    assert document(CONDA, "conda_dependencies.yml").path_of(key) == path
+
+
+def test_spark_properties_need_no_quotes() -> None:
+    editing = document("configuration: {}\n", "spark_dependencies.yml")
+    editing.set("configuration.spark.app.name", "Iris")
+    assert editing.text == "configuration:\n  spark.app.name: Iris\n"
+
+
+@pytest.mark.parametrize("key", ["", ".", "a.", ".a", "a..b", "a[", "a[x]", "a]", 'a."b'])
+def test_what_is_no_key_is_wrong_use(key: str) -> None:
+    with pytest.raises(UsageError, match="is no key"):
+        document(RUNCONFIG).path_of(key)

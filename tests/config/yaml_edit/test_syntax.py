@@ -1,0 +1,123 @@
+"""Where values stand in a text, and what is refused before it can do harm."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tui_workbench.config.yaml_edit.syntax import Path, find, parse, plain_value
+from tui_workbench.core.errors import ConfigurationError
+
+BOMB = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+)
+
+
+@pytest.fixture(params=["libyaml", "python"], autouse=True)
+def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of this holds with libyaml and without it."""
+    if request.param == "python":
+        monkeypatch.setattr(yaml, "__with_libyaml__", False)
+    else:
+        assert yaml.__with_libyaml__
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "value"),
+    [
+        ("a: b  # c\n", ("a",), "b"),
+        ("a:   'it''s'  \n", ("a",), "'it''s'"),
+        ("é: 🙂x # c\n", ("é",), "🙂x"),
+        ("a:\n  - b\n  - c\n\n# end\n", ("a",), "- b\n  - c"),
+        ("a:\n- b # x\n- c\nd: e\n", ("a", 0), "b"),
+        ("a: [b, c]  # x\n", ("a",), "[b, c]"),
+        ('{"a":{"b":null}}', ("a", "b"), "null"),
+        ("a: |\n  x\n  y\n\n# c\nb: 1\n", ("a",), "|\n  x\n  y"),
+        ("a: |+\n  x\n\n\nb: 1\n", ("a",), "|+\n  x\n\n"),
+        ("a: >-\n  x\n  y", ("a",), ">-\n  x\n  y"),
+        ("a: b\n  c\n  d\ne: f\n", ("a",), "b\n  c\n  d"),
+        ("a: &x !!str b\n", ("a",), "&x !!str b"),
+        ("a: &x b\nc: *x\n", ("c",), "*x"),
+        ("a:\nb: c\n", ("a",), ""),
+        ("a:\n-\n- b\n", ("a", 0), ""),
+        ("a: b\x85c: d\n", ("c",), "d"),
+    ],
+)
+def test_a_value_is_exactly_its_characters(text: str, path: Path, value: str) -> None:
+    node = find(parse(text), path)
+    assert node is not None
+    assert text[node.start : node.end] == value
+
+
+def test_values_without_a_schema_follow_the_rules_of_yaml_1_2() -> None:
+    root = parse("{a: no, b: 0022, c: 22, d: 1.5, e: true, f: ~, g: on, h: '1', i: 1e3, j: 0x1F, k: 2018-01-01}").root
+    assert plain_value(root) == {
+        "a": "no", "b": "0022", "c": 22, "d": 1.5, "e": True, "f": None, "g": "on", "h": "1", "i": 1000.0, "j": "0x1F",
+        "k": "2018-01-01",
+    }  # fmt: skip
+
+
+def test_merge_keys_give_what_the_map_does_not_set() -> None:
+    root = parse("base: &b {x: 1, y: 2}\nown:\n  <<: *b\n  y: 3\n").root
+    assert plain_value(root)["own"] == {"x": 1, "y": 3}
+
+
+def test_an_empty_document_has_no_root() -> None:
+    for text in ("", "\n", "# c\n", "---\n", "---\n# c\n...\n", "...\n"):
+        assert parse(text).root is None
+
+
+def test_lines_and_columns_are_those_of_an_editor() -> None:
+    tree = parse("a: b\x85c: d\n\u2028# é\ne: f\n".replace("\u2028", ""))
+    node = find(tree, ("e",))
+    assert node is not None
+    assert tree.place(node.start) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (BOMB, "more than 20,000 values"),
+        ("a: &x [*x]\n", "stands inside of what it names"),
+        ("a: *x\n", "anchor that does not exist"),
+        ("[" * 60 + "]" * 60, "more than 40 levels of nesting"),
+        ("[" * 100_000, "more than 40 levels of nesting"),
+        ("- " * 50_000, "more than 40 levels of nesting"),
+        ("? " * 50_000, "more than 40 levels of nesting"),
+        ("{[a]: b}\n", "a key must be a word"),
+        ("x" * 1_000_001, "too many"),
+        ("[" + "x," * 30_000 + "]", "more than 20,000 values"),
+    ],
+)
+def test_what_would_do_harm_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        parse(text, "f.yml")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "said"),
+    [
+        ("a: b\n\tc: d\n", (2, 1), "a tab indents this line"),
+        ("a:\n  b: c\n\td: e\n", (3, 1), "a tab indents this line"),
+        ("Target: x\nFramework:Python\nTrackedRun: true\n", (2, 11), "no space after the colon"),
+        ("a: 'b\nc: d\n", (1, 4), "a quote is opened here"),
+        ("a: [b, c\nd: e\n", (1, 4), "`[` is opened here"),
+        ("a: {b: c\n", (1, 4), "`{` is opened here"),
+        ("a: b: c\n", (1, 5), "a second `key: value` on one line"),
+        ("a: b\x07\n", (1, 5), "U+0007"),
+        ("a: é\x07\n", (1, 5), "U+0007"),
+        ("a: @b\n", (1, 4), "cannot begin a value"),
+        ('a: "\\q"\n', (1, 5), "escape"),
+        ("a:\n  b: c\n d: e\n", (3, 2), "indentation"),
+        ("a: !x!y b\n", (1, 4), "tag"),
+    ],
+)
+def test_a_mistake_is_named_where_it_was_made(text: str, place: tuple[int, int], said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse(text, "f.yml")
+    error = caught.value
+    assert said in error.message
+    assert (error.line, error.column) == place
+    assert error.file == "f.yml"
+    assert error.remedy

@@ -1,0 +1,73 @@
+"""Every error is one line that says where, what and what to do, and ends a command with its own exit code."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tui_workbench.core import errors
+from tui_workbench.core.errors import (
+    ConfigurationError,
+    ProjectNotFound,
+    RunNotFound,
+    StorageError,
+    TargetUnreachable,
+    UsageError,
+    WorkbenchError,
+    storage_error,
+)
+
+CODES = {
+    WorkbenchError: 1,
+    UsageError: 2,
+    ProjectNotFound: 2,
+    RunNotFound: 2,
+    ConfigurationError: 3,
+    TargetUnreachable: 4,
+    StorageError: 1,
+}
+
+
+@pytest.mark.parametrize(("kind", "code"), CODES.items(), ids=lambda value: getattr(value, "__name__", str(value)))
+def test_each_kind_has_its_exit_code(kind: type[WorkbenchError], code: int) -> None:
+    assert kind("it went wrong").exit_code == code
+
+
+def test_the_tree_in_the_docstring_names_every_kind_and_its_code() -> None:
+    drawn = (errors.__doc__ or "").split("```")[1]
+    for kind, code in CODES.items():
+        (line,) = [line for line in drawn.splitlines() if f" {kind.__name__} " in f" {line.lstrip('│├└─ ')} "]
+        assert f"exit {code}" in line or kind in (ProjectNotFound, RunNotFound)
+    assert issubclass(ProjectNotFound, UsageError)
+    assert issubclass(RunNotFound, UsageError)
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ({}, "it went wrong. Mend it."),
+        ({"file": "a.compute"}, "a.compute: it went wrong. Mend it."),
+        ({"file": "a.compute", "line": 3}, "a.compute:3: it went wrong. Mend it."),
+        ({"file": "a.compute", "line": 3, "column": 7}, "a.compute:3:7: it went wrong. Mend it."),
+        ({"file": "a.compute", "column": 7}, "a.compute: it went wrong. Mend it."),
+        ({"line": 3}, "it went wrong. Mend it."),
+    ],
+)
+def test_the_place_comes_first_and_the_remedy_last(place: dict[str, object], text: str) -> None:
+    assert str(WorkbenchError("it went wrong", remedy="Mend it.", **place)) == text  # type: ignore[arg-type]
+
+
+def test_an_error_is_one_line_whatever_it_quotes() -> None:
+    error = WorkbenchError("no\nsuch\nfile", remedy="Look\nagain.", file="a\nb")
+    assert "\n" not in str(error)
+    assert error.message == "no\nsuch\nfile"
+
+
+@pytest.mark.parametrize(
+    "number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENAMETOOLONG, errno.EIO, 0]
+)
+def test_every_storage_error_has_a_place_and_a_remedy(number: int) -> None:
+    error = storage_error("write", "/some/file", OSError(number, "why") if number else OSError("why"))
+    assert str(error).startswith("/some/file: cannot write it: ")
+    assert error.remedy.endswith(".")

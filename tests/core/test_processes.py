@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import is_running, until
+from tui_workbench.core.directories import user_state_directory
+from tui_workbench.core.processes import adopt, number_for, reap, run, start_detached
+from tui_workbench.core.trace_reading import TraceFile
+
+
+@pytest.fixture
+def inherited(tmp_path: Path) -> int:
+    """A descriptor that this process gives on to every program it starts, as one does that it got itself."""
+    descriptor = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+    os.set_inheritable(descriptor, True)
+    return descriptor
+
+
+def test_a_lock_that_we_inherited_is_free_when_we_let_go_of_it(inherited: int, tmp_path: Path) -> None:
+    fcntl.flock(inherited, fcntl.LOCK_EX)
+    pid = start_detached(["/bin/sleep", "600"], {})
+    try:
+        until(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
+        os.close(inherited)
+        with open(tmp_path / "lock") as again:
+            fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.kill(pid, 9)
+        until(lambda: not is_running(pid))
+        reap()
+
+
+def test_what_is_passed_and_where_errors_go_it_has(inherited: int, tmp_path: Path) -> None:
+    number = number_for(inherited)
+    errors = os.open(tmp_path / "errors", os.O_WRONLY | os.O_CREAT)
+    pid = start_detached(
+        ["/bin/sh", "-c", f"echo said >&2; echo given >&{number}; ls /proc/self/fd >&{number}"],
+        {"PATH": os.environ["PATH"]},
+        errors=errors,
+        passed=((inherited, number),),
+    )
+    os.close(errors)
+    os.close(inherited)
+    until(lambda: not is_running(pid))
+    reap()
+    assert (tmp_path / "errors").read_text() == "said\n"
+    said, *descriptors = (tmp_path / "lock").read_text().split()
+    assert said == "given"
+    # The last one is what `ls` reads the folder with.
+    assert [each for each in descriptors if int(each) > 2 and int(each) != number][1:] == []
+
+
+def test_it_has_a_session_of_its_own(tmp_path: Path) -> None:
+    pid = start_detached(["/bin/sleep", "600"], {})
+    try:
+        assert os.getsid(pid) == pid
+    finally:
+        os.kill(pid, 9)
+        until(lambda: not is_running(pid))
+        reap()
+
+
+def test_children_nobody_waits_for_leave_no_zombies() -> None:
+    pids = [os.posix_spawnp("true", ["true"], os.environ) for _ in range(3)]
+    for pid in pids:
+        adopt(pid)
+
+    def reaped() -> bool:
+        reap()
+        return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+    until(reaped, "the end of all three")
+    for pid in pids:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    reap()
+
+
+def test_run_returns_what_the_program_says(tmp_path: Path) -> None:
+    done = run(
+        ["sh", "-c", "cat; pwd; echo $NAME >&2; exit 3"], folder=str(tmp_path), fed=b"fed ", environment={"NAME": "x"}
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"fed %s\n" % os.fsencode(tmp_path), b"x\n")
+
+
+def test_run_notes_the_call_in_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    run(["sh", "-c", "echo said >&2; exit 3"])
+    (call,) = TraceFile(user_state_directory()).read_new()
+    assert (call.words[0], call.code, call.said) == ("sh", 3, "said")
+
+
+def test_run_starts_no_program_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tool").write_text("#!/bin/sh\n")
+    (tmp_path / "tool").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f":.:{os.environ['PATH']}")
+    with pytest.raises(FileNotFoundError):
+        run(["tool"])
+
+
+def test_run_ends_a_program_that_takes_too_long() -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        run(["sleep", "600"], timeout=0.05)

@@ -1,0 +1,81 @@
+"""What the GPUs of a run did over time."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.runs.gpu.samples import START, T4, samples
+from tui_workbench.runs.gpu import usage
+from tui_workbench.runs.gpu.usage import GpuCourses, Usage, sum_line
+from tui_workbench.runs.store.rundir import GPU_SAMPLES
+from tui_workbench.targets.gpu.sample import Reading, Sample, encode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def read(folder: Path, data: bytes) -> GpuCourses:
+    (folder / GPU_SAMPLES).write_bytes(data)
+    found = GpuCourses(str(folder))
+    found.refresh()
+    return found
+
+
+def test_each_sample_is_a_point_of_its_device(tmp_path: Path) -> None:
+    found = read(tmp_path, samples([10, 20, 30]))
+    course = found.devices[0]
+    assert list(course.times) == [START, START + 1, START + 2]
+    assert list(course.utilization) == [10, 20, 30]
+    assert list(course.memory) == [2048] * 3
+    assert list(course.own_memory) == [1024] * 3
+    assert list(course.power) == [50] * 3
+    assert found.machine == T4
+
+
+def test_memory_of_others_is_not_the_run_s_own(tmp_path: Path) -> None:
+    assert list(read(tmp_path, samples([10], whose="alice")).devices[0].own_memory) == [0]
+
+
+def test_what_is_not_told_is_no_number(tmp_path: Path) -> None:
+    found = read(tmp_path, encode(Sample(START, (Reading(3),))))
+    course = found.devices[3]
+    assert [math.isnan(values[0]) for values in (course.utilization, course.memory, course.power)] == [True] * 3
+
+
+def test_only_what_is_new_is_read_and_half_a_line_waits_for_its_end(tmp_path: Path) -> None:
+    data = samples([10, 20])
+    found = read(tmp_path, data[:-5])
+    assert found.points == 1
+    with (tmp_path / GPU_SAMPLES).open("ab") as file:
+        file.write(data[-5:])
+    assert found.refresh()
+    assert list(found.devices[0].utilization) == [10, 20]
+    assert not found.refresh()
+
+
+def test_sums_and_lines_that_are_no_samples_are_passed_over(tmp_path: Path) -> None:
+    strange = b'\n{"d":[["x"]],"t":1}\n{"d":7,"t":"a"}\n[]\nnull\n\xff\xfe\n{"t":1,"note":"x","device":-1}\n'
+    found = read(tmp_path, samples([10]) + sum_line(Usage()) + strange + samples([20]))
+    assert list(found.devices[0].utilization) == [10, 20]
+
+
+def test_a_file_that_was_begun_anew_is_read_anew(tmp_path: Path) -> None:
+    found = read(tmp_path, samples([10, 20, 30]))
+    (tmp_path / GPU_SAMPLES).write_bytes(samples([40]))
+    assert found.refresh()
+    assert list(found.devices[0].utilization) == [40]
+
+
+def test_a_run_without_samples_has_none(tmp_path: Path) -> None:
+    found = GpuCourses(str(tmp_path))
+    assert not found.refresh()
+    assert found.points == 0
+
+
+def test_what_is_beyond_the_most_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage, "MOST_POINTS", 2)
+    found = read(tmp_path, samples([1, 2, 3, 4, 5]))
+    assert (found.points, found.left_out) == (2, 3)

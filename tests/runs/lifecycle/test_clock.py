@@ -1,0 +1,65 @@
+"""A clock that is set while runs go on changes neither their durations nor their order."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import until
+from tests.runs.workshop import Workshop
+from tui_workbench.core.model import Run, RunRequest
+from tui_workbench.runs.lifecycle.building import RUN_NUMBER_FILE
+from tui_workbench.runs.store.rundir import RunDirectory
+
+TEN_YEARS = 10 * 365 * 86400.0
+SET = [TEN_YEARS, -TEN_YEARS, 3600.0]
+
+
+def set_clock(directory: RunDirectory, seconds: float) -> None:
+    """Make it look as if the clock had been set by so many seconds since the run's events so far."""
+    path = Path(directory.file("events.jsonl"))
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    for event in events:
+        event["time"] -= seconds
+    path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+
+
+def running(shop: Workshop) -> Run:
+    run = shop.submit()
+    until(lambda: RunDirectory(run.directory).status().begin, "the start")
+    return run
+
+
+@pytest.mark.parametrize("seconds", SET)
+def test_duration_is_the_time_that_passed(shop: Workshop, seconds: float) -> None:
+    run = running(shop)
+    set_clock(RunDirectory(run.directory), seconds)
+    shop.open()
+    ended = shop.ended(run)
+    assert 0 < ended.duration < 600
+    assert abs(ended.start - (time.time() - seconds)) < 600
+
+
+@pytest.mark.parametrize("seconds", SET)
+def test_active_run_has_run_as_long_as_it_has(shop: Workshop, seconds: float) -> None:
+    run = running(shop)
+    set_clock(RunDirectory(run.directory), seconds)
+    assert abs(time.time() - RunDirectory(run.directory).run().start) < 600
+    shop.open()
+    shop.ended(run)
+
+
+def test_list_is_in_the_order_of_submission_after_the_clock_was_set_back(shop: Workshop) -> None:
+    request = RunRequest("local", "gated.py", ("/dev/null", "0"))
+    first = shop.runs.submit(request)
+    # As after a submit while the clock was ten years ahead.
+    numbers = Path(shop.project.state_directory, RUN_NUMBER_FILE)
+    numbers.write_text(f"{1:<15d} {int((time.time() + TEN_YEARS) * 1000):<15d}\n")
+    others = [shop.runs.submit(request), shop.runs.submit(request)]
+    expected = [run.run_id for run in (*others[::-1], first)]
+    until(lambda: not any(run.is_active for run in shop.runs.list()), "the end of all")
+    assert [run.run_id for run in shop.runs.list()] == expected
+    assert [run.run_number for run in shop.runs.list()] == [3, 2, 1]

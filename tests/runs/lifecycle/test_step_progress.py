@@ -1,0 +1,126 @@
+"""What a target tells about a run, as the run's files tell it on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tui_workbench.core.progress import Progress as LongProgress
+from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG, PROGRESS, Progress, read_progress
+from tui_workbench.runs.store.rundir import RunDirectory
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> RunDirectory:
+    (tmp_path / "p_1").mkdir()
+    made = RunDirectory(str(tmp_path / "p_1"))
+    made.append_event("state", state="queued")
+    return made
+
+
+@pytest.fixture
+def wish() -> Iterator[tuple[int, int]]:
+    reading, writing = os.pipe2(os.O_NONBLOCK)
+    yield reading, writing
+    os.close(reading)
+    os.close(writing)
+
+
+def states(directory: RunDirectory) -> list[str]:
+    return [event["state"] for event in directory.events() if event["event"] == "state"]
+
+
+def test_a_loss_is_recorded_once_with_its_moment_and_undone_when_the_target_answers(directory: RunDirectory) -> None:
+    progress = Progress(directory, -1)
+    progress.enter("running")
+    progress.lost("no answer")
+    progress.lost("no answer")
+    assert states(directory) == ["queued", "running", "unknown"]
+    status = directory.status()
+    assert status.reason.startswith("out of reach since ")
+    assert status.reason.endswith(": no answer")
+    assert not status.end
+    progress.lost("host key changed")
+    since = directory.status().reason.split(":")[:3]
+    assert since == status.reason.split(":")[:3]
+    progress.regained()
+    progress.regained()
+    assert states(directory) == ["queued", "running", "unknown", "unknown", "running"]
+    assert directory.status().reason == ""
+
+
+def test_another_controller_knows_that_the_target_was_lost(directory: RunDirectory) -> None:
+    first = Progress(directory, -1)
+    first.enter("preparing")
+    directory.append_event("step", step="start", status="done")
+    first.enter("running")
+    first.lost("no answer")
+    Progress(directory, -1).regained()
+    assert states(directory)[-1] == "running"
+
+
+def test_a_loss_before_the_start_goes_back_to_the_preparation(directory: RunDirectory) -> None:
+    Progress(directory, -1).enter("preparing")
+    Progress(directory, -1).lost("no answer")
+    Progress(directory, -1).regained()
+    assert states(directory)[-1] == "preparing"
+
+
+def test_steps_are_recorded_with_their_time_and_their_facts(directory: RunDirectory) -> None:
+    progress = Progress(directory, -1)
+    progress.begin("sync", "send it")
+    assert directory.status().begun == {"sync"}
+    progress.done("sync", changed=3)
+    assert directory.status().done == {"sync"}
+    (done,) = (event for event in directory.events() if event.get("status") == "done")
+    assert done["changed"] == 3
+    assert done["seconds"] >= 0
+
+
+def test_lines_go_into_the_preparation_s_log_whatever_they_hold(directory: RunDirectory) -> None:
+    progress = Progress(directory, -1)
+    progress.begin("build", "build it")
+    progress.line("\x1b[31m \udcff é")
+    assert Path(directory.file(PREPARATION_LOG)).read_bytes() == b"build it\n\x1b[31m \xff \xc3\xa9\n"
+
+
+def test_a_wish_to_cancel_is_taken_note_of(directory: RunDirectory, wish: tuple[int, int]) -> None:
+    reading, writing = wish
+    progress = Progress(directory, reading)
+    os.write(writing, b"cc")
+    progress.drain()
+    with pytest.raises(BlockingIOError):
+        os.read(reading, 1)
+    progress.drain()
+    Progress(directory, -1).drain()
+
+
+def test_how_far_a_step_is_can_be_read_by_others_and_is_gone_at_its_end(directory: RunDirectory) -> None:
+    progress = Progress(directory, -1)
+    assert read_progress(directory) is None
+    half = LongProgress("sending", 5.0, 10.0, "files", 1.0, 2.0, 3.0)
+    progress.show(half)
+    assert read_progress(directory) == half
+    assert sorted(os.listdir(directory.path)) == ["events.jsonl", PROGRESS]
+    progress.show(None)
+    progress.show(None)
+    assert read_progress(directory) is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '"what"', "[[]]", '{"what": "x", "done": "y"}', '{"done": 1}'])
+def test_what_is_no_progress_is_none(directory: RunDirectory, text: str) -> None:
+    Path(directory.file(PROGRESS)).write_text(text)
+    assert read_progress(directory) is None
+
+
+def test_it_is_written_seldom(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui_workbench.runs.lifecycle.step_progress.time.monotonic", lambda: 100.0)
+    progress = Progress(directory, -1)
+    for done in (1.0, 2.0):
+        progress.show(LongProgress("sending", done, 10.0, "files", 1.0))
+    found = read_progress(directory)
+    assert found is not None
+    assert found.done == 1.0

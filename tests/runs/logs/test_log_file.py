@@ -1,0 +1,259 @@
+"""A log answers every question as if all of it had been read, and reads next to nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tui_workbench.core.errors import StorageError
+from tui_workbench.runs.logs import log_file
+from tui_workbench.runs.logs.log_file import LogFile, follow
+
+# Texts whose line lengths straddle the (here tiny) blocks, the line cap, and the stretches without a newline worth
+# remembering.
+texts = st.lists(
+    st.tuples(st.integers(0, 12) | st.integers(20, 90), st.sampled_from(["\n", "\n", "\n", ""])), max_size=30
+).map(lambda parts: b"".join(b"%d" % (n % 10) * n + end.encode() for n, end in parts))
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_file, "BLOCK", 8)
+    monkeypatch.setattr(log_file, "LINE_CAP", 16)
+    monkeypatch.setattr(log_file, "_READ", 4)
+
+
+def on_log(path: Path, data: bytes) -> LogFile:
+    path.write_bytes(data)
+    log = LogFile(str(path))
+    log.poll()
+    return log
+
+
+def starts_of(data: bytes) -> list[int]:
+    return [0, *(i + 1 for i, byte in enumerate(data) if byte == 10 and i + 1 < len(data))] if data else []
+
+
+patched = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.usefixtures("tiny_blocks")
+class TestLines:
+    @patched
+    @given(data=texts, counted=st.integers(0, 3), order=st.randoms())
+    def test_agree_with_the_whole_file(self, tmp_path: Path, data: bytes, counted: int, order: random.Random) -> None:
+        with on_log(tmp_path / "log", data) as log:
+            for _ in range(counted * 5):
+                log.index(7)
+            starts = starts_of(data)
+            ends = [*starts[1:], len(data)] if data else []
+            questions = list(range(len(starts)))
+            order.shuffle(questions)
+            for i in questions:
+                (line,) = log.lines_from(starts[i], 1)
+                content = data[starts[i] : ends[i]].removesuffix(b"\n")
+                assert (line.start, line.end, line.stop) == (starts[i], ends[i], starts[i] + len(content))
+                assert len(line.data) + line.cut == len(content)
+                assert content.startswith(line.data)
+                assert line.data == content[: log_file.LINE_CAP]
+                for offset in {starts[i], ends[i] - 1}:
+                    assert log.line_start(offset) == starts[i]
+                for count in (1, 2, 5):
+                    assert [it.start for it in log.lines_from(starts[i], count)] == starts[i : i + count]
+                    before = starts[max(0, i + 1 - count) : i + 1]
+                    assert [it.start for it in log.lines_before(ends[i], count)] == before
+            for count in range(len(starts) + 2):
+                assert log.start_before(log.size, count) == (
+                    [*starts, len(data)][-count - 1] if count < len(starts) else 0
+                )
+
+    @patched
+    @given(data=texts, step=st.integers(1, 20))
+    def test_are_counted_and_found_by_number(self, tmp_path: Path, data: bytes, step: int) -> None:
+        with on_log(tmp_path / "log", data) as log:
+            starts = starts_of(data)
+            assert log.line_count == (None if data else 0)
+            while not log.index(step):
+                assert log.line_count is None
+                assert log.line_number(log.counted + 1) is None
+                assert log.line_number(log.counted) == data[: log.counted].count(b"\n")
+            assert log.line_count == len(starts)
+            for number, start in enumerate(starts):
+                assert log.line_number(start) == number
+                assert log.line_offset(number) == start
+            assert log.line_offset(len(starts)) is (None if starts else 0) or not starts
+
+    @patched
+    @given(first=texts, second=texts)
+    def test_stay_right_while_the_file_grows(self, tmp_path: Path, first: bytes, second: bytes) -> None:
+        with on_log(tmp_path / "log", first) as log:
+            while not log.index():
+                pass
+            log.start_before(log.size, 1)
+            with (tmp_path / "log").open("ab") as file:
+                file.write(second)
+            assert log.poll() is bool(second)
+            while not log.index():
+                pass
+            starts = starts_of(first + second)
+            assert log.line_count == len(starts)
+            assert [line.start for line in log.lines_before(log.size, 3)] == starts[-3:]
+            assert [line.start for line in log.lines_from(0, 1000)] == starts
+
+    def test_a_long_line_is_shown_by_its_start(self, tmp_path: Path) -> None:
+        with on_log(tmp_path / "log", b"x" * 100 + b"\nnext\n") as log:
+            first, second = log.lines_from(0, 9)
+            assert (first.data, first.cut) == (b"x" * 16, 84)
+            assert second.data == b"next"
+
+    def test_a_long_progress_bar_is_shown_by_its_last_state(self, tmp_path: Path) -> None:
+        bar = b"".join(b"\r%3d%% done" % percent for percent in range(101))
+        with on_log(tmp_path / "log", bar) as log:
+            (line,) = log.lines_from(0, 9)
+            assert line.data == b"100% done"
+            assert line.cut == len(line.data) - len(bar)
+
+    def test_a_cut_does_not_halve_a_character_or_a_colour(self, tmp_path: Path) -> None:
+        for text, shown in [
+            ("x" * 15 + "ü" + "y" * 20, b"x" * 15),
+            ("x" * 14 + "ü" + "y" * 20, b"x" * 14 + "ü".encode()),
+            ("x" * 13 + "🚀" + "y" * 20, b"x" * 13),
+            ("x" * 13 + "\x1b[31m" + "y" * 20, b"x" * 13),
+            ("x" * 11 + "\x1b[31m" + "y" * 20, b"x" * 11 + b"\x1b[31m"),
+        ]:
+            with on_log(tmp_path / "log", text.encode()) as log:
+                assert log.lines_from(0, 1)[0].data == shown
+
+
+class TestWhatHappensToTheFile:
+    def test_one_that_is_missing_is_empty_until_it_comes(self, tmp_path: Path) -> None:
+        log = LogFile(str(tmp_path / "log"))
+        assert log.poll() is False
+        assert (log.size, log.problem, log.lines_from(0, 5)) == (0, None, [])
+        (tmp_path / "log").write_bytes(b"here\n")
+        assert log.poll() is True
+        assert [line.data for line in log.lines_from(0, 5)] == [b"here"]
+        log.close()
+
+    def test_nothing_new_is_no_news(self, tmp_path: Path) -> None:
+        with on_log(tmp_path / "log", b"a\n") as log:
+            assert log.poll() is False
+
+    @pytest.mark.parametrize("new", [b"", b"b\n"])
+    def test_truncating_starts_over(self, tmp_path: Path, new: bytes) -> None:
+        with on_log(tmp_path / "log", b"first\nsecond\n") as log:
+            log.index()
+            (tmp_path / "log").write_bytes(new)
+            assert log.poll() is True
+            assert (log.generation, log.size, log.counted) == (1, len(new), 0)
+            log.index()
+            assert log.line_count == len(new) // 2
+
+    def test_another_file_in_its_place_starts_over(self, tmp_path: Path) -> None:
+        with on_log(tmp_path / "log", b"first\n") as log:
+            (tmp_path / "new").write_bytes(b"another, longer one\n")
+            (tmp_path / "new").rename(tmp_path / "log")
+            assert log.poll() is True
+            assert log.generation == 1
+            assert log.lines_from(0, 1)[0].data == b"another, longer one"
+
+    def test_a_deleted_one_can_still_be_read(self, tmp_path: Path) -> None:
+        with on_log(tmp_path / "log", b"first\n") as log:
+            (tmp_path / "log").unlink()
+            assert log.poll() is False
+            assert log.lines_from(0, 1)[0].data == b"first"
+
+    def test_a_cut_between_two_polls_ends_every_search(self, tmp_path: Path) -> None:
+        with on_log(tmp_path / "log", b"x" * 300_000) as log:
+            os.truncate(tmp_path / "log", 10)
+            assert log.lines_from(0, 5) == []
+            assert log.start_before(log.size, 3) == 0
+            assert log.index(1 << 20) is True
+            assert log.line_count is None
+
+    def test_one_that_is_no_file_is_a_problem_with_a_remedy(self, tmp_path: Path) -> None:
+        log = LogFile(str(tmp_path))
+        assert log.poll() is True
+        assert log.problem is not None
+        assert str(tmp_path) in str(log.problem)
+        assert log.problem.remedy
+        assert log.poll() is False
+        assert log.lines_from(0, 5) == []
+
+
+class TestBigLogs:
+    def test_the_end_of_a_big_file_is_found_without_reading_the_rest(self, tmp_path: Path) -> None:
+        path = tmp_path / "log"
+        path.write_bytes(b"the only line that is not a hole\n")
+        os.truncate(path, 8 << 30)  # sparse: it takes no disk, and reading it all would take seconds
+        with path.open("r+b") as file:
+            file.seek(0, os.SEEK_END)
+            file.write(b"\nlast but one\nlast")
+        with LogFile(str(path)) as log:
+            assert [line.data for line in log.lines_before(log.size, 2)] == [b"last but one", b"last"]
+            assert log.counted == 0
+
+    def test_ten_megabytes_without_a_newline_are_gone_over_once(self, tmp_path: Path) -> None:
+        with on_log(tmp_path / "log", b"before\n" + b"x" * 10_000_000 + b"\nafter\n") as log:
+            lines = log.lines_before(log.size, 3)
+            assert [line.data for line in (lines[0], lines[2])] == [b"before", b"after"]
+            assert len(lines[1].data) + lines[1].cut == 10_000_000
+            reads: list[int] = []
+            real = log.read
+            log.read = lambda offset, length: reads.append(length) or real(offset, length)  # type: ignore
+            assert log.lines_before(log.size, 3) == lines
+            assert log.lines_from(0, 3) == lines
+            assert sum(reads) < 20 * log_file.BLOCK
+
+
+class Stopped(Exception):
+    pass
+
+
+class TestFollow:
+    def test_gives_every_byte_once_and_ends_with_the_run(self, tmp_path: Path) -> None:
+        path = tmp_path / "log"
+        written = b"".join(b"line %d\n" % number for number in range(20_000))
+        done = threading.Event()
+
+        def write() -> None:
+            with path.open("wb", buffering=0) as file:
+                for start in range(0, len(written), 997):
+                    file.write(written[start : start + 997])
+            done.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        seen = b"".join(follow(str(path), 0, ended=done.is_set, wait=lambda: None))
+        writer.join()
+        assert seen == written
+
+    def test_starts_where_it_is_told(self, tmp_path: Path) -> None:
+        (tmp_path / "log").write_bytes(b"0123456789")
+        assert b"".join(follow(str(tmp_path / "log"), 4, ended=lambda: True, wait=lambda: None)) == b"456789"
+
+    def test_what_came_just_before_the_end_is_not_lost(self, tmp_path: Path) -> None:
+        path = tmp_path / "log"
+
+        def ended() -> bool:
+            path.write_bytes(b"last words")  # after this look at the state, and before the next look at the file
+            return True
+
+        assert b"".join(follow(str(path), 0, ended=ended, wait=lambda: None)) == b"last words"
+
+    def test_waits_while_there_is_nothing_new(self, tmp_path: Path) -> None:
+        def wait() -> None:
+            raise Stopped
+
+        with pytest.raises(Stopped):
+            list(follow(str(tmp_path / "log"), 0, ended=lambda: False, wait=wait))
+
+    def test_says_when_it_cannot_read(self, tmp_path: Path) -> None:
+        with pytest.raises(StorageError):
+            list(follow(str(tmp_path), 0, ended=lambda: True, wait=lambda: None))

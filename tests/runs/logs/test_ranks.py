@@ -1,0 +1,270 @@
+"""Runs under torchrun on this machine, with real ranks: what they write, how they end, and what is said of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import write_project
+from tests.faults.support import Workbench, is_running, until
+from tests.runs.metrics.support import curve, read
+from tui_workbench.core.errors import UsageError
+from tui_workbench.core.model import RunState
+from tui_workbench.runs.logs.ranks import cause_of, explained, file_of_rank, rank_log, ranks_of
+from tui_workbench.runs.store.rundir import Ending, RunDirectory
+
+TRAIN = """\
+import os, sys, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1) * (dist.get_rank() + 1)
+dist.all_reduce(total)
+sys.stdout.buffer.write(b"raw \\xff\\0 bytes\\r\\n")
+for epoch in range(1, 4):
+    print(f"epoch {epoch}/3  loss {0.5 / epoch:.4f}")
+print(f"sum {total.item()} of {dist.get_world_size()}", os.environ["OMP_NUM_THREADS"], sys.argv[1:], file=sys.stderr)
+sys.stdout.write(f"the end of {dist.get_rank()}")
+sys.stdout.flush()
+dist.destroy_process_group()
+"""
+
+RANK = """\
+import os, signal, sys, time
+rank = int(os.environ["RANK"])
+print(f"rank {rank} is {os.getpid()}", flush=True)
+"""
+
+
+@pytest.fixture
+def workbench(tmp_path: Path) -> Workbench:
+    """A project whose scripts run as two ranks."""
+    root = write_project(tmp_path / "project")
+    with (root / "aml_config" / "local.runconfig").open("a") as file:
+        file.write("ProcessesPerNode: 2\n")
+    (root / "train.py").write_text(TRAIN)
+    return Workbench(root, {"OMP_NUM_THREADS": "1"})
+
+
+def script(workbench: Workbench, text: str) -> str:
+    (workbench.folder / "rank.py").write_text(RANK + text)
+    return "rank.py"
+
+
+def directory_of(workbench: Workbench, run_id: str) -> Path:
+    return workbench.folder / ".workbench" / "runs" / run_id
+
+
+def pids(directory: Path) -> list[int]:
+    """The process ids of both ranks, once both have said theirs."""
+
+    def told() -> list[int]:
+        words = [Path(rank_log(str(directory), rank)) for rank in (0, 1)]
+        texts = [path.read_text() for path in words if path.exists()]
+        return [int(text.split("\n")[0].split()[-1]) for text in texts if "\n" in text]
+
+    found: list[int] = until(lambda: told() if len(told()) == 2 else [], "both ranks")
+    return found
+
+
+def test_two_ranks_that_meet_by_gloo(workbench: Workbench, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    workbench.environment["TMPDIR"] = str(scratch)
+    arguments = ("a b", "", "--nproc_per_node=9", "-h", "--", "-x")
+    with socket.socket() as first, socket.socket() as second:
+        # The ports that torchrun took before it looked for a free one.
+        for taken, port in ((first, 29400), (second, 29500)):
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):  # somebody else has it: as good
+                taken.bind(("127.0.0.1", port))
+                taken.listen()
+        result = workbench.submit("train.py", *arguments)
+    assert result.code == 0, result
+    (directory,) = (workbench.folder / ".workbench" / "runs").iterdir()
+    assert ranks_of(str(directory)) == (0, 1)
+    assert sorted(os.listdir(directory / "ranks")) == ["0.log", "1.log", "torchrun.log"]
+    assert not list(scratch.iterdir())
+    for rank in (0, 1):
+        written = Path(rank_log(str(directory), rank)).read_bytes()
+        assert written.startswith(b"raw \xff\0 bytes\r\nepoch 1/3") or b"\nraw \xff\0 bytes\r\n" in written
+        assert f"sum 3.0 of 2 1 {list(arguments)}\n".encode() in written
+        assert written.endswith(f"the end of {rank}".encode())
+        merged = (directory / "output.log").read_bytes()
+        for line in written.splitlines(True):
+            assert f"[rank{rank}]: ".encode() + line.rstrip(b"\r\n") in merged
+    assert workbench.run("logs", "1", "--rank", "1").out.endswith("the end of 1")
+    assert workbench.run("logs", "1", "--rank", "all").out == workbench.log("1")
+    assert workbench.run("logs", "1", "--rank", "2").error(2, "the run has no rank 2", "Its ranks are 0, 1.")
+    # Both ranks print the same metrics: one of them counts.
+    assert [value for _, value in curve(read(directory), "loss")] == [0.5, 0.25, 0.1667]
+    assert "ranks/0.log, ranks/1.log, ranks/torchrun.log" in workbench.info("1")["attachments"]
+
+
+def test_the_plan_shows_how_torchrun_is_started(workbench: Workbench) -> None:
+    out = workbench.run("experiment", "submit", "-c", "local", "--dry-run", "train.py", "-x").out
+    assert "under torchrun, 2 processes" in out
+    assert "/ranks -m torch.distributed.run --standalone --nproc_per_node=2 train.py -x\n" in out
+
+
+def test_the_reason_is_what_the_rank_that_failed_first_has_raised(workbench: Workbench) -> None:
+    # Rank 0 fails as well, and later: as one does whose connection to the other breaks.
+    fails = "signal.signal(15, lambda *_: sys.exit(4))\nif rank: raise ValueError('shapes')\ntime.sleep(60)\n"
+    result = workbench.submit(script(workbench, fails))
+    assert result.code == 1
+    assert "failed: rank 1: ValueError: shapes (rank.py:5)\n" in result.err
+
+
+def test_a_rank_that_is_killed_ends_the_run_with_that_as_its_reason(workbench: Workbench) -> None:
+    run_id = workbench.detach(
+        script(workbench, "sys.stdout.write('half a line')\nsys.stdout.flush()\ntime.sleep(60)\n")
+    )
+    directory = directory_of(workbench, run_id)
+    first, second = pids(directory)
+    os.kill(second, signal.SIGKILL)
+    until(lambda: workbench.info(run_id)["end_time_utc"], "its end")
+    told = workbench.info(run_id)
+    assert (told["status"], "rank 1 was killed by signal 9 (SIGKILL)" in told["reason"]) == ("Failed", True)
+    assert not is_running(first)
+    assert "[rank1]: half a line\n" in (directory / "output.log").read_text()
+
+
+def test_cancel_ends_every_rank_the_stubborn_too(workbench: Workbench) -> None:
+    stubborn = "signal.signal(15, signal.SIG_IGN)\nprint('deaf', flush=True)\ntime.sleep(60)\n"
+    run_id = workbench.detach(script(workbench, stubborn))
+    directory = directory_of(workbench, run_id)
+    ranks = pids(directory)
+    until(lambda: all("deaf" in Path(rank_log(str(directory), rank)).read_text() for rank in (0, 1)), "deaf ranks")
+    assert workbench.run("experiment", "cancel", "--run", run_id, "--grace", "0.2").code == 0
+    assert workbench.info(run_id)["status"] == "Canceled"
+    assert not any(map(is_running, ranks))
+
+
+def test_a_run_of_one_process_has_no_ranks(project_root: Path) -> None:
+    workbench = Workbench(project_root)
+    workbench.submit("hello.py")
+    workbench.run("logs", "1", "--rank", "0").error(2, "the run has no ranks", "ProcessesPerNode")
+    assert workbench.run("logs", "1", "--rank", "all").out == "hello\n"
+    workbench.run("logs", "1", "--rank", "one").error(2, "'one' is no rank")
+
+
+# --- What torchrun says, in the words of its versions
+
+SUMMARY = """\
+Traceback (most recent call last):
+  File "run.py", line 1, in <module>
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+rank.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-11-20_10:57:25
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 10266)  (SIGTERM)
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-20_10:57:25
+  host      : box
+  rank      : 3 (local_rank: 3)
+  exitcode  : {code} (pid: 10267)
+  error_file: <N/A>
+============================================================
+"""
+OLD = """\
+***************************************
+          rank.py FAILED
+=======================================
+Root Cause:
+[0]:
+  time: 2021-06-20_10:57:25
+  rank: 3 (local_rank: 3)
+  exitcode: {code} (pid: 10267)
+  error_file: <N/A>
+  msg: "Process failed with exitcode 1"
+=======================================
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / "ranks").mkdir()
+    return tmp_path
+
+
+def reason(run: Path, torchrun: str, rank: str = "", told: str = "exit code 1") -> str:
+    (run / "ranks" / "torchrun.log").write_text(torchrun)
+    (run / "ranks" / "3.log").write_text(rank)
+    return explained(str(run), Ending(RunState.FAILED, told, 1, 5.0)).reason
+
+
+@pytest.mark.parametrize("summary", [SUMMARY, OLD], ids=["2.13", "1.9"])
+def test_the_root_cause_is_read(run: Path, summary: str) -> None:
+    assert reason(run, summary.format(code=5), "bye\n") == "rank 3: exit code 5"
+    assert reason(run, summary.format(code=-11)) == "rank 3 was killed by signal 11 (SIGSEGV)"
+    cause = cause_of(str(run))
+    assert cause == (3, -11)
+
+
+def test_what_follows_the_exit_code_in_the_reason_stays(run: Path) -> None:
+    told = "exit code 1; the disk of box is full"
+    assert reason(run, SUMMARY.format(code=2), told=told) == "rank 3: exit code 2; the disk of box is full"
+    assert reason(run, SUMMARY.format(code=2), told="ended by a policy") == "ended by a policy"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("Traceback\nValueError: Cuda is not available.\n", "ProcessesPerNode is gpus, and PyTorch sees no GPU"),
+        (
+            "python: Error while finding module specification for 'torch.distributed.run' "
+            "(ModuleNotFoundError: No module named 'torch')\n",
+            "its Python has no PyTorch: install torch there",
+        ),
+        (
+            "python: No module named torch.distributed.run\n",
+            "its PyTorch is older than 1.9, which brought torchrun",
+        ),
+        (
+            "Traceback\ntorch.distributed.DistNetworkError: port: 29500, EADDRINUSE\n",
+            "torchrun: torch.distributed.DistNetworkError: port: 29500, EADDRINUSE",
+        ),
+        ("nothing of the kind\n", "exit code 1"),
+    ],
+)  # fmt: skip
+def test_torchrun_may_fail_itself(run: Path, words: str, expected: str) -> None:
+    assert reason(run, words) == expected
+
+
+def test_torchrun_may_be_killed(run: Path) -> None:
+    (run / "ranks" / "torchrun.log").touch()
+    ending = explained(str(run), Ending(RunState.FAILED, "killed by signal 15 (SIGTERM)", 128 + 15))
+    assert ending.reason == "torchrun was killed by signal 15 (SIGTERM)"
+
+
+def test_only_failures_are_explained(run: Path) -> None:
+    (run / "ranks" / "torchrun.log").write_text(SUMMARY.format(code=1))
+    for ending in (Ending(RunState.COMPLETED, "", 0), Ending(RunState.CANCELED, "canceled", 143)):
+        assert explained(str(run), ending) == ending
+
+
+def test_a_python_without_pytorch_is_told_as_such(tmp_path: Path) -> None:
+    root = write_project(tmp_path / "project", python="/usr/bin/python3")
+    with (root / "aml_config" / "local.runconfig").open("a") as file:
+        file.write("ProcessesPerNode: 2\n")
+    result = Workbench(root).submit("hello.py")
+    assert "failed: its Python has no PyTorch: install torch there\n" in result.err
+
+
+def test_the_file_of_a_rank_may_still_come(workbench: Workbench) -> None:
+    run_id = workbench.detach(script(workbench, "time.sleep(60)\n"))
+    directory = RunDirectory(str(directory_of(workbench, run_id)))
+    assert file_of_rank(directory, 1) == rank_log(directory.path, 1)
+    with pytest.raises(UsageError):
+        file_of_rank(directory, 2)
+    workbench.run("experiment", "cancel", "--run", run_id, "--grace", "0")

@@ -1,0 +1,123 @@
+"""Ignore files mean here what they mean to git."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tui_workbench.runs.snapshots.ignore import IgnoreFile, is_excluded, parse, read_ignore_file
+
+GIT = shutil.which("git") or "git"
+
+PATTERNS = """\
+*.log|keep?.txt|/top|deep/er|build/|**/logs|**/logs/debug|abc/**|a/**/b|**|*|!*.py|!*/|\\#hash|\\!bang|trailing\\ |[abc]
+[!abc]x|[a-c]1|[]-]|[^a]|[[:digit:]]|[[:upper:]]y|foo*bar|**foo|foo**|***|a**b|/|//|/*|!|#comment||  |[|[a|x\\|\\*|\\a
+"""
+NAMES = (
+    "a", "b", "abc", "a.log", "x.py", "build", "logs", "debug", "deep", "er", "top", "keep1.txt", "#hash", "!bang", "A",
+    "a1", "ax", "zx", "-", "]", "foobar", "foo", "5", "Ay", "*", "x", "\u00e9", "trailing ", "a\nb",
+)  # fmt: skip
+
+patterns = st.sampled_from([pattern for pattern in PATTERNS.replace("\n", "|").split("|") if pattern != "trailing\\"])
+made_patterns = st.text("abx*?/![]-\\.", max_size=8)
+paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join)
+
+
+def said_by_git(repository: Path, files: dict[str, str], path: str) -> bool:
+    """What git says of one path, which is made for it as a file."""
+    shutil.rmtree(repository / "tree", ignore_errors=True)
+    (repository / "tree").mkdir()
+    target = repository / "tree" / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text("")
+    for folder, text in files.items():
+        if (repository / "tree" / folder).is_dir():
+            (repository / "tree" / folder / ".gitignore").write_bytes(text.encode())
+    command = [GIT, "--git-dir", str(repository / "git"), "--work-tree", str(repository / "tree")]
+    settings = ["-c", "core.excludesFile=/dev/null"]
+    listed = subprocess.run(
+        [*command, *settings, "ls-files", "--others", "--exclude-standard", "-z"],
+        cwd=repository / "tree",
+        capture_output=True,
+        check=True,
+    ).stdout
+    return os.fsencode(path) not in listed.split(b"\0")
+
+
+def said_here(files: dict[str, str], path: str) -> bool:
+    """The same as whoever walks the tree would find it."""
+    parts = path.split("/")
+    read: tuple[IgnoreFile, ...] = ()
+    for depth in range(len(parts)):
+        folder = "/".join(parts[:depth])
+        read = (parse(files.get(folder, "").encode(), folder), *read)
+        is_folder = depth < len(parts) - 1
+        if is_excluded("/".join(parts[: depth + 1]), is_folder=is_folder, files=read):
+            return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("repository")
+    subprocess.run([GIT, "init", "--quiet", "--bare", folder / "git"], check=True)
+    return folder
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    root=st.lists(patterns | made_patterns, max_size=4),
+    nested=st.lists(patterns | made_patterns, max_size=2),
+    path=paths,
+)
+def test_git_says_the_same(repository: Path, root: list[str], nested: list[str], path: str) -> None:
+    files = {"": "\n".join(root)}
+    if "/" in path:
+        files[path.rpartition("/")[0]] = "\n".join(nested)
+    assert said_here(files, path) is said_by_git(repository, files, path)
+
+
+@pytest.mark.parametrize("pattern", [p for p in PATTERNS.replace("\n", "|").split("|") if p != "trailing\\"])
+def test_git_says_the_same_of_each_pattern(repository: Path, pattern: str) -> None:
+    for path in (
+        "a.log",
+        "x.py",
+        "deep/er",
+        "a/x/b",
+        "a/b",
+        "logs/debug",
+        "abc/x",
+        "#hash",
+        "A/Ay",
+        "5/-",
+        "foo/bar/x",
+    ):
+        assert said_here({"": pattern}, path) is said_by_git(repository, {"": pattern}, path), (pattern, path)
+
+
+@pytest.mark.parametrize("text", ["data\r\n", "data\n", "data", "\n\ndata\n# end", "data  "])
+def test_line_ends_of_other_systems(text: str) -> None:
+    assert parse(text.encode()).verdict("data", is_folder=False) is True
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_pattern(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_bytes(b"\xef\xbb\xbfdata\n")
+    assert read_ignore_file(str(tmp_path), "", ".gitignore").verdict("data", is_folder=False) is True
+
+
+def test_a_file_that_is_none_excludes_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").mkdir()
+    assert read_ignore_file(str(tmp_path), "", ".gitignore").rules == ()
+    assert read_ignore_file(str(tmp_path), "nowhere", ".gitignore").rules == ()
+
+
+def test_names_that_are_no_utf8_can_be_excluded(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_bytes(b"caf\xe9*\n")
+    file = read_ignore_file(str(tmp_path), "", ".gitignore")
+    assert file.verdict(os.fsdecode(b"caf\xe9.txt"), is_folder=False) is True

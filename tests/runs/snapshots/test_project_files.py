@@ -1,0 +1,93 @@
+"""The reason of a run that did not find a file of its project says why, and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import write_project
+from tests.faults.support import until
+from tests.runs.support import make_run, write_configuration, write_files
+from tui_workbench.core.model import ComputeTarget, RunRequest
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.snapshots.project_files import cause_of
+from tui_workbench.runs.submission.planning import prepare
+
+
+@pytest.fixture
+def tracked(tmp_path: Path) -> Project:
+    root = write_project(tmp_path / "project")
+    write_configuration(root, TrackedRun=True)
+    write_files(root, {".gitignore": "*.bin\n.env\n", ".amlignore": "raw/\n", "raw/set": "1", "read.py": READ})
+    write_files(root, {"outputs/old.pt": "1", "venv/pyvenv.cfg": "", ".env": "1"})
+    return Project.find(str(root))
+
+
+READ = "import sys\nopen(sys.argv[1]).read()\n"
+
+
+def reason(project: Project, path: str) -> str:
+    runs = Runs(project)
+    run_id = runs.submit(RunRequest("local", "read.py", (path,))).run_id
+    until(lambda: not runs.get(run_id).is_active, "the end of the run")
+    return runs.get(run_id).reason
+
+
+def test_a_file_that_amlignore_leaves_out_is_named_with_both_remedies(tracked: Project) -> None:
+    said = reason(tracked, "raw/set")
+    assert said.startswith("FileNotFoundError: ")
+    assert said.endswith(
+        "; raw is left out of runs by .amlignore: take it out of there, or declare it as data, `DataReferences: [raw]`"
+    )
+
+
+def test_a_path_out_of_the_project_is_named(tracked: Project, tmp_path: Path) -> None:
+    write_files(tmp_path, {"data/set": "1"})
+    said = reason(tracked, "../data/set")
+    assert "../data/set is outside of the project, and a tracked run works in a copy elsewhere" in said
+    assert f"{tmp_path}/data/set" in said
+    assert ";" not in reason(tracked, "../nowhere/set")
+
+
+def test_a_file_that_another_run_made_is_named_with_its_run(tracked: Project) -> None:
+    other = make_run(tracked, "project_1700000000001", state="completed", exit_code=0)
+    write_files(Path(other.path), {"work/data/train.bin": "1"})
+    said = reason(tracked, "data/train.bin")
+    assert "the run project_1700000000001 made data/train.bin" in said
+    assert "history download -r project_1700000000001 --into-project -a work/data/train.bin" in said
+
+
+def test_outputs_of_the_project_and_environments_are_named(tracked: Project) -> None:
+    assert "outputs/ of the project belongs to no run" in reason(tracked, "outputs/old.pt")
+    assert "venv is a virtual environment" in reason(tracked, "venv/pyvenv.cfg")
+
+
+def test_a_file_that_is_nowhere_is_left_to_the_script(tracked: Project) -> None:
+    assert ";" not in reason(tracked, "nowhere.txt")
+
+
+def test_a_script_that_fails_otherwise_is_told_nothing(tracked: Project) -> None:
+    write_files(Path(tracked.root), {"read.py": "raise ValueError('raw/set')"})
+    assert ";" not in reason(tracked, "raw/set")
+
+
+@pytest.mark.parametrize(
+    ("path", "cause"),
+    [
+        ("data", "data is data on this machine, and not on box"),
+        ("/home/research/.workbench-tui/runs/{run}/work/data/set", "data is data on this machine"),
+        ("/workbench/run/work/raw/set", "raw is left out of runs by .amlignore"),
+        (".env", ".env holds secrets by its name"),
+        ("/etc/nowhere", ""),
+    ],
+)
+def test_what_stays_here_is_named_on_another_machine(tracked: Project, path: str, cause: str) -> None:
+    write_files(Path(tracked.root), {"data/set": "1"})
+    write_configuration(Path(tracked.root), TrackedRun=True, DataReferences=["data"])
+    spec = prepare(tracked, RunRequest("local", "read.py", ("x",))).spec
+    spec = spec._replace(target=ComputeTarget("box", "", "remote"))
+    found = cause_of(spec, path.format(run=spec.run_id))
+    assert cause in found
+    assert bool(cause) == bool(found)

@@ -1,0 +1,336 @@
+"""Restoring: the project becomes what a run had, nothing that was there is lost, and one call brings it back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import write_project
+from tests.runs.support import write_configuration, write_files
+from tui_workbench.core.errors import LargeFiles, StorageError, UsageError
+from tui_workbench.core.model import RunRequest
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.snapshots.restore import ADDED, CHANGED, LEFT, REMOVED, Change
+from tui_workbench.runs.snapshots.working_copy import leads_through_folders
+from tui_workbench.runs.submission.launch import create_run
+
+Tree = dict[str, tuple[str, bytes | str]]
+
+
+def tree(root: Path) -> Tree:
+    """Every file and link of the project, with its mode; not what is ours."""
+    found: Tree = {}
+    for path in sorted(root.rglob("*")):
+        relative = str(path.relative_to(root))
+        if relative.startswith((".workbench", "outputs")):
+            continue
+        if path.is_symlink():
+            found[relative] = ("link", os.readlink(path))
+        elif path.is_file():
+            found[relative] = (oct(path.stat().st_mode & 0o777), path.read_bytes())
+    return found
+
+
+class Bench:
+    """A tracked project, and moments of it as the snapshots of runs that never begin."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.project = Project.find(str(root))
+        self.runs = Runs(self.project)
+        write_configuration(root, TrackedRun=True)
+
+    def moment(self) -> str:
+        """The id of a run whose snapshot is the project as it is now."""
+        directory, lock, _ = create_run(self.project, RunRequest("local", "hello.py"))
+        directory.request_cancel(0.0)
+        lock.release()
+        return directory.run_id
+
+
+@pytest.fixture
+def bench(project_root: Path) -> Bench:
+    return Bench(project_root)
+
+
+def test_the_project_becomes_what_it_was_and_undo_brings_back_what_was_there(bench: Bench) -> None:
+    write_files(bench.root, {"changed.py": "old", "removed/deep.py": "x", "same": "same"})
+    (bench.root / "tool.sh").write_text("#!/bin/sh\n")
+    (bench.root / "tool.sh").chmod(0o755)
+    (bench.root / "link").symlink_to("same")
+    then = tree(bench.root)
+    run = bench.moment()
+    write_files(bench.root, {"changed.py": "new", "added/deep.py": "y", "untracked \n name": "z"})
+    shutil.rmtree(bench.root / "removed")
+    (bench.root / "tool.sh").chmod(0o644)
+    (bench.root / "link").unlink()
+    now = tree(bench.root)
+
+    looked = bench.runs.restore(run, dry_run=True)
+    assert tree(bench.root) == now, "a look changes nothing"
+    done = bench.runs.restore(run)
+    assert done.changes == looked.changes
+    assert set(done.changes) == {
+        Change(CHANGED, "changed.py"),
+        Change(CHANGED, "tool.sh"),
+        Change(ADDED, "removed/deep.py"),
+        Change(ADDED, "link"),
+        Change(REMOVED, "added/deep.py"),
+        Change(REMOVED, "untracked \n name"),
+    }
+    assert tree(bench.root) == then
+    assert not (bench.root / "added").exists()
+
+    assert bench.runs.undoable_restore() == f"what was there before {run}"
+    write_files(bench.root, {"changed.py": "edited after"})
+    assert bench.runs.undo_restore().what == f"what was there before {run}"
+    assert tree(bench.root) == now
+    bench.runs.undo_restore()
+    assert (bench.root / "changed.py").read_text() == "edited after"
+
+
+def test_what_the_ignore_files_exclude_is_untouched_even_where_the_snapshot_has_a_file(bench: Bench) -> None:
+    write_files(bench.root, {"data": "a file then", "notes/a.txt": "tracked then"})
+    run = bench.moment()
+    (bench.root / "data").unlink()
+    write_files(bench.root, {".gitignore": "data/\nnotes/\n", "data/big.bin": "precious", "notes/a.txt": "precious"})
+    done = bench.runs.restore(run)
+    assert {Change(LEFT, "data"), Change(LEFT, "notes/a.txt")} <= set(done.changes)
+    assert (bench.root / "data" / "big.bin").read_text() == "precious"
+    assert (bench.root / "notes" / "a.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize("declared", ["then", "now"])
+def test_data_is_neither_replaced_nor_removed(bench: Bench, declared: str) -> None:
+    write_files(bench.root, {"data/set.bin": "first"})
+    write_configuration(bench.root, TrackedRun=True, DataReferences=["data"] if declared == "then" else None)
+    run = bench.moment()
+    write_files(bench.root, {"data/set.bin": "second", "data/more.bin": "more"})
+    write_configuration(bench.root, TrackedRun=True, DataReferences=["data"] if declared == "now" else None)
+    bench.runs.restore(run)
+    assert (bench.root / "data/set.bin").read_text() == "second"
+    assert (bench.root / "data/more.bin").read_text() == "more"
+
+
+def test_a_huge_file_is_refused_before_it_is_read(bench: Bench) -> None:
+    run = bench.moment()
+    with (bench.root / "dump.raw").open("wb") as file:
+        file.truncate(50 << 30)
+    with pytest.raises(LargeFiles, match=r"dump\.raw"):
+        bench.runs.restore(run)
+
+
+def test_a_link_to_elsewhere_is_never_followed(bench: Bench, tmp_path: Path) -> None:
+    write_files(bench.root, {"data/x": "then"})
+    run = bench.moment()
+    outside = tmp_path / "outside"
+    write_files(outside, {"x": "precious"})
+    shutil.rmtree(bench.root / "data")
+    (bench.root / "data").symlink_to(outside)
+    bench.runs.restore(run)
+    assert (outside / "x").read_text() == "precious"
+    assert (bench.root / "data" / "x").read_text() == "then"
+    bench.runs.undo_restore()
+    assert (bench.root / "data").is_symlink()
+
+
+def test_an_excluded_link_in_the_way_stays(bench: Bench, tmp_path: Path) -> None:
+    write_files(bench.root, {"data/x": "then"})
+    run = bench.moment()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    shutil.rmtree(bench.root / "data")
+    (bench.root / "data").symlink_to(outside)
+    write_files(bench.root, {".gitignore": "data\n"})
+    assert Change(LEFT, "data/x") in bench.runs.restore(run).changes
+    assert list(outside.iterdir()) == []
+
+
+def test_who_may_read_a_file_stays_as_it_is(bench: Bench) -> None:
+    write_files(bench.root, {"keys.env": "old"})
+    run = bench.moment()
+    write_files(bench.root, {"keys.env": "new"})
+    (bench.root / "keys.env").chmod(0o600)
+    bench.runs.restore(run)
+    assert (bench.root / "keys.env").read_text() == "old"
+    assert (bench.root / "keys.env").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_where_the_snapshot_has_a_file_makes_way_when_it_is_empty(bench: Bench) -> None:
+    write_files(bench.root, {"x": "a file"})
+    run = bench.moment()
+    (bench.root / "x").unlink()
+    write_files(bench.root, {"x/y/z": "tracked"})
+    (bench.root / "x" / "empty").mkdir()
+    bench.runs.restore(run)
+    assert (bench.root / "x").read_text() == "a file"
+    bench.runs.undo_restore()
+    assert (bench.root / "x" / "y" / "z").read_text() == "tracked"
+
+
+def test_nothing_to_do_is_nothing_to_undo(bench: Bench) -> None:
+    run = bench.moment()
+    assert bench.runs.restore(run).changes == ()
+    assert bench.runs.undoable_restore() == ""
+    with pytest.raises(UsageError, match="nothing was restored"):
+        bench.runs.undo_restore()
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def kill_at(patched: pytest.MonkeyPatch, wanted: Callable[[str], bool]) -> None:
+    """Let a restore be killed when it is about to put a wanted file into its place."""
+    replace = os.replace
+
+    def until_killed(source: str, destination: str) -> None:
+        if "/restoring/" in str(source) and wanted(source):
+            raise Killed
+        replace(source, destination)
+
+    patched.setattr(os, "replace", until_killed)
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_killed_at_any_file_one_call_brings_back_what_was_there(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    write_files(bench.root, {"a": "1", "b": "1", "c": "1", "only then": "1"})
+    run = bench.moment()
+    write_files(bench.root, {"a": "2", "b": "2", "c": "2"})
+    (bench.root / "only then").unlink()
+    now = tree(bench.root)
+    calls = iter(range(9))
+    with monkeypatch.context() as patched:
+        kill_at(patched, lambda _: next(calls) == after)
+        with pytest.raises(Killed):
+            bench.runs.restore(run)
+    bench.runs.undo_restore()
+    assert tree(bench.root) == now
+
+
+def test_restored_again_after_it_was_killed_undo_still_brings_back_what_was_there(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(bench.root, {"a": "1", "b": "1"})
+    run = bench.moment()
+    write_files(bench.root, {"a": "2", "b": "2"})
+    now = tree(bench.root)
+    with monkeypatch.context() as patched:
+        kill_at(patched, lambda path: path.endswith("/b"))
+        with pytest.raises(Killed):
+            bench.runs.restore(run)
+    assert (bench.root / "a").read_text() + (bench.root / "b").read_text() == "12"
+    bench.runs.restore(run)
+    bench.runs.undo_restore()
+    assert tree(bench.root) == now
+
+
+def test_a_disk_that_fails_is_told_with_the_way_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(bench.root, {"a": "1"})
+    run = bench.moment()
+    write_files(bench.root, {"a": "2"})
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", _fails_for(full, str(bench.root / "a")))
+    with pytest.raises(StorageError, match=r"a: cannot restore it: the disk is full.*project restore --undo"):
+        bench.runs.restore(run)
+    assert not (bench.root / ".workbench" / "restoring").exists()
+
+
+def _fails_for(fail: Any, path: str) -> Any:
+    replace = os.replace
+
+    def chosen(source: str, destination: str) -> None:
+        fail() if destination == path else replace(source, destination)
+
+    return chosen
+
+
+def test_what_has_no_snapshot_cannot_be_restored(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = bench.moment()
+    write_configuration(bench.root, TrackedRun=False)
+    with pytest.raises(UsageError, match="ran in the project itself"):
+        bench.runs.restore(bench.moment())
+    shutil.rmtree(bench.root / ".workbench" / "snapshots.git")
+    with pytest.raises(UsageError, match="not in the project's snapshots any more"):
+        bench.runs.restore(run)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UsageError, match="needs git"):
+        bench.runs.restore(run)
+
+
+def test_a_journal_that_is_damaged_is_told_with_where_to_look(bench: Bench) -> None:
+    bench.project.prepare_state()
+    for text in ("", "[]", json.dumps({"before": "x"})):
+        (bench.root / ".workbench" / "restored.json").write_text(text)
+        with pytest.raises(UsageError, match="for-each-ref refs/saved"):
+            bench.runs.undo_restore()
+
+
+def test_the_user_s_own_repository_is_not_touched(bench: Bench) -> None:
+    for words in (("init", "-q"), ("add", "hello.py")):
+        subprocess.run(["git", *words], cwd=bench.root, check=True)
+    run = bench.moment()
+    before = {path: path.stat().st_mtime_ns for path in (bench.root / ".git").rglob("*")}
+    write_files(bench.root, {"hello.py": "print('new')"})
+    bench.runs.restore(run)
+    assert {path: path.stat().st_mtime_ns for path in (bench.root / ".git").rglob("*")} == before
+
+
+names = st.sampled_from(["a", "b", "d/a", "d/b", "d/e/a", "ig/x", "d", "b/a"])
+contents = st.one_of(st.binary(max_size=3), st.sampled_from(["link:a", "link:/etc", "exec"]))
+
+
+def put(root: Path, files: dict[str, bytes | str]) -> None:
+    for name, content in files.items():
+        path = root / name
+        if not leads_through_folders(str(root), name):
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir() or path.is_symlink():
+            continue
+        if isinstance(content, str) and content.startswith("link:"):
+            path.unlink(missing_ok=True)
+            path.symlink_to(content[5:])
+        else:
+            path.write_bytes(content if isinstance(content, bytes) else b"#!")
+            path.chmod(0o755 if content == "exec" else 0o644)
+
+
+@settings(max_examples=15)
+@given(first=st.dictionaries(names, contents), second=st.dictionaries(names, contents))
+def test_any_project_comes_back_from_any_other(first: dict[str, bytes | str], second: dict[str, bytes | str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = write_project(Path(folder, "project"), tracked=True)
+        (root / ".gitignore").write_text("ig/\n")
+        bench = Bench(root)
+        put(root, first)
+        then = tree(root)
+        run = bench.moment()
+        for path in [*root.glob("[abd]"), root / "ig"]:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+        put(root, second)
+        now = tree(root)
+        bench.runs.restore(run)
+        assert {n: c for n, c in tree(root).items() if n[:2] != "ig"} == {
+            n: c for n, c in then.items() if n[:2] != "ig"
+        }
+        assert {n: c for n, c in tree(root).items() if n[:2] == "ig"} == {n: c for n, c in now.items() if n[:2] == "ig"}
+        if bench.runs.undoable_restore():
+            bench.runs.undo_restore()
+        assert tree(root) == now

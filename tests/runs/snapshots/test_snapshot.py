@@ -1,0 +1,372 @@
+"""The working copy is the project as it was, byte for byte, with git and without; nothing of the user's is touched."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.core.support import trace_file
+from tests.faults.support import until
+from tests.runs.sources import GIT, Source, git, listing
+from tests.runs.support import descriptors, write_files
+from tui_workbench.core.errors import StorageError
+from tui_workbench.core.progress import Progress, listening
+from tui_workbench.core.trace_reading import TraceFile
+from tui_workbench.runs.snapshots.project_files import is_never_taken
+from tui_workbench.runs.snapshots.snapshot import SnapshotStore, run_git
+
+
+class TestContent:
+    def test_files_come_back_byte_for_byte(self, source: Source) -> None:
+        content = {
+            "text.txt": b"one\ntwo\n",
+            "crlf.txt": b"one\r\ntwo\r\n",
+            "mixed.bin": bytes(range(256)) * 40,
+            "empty": b"",
+            "deep/er/still.py": b"print(1)",
+            "ident.c": b"$Id$ $Id: 123 $\n",
+            "utf16.txt": "two\n".encode("utf-16"),
+            "pointer.bin": b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 1\n",
+            ".hidden": b"h",
+            ".gitattributes": (
+                b"* text=auto eol=crlf ident\n*.bin filter=lfs diff=lfs merge=lfs -text\n"
+                b"utf16.txt working-tree-encoding=UTF-16\ndeep/** export-ignore\n"
+            ),
+        }
+        write_files(source.root, content)
+        assert listing(source.take()) == {**content, "deep": "/", "deep/er": "/", "outputs": "/"}
+
+    @pytest.mark.parametrize(
+        "name", ["a b", "a\nb", "\n", "a\tb", "'", '"', "\\", "a\\b", "-x", "--", "*", "?", "[a]", "!x", "#x", "~",
+                 "$x", "\u4f60\u597d", "e\u0301", "\x01", "a:b", "git~1", "CON", ".gitmodules", "a ", " a", "1 x\ty"],
+    )  # fmt: skip
+    def test_any_name_will_do(self, source: Source, name: str) -> None:
+        write_files(source.root, {name: "file", f"in {name}/{name}": "deeper"})
+        copy = source.take()
+        assert (copy / name).read_text() == "file"
+        assert (copy / f"in {name}" / name).read_text() == "deeper"
+
+    def test_names_that_are_no_utf8(self, source: Source) -> None:
+        name = os.fsdecode(b"caf\xe9 \xff")
+        write_files(source.root, {name: "file"})
+        assert (source.take() / name).read_text() == "file"
+
+    def test_executable_bits_stay(self, source: Source) -> None:
+        write_files(source.root, {"run.sh": "#!/bin/sh\n", "data": ""})
+        (source.root / "run.sh").chmod(0o755)
+        copy = source.take()
+        assert os.access(copy / "run.sh", os.X_OK)
+        assert not (copy / "data").stat().st_mode & 0o111
+        (source.root / "run.sh").chmod(0o644)
+        assert not (source.take() / "run.sh").stat().st_mode & 0o111
+
+    def test_only_the_user_may_look_into_a_copy(self, source: Source) -> None:
+        assert source.take().stat().st_mode & 0o077 == 0
+
+    def test_empty_folders_are_there(self, source: Source) -> None:
+        (source.root / "logs" / "of" / "today").mkdir(parents=True)
+        assert listing(source.take()) == {"logs": "/", "logs/of": "/", "logs/of/today": "/", "outputs": "/"}
+
+    def test_an_empty_project_is_one(self, source: Source) -> None:
+        assert listing(source.take()) == {"outputs": "/"}
+
+    @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+    @given(
+        files=st.dictionaries(
+            st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=20).filter(
+                lambda name: (
+                    name not in (".", "..", ".git", ".workbench", "outputs", "__pycache__", ".gitignore")
+                    and name.lower() != ".git"
+                    and len(name.encode()) < 200
+                )
+            ),
+            st.binary(max_size=100),
+            max_size=5,
+        )
+    )
+    def test_whatever_the_files_are(self, source: Source, files: dict[str, bytes]) -> None:
+        for path in source.root.iterdir():
+            if path.name != ".workbench":
+                path.unlink()
+        write_files(source.root, files)
+        assert listing(source.take()) == {**files, "outputs": "/"}
+
+
+class TestChanges:
+    def test_each_copy_is_the_project_of_its_moment(self, source: Source) -> None:
+        write_files(source.root, {"kept": "1", "changed": "1", "removed": "1", "folder/file": "1", "becomes": "file"})
+        first = source.take()
+        write_files(source.root, {"changed": "2", "new": "2"})
+        (source.root / "removed").unlink()
+        shutil.rmtree(source.root / "folder")
+        (source.root / "folder").write_text("now a file")
+        (source.root / "becomes").unlink()
+        write_files(source.root, {"becomes/a/folder": "2"})
+        second = source.take()
+        assert listing(first) == {
+            "kept": b"1", "changed": b"1", "removed": b"1", "folder": "/", "folder/file": b"1", "becomes": b"file",
+            "outputs": "/",
+        }  # fmt: skip
+        assert listing(second) == {
+            "kept": b"1", "changed": b"2", "new": b"2", "folder": b"now a file", "becomes": "/", "becomes/a": "/",
+            "becomes/a/folder": b"2", "outputs": "/",
+        }  # fmt: skip
+
+    def test_a_change_of_the_same_size_in_the_same_moment_is_seen(self, source: Source) -> None:
+        for content in ("one", "two", "six", "ten"):
+            write_files(source.root, {"file": content})
+            assert (source.take() / "file").read_text() == content
+
+    def test_editing_the_copy_changes_nothing_in_the_project_nor_in_the_next_copy(self, source: Source) -> None:
+        write_files(source.root, {"file": "one", "folder/file": "one"})
+        copy = source.take()
+        (copy / "file").write_text("two")
+        (copy / "folder" / "file").unlink()
+        assert (source.root / "file").read_text() == "one"
+        assert listing(source.take()) == {"file": b"one", "folder": "/", "folder/file": b"one", "outputs": "/"}
+
+
+class TestRepositories:
+    def test_the_user_s_repository_is_untouched(self, source: Source) -> None:
+        write_files(source.root, {"a.py": "1", "b.py": "1", ".gitignore": ".workbench\n"})
+        git(source.root, "init", "--quiet")
+        git(source.root, "add", "a.py")
+        git(source.root, "commit", "--quiet", "-m", "first")
+        (source.root / "a.py").write_text("2")
+        before = (git(source.root, "status", "--porcelain"), listing(source.root / ".git"))
+        copy = source.take()
+        assert (git(source.root, "status", "--porcelain"), listing(source.root / ".git")) == before
+        assert listing(copy) == {"a.py": b"2", "b.py": b"1", ".gitignore": b".workbench\n", "outputs": "/"}
+
+    def test_a_worktree_whose_git_is_a_file_is_a_project_like_any_other(self, source: Source) -> None:
+        write_files(source.root, {".git": "gitdir: /nowhere\n", "a.py": "1"})
+        assert listing(source.take())["a.py"] == b"1"
+
+    def test_variables_of_a_surrounding_git_do_not_lead_astray(
+        self, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_files(source.root, {"a.py": "1"})
+        for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_TEMPLATE_DIR"):
+            monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
+        assert (source.take() / "a.py").read_text() == "1"
+        assert not (tmp_path / "elsewhere").exists()
+
+    def test_repositories_in_the_project_are_folders_like_any_other(self, source: Source) -> None:
+        nested = {
+            "with commit/code.py": "1", "with commit/.gitignore": "*.tmp\n", "with commit/x.tmp": "t",
+            "unborn/code.py": "1", "with commit/inner/deep.py": "1", "with commit/inner/a\nb": "1",
+            "broken/.git/HEAD": "nonsense", "broken/code.py": "1", "as file/.git": "gitdir: ../nowhere\n",
+            "as file/code.py": "1", "top.py": "1", "root.ckpt": "", "unborn/nested.ckpt": "", ".gitignore": "*.ckpt\n",
+        }  # fmt: skip
+        write_files(source.root, nested)
+        for folder in ("unborn", "with commit", "with commit/inner"):
+            git(source.root / folder, "init", "--quiet")
+        for folder in ("with commit/inner", "with commit"):
+            git(source.root / folder, "add", "--all")
+            git(source.root / folder, "commit", "--quiet", "-m", "first")
+        write_files(source.root, {"with commit/new.py": "uncommitted", "with commit/code.py": "changed"})
+        copy = source.take()
+        what = listing(copy)
+        assert {name for name, content in what.items() if isinstance(content, bytes)} == {
+            ".gitignore", "top.py", "unborn/code.py", "broken/code.py", "as file/code.py", "with commit/code.py",
+            "with commit/new.py", "with commit/.gitignore", "with commit/inner/deep.py", "with commit/inner/a\nb",
+            "root.ckpt", "with commit/x.tmp", "unborn/nested.ckpt",
+        }  # fmt: skip
+        assert what["with commit/code.py"] == b"changed"
+        if source.snapshot.kind == "git":
+            assert "with commit/x.tmp" not in source.committed()
+        assert not any(".git" in Path(name).parts for name in what)
+
+    def test_a_repository_that_appears_changes_and_goes_is_followed(self, source: Source) -> None:
+        write_files(source.root, {"lib/a.py": "1", "top.py": "1"})
+        assert (source.take() / "lib" / "a.py").read_text() == "1"
+        git(source.root / "lib", "init", "--quiet")
+        write_files(source.root, {"lib/a.py": "2", "lib/b.py": "2"})
+        copy = source.take()
+        assert [(copy / "lib" / name).read_text() for name in ("a.py", "b.py")] == ["2", "2"]
+        git(source.root / "lib", "add", "--all")
+        git(source.root / "lib", "commit", "--quiet", "-m", "first")
+        (source.root / "lib" / "b.py").unlink()
+        write_files(source.root, {"lib/a.py": "3", "lib/c.py": "3"})
+        assert listing(source.take() / "lib") == {"a.py": b"3", "c.py": b"3"}
+        shutil.rmtree(source.root / "lib")
+        assert "lib" not in listing(source.take())
+
+
+class TestStore:
+    def test_every_run_s_snapshot_can_be_had_again(self, with_git: Source) -> None:
+        for content in ("one", "two", "three"):
+            write_files(with_git.root, {"file": content})
+            with_git.take()
+        shown = [with_git.git("show", f"refs/runs/project_{number}:file") for number in (1, 2, 3)]
+        assert shown == ["one", "two", "three"]
+        assert with_git.git("rev-parse", "refs/runs/project_3").strip() == with_git.snapshot.commit_id
+
+    def test_it_has_no_hooks_and_is_the_user_s_alone(self, with_git: Source) -> None:
+        with_git.take()
+        repository = with_git.state / "snapshots.git"
+        assert not (repository / "hooks").exists()
+        assert repository.stat().st_mode & 0o077 == 0
+
+    def test_two_at_once_take_turns(self, with_git: Source) -> None:
+        write_files(with_git.root, {f"file{number}": "x" * number for number in range(100)})
+        failures: list[BaseException] = []
+
+        def take(number: int) -> None:
+            try:
+                for turn in range(3):
+                    write_files(with_git.root, {f"of {number}": str(turn)})
+                    _, copy = with_git.take_to(f"project_{number}{turn}")
+                    assert (copy / f"of {number}").read_text() == str(turn)
+                    assert (copy / "file99").read_text() == "x" * 99
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=take, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
+
+    @pytest.mark.parametrize("left", ["index.lock", "info/exclude.new"])
+    def test_what_a_killed_submit_left_stands_in_nobody_s_way(self, with_git: Source, left: str) -> None:
+        write_files(with_git.root, {"file": "1"})
+        with_git.take()
+        (with_git.state / "snapshots.git" / left).write_text("left behind")
+        write_files(with_git.root, {"file": "2", ".amlignore": "x\n"})
+        assert (with_git.take() / "file").read_text() == "2"
+
+    @pytest.mark.parametrize("damage", [b"", b"DIRC", b"nonsense" * 100])
+    def test_a_damaged_index_is_made_anew(self, with_git: Source, damage: bytes) -> None:
+        write_files(with_git.root, {"file": "1", "other": "1"})
+        with_git.take()
+        (with_git.state / "snapshots.git" / "index").write_bytes(damage)
+        write_files(with_git.root, {"file": "2"})
+        assert listing(with_git.take()) == {"file": b"2", "other": b"1", "outputs": "/"}
+
+    def test_a_store_that_cannot_be_mended_is_named_with_what_to_do(self, with_git: Source) -> None:
+        write_files(with_git.root, {"file": "1"})
+        with_git.take()
+        shutil.rmtree(with_git.state / "snapshots.git" / "objects")
+        (with_git.state / "snapshots.git" / "objects").write_text("in the way")
+        with pytest.raises(StorageError, match=r"snapshots\.git") as raised:
+            with_git.take()
+        assert raised.value.remedy
+
+    def test_a_git_that_outlives_a_killed_submit_is_waited_for(self, with_git: Source, tmp_path: Path) -> None:
+        write_files(with_git.root, {"file": "1"})
+        slow = tmp_path / "bin" / "git"
+        slow.parent.mkdir()
+        gate, began = tmp_path / "gate", tmp_path / "began"
+        os.mkfifo(gate)
+        slow.write_text(f'#!/bin/sh\ncase "$*" in *add*) : >{began}; read line <{gate};; esac\nexec {GIT} "$@"\n')
+        slow.chmod(0o755)
+        killed = os.fork()
+        if killed == 0:
+            os.environ["PATH"] = f"{slow.parent}:{os.environ['PATH']}"
+            with_git.take_to("killed")
+            os._exit(0)
+        until(began.exists)
+        os.kill(killed, signal.SIGKILL)
+        os.waitpid(killed, 0)
+        with open(with_git.state / "snapshots.git" / "workbench.lock") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        thread = threading.Thread(target=with_git.take)
+        thread.start()
+        gate.write_text("go\n")
+        thread.join(30)
+        assert (with_git.state / "runs" / "project_1" / "work" / "file").read_text() == "1"
+
+    def test_a_small_change_to_a_large_project_hashes_only_that(self, with_git: Source) -> None:
+        write_files(with_git.root, {f"{number}": f"file {number}" for number in range(300)})
+        with_git.take()
+        objects = int(with_git.git("count-objects").split()[0])
+        write_files(with_git.root, {"7": "changed"})
+        with_git.take()
+        # One file, one folder, one commit.
+        assert int(with_git.git("count-objects").split()[0]) == objects + 3
+
+    def test_what_a_killed_git_left_is_removed(self, with_git: Source) -> None:
+        write_files(with_git.root, {"file": "1"})
+        with_git.take()
+        objects = with_git.state / "snapshots.git" / "objects"
+        write_files(objects, {"pack/tmp_pack_x": bytes(100), "tmp_objdir-bulk-fsync-x/12/345": "half"})
+        write_files(with_git.state / "snapshots.git", {"index.lock": "", "config.lock": ""})
+        with_git.take()
+        assert not (objects / "pack" / "tmp_pack_x").exists()
+        assert not (objects / "tmp_objdir-bulk-fsync-x").exists()
+
+    @pytest.mark.parametrize("missing", ["HEAD", "config", "objects", "refs"])
+    def test_a_repository_that_was_half_made_is_made_whole(self, with_git: Source, missing: str) -> None:
+        write_files(with_git.root, {"file": "1"})
+        repository = with_git.state / "snapshots.git"
+        git(with_git.root, "init", "--quiet", "--bare", "--template=", str(repository))
+        path = repository / missing
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        assert (with_git.take() / "file").read_text() == "1"
+
+    def test_nothing_stays_open(self, source: Source) -> None:
+        write_files(source.root, {"file": "1"})
+        source.take()
+        before = descriptors()
+        source.take()
+        assert descriptors() == before
+
+    def test_the_plan_shows_the_commands(self, with_git: Source) -> None:
+        add, checkout = SnapshotStore(str(with_git.root), str(with_git.state)).commands("/run/work")
+        assert add[1:] == ("update-index", "--add", "--stdin")
+        assert checkout[-1] == "--prefix=/run/work/"
+
+    def test_a_folder_that_cannot_be_written_is_named(self, source: Source) -> None:
+        (source.state / "runs").write_text("in the way")
+        with pytest.raises(StorageError, match="runs"):
+            source.take()
+
+
+@pytest.mark.parametrize(
+    ("path", "never"),
+    [
+        ("train.py", False), ("outputs", True), ("outputs/model", True), ("src/outputs/model", False),
+        ("outputs.py", False), (".git", True), ("sub/.git/config", True), (".gitignore", False),
+        (".workbench/runs/1/run.json", True), ("pkg/__pycache__/a.pyc", True), ("__pycache__.py", False),
+    ],
+)  # fmt: skip
+def test_what_no_copy_ever_holds(path: str, never: bool) -> None:
+    assert is_never_taken(path) is never
+
+
+def test_git_call_returns_its_output_and_is_traced(tmp_path: Path) -> None:
+    done = run_git(["git", "hash-object", "--stdin"], str(tmp_path), os.environ, "hello\n", ())
+    assert (done.returncode, done.stdout) == (0, b"ce013625030ba8dba906f756967f9e9ca394464a\n")
+    failed = run_git(["git", "no-such-command"], str(tmp_path), os.environ, "", ())
+    assert failed.returncode == 1
+    assert b"no-such-command" in failed.stderr
+    file = TraceFile(os.path.dirname(trace_file()))
+    file.read_new()
+    assert [call.code for call in file.calls] == [0, 1]
+
+
+def test_long_git_call_tells_how_much_it_has_written(tmp_path: Path) -> None:
+    told: list[Progress | None] = []
+    with listening(told.append):
+        done = run_git(["sh", "-c", "head -c 3000000 /dev/zero; sleep 0.5"], str(tmp_path), os.environ, "", ())
+    assert done.returncode == 0
+    assert told[-1] is None
+    assert {each.what for each in told if each is not None} == {"snapshot"}
+
+
+def test_long_git_call_ends_without_a_listener(tmp_path: Path) -> None:
+    done = run_git(["sh", "-c", "sleep 0.4; head -c 1000000 /dev/zero"], str(tmp_path), os.environ, "", ())
+    assert len(done.stdout) == 1_000_000

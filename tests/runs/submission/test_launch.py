@@ -1,0 +1,457 @@
+"""A submit makes a whole run or none; what is asked for is what is planned; no number and no id is given twice."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import write_project
+from tests.runs.support import REQUEST, make_run, write_configuration, write_files
+from tui_workbench.core.errors import ConfigurationError, StorageError, UsageError, WorkbenchError
+from tui_workbench.core.model import RunRequest
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.lifecycle import building
+from tui_workbench.runs.lifecycle.building import (
+    identifier,
+    next_run_number,
+    remove_unfinished,
+    reserve_run_id,
+    uninterrupted,
+)
+from tui_workbench.runs.store import withheld
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+from tui_workbench.runs.submission.launch import create_run
+from tui_workbench.runs.submission.planning import prepare
+
+
+def root(project: Project) -> Path:
+    return Path(project.root)
+
+
+def asked(script: str = "", *arguments: str, configuration: str = "local", target: str = "") -> RunRequest:
+    return RunRequest(configuration, script, arguments, target)
+
+
+def command(project: Project, request: RunRequest) -> tuple[str, ...]:
+    """What would be started, without the interpreter."""
+    step = prepare(project, request).plan.step("start")
+    assert step is not None
+    return step.command[1:]
+
+
+class TestScriptAndArguments:
+    @pytest.mark.parametrize(
+        ("vector", "request_", "expected"),
+        [
+            (["$file"], asked("a.py"), ("a.py",)),
+            (["$file"], asked("a.py", "1", "2"), ("a.py", "1", "2")),
+            (["$file", "--epochs", "3"], asked("a.py"), ("a.py", "--epochs", "3")),
+            (["$file", "--epochs", "3"], asked("a.py", "--epochs", "9"), ("a.py", "--epochs", "9")),
+            (["a.py"], asked(), ("a.py",)),
+            (["a.py", "--epochs", "3"], asked(), ("a.py", "--epochs", "3")),
+            (["a.py", "--epochs", "3"], asked("", "--more"), ("a.py", "--epochs", "3", "--more")),
+            (["a.py", "--epochs", "3"], asked("b.py"), ("b.py",)),
+            (["a.py", "--epochs", "3"], asked("b.py", "1"), ("b.py", "1")),
+            (None, asked("a.py"), ("a.py",)),
+            (["$file", "$file"], asked("a.py"), ("a.py", "$file")),
+        ],
+    )
+    def test_come_from_the_request_and_the_argument_vector(
+        self, project: Project, vector: list[str] | None, request_: RunRequest, expected: tuple[str, ...]
+    ) -> None:
+        write_files(root(project), {"a.py": "", "b.py": ""})
+        write_configuration(root(project), ArgumentVector=vector)
+        assert command(project, request_) == expected
+
+    @pytest.mark.parametrize("vector", [["$file"], ["$file", "x"], None])
+    def test_without_a_script_anywhere_there_is_nothing_to_run(
+        self, project: Project, vector: list[str] | None
+    ) -> None:
+        write_configuration(root(project), ArgumentVector=vector)
+        with pytest.raises(UsageError, match=r"local\.runconfig"):
+            prepare(project, asked())
+
+    def test_a_script_is_found_from_the_project_and_from_where_one_stands(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_files(root(project), {"src/train.py": "", "src/hello.py": "another"})
+        assert command(project, asked("src/train.py")) == ("src/train.py",)
+        assert command(project, asked("./src/../src/train.py")) == ("src/train.py",)
+        assert command(project, asked(f"{project.root}/src/train.py")) == ("src/train.py",)
+        monkeypatch.chdir(root(project) / "src")
+        assert command(project, asked("train.py")) == ("src/train.py",)
+        assert command(project, asked("../hello.py")) == ("hello.py",)
+        assert command(project, asked("hello.py")) == ("hello.py",)  # the project's own comes first
+
+    def test_a_project_reached_through_a_link_is_the_same(
+        self, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "link").symlink_to(project.root)
+        linked = Project.find(str(tmp_path / "link"))
+        assert command(linked, asked(f"{project.root}/hello.py")) == ("hello.py",)
+        assert command(project, asked(str(tmp_path / "link" / "hello.py"))) == ("hello.py",)
+        monkeypatch.chdir(tmp_path / "link")
+        assert command(linked, asked("hello.py")) == ("hello.py",)
+
+    def test_a_link_in_the_project_runs_under_its_own_name(self, project: Project, tmp_path: Path) -> None:
+        write_files(tmp_path, {"elsewhere.py": ""})
+        (root(project) / "linked.py").symlink_to(tmp_path / "elsewhere.py")
+        assert command(project, asked("linked.py")) == ("linked.py",)
+
+    @pytest.mark.parametrize("script", ["../outside.py", "{outside}", "a/../../outside.py", ".."])
+    def test_a_script_outside_of_the_project_is_refused(self, project: Project, tmp_path: Path, script: str) -> None:
+        (tmp_path / "outside.py").write_text("")
+        with pytest.raises(UsageError, match="outside of the project"):
+            prepare(project, asked(script.format(outside=tmp_path / "outside.py")))
+
+    @pytest.mark.parametrize(
+        ("script", "said"),
+        [("missing.py", "does not exist"), (".", "is a folder"), ("aml_config", "is a folder"), ("a\0b", "NUL")],
+    )
+    def test_a_script_that_is_none_is_refused(self, project: Project, script: str, said: str) -> None:
+        with pytest.raises(UsageError, match=said):
+            prepare(project, asked(script))
+
+    @pytest.mark.parametrize("script", ["outputs/eval.py", ".workbench/x.py", "sub/__pycache__/x.py", ".git/x.py"])
+    def test_what_no_snapshot_holds_runs_only_in_place(self, project: Project, script: str) -> None:
+        write_files(root(project), {script: ""})
+        assert command(project, asked(script)) == (script,)
+        write_configuration(root(project), TrackedRun=True)
+        with pytest.raises(UsageError, match="TrackedRun: false"):
+            prepare(project, asked(script))
+
+    def test_a_name_like_an_option_stays_a_name(self, project: Project) -> None:
+        write_files(root(project), {"-c": "", "--help.py": ""})
+        assert command(project, asked("-c", "x")) == ("./-c", "x")
+
+
+class TestPrepare:
+    def test_touches_nothing(self, project: Project) -> None:
+        write_configuration(root(project), TrackedRun=True)
+        before = sorted(os.walk(project.root))
+        prepare(project, REQUEST)
+        assert sorted(os.walk(project.root)) == before
+
+    def test_an_untracked_run_is_in_place_and_takes_no_snapshot(self, project: Project) -> None:
+        spec, plan, _ = prepare(project, REQUEST)
+        assert spec.working_directory == project.root
+        assert [step.name for step in plan.steps] == ["start", "follow"]
+
+    def test_a_tracked_run_has_its_own_copy(self, project: Project) -> None:
+        write_configuration(root(project), TrackedRun=True)
+        spec, plan, _ = prepare(project, REQUEST)
+        assert spec.working_directory == f"{spec.run_directory}/work"
+        assert [step.name for step in plan.steps] == ["snapshot", "copy", "start", "follow", "collect"]
+        assert all(step.title for step in plan.steps)
+        start = plan.step("start")
+        assert start is not None
+        assert start.directory == spec.working_directory
+
+    def test_without_git_the_plan_says_so(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+        write_configuration(root(project), TrackedRun=True)
+        monkeypatch.setenv("PATH", "/nowhere")
+        _, plan, _ = prepare(project, REQUEST)
+        snapshot = plan.step("snapshot")
+        assert snapshot is not None
+        assert "no git" in snapshot.title
+        assert snapshot.command == ()
+
+    def test_the_target_can_be_another(self, project: Project) -> None:
+        write_configuration(root(project), "other", suffix="compute", type="local", pythonLocation=sys.executable)
+        assert prepare(project, asked("hello.py", target="other")).plan.target == "other"
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            asked("hello.py", configuration="none"),
+            asked("hello.py", target="none"),
+            asked("hello.py", configuration="../local"),
+            asked("hello.py", configuration=""),
+            asked("hello.py", target="../local"),
+            asked("hello.py", target="a/b"),
+        ],
+    )
+    def test_what_does_not_exist_is_answered_with_what_does(self, project: Project, wrong: RunRequest) -> None:
+        with pytest.raises(ConfigurationError, match="local"):
+            prepare(project, wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("digits", "digits"),
+        ("my project", "my-project"),
+        ("a..b", "a.b"),
+        ("a.....b", "a.b"),
+        ("..", "project"),
+        (".hidden", "hidden"),
+        ("-x", "x"),
+        ("\u4f60\u597d", "project"),
+        ("na\u00efve", "na-ve"),
+        ("a/b", "a-b"),
+        ("a\nb", "a-b"),
+        ("$(x)", "x"),
+        ("~^:?*[\\", "project"),
+        ("@{", "project"),
+        ("x.lock", "x.lock"),
+        ("x" * 300, "x" * 100),
+    ],
+)
+def test_every_project_name_makes_a_word_for_run_ids(name: str, expected: str) -> None:
+    assert identifier(name.strip("/")) == expected
+
+
+@pytest.mark.parametrize("name", ["a b", "a..b", "-x", "\u4f60\u597d", "a\nb", "'\"$(x)", "x.lock", "@{u}", "n" * 250])
+def test_a_project_of_any_name_has_runs(tmp_path: Path, name: str) -> None:
+    project = Project.find(str(write_project(tmp_path / name, tracked=True)))
+    directory, lock, record = create_run(project, REQUEST)
+    lock.release()
+    assert Path(directory.path, "work", "hello.py").exists()
+    assert record.commit_id
+    assert directory.read_record().plan == record.plan
+
+
+class TestCreate:
+    def test_makes_a_run_that_is_queued_and_held(self, project: Project) -> None:
+        directory, lock, record = create_run(project, REQUEST)
+        assert directory.run().state == "queued"
+        assert ControllerLock.holder(directory) == os.getpid()
+        assert record.run_number == 1
+        assert os.listdir(project.runs_directory) == [record.run_id]
+        assert (root(project) / ".workbench" / ".gitignore").read_text() == "*\n"
+        lock.release()
+
+    def test_the_id_is_the_project_and_the_time(self, project: Project) -> None:
+        directory, lock, record = create_run(project, REQUEST)
+        lock.release()
+        name, _, milliseconds = directory.run_id.rpartition("_")
+        assert name == project.name
+        assert abs(int(milliseconds) / 1000 - record.created) < 60
+
+    def test_numbers_and_ids_are_never_given_twice(self, project: Project) -> None:
+        def create(_: int) -> tuple[int, str]:
+            directory, lock, record = create_run(Project.find(project.root), REQUEST)
+            lock.release()
+            return record.run_number, directory.run_id
+
+        with ThreadPoolExecutor(8) as pool:
+            made = list(pool.map(create, range(60)))
+        assert sorted(number for number, _ in made) == list(range(1, 61))
+        assert len({run_id for _, run_id in made}) == 60
+        assert len(os.listdir(project.runs_directory)) == 60
+
+    def test_the_counters_are_one_process_s_while_it_counts(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        looked = []
+
+        def look() -> int:
+            with open(f"{project.state_directory}/run_number") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    looked.append(file.name)
+            return 1_000_000_000
+
+        project.prepare_state()
+        monkeypatch.setattr(time, "time_ns", look)
+        assert reserve_run_id(project) == "project_1000"
+        assert looked
+
+    def test_a_clock_that_was_set_back_does_not_repeat_an_id(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ids = []
+        for milliseconds in (2000, 1000, 1000, 2001):
+            monkeypatch.setattr(time, "time_ns", lambda now=milliseconds: now * 1_000_000)
+            directory, lock, _ = create_run(project, REQUEST)
+            lock.release()
+            ids.append(directory.run_id)
+        assert ids == [f"project_{number}" for number in (2000, 2001, 2002, 2003)]
+
+    @pytest.mark.parametrize("content", [None, b"", b"7", b"nonsense", b"\0" * 32, b"7 x\n"])
+    def test_counters_that_were_lost_are_found_again(self, project: Project, content: bytes | None) -> None:
+        far = 9_000_000_000_000
+        make_run(project, f"project_{far}", 41, state="completed")
+        Path(project.runs_directory, "no run").mkdir()
+        make_run(project, "project_broken", 99)
+        Path(project.runs_directory, "project_broken", "run.json").write_text("{")
+        counters = Path(project.state_directory, "run_number")
+        if content is not None:
+            counters.write_bytes(content)
+        directory, lock, record = create_run(project, REQUEST)
+        lock.release()
+        assert record.run_number == 42
+        assert directory.run_id == f"project_{far + 1}"
+
+    def test_runs_that_were_removed_with_their_folder_stand_in_nobody_s_way(self, project: Project) -> None:
+        import shutil
+
+        for _ in range(2):
+            create_run(project, REQUEST)[1].release()
+            shutil.rmtree(project.runs_directory)
+        assert create_run(project, REQUEST)[2].run_number == 3
+
+    def test_the_project_stays_as_it_is_in_the_copy(self, project: Project) -> None:
+        write_configuration(root(project), TrackedRun=True)
+        directory, lock, _ = create_run(project, REQUEST)
+        lock.release()
+        (root(project) / "hello.py").write_text("edited")
+        copy = Path(directory.path, "work")
+        assert (copy / "hello.py").read_text() == 'print("hello")\n'
+        assert list((copy / "outputs").iterdir()) == []
+        assert not (copy / ".workbench").exists()
+
+    def test_file_times_tell_the_copy_from_what_the_run_writes(self, project: Project) -> None:
+        write_configuration(root(project), TrackedRun=True)
+        directory, lock, _ = create_run(project, REQUEST)
+        Path(directory.path, "work", "at once").write_text("")
+        lock.release()
+        complete = os.stat(directory.file("run.json")).st_mtime_ns
+        assert os.stat(f"{directory.path}/work/hello.py").st_ctime_ns <= complete
+        assert os.stat(f"{directory.path}/work/at once").st_ctime_ns > complete
+
+    def test_a_clock_that_ticks_slowly_is_waited_for(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+        write_configuration(root(project), TrackedRun=True)
+        real = os.utime
+        ticks: list[int] = []
+
+        def same_tick(clock: Any, *times: Any, **options: Any) -> None:
+            real(clock, *times, **options)
+            if not isinstance(clock, int) or times or options:
+                return
+            record = os.path.join(os.path.dirname(os.readlink(f"/proc/self/fd/{clock}")), "run.json")
+            if os.path.exists(record):
+                ticks.append(clock)
+                if len(ticks) < 4:
+                    written = os.stat(record).st_mtime_ns
+                    real(clock, ns=(written, written))
+
+        monkeypatch.setattr(os, "utime", same_tick)
+        create_run(project, REQUEST)[1].release()
+        assert len(ticks) == 4
+
+    def test_a_secret_is_in_no_file_of_the_run(self, project: Project) -> None:
+        write_configuration(root(project), EnvironmentVariables={"STORAGE_KEY": "hunter2", "NAME": "value"})
+        _, lock, record = create_run(project, REQUEST)
+        lock.release()
+        for path in Path(project.state_directory).rglob("*"):
+            if path.is_file() and path.parent.name != "cache":
+                assert b"hunter2" not in path.read_bytes(), path
+        assert record.spec.run_configuration.environment_variables["STORAGE_KEY"] == "hunter2"
+
+
+def fail_at(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StorageError("no space", remedy="Free some.")
+
+    monkeypatch.setattr(building, name, fail)
+
+
+BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "the arguments": lambda patch: patch.setattr(withheld, "keep", _no_space),
+    "the number": lambda patch: fail_at(patch, "next_run_number"),
+    "the record": lambda patch: patch.setattr(RunDirectory, "write_record", _no_space),
+    "the first event": lambda patch: patch.setattr(RunDirectory, "append_event", _no_space),
+    "the name": lambda patch: fail_at(patch, "publish"),
+    "interrupted": lambda patch: patch.setattr(building, "next_run_number", _interrupted),
+}
+
+
+def _no_space(*_: object, **__: object) -> None:
+    raise StorageError("no space", remedy="Free some.")
+
+
+def _interrupted(_: Project) -> int:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("broken", BREAKS)
+@pytest.mark.parametrize("tracked", [False, True])
+def test_a_submit_that_fails_leaves_no_half_run_and_nothing_open(
+    project: Project, monkeypatch: pytest.MonkeyPatch, broken: str, tracked: bool
+) -> None:
+    write_configuration(root(project), TrackedRun=tracked)
+    create_run(project, REQUEST)[1].release()
+    (first,) = os.listdir(project.runs_directory)
+    before = len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patch:
+        BREAKS[broken](patch)
+        with pytest.raises((WorkbenchError, KeyboardInterrupt)):
+            create_run(project, REQUEST)
+    assert os.listdir(project.runs_directory) == [first]
+    assert len(os.listdir("/proc/self/fd")) == before
+    create_run(project, REQUEST)[1].release()
+
+
+class TestUnfinished:
+    @pytest.fixture(autouse=True)
+    def at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(building, "BUILDING_SECONDS", -1.0)
+
+    def test_what_a_killed_submit_left_is_removed(self, project: Project) -> None:
+        write_configuration(root(project), TrackedRun=True)
+        child = os.fork()
+        if child == 0:
+            vars(building)["publish"] = lambda *_: os.kill(os.getpid(), 9)
+            create_run(project, REQUEST)
+        os.waitpid(child, 0)
+        (left,) = os.listdir(project.runs_directory)
+        assert left.startswith(".new-")
+        assert json.loads(Path(project.runs_directory, left, "run.json").read_text())
+        remove_unfinished(project)
+        assert os.listdir(project.runs_directory) == []
+
+    def test_what_is_being_made_is_left_alone(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+        making, go = threading.Event(), threading.Event()
+        real = next_run_number
+
+        def slowly(project: Project) -> int:
+            making.set()
+            go.wait(30)
+            return real(project)
+
+        monkeypatch.setattr(building, "next_run_number", slowly)
+        with ThreadPoolExecutor(1) as pool:
+            future = pool.submit(create_run, project, REQUEST)
+            making.wait(30)
+            remove_unfinished(project)
+            go.set()
+            directory, lock, _ = future.result(30)
+        lock.release()
+        assert directory.run().state == "queued"
+
+    def test_what_was_made_a_moment_ago_is_left_alone(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(building, "BUILDING_SECONDS", 3600.0)
+        folder = Path(project.runs_directory, ".new-project_1")
+        folder.mkdir(parents=True)
+        remove_unfinished(project)
+        assert folder.exists()
+
+    def test_nothing_to_remove_is_no_error(self, project: Project) -> None:
+        remove_unfinished(project)
+        assert not os.path.exists(project.state_directory)
+
+
+def test_a_second_interrupt_waits_until_everything_is_cleared_away() -> None:
+    reached = []
+
+    def clear_away() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append("end")
+
+    with pytest.raises(KeyboardInterrupt):
+        clear_away()
+    assert reached == ["end"]

@@ -1,0 +1,225 @@
+"""Sweeps: every member runs once, of one snapshot, so many at a time, whoever is killed meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import until
+from tests.runs.support import write_configuration, write_files
+from tui_workbench.core.errors import RunNotFound, UsageError
+from tui_workbench.core.model import Run, RunRequest
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+from tui_workbench.runs.submission.launch import create_run
+from tui_workbench.runs.sweeps import sweep
+from tui_workbench.runs.sweeps.sweep_values import grid, parameter
+
+REQUEST = RunRequest("local", "say.py")
+SAY = "import os, sys\nprint('first', *sys.argv[1:], os.environ.get('WORD'))\n"
+GATED = "import sys\nprint('began', flush=True)\nopen(sys.argv[2]).read()\n"
+
+
+class Bench:
+    """A tracked project whose script says its arguments."""
+
+    def __init__(self, project: Project, folder: Path) -> None:
+        self.project = project
+        self.root = Path(project.root)
+        self.runs = Runs(project)
+        self.gate = folder / "gate"
+        write_files(self.root, {"say.py": SAY, "gated.py": GATED})
+        self.configure("then")
+
+    def configure(self, word: str) -> None:
+        write_configuration(self.root, TrackedRun=True, EnvironmentVariables={"WORD": word})
+
+    def members(self, *words: str, arguments: tuple[str, ...] = ()) -> tuple[sweep.Member, ...]:
+        return sweep.members_of(arguments, grid([parameter(word) for word in words]))
+
+    def gated(self, number: int) -> tuple[RunRequest, tuple[sweep.Member, ...]]:
+        """Members that begin and wait until there is a gate."""
+        os.mkfifo(self.gate)
+        values = ",".join(map(str, range(number)))
+        return RunRequest("local", "gated.py"), self.members(f"n={values}", arguments=("{n}", str(self.gate)))
+
+    def of(self, group: str) -> list[Run]:
+        return self.runs.group(group)[::-1]
+
+    def ended(self, group: str, number: int) -> list[Run]:
+        def all_ended() -> list[Run]:
+            found = self.of(group)
+            return found if len(found) == number and not any(run.is_active for run in found) else []
+
+        found: list[Run] = until(all_ended, "the end")
+        return found
+
+    def said(self, group: str, number: int) -> list[str]:
+        return [Path(run.log_path).read_text().strip() for run in self.ended(group, number)]
+
+
+@pytest.fixture
+def bench(project: Project, tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(project, tmp_path)
+    yield bench
+    for run in bench.runs.list():
+        if run.is_active:
+            bench.runs.cancel(run.run_id, grace=0.0)
+    until(lambda: not any(ControllerLock.holder(RunDirectory(run.directory)) for run in bench.runs.list()), "quiet")
+
+
+def test_values_go_where_they_are_named_or_to_the_end(bench: Bench) -> None:
+    members = bench.members("lr=0.1", "b=1,2", arguments=("--rate={lr}", "{x}"))
+    assert [member.arguments for member in members] == [
+        ("--rate=0.1", "{x}", "--b", "1"),
+        ("--rate=0.1", "{x}", "--b", "2"),
+    ]
+    assert members[1].values == {"lr": "0.1", "b": "2"}
+    (swapped,) = sweep.members_of(("{a}{b}", "{}"), [{"a": "{b}", "b": "{a}"}])
+    assert swapped.arguments == ("{b}{a}", "{}")
+
+
+def test_too_many_or_none_are_refused() -> None:
+    with pytest.raises(UsageError, match="this makes 1001 runs"):
+        sweep.members_of((), [{"n": str(n)} for n in range(1001)])
+    with pytest.raises(UsageError, match="this makes 0 runs"):
+        sweep.members_of((), [])
+
+
+def test_each_member_runs_once_and_belongs_to_the_sweep(bench: Bench) -> None:
+    group = bench.runs.sweep(REQUEST, bench.members("lr=0.1,0.01", "b=1"), 2)
+    assert group == "sweep-1"
+    assert bench.said(group, 2) == ["first --lr 0.1 --b 1 then", "first --lr 0.01 --b 1 then"]
+    assert len({run.commit_id for run in bench.of(group)}) == 1
+    assert bench.runs.sweep(REQUEST, bench.members("lr=1"), 1) == "sweep-2"
+
+
+def test_no_more_than_asked_for_go_on_at_a_time(bench: Bench) -> None:
+    request, members = bench.gated(3)
+    group = bench.runs.sweep(request, members, 2)
+    until(lambda: [run.state for run in bench.of(group)] == ["running", "running", "queued"], "two")
+    assert bench.of(group)[2].reason == "waits for gated.py [1] or gated.py [2] of its sweep"
+
+
+def test_what_changes_in_the_project_meanwhile_changes_no_member(bench: Bench) -> None:
+    def change(run: Run) -> None:
+        if run.run_number == 1:
+            write_files(bench.root, {"say.py": "raise SystemExit(9)"})
+            bench.configure("now")
+
+    group = bench.runs.sweep(REQUEST, bench.members("n=1,2,3"), 1, change)
+    assert bench.said(group, 3) == [f"first --n {n} then" for n in (1, 2, 3)]
+
+
+def test_an_untracked_configuration_sweeps_in_place(bench: Bench) -> None:
+    write_configuration(bench.root, TrackedRun=False)
+    group = bench.runs.sweep(REQUEST, bench.members("n=1,2"), 2)
+    assert bench.said(group, 2) == ["first --n 1 None", "first --n 2 None"]
+
+
+def test_without_git_each_member_has_its_own_copy(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    group = bench.runs.sweep(REQUEST, bench.members("n=1,2"), 2)
+    assert bench.said(group, 2) == ["first --n 1 then", "first --n 2 then"]
+
+
+def test_what_no_run_can_be_made_of_is_refused_and_leaves_nothing(bench: Bench) -> None:
+    with pytest.raises(UsageError, match=r"none\.py does not exist"):
+        bench.runs.sweep(RunRequest("local", "none.py"), bench.members("n=1"))
+    with pytest.raises(UsageError, match="0 runs at a time"):
+        bench.runs.sweep(REQUEST, bench.members("n=1"), 0)
+    assert not (bench.root / ".workbench" / "sweeps").exists()
+    assert bench.runs.list() == []
+
+
+MAKE_AND_DIE = """
+import os, signal, sys
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.sweeps import sweep
+from tui_workbench.core.model import RunRequest
+project = Project(sys.argv[1])
+def die(run):
+    if run.run_number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+members = sweep.members_of((), [{"n": str(n)} for n in range(4)])
+Runs(project).sweep(RunRequest("local", "say.py"), members, 1, die)
+"""
+
+
+def test_a_maker_that_was_killed_is_made_up_for_and_nothing_comes_twice(bench: Bench) -> None:
+    environment = {**os.environ, "WORD": "of the maker"}
+    write_configuration(bench.root, TrackedRun=True)
+    done = subprocess.run([sys.executable, "-c", MAKE_AND_DIE, str(bench.root)], env=environment, check=False)
+    assert done.returncode == -signal.SIGKILL
+    write_files(bench.root, {"say.py": "raise SystemExit(9)"})
+    bench.runs.resume()
+    assert bench.said("sweep-1", 4) == [f"first --n {n} of the maker" for n in range(4)]
+    until((bench.root / ".workbench/sweeps/sweep-1.made").exists, "the mark")
+    bench.runs.resume()
+    assert len(bench.of("sweep-1")) == 4
+
+
+def test_one_that_cannot_be_gone_on_with_is_given_up_with_its_reason(bench: Bench) -> None:
+    made = sweep.create(bench.project, REQUEST, bench.members("n=1,2"), 1)
+    (bench.root / "say.py").unlink()
+    bench.runs.resume()
+    stopped = bench.root / ".workbench" / "sweeps" / f"{made.group}.stopped"
+    until(lambda: stopped.exists() and "say.py does not exist" in stopped.read_text(), "the reason")
+    assert bench.of(made.group) == []
+
+
+def test_stopping_cancels_what_has_not_begun(bench: Bench) -> None:
+    request, members = bench.gated(3)
+    group = bench.runs.sweep(request, members, 1)
+    until(lambda: bench.of(group)[0].state == "running", "the first")
+    canceled = bench.runs.stop_group(group)
+    assert sorted(run.arguments[0] for run in canceled) == ["1", "2"]
+    assert [run.state for run in bench.of(group)] == ["running", "canceled", "canceled"]
+    assert [run.state for run in bench.runs.stop_group(group, all_of_it=True, grace=0.0)] == ["canceled"]
+    assert [run.state for run in bench.ended(group, 3)] == ["canceled"] * 3
+
+
+def test_stopping_one_that_is_being_made_makes_no_more(bench: Bench) -> None:
+    made = sweep.create(bench.project, REQUEST, bench.members("n=1,2,3"), 1)
+
+    def stop(run: Run) -> None:
+        (bench.root / ".workbench" / "sweeps" / f"{made.group}.stopped").touch()
+
+    assert sweep.make_members(bench.project, made.group, stop)
+    assert len(bench.ended(made.group, 1)) == 1
+    bench.runs.resume()
+    assert len(bench.of(made.group)) == 1
+
+
+def test_two_makers_do_not_meet(bench: Bench) -> None:
+    made = sweep.create(bench.project, REQUEST, bench.members("n=1,2"), 1)
+    answers: list[bool] = []
+    sweep.make_members(
+        bench.project, made.group, lambda _: answers.append(sweep.make_members(bench.project, made.group))
+    )
+    assert answers == [False, False]
+    assert len(bench.ended(made.group, 2)) == 2
+
+
+def test_a_run_that_was_made_and_not_put_in_line_is(bench: Bench) -> None:
+    request = REQUEST._replace(group="sweep-1", member=1, group_limit=1)
+    directory, lock, _ = create_run(bench.project, request)
+    lock.release()
+    bench.runs.resume()
+    assert bench.said("sweep-1", 1)
+    assert json.loads(Path(directory.path, "run.json").read_text())["group"] == "sweep-1"
+
+
+@pytest.mark.parametrize("group", ["", "sweep-", "sweep-7", "../sweep-1", "sweep-1/../x"])
+def test_a_sweep_that_is_none_is_not_found(bench: Bench, group: str) -> None:
+    with pytest.raises(RunNotFound, match="there is no sweep"):
+        bench.runs.stop_group(group)

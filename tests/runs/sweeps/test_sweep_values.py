@@ -1,0 +1,112 @@
+"""Values of a sweep: what the words say, every combination, and the same again for the same seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tui_workbench.core.errors import UsageError
+from tui_workbench.runs.sweeps.sweep_values import chosen, grid, listed, parameter
+
+
+def test_a_grid_is_every_combination_the_last_changing_fastest() -> None:
+    sets = grid([parameter("lr=0.1,0.01"), parameter("batch=32,64")])
+    assert sets == [
+        {"lr": "0.1", "batch": "32"},
+        {"lr": "0.1", "batch": "64"},
+        {"lr": "0.01", "batch": "32"},
+        {"lr": "0.01", "batch": "64"},
+    ]
+
+
+def test_a_value_may_hold_anything_but_a_comma_and_comes_once() -> None:
+    assert parameter("path=a b,x=y,,a b").values == ("a b", "x=y", "")
+    assert parameter("f=round(3").values == ("round(3",)
+
+
+@pytest.mark.parametrize("text", ["", "lr", "=1", "-lr=1", "a b=1", "{x}=1"])
+def test_what_has_no_name_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="no name and values"):
+        parameter(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a=uniform(1)", "a=uniform(2,1)", "a=uniform(x,1)", "a=loguniform(0,1)", "a=randint(0.5,2)", "a=uniform(0,inf)"],
+)
+def test_what_nothing_can_be_drawn_from_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="the smaller one first"):
+        parameter(text)
+
+
+def test_random_combinations_are_all_different_and_the_same_for_a_seed() -> None:
+    parameters = [parameter("lr=0.1,0.01,0.001"), parameter("batch=32,64")]
+    assert chosen(parameters, 4, 7) == chosen(parameters, 4, 7) != chosen(parameters, 4, 8)
+    everything = chosen(parameters, 100, 1)
+    assert sorted(map(str, everything)) == sorted(map(str, grid(parameters)))
+
+
+def test_drawn_values_lie_between_the_ends() -> None:
+    sets = chosen(
+        [parameter("lr=loguniform(1e-5,0.1)"), parameter("layers=randint(1,3)"), parameter("p=uniform(0,1)")], 50, 0
+    )
+    assert len(sets) == 50
+    assert all(1e-5 <= float(each["lr"]) <= 0.1 and 0 <= float(each["p"]) <= 1 for each in sets)
+    assert {each["layers"] for each in sets} == {"1", "2", "3"}
+    assert sum(float(each["lr"]) < 1e-3 for each in sets) > 15, "small rates are drawn as often as large ones"
+
+
+def test_a_range_with_fewer_values_than_wanted_gives_those_there_are() -> None:
+    assert len(chosen([parameter("n=randint(1,3)")], 50, 0)) == 3
+
+
+def test_what_is_drawn_has_no_grid() -> None:
+    with pytest.raises(UsageError, match="--random N"):
+        grid([parameter("lr=uniform(0,1)")])
+
+
+def test_a_name_twice_is_refused() -> None:
+    for combine in (grid, lambda parameters: chosen(parameters, 1, 0)):
+        with pytest.raises(UsageError, match="named twice"):
+            combine([parameter("lr=1"), parameter("lr=2")])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("v.csv", "lr,batch\n0.1, 32\n\n0.01,\n"),
+        ("v.csv", '\ufefflr,batch\r\n"0.1",32\r\n0.01,\r\n'),
+        ("v.tsv", "lr\tbatch\n0.1\t32\n0.01\t\n"),
+        ("v.jsonl", '{"lr": "0.1", "batch": 32}\n\n{"lr": 0.01, "batch": null}\n'),
+        ("v.json", '[{"lr": 0.1, "batch": 32}, {"lr": 0.01}]'),
+    ],
+)
+def test_lists_of_all_forms(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(text.encode())
+    assert listed(str(path)) == [{"lr": "0.1", "batch": "32"}, {"lr": "0.01"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("v.csv", "lr,batch\n1,2\n1\n", r"v.csv:3: 1 values for 2 names"),
+        ("v.csv", "lr,lr\n1,2\n", "v.csv:1: a name stands there twice"),
+        ("v.csv", "lr,--x\n1,2\n", "v.csv:2: '--x' is no name"),
+        ("v.jsonl", '{"a": 1}\n{"a"\n', "v.jsonl:2: no JSON"),
+        ("v.jsonl", "[1]\n", "v.jsonl:1: no JSON object"),
+        ("v.json", "[" * 100_000, "v.json:1: no JSON"),
+    ],
+)
+def test_a_bad_list_is_refused_with_its_line(tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=said):
+        listed(str(tmp_path / name))
+
+
+def test_a_list_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
+    for name in ("none.csv", "binary.csv"):
+        with pytest.raises(UsageError, match=f"{name} cannot be read"):
+            listed(str(tmp_path / name))

@@ -1,0 +1,136 @@
+"""Artifacts of a run: what they are, and how they get out of it without doing harm."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.runs.support import make_run, write_files
+from tui_workbench.core.errors import StorageError, UsageError
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.transfer.downloads import artifact_path, attachments, download, made_elsewhere_text
+
+OUTPUTS = {"outputs/model.pkl": b"\0\xff", "outputs/plots/a b.png": b"png", "outputs/tool.sh": b"#!/bin/sh\n"}
+
+
+@pytest.fixture
+def run(project: Project) -> Path:
+    directory = Path(make_run(project, "project_1700000000001", state="completed", exit_code=0).path)
+    write_files(directory, {**OUTPUTS, "output.log": "log\n", "work/kept.txt": "kept", "pid": "1", "exit": "0"})
+    (directory / "outputs" / "tool.sh").chmod(0o755)
+    os.utime(directory / "outputs" / "model.pkl", (1_000_000_000, 1_000_000_000))
+    return directory
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_outputs_and_the_record_are_the_attachments(run: Path) -> None:
+    assert attachments(str(run)) == [*sorted(OUTPUTS), "work/kept.txt", "output.log", "events.jsonl", "run.json"]
+
+
+def test_the_copy_of_a_run_that_goes_on_is_no_attachment(project: Project) -> None:
+    directory = make_run(project, "project_1700000000003").path
+    write_files(Path(directory), {"work/train.py": "code"})
+    assert attachments(directory) == ["events.jsonl", "run.json"]
+    assert made_elsewhere_text(directory) == ""
+
+
+def test_the_end_of_a_run_tells_what_it_created_outside_outputs(run: Path) -> None:
+    assert made_elsewhere_text(str(run)) == "created 1 file (4 B) outside outputs/"
+    write_files(run, {"work/out/ckpt.pt": bytes(2_000_000)})
+    assert made_elsewhere_text(str(run)) == "created 2 files (2.0 MB) outside outputs/"
+
+
+def test_a_run_without_outputs_has_its_record(project: Project) -> None:
+    directory = make_run(project, "project_1700000000002").path
+    assert attachments(directory) == ["events.jsonl", "run.json"]
+
+
+def test_everything_comes_as_it_is(run: Path, tmp_path: Path) -> None:
+    target = tmp_path / "new" / "folder"
+    written = download(str(run), str(target), [])
+    assert written == [str(target / name) for name in attachments(str(run))]
+    assert tree(target) == {name: (run / name).read_bytes() for name in attachments(str(run))}
+    assert (target / "outputs/tool.sh").stat().st_mode & 0o111
+    assert not (target / "outputs/model.pkl").stat().st_mode & 0o111
+    assert (target / "outputs/model.pkl").stat().st_mtime == 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["outputs/model.pkl"], ["outputs/model.pkl"]),
+        (["./outputs//model.pkl", "outputs/model.pkl"], ["outputs/model.pkl"]),
+        (["outputs/plots"], ["outputs/plots/a b.png"]),
+        (["outputs"], sorted(OUTPUTS)),
+        (["driver_log"], ["output.log"]),
+        (["control_log.txt", "run.json"], ["events.jsonl", "run.json"]),
+        (["work/kept.txt"], ["work/kept.txt"]),
+        (["work"], ["work/kept.txt"]),
+    ],
+)
+def test_some_of_it(run: Path, tmp_path: Path, names: list[str], found: list[str]) -> None:
+    assert [os.path.relpath(path, tmp_path) for path in download(str(run), str(tmp_path), names)] == found
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "../other", "outputs/../../x", "/etc/passwd", "pid", "exit", "nothing", "outputs/nothing",
+     "outputs/../pid", "controller.lock", "a\0b", "outputs/link", "outputs/linked/passwd", "outputs/pipe"],
+)  # fmt: skip
+def test_what_is_no_artifact_is_refused_and_nothing_written(run: Path, tmp_path: Path, name: str) -> None:
+    (run / "outputs" / "link").symlink_to("/etc/passwd")
+    (run / "outputs" / "linked").symlink_to("/etc")
+    os.mkfifo(run / "outputs" / "pipe")
+    with pytest.raises(UsageError) as caught:
+        download(str(run), str(tmp_path / "new"), ["outputs/model.pkl", name])
+    assert "attachments" in caught.value.remedy
+    assert not (tmp_path / "new").exists()
+    assert attachments(str(run)) == [*sorted(OUTPUTS), "work/kept.txt", "output.log", "events.jsonl", "run.json"]
+
+
+def test_a_link_inside_of_the_outputs_leads_to_what_is_there(run: Path) -> None:
+    (run / "outputs" / "latest").symlink_to("model.pkl")
+    assert artifact_path(str(run), "outputs/latest") == str((run / "outputs/model.pkl").resolve())
+
+
+def test_what_is_there_stays_unless_it_is_to_be_replaced(run: Path, tmp_path: Path) -> None:
+    write_files(tmp_path, {"outputs/plots/a b.png": "mine"})
+    with pytest.raises(UsageError, match=r"a b\.png is there already"):
+        download(str(run), str(tmp_path), [])
+    assert tree(tmp_path) == {"outputs/plots/a b.png": b"mine"} | tree_of_project(tmp_path)
+    download(str(run), str(tmp_path), ["outputs"], overwrite=True)
+    assert (tmp_path / "outputs/plots/a b.png").read_bytes() == b"png"
+
+
+def tree_of_project(folder: Path) -> dict[str, bytes]:
+    """What a fixture has made in the same folder."""
+    return {name: content for name, content in tree(folder).items() if not name.startswith("outputs/")}
+
+
+def test_a_link_in_the_destination_leads_nothing_astray(run: Path, tmp_path: Path) -> None:
+    elsewhere, target = tmp_path / "elsewhere", tmp_path / "target"
+    elsewhere.mkdir()
+    target.mkdir()
+    (target / "outputs").symlink_to(elsewhere)
+    with pytest.raises(UsageError, match="outside of"):
+        download(str(run), str(target), ["outputs/model.pkl"], overwrite=True)
+    assert list(elsewhere.iterdir()) == []
+    (target / "output.log").symlink_to(elsewhere / "log")
+    download(str(run), str(target), ["output.log"], overwrite=True)
+    assert list(elsewhere.iterdir()) == []
+    assert (target / "output.log").read_bytes() == b"log\n"
+
+
+def test_a_folder_in_the_place_of_a_file_is_told(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "t" / "output.log").mkdir(parents=True)
+    with pytest.raises(StorageError) as caught:
+        download(str(run), str(tmp_path / "t"), ["output.log"], overwrite=True)
+    assert caught.value.file.endswith("output.log")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError):
+        download(str(run), str(tmp_path / "file"), ["output.log"], overwrite=True)

@@ -1,0 +1,210 @@
+"""Detaching: files go to the trash, secrets go for good; and secrets in files move to the keyring on request."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.machines import PASSWORD, Machine
+from tui_workbench.config.changes import lifecycle
+from tui_workbench.config.changes.change_set import ChangeHistory, ChangeSet, FileChange
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.projects.project import Project
+from tui_workbench.targets.base.attach import Attachment, AttachRequest
+from tui_workbench.targets.base.detach import detach, forget_orphans, move_secrets, plan_detaching
+from tui_workbench.targets.base.secrets import SecretStore, is_reference
+from tui_workbench.targets.hosts.host import SecretNeeded
+from tui_workbench.targets.hosts.host_for import host_of, ssh_host_of
+
+
+def password_request(gpubox: Machine) -> AttachRequest:
+    return AttachRequest("remotedocker", "box", gpubox.address, "research", has_password=True)
+
+
+@pytest.fixture
+def known(home: Path, connections: Path, gpubox: Machine) -> Path:
+    """`~/.ssh` of one who knows gpubox and has no key."""
+    folder = home / ".ssh"
+    folder.mkdir(mode=0o700)
+    (folder / "known_hosts").write_text(gpubox.known_hosts_line)
+    return folder
+
+
+@pytest.fixture
+def attached(project: Project, gpubox: Machine, known: Path) -> str:
+    """The target `box`, attached with a password; gives the password's reference."""
+    attachment = Attachment(project.root, password_request(gpubox))
+    attachment.give_password(PASSWORD)
+    attachment.connect()
+    attachment.write()
+    return project.target("box").password
+
+
+def names(project: Project) -> set[str]:
+    return {path.name for path in Path(project.config_directory).glob("box*")}
+
+
+def test_both_files_go_to_the_trash_and_come_back_as_one(project: Project, attached: str) -> None:
+    detachment = plan_detaching(project, "box")
+    detach(detachment)
+    assert names(project) == set()
+    trash = [name for name, _, _ in lifecycle.deleted(lifecycle.trash_of(project.root))]
+    assert sorted(trash) == ["box.compute", "box.runconfig"]
+    detachment.change_set.inverse.apply()
+    assert names(project) == {"box.compute", "box.runconfig"}
+
+
+def test_the_secret_is_gone_from_memory(project: Project, attached: str) -> None:
+    host = ssh_host_of(project.target("box"))
+    detach(plan_detaching(project, "box"))
+    with pytest.raises(SecretNeeded):
+        host.run(["true"])
+
+
+@pytest.mark.usefixtures("keyring")
+def test_the_secret_is_gone_from_the_keyring(project: Project, request: pytest.FixtureRequest) -> None:
+    reference = request.getfixturevalue("attached")
+    assert SecretStore().get(reference) == PASSWORD
+    detach(plan_detaching(project, "box"))
+    assert SecretStore().get(reference) is None
+
+
+@pytest.mark.usefixtures("keyring")
+def test_a_secret_that_another_target_uses_too_stays(project: Project, request: pytest.FixtureRequest) -> None:
+    reference = request.getfixturevalue("attached")
+    path = Path(project.config_directory, "box.compute")
+    path.with_name("twin.compute").write_bytes(path.read_bytes())
+    detachment = plan_detaching(project, "box")
+    assert detachment.references == ()
+    detach(detachment)
+    assert SecretStore().get(reference) == PASSWORD
+    assert host_of(project.target("twin")).run(["id", "-un"]).text == "research"
+
+
+@pytest.mark.usefixtures("keyring")
+def test_undoing_an_attachment_takes_its_secret_along(project: Project, known: Path, gpubox: Machine) -> None:
+    attachment = Attachment(project.root, password_request(gpubox))
+    attachment.give_password(PASSWORD)
+    attachment.connect()
+    history = ChangeHistory()
+    attachment.write(history.apply)
+    reference = project.target("box").password
+    host = ssh_host_of(project.target("box"))
+    undone = history.undo()
+    assert undone is not None
+    forget_orphans(undone.inverse)
+    assert SecretStore().get(reference) is None
+    with pytest.raises(SecretNeeded):
+        host.run(["true"])
+
+
+@pytest.mark.usefixtures("keyring")
+def test_a_secret_follows_its_target_to_another_name_and_out_of_the_trash(
+    project: Project, request: pytest.FixtureRequest
+) -> None:
+    reference = request.getfixturevalue("attached")
+    path = os.path.join(project.config_directory, "box.compute")
+    for change in (lifecycle.rename(path, "bigger"), lifecycle.delete(path)):
+        change.apply()
+        forget_orphans(change)
+        change.inverse.apply()
+        forget_orphans(change.inverse)
+    assert SecretStore().get(reference) == PASSWORD
+
+
+def test_a_file_that_was_never_a_target_refers_to_nothing(project: Project, connections: Path) -> None:
+    path = os.path.join(project.config_directory, "odd.compute")
+    forget_orphans(ChangeSet("", (FileChange(path, b"{ \xff AzureMlSecret=a#b#c", None),)))
+
+
+def test_the_name_is_free_again(project: Project, attached: str, gpubox: Machine) -> None:
+    detach(plan_detaching(project, "box"))
+    Attachment(project.root, AttachRequest("remotedocker", "box", gpubox.address))
+
+
+def test_run_configurations_of_other_names_stay_and_are_named(project: Project, attached: str) -> None:
+    path = Path(project.config_directory)
+    (path / "box-long.runconfig").write_text((path / "box.runconfig").read_text())
+    detachment = plan_detaching(project, "box")
+    assert detachment.change_set.notes == ("Run configurations that now name nothing: box-long.",)
+    detach(detachment)
+    assert names(project) == {"box-long.runconfig"}
+
+
+def test_a_run_configuration_of_that_name_for_another_target_stays(project: Project, attached: str) -> None:
+    path = Path(project.config_directory, "box.runconfig")
+    path.write_text(path.read_text().replace("Target: box", "Target: local"))
+    detach(plan_detaching(project, "box"))
+    assert names(project) == {"box.runconfig"}
+
+
+def test_a_file_that_cannot_be_read_can_be_detached(project: Project) -> None:
+    Path(project.config_directory, "box.compute").write_text("type: [")
+    detach(plan_detaching(project, "box"))
+    assert names(project) == set()
+
+
+@pytest.mark.parametrize("name", ["nothing", "../project/aml_config/local", ""])
+def test_what_is_not_there_cannot_be_detached(project: Project, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="no compute target"):
+        plan_detaching(project, name)
+
+
+# Secrets that stand in a file.
+
+PLAIN = """\
+# the box in the corner
+type: remotedocker
+address: {address}
+username: "research"   # me
+password: {password}
+baseDockerImage: 'python:3.12-slim'
+"""
+
+
+@pytest.fixture
+def plain(project: Project, gpubox: Machine, home: Path, connections: Path) -> Path:
+    """A target whose file holds the password itself."""
+    (home / ".ssh").mkdir(mode=0o700)
+    (home / ".ssh" / "known_hosts").write_text(gpubox.known_hosts_line)
+    path = Path(project.config_directory, "box.compute")
+    path.write_text(PLAIN.format(address=gpubox.address, password=PASSWORD))
+    return path
+
+
+def test_a_secret_in_a_file_is_not_used(project: Project, plain: Path) -> None:
+    with pytest.raises(ConfigurationError, match="the secret itself") as refused:
+        host_of(project.target("box"))
+    assert (refused.value.line, refused.value.file) == (5, str(plain))
+    assert "computetarget login box --move-secrets" in refused.value.remedy
+    assert PASSWORD not in str(refused.value)
+
+
+def test_a_secret_in_a_file_is_copied_nowhere(project: Project, plain: Path) -> None:
+    project.prepare_state()
+    os.utime(plain, (1, 1))  # at rest for long, so that its values would be remembered
+    assert Project.find(project.root).target("box").password == PASSWORD
+    Project.find(project.root).target("local")
+    for path in Path(project.root).rglob("*"):
+        assert path == plain or not path.is_file() or PASSWORD.encode() not in path.read_bytes()
+
+
+@pytest.mark.usefixtures("keyring")
+def test_a_secret_moves_to_the_keyring_and_nothing_else_changes(project: Project, plain: Path, gpubox: Machine) -> None:
+    move_secrets(project.target("box"))
+    reference = project.target("box").password
+    assert is_reference(reference)
+    assert SecretStore().get(reference) == PASSWORD
+    assert plain.read_text().replace(f'"{reference}"', PASSWORD).replace(reference, PASSWORD) == PLAIN.format(
+        address=gpubox.address, password=PASSWORD
+    )
+    assert host_of(project.target("box")).run(["id", "-un"]).text == "research"
+
+
+def test_without_a_keyring_the_file_stays_as_it_is(project: Project, plain: Path) -> None:
+    before = plain.read_bytes()
+    with pytest.raises(ConfigurationError, match="no keyring"):
+        move_secrets(project.target("box"))
+    assert plain.read_bytes() == before

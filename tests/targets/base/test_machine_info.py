@@ -1,0 +1,102 @@
+"""What a run runs on is asked of what really runs it, whatever the target."""
+
+from __future__ import annotations
+
+import ast
+import platform
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.engines import DockerEngine
+from tests.targets.docker_fixtures import files_of
+from tests.targets.harness import PYTHON, Harness, Script
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.targets.base.machine_info import PROGRAM
+from tui_workbench.targets.local.local_target import LocalTarget
+from tui_workbench.targets.ssh.remote import RemoteTarget
+
+
+@pytest.fixture
+def local_harness(tmp_path: Path) -> Harness:
+    class LocalHarness(Harness):
+        def target(self) -> LocalTarget:
+            return LocalTarget(self.compute_target())
+
+        def compute_target(self) -> ComputeTarget:
+            return ComputeTarget("local", str(self.folder / "local.compute"), "local", sys.executable)
+
+        def write(self, path: Path, script: Script) -> None:
+            path.write_text(PYTHON.format(script=tuple(script)))
+
+    return LocalHarness(tmp_path)
+
+
+def test_the_question_is_understood_by_old_interpreters() -> None:
+    ast.parse(PROGRAM, feature_version=(3, 5))
+
+
+def test_here_the_interpreter_is_asked(local_harness: Harness, tmp_path: Path) -> None:
+    extra = tmp_path / "extra"
+    for folder, origin in (
+        ("tinypackage-1.5.dist-info", ""),
+        ("edited-2.dist-info", '{"url": "https://u:p@host/r", "vcs_info": {"commit_id": "abc"}}'),
+    ):
+        (extra / folder).mkdir(parents=True)
+        name, _, version = folder.removesuffix(".dist-info").partition("-")
+        (extra / folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        if origin:
+            (extra / folder / "direct_url.json").write_text(origin)
+    spec = local_harness.spec(Script(), variables={"PYTHONPATH": str(extra)})
+    found = local_harness.target().machine_info(spec, sys.executable)
+    assert found["problems"] == {}
+    assert found["packages"]["tinypackage"] == "1.5"
+    assert found["packages"]["edited"] == "2 @ https://u:p@host/r@abc"
+    assert found["packages"]["pytest"] == pytest.__version__
+    assert found["python"]["version"] == platform.python_version()
+    assert found["python"]["executable"] == sys.executable
+    assert found["host"]["name"] == platform.node()
+    assert found["host"]["memory"] > 10**8
+    assert isinstance(found["gpus"], list)
+
+
+def test_a_driver_tells_its_gpus(local_harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "bin" / "nvidia-smi"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho 'Tesla T4, 550.54, 15360 MiB, GPU-1'\necho 'broken'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
+    found = local_harness.target().machine_info(local_harness.spec(Script()), sys.executable)
+    (gpu,) = found["gpus"]
+    assert (gpu["name"], gpu["driver"], gpu["memory"], gpu["uuid"]) == ("Tesla T4", "550.54", "15360 MiB", "GPU-1")
+
+
+@pytest.mark.parametrize("program", ["/bin/true", "/bin/false", "/nowhere/python", "/bin/echo"])
+def test_what_is_no_python_is_told_and_nothing_is_guessed(local_harness: Harness, program: str) -> None:
+    found = local_harness.target().machine_info(local_harness.spec(Script()), program)
+    assert set(found) == {"problems", "host", "gpus"}
+    assert found["problems"]["packages"]
+
+
+def test_on_another_machine_its_interpreter_is_asked(remote_harness: Harness) -> None:
+    target = remote_harness.target()
+    assert isinstance(target, RemoteTarget)
+    found = target.machine_info(remote_harness.spec(Script()), "python")
+    assert found["problems"] == {}
+    assert found["python"]["executable"].startswith("/usr/bin/python3")
+    assert found["host"]["name"] == "gpubox"
+    assert isinstance(found["packages"], dict)
+
+
+def test_in_a_container_it_is_the_image_that_is_asked(localdocker_harness: Harness, engine: DockerEngine) -> None:
+    spec = localdocker_harness.spec(Script(waits=True))
+    localdocker_harness.start(spec)
+    found = localdocker_harness.target().machine_info(spec, "")
+    assert found["problems"] == {}
+    assert found["image"]["digest"].startswith("sha256:")
+    assert found["image"]["name"] == spec.target.base_docker_image
+    assert found["python"]["version"].startswith("3.")
+    assert found["gpus"] == []
+    assert found["host"]["processors"] >= 1
+    assert files_of(Path(spec.working_directory))

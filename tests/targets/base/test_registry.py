@@ -1,0 +1,98 @@
+"""A type of target that somebody else installs is one like any other, from its file to the end of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Installed
+from tests.runs.support import write_configuration, write_files
+from tests.targets import fake
+from tui_workbench.core import target_types
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.model import ComputeTarget, Problem
+from tui_workbench.projects.project import Project
+from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.local.local_target import LocalTarget
+
+TARGET = ComputeTarget(name="box", path="/p/aml_config/box.compute", type="local")
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package on the path that adds the type `quantum`, which is a fake one."""
+    site = tmp_path / "site"
+    write_files(
+        site,
+        {
+            "quantum.py": f"{Path(fake.__file__).read_text()}\nQuantumTarget = FakeTarget\n",
+            "quantum-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: quantum\nVersion: 1.0\n",
+            "quantum-1.0.dist-info/entry_points.txt": "[tui_workbench.targets]\nquantum = quantum:QuantumTarget\n",
+        },
+    )
+    monkeypatch.syspath_prepend(str(site))
+    target_types.forget_installed()
+    yield site
+    target_types.forget_installed()
+
+
+def test_built_in_types_need_no_entry_point() -> None:
+    assert isinstance(target_for(TARGET), LocalTarget)
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_installed_type_is_found_by_its_name() -> None:
+    assert type(target_for(TARGET._replace(type="quantum"))).__name__ == "FakeTarget"
+
+
+@pytest.mark.parametrize("kind", ["quantum", "", "Local", "cluster"])
+def test_a_type_that_nobody_runs_is_told_with_its_file(kind: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        target_for(TARGET._replace(type=kind))
+    assert raised.value.file == TARGET.path
+    assert raised.value.remedy
+
+
+def test_a_file_with_a_problem_runs_nowhere() -> None:
+    problem = Problem(TARGET.path, 3, 7, "error", "unusable", "it is broken", "Mend it.")
+    with pytest.raises(ConfigurationError) as raised:
+        target_for(TARGET._replace(problem=problem))
+    assert str(raised.value) == f"{TARGET.path}:3:7: it is broken. Mend it."
+
+
+def test_its_file_can_be_read_where_it_is_installed_and_only_there(project_root: Path, installed: Path) -> None:
+    write_configuration(project_root, "q", suffix="compute", type="quantum", qubits=3)
+    assert Project.find(str(project_root)).target("q").values["qubits"] == 3
+    elsewhere = Installed(project_root)
+    (row,) = json.loads(elsewhere.run("computetarget", "list", "--query", "[?name=='q']").out)
+    assert "'quantum'" in row["problem"]
+
+
+def test_a_run_on_it_goes_its_whole_way(project_root: Path, installed: Path) -> None:
+    write_configuration(project_root, "q", suffix="compute", type="quantum")
+    write_configuration(project_root, "q", Target="q")
+    write_files(project_root, {"script": json.dumps({"output": "from a fake\n", "exit_code": 5})})
+    workbench = Installed(project_root, {"PYTHONPATH": str(installed)})
+    result = workbench.submit("script", configuration="q")
+    assert result.out.endswith("\nfrom a fake\n"), result
+    assert result.code == 5
+    (record,) = workbench.history()
+    assert (record["status"], record["target"]) == ("Failed", "q")
+
+
+def test_a_run_on_it_can_be_canceled(project_root: Path, installed: Path) -> None:
+    write_configuration(project_root, "q", suffix="compute", type="quantum")
+    write_configuration(project_root, "q", Target="q")
+    write_files(project_root, {"script": json.dumps({"output": "begun\n", "waits": True})})
+    workbench = Installed(project_root, {"PYTHONPATH": str(installed)})
+    follower = workbench.start("experiment", "submit", "-c", "q", "script")
+    assert follower.stdout is not None
+    run_id = follower.stdout.readline().split()[1].decode()
+    assert follower.stdout.readline() == b"begun\n"
+    assert workbench.run("experiment", "cancel", "--run", run_id).code == 0
+    follower.communicate(timeout=60)
+    assert follower.returncode == 130
+    assert workbench.info(run_id)["status"] == "Canceled"

@@ -1,0 +1,131 @@
+"""Secrets are kept in the system's keyring, and in files only by reference."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.machines import PASSWORD
+from tests.targets.conftest import link_processes
+from tui_workbench.targets.base import secrets
+from tui_workbench.targets.base.secrets import Kept, SecretStore, is_reference, new_reference
+from tui_workbench.targets.ssh.ssh_host import SshHost
+
+if TYPE_CHECKING:
+    from tui_workbench.targets.ssh import ssh_wire as wire
+
+
+@pytest.mark.parametrize("secret", [PASSWORD, "", " a\nb ", "ä€", "x" * 10_000])
+@pytest.mark.usefixtures("keyring")
+def test_a_secret_comes_back(secret: str) -> None:
+    store, reference = SecretStore(), new_reference("box", "me")
+    assert store.put(reference, secret) == Kept(in_keyring=True)
+    assert store.get(reference) == secret
+
+
+@pytest.mark.usefixtures("keyring")
+def test_each_reference_has_its_own() -> None:
+    store, one, other = SecretStore(), new_reference("box", "me"), new_reference("box", "me")
+    store.put(one, "1")
+    store.put(other, "2")
+    store.put(one, "3")
+    assert (store.get(one), store.get(other)) == ("3", "2")
+
+
+@pytest.mark.usefixtures("keyring")
+def test_what_was_forgotten_is_gone() -> None:
+    store, reference = SecretStore(), new_reference("box", "me")
+    store.put(reference, PASSWORD)
+    store.forget(reference)
+    assert store.get(reference) is None
+    store.forget(reference)
+
+
+def test_a_secret_stands_readable_in_no_file(keyring: Path, home: Path, connections: Path) -> None:
+    SecretStore().put(new_reference("box", "me"), PASSWORD)
+    assert list(keyring.iterdir())
+    for path in [*home.rglob("*"), *connections.rglob("*")]:
+        assert not path.is_file() or PASSWORD.encode() not in path.read_bytes()
+
+
+def test_without_a_keyring_it_is_said_so() -> None:
+    store, reference = SecretStore(), new_reference("box", "me")
+    assert store.put(reference, PASSWORD) == Kept(in_keyring=False, reason="this system has no keyring")
+    assert store.get(reference) is None
+
+
+def test_a_keyring_that_writes_plain_text_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plaintext.py").write_text(
+        "from keyring.backend import KeyringBackend\n"
+        "class Keyring(KeyringBackend):\n"
+        "    priority = 0.5\n"
+        "    def set_password(self, *words): raise SystemExit('written')\n"
+        "    def get_password(self, *words): raise SystemExit('read')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "plaintext.Keyring")
+    assert SecretStore().put(new_reference("box", "me"), PASSWORD).reason == "this system has no keyring"
+
+
+def test_a_keyring_that_waits_for_ever_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "locked.py").write_text(
+        "import signal\n"
+        "from keyring.backend import KeyringBackend\n"
+        "class Keyring(KeyringBackend):\n"
+        "    priority = 5\n"
+        "    def get_password(self, *words): signal.pause()\n"
+        "    set_password = delete_password = get_password\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "locked.Keyring")
+    monkeypatch.setattr(secrets, "KEYRING_SECONDS", 0.5)
+    store, reference = SecretStore(), new_reference("box", "me")
+    assert store.get(reference) is None
+    assert "does not answer" in store.put(reference, PASSWORD).reason
+
+
+def test_a_keyring_that_refuses_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "refusing.py").write_text(
+        "from keyring.backend import KeyringBackend\n"
+        "from keyring.errors import KeyringLocked\n"
+        "class Keyring(KeyringBackend):\n"
+        "    priority = 5\n"
+        "    def get_password(self, *words): raise KeyringLocked('The collection\\nis locked')\n"
+        "    set_password = delete_password = get_password\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "refusing.Keyring")
+    kept = SecretStore().put(new_reference("box", "me"), PASSWORD)
+    assert kept.reason == "the keyring refused: The collection is locked"
+
+
+def test_a_reference_has_the_original_s_form() -> None:
+    reference = new_reference("my box", "someone")
+    assert re.fullmatch(r"AzureMlSecret=my box#someone#[0-9a-f]{32}", reference)
+    assert reference != new_reference("my box", "someone")
+    assert is_reference(reference)
+    assert is_reference(new_reference("a#b", "c#d"))
+
+
+@pytest.mark.parametrize("text", ["", "secret", "AzureMlSecret=", "AzureMlSecret=a#b", "AzureMlSecret=a#b#c\nd"])
+def test_anything_else_is_no_reference(text: str) -> None:
+    assert not is_reference(text)
+    assert SecretStore().get(text) is None
+
+
+def test_a_login_takes_its_password_from_the_keyring(
+    keyring: Path, login: wire.Login, ssh_folder: Path, connections: Path
+) -> None:
+    for path in ssh_folder.glob("id_*"):
+        path.unlink()
+    store, reference = SecretStore(), new_reference("gpubox", "research")
+    store.put(reference, PASSWORD)
+    host = SshHost(login._replace(password=reference), store.get)
+    assert host.run(["id", "-un"]).text == "research"
+    for pid in [*link_processes(connections), os.getpid()]:
+        for name in ("cmdline", "environ"):
+            assert PASSWORD.encode() not in Path(f"/proc/{pid}/{name}").read_bytes()

@@ -1,0 +1,174 @@
+"""What a run's container is made of, and what its end means."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tui_workbench.core.errors import UsageError
+from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
+from tui_workbench.targets.base.run_environment import share_of
+from tui_workbench.targets.docker import container as containers
+from tui_workbench.targets.docker.container import ENGINE_MODE, FILE_MODE, Placement
+from tui_workbench.targets.docker.engine import Container
+
+PLACE = Placement("/home/me/runs/p_1", "/home/me/share/p", "1000:1000", image="sha256:1", python="/usr/bin/python3")
+
+
+def spec(**changes: object) -> RunSpec:
+    target = ComputeTarget("docker", "/p/docker.compute", "localdocker", base_docker_image="python:3.11")
+    configuration = RunConfiguration("docker", "/p/docker.runconfig", "docker", framework="Python")
+    made = RunSpec("p_1", "/p/.workbench/runs/p_1", "/p", "p", "/p/work", "train.py", ("a b",), configuration, target)
+    return made._replace(**changes)  # type: ignore[arg-type]
+
+
+def with_variables(**variables: str) -> RunSpec:
+    return spec(run_configuration=spec().run_configuration._replace(environment_variables=variables))
+
+
+def test_the_command_is_the_supervising_shell_around_the_script() -> None:
+    made = containers.configuration(spec(), PLACE)
+    assert made["Cmd"][:2] == ["/bin/sh", "-c"]
+    assert made["Cmd"][3:] == ["sh", "/workbench/run", "/workbench/run/work", "/usr/bin/python3", "train.py", "a b"]
+    assert made["Entrypoint"] == []
+    assert made["User"] == "1000:1000"
+
+
+def test_an_image_without_a_shell_gets_the_script_itself() -> None:
+    made = containers.configuration(spec(), PLACE._replace(mode=ENGINE_MODE))
+    assert made["Cmd"] == ["/usr/bin/python3", "train.py", "a b"]
+    assert made["Labels"]["workbench-tui.output"] == ENGINE_MODE
+
+
+def test_gpus_are_asked_for_only_when_they_are_wanted() -> None:
+    assert "DeviceRequests" not in containers.configuration(spec(), PLACE)["HostConfig"]
+    wanted = spec(target=spec().target._replace(nvidia_docker=True))
+    assert containers.configuration(wanted, PLACE)["HostConfig"]["DeviceRequests"] == [
+        {"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}
+    ]
+    assert "--gpus" in containers.docker_command(wanted, PLACE)
+
+
+WRITTEN = ("work", "output.log", "pid", "exit", "metrics.jsonl")
+
+
+def test_mounts_name_their_source_exactly_whatever_it_holds() -> None:
+    odd = PLACE._replace(run_directory="/home/a:b,c=d/run", data=("/home/x y",))
+    mounts = containers.configuration(spec(), odd)["HostConfig"]["Mounts"]
+    assert {(each["Source"], each["Target"]) for each in mounts} == {
+        *((f"/home/a:b,c=d/run/{name}", f"/workbench/run/{name}") for name in WRITTEN),
+        ("/home/me/share/p", "/azureml-share"), ("/home/x y", "/home/x y"),
+    }  # fmt: skip
+
+
+def test_an_untracked_run_sees_its_project_without_the_state_directory() -> None:
+    made = containers.configuration(spec(), PLACE._replace(project_root="/p"))["HostConfig"]["Mounts"]
+    assert {"Type": "tmpfs", "Target": "/workbench/project/.workbench", "ReadOnly": True} in made
+    assert "/workbench/run/outputs" in [each["Target"] for each in made]
+    elsewhere = spec(run_directory="/home/me/.local/share/workbench-tui/projects/p/runs/p_1")
+    made = containers.configuration(elsewhere, PLACE._replace(project_root="/p"))["HostConfig"]["Mounts"]
+    assert all(each["Type"] == "bind" for each in made)
+
+
+def test_variables_that_a_shell_would_not_pass_go_around_it() -> None:
+    made = containers.configuration(with_variables(PLAIN="1", **{"with.dots": "2", "IFS": ":"}), PLACE)
+    assert "PLAIN=1" in made["Env"]
+    assert not any(each.startswith(("with.dots=", "IFS=")) for each in made["Env"])
+    words = made["Cmd"][6:]
+    assert words[:4] == ["/usr/bin/env", "--", "with.dots=2", "IFS=:"]
+
+
+def test_bytes_that_are_no_text_travel_in_a_file() -> None:
+    odd = spec(arguments=("\udcff", ""))
+    made = containers.configuration(odd, PLACE)
+    json.dumps(made).encode()
+    assert made["Cmd"][-1] == "/workbench/run/launch"
+    data = containers.launch_file(odd, PLACE)
+    assert data is not None
+    assert data.endswith(b"\0/usr/bin/python3\0train.py\0\xff\0")
+    assert containers.launch_file(spec(), PLACE) is None
+
+
+def test_a_folder_whose_name_is_no_text_is_refused() -> None:
+    with pytest.raises(UsageError, match="UTF-8"):
+        containers.configuration(spec(), PLACE._replace(run_directory="/home/\udcff"))
+
+
+def test_a_script_whose_name_looks_like_an_option_is_none() -> None:
+    assert containers.command(spec(script="-x.py"), PLACE)[1] == "./-x.py"
+
+
+def test_a_user_without_an_entry_in_the_image_still_has_a_home() -> None:
+    variables = containers.variables(spec(), PLACE)
+    assert variables["HOME"]
+    assert variables["USER"]
+    assert "HOME" not in containers.variables(spec(), PLACE._replace(user="0:0"))
+
+
+def test_the_run_configuration_s_variables_win_but_for_the_run_s_id() -> None:
+    variables = containers.variables(with_variables(HOME="/there", WORKBENCH_RUN_ID="forged"), PLACE)
+    assert (variables["HOME"], variables["WORKBENCH_RUN_ID"]) == ("/there", "p_1")
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ("~/.azureml/share/", "/home/me/.azureml/share/p"),
+        ("~", "/home/me/p"),
+        ("/data", "/data/p"),
+        ("share", "/home/me/share/p"),
+    ],
+)
+def test_the_share_lies_below_the_directory_that_the_file_names(base: str, expected: str) -> None:
+    assert share_of(spec(target=spec().target._replace(native_shared_directory=base)), "/home/me") == expected
+
+
+def ended(**changes: object) -> Container:
+    made = Container("1", "c", "exited", {"workbench-tui.output": FILE_MODE}, "i", 137, False, "",
+                     "2026-01-01T10:00:00.5Z")  # fmt: skip
+    return made._replace(**changes)  # type: ignore[arg-type]
+
+
+BEFORE, AFTER = "2026-01-01T11:00:00.123456789+02:00", "2026-01-01T11:00:01+01:00"
+
+
+@pytest.mark.parametrize(
+    ("container", "code", "restarted", "engine", "expected"),
+    [
+        (ended(), 0, False, BEFORE, (0, "")),
+        (ended(), 3, False, BEFORE, (3, "exit code 3")),
+        (None, 3, True, AFTER, (3, "exit code 3")),
+        (ended(out_of_memory=True), 137, False, BEFORE, (137, "out of memory")),
+        (ended(out_of_memory=True), 1, False, BEFORE, (1, "exit code 1; one of its processes was killed")),
+        (ended(out_of_memory=True), None, False, BEFORE, (137, "out of memory")),
+        (ended(), None, False, BEFORE, (137, "somebody killed its container")),
+        (ended(), None, False, AFTER, (137, "engine on box was restarted")),
+        (ended(exit_code=0), None, False, AFTER, (None, "engine on box was restarted")),
+        (ended(), None, True, BEFORE, (None, "box was restarted while it ran")),
+        (None, None, False, BEFORE, (None, "its container is gone")),
+        (ended(state="removing", exit_code=None), None, False, BEFORE, (None, "its container is gone")),
+        (ended(labels={"workbench-tui.output": ENGINE_MODE}, exit_code=4), None, False, "", (4, "exit code 4")),
+        (ended(exit_code=0), None, False, "", (None, "not written down")),
+    ],
+)
+def test_every_end_has_its_own_reason(
+    container: Container | None, code: int | None, restarted: bool, engine: str, expected: tuple[int | None, str]
+) -> None:
+    outcome = containers.outcome(container, code, host="box", restarted=restarted, engine_started=engine)
+    assert outcome.exit_code == expected[0]
+    assert expected[1] in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ('could not select device driver "" with capabilities: [[gpu]]', "the NVIDIA runtime is missing"),
+        ("error running hook #0: nvidia-container-cli: device error: 7: unknown device", "the NVIDIA runtime on box"),
+        ('exec: "/usr/bin/python3": stat /usr/bin/python3: no such file or directory', "the image python:3.11 cannot"),
+        ("invalid mount config: bind source path does not exist: /x", "a folder that the container needs is gone"),
+        ("something new", "cannot start the container: something new"),
+    ],
+)
+def test_what_keeps_a_container_from_starting_is_told(said: str, message: str) -> None:
+    assert message in containers.start_failure(said, host="box", image="python:3.11")[0]

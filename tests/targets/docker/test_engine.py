@@ -1,0 +1,266 @@
+"""The engine's calls, against a real engine, and against one that says exactly what a test wants it to say."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines import PYTHON_IMAGE, DockerEngine
+from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError
+from tui_workbench.targets.docker.engine import Engine, EngineRefused
+
+PING = b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 2\r\n\r\nOK"
+
+
+@contextlib.contextmanager
+def server(*answers: bytes, ping: bytes = PING, seen: list[bytes] | None = None) -> Iterator[str]:
+    """An engine that can be reached, and answers one request after another so; then the connection ends."""
+    left = list(answers)
+    with tempfile.TemporaryDirectory(prefix="wb-") as folder, socket.socket(socket.AF_UNIX) as listener:
+        path = f"{folder}/s"
+        listener.bind(path)
+        listener.listen()
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection, contextlib.suppress(OSError):
+                        head = b""
+                        while b"\r\n\r\n" not in head and (data := connection.recv(65536)):
+                            head += data
+                        if head.startswith(b"GET /_ping"):
+                            connection.sendall(ping)
+                            continue
+                        if seen is not None and head:
+                            seen.append(head)
+                        connection.sendall(left.pop(0) if left and head else b"")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield path
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def answer(body: bytes, status: str = "200 OK") -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode("ascii") + body
+
+
+def chunked(*chunks: bytes) -> bytes:
+    body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks if chunk)
+    return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n\r\n"
+
+
+def frame(text: bytes, stream: int = 1) -> bytes:
+    return bytes([stream, 0, 0, 0]) + len(text).to_bytes(4, "big") + text
+
+
+def refusal(said: str, status: str = "500 Bad") -> bytes:
+    return answer(json.dumps({"message": said}).encode(), status)
+
+
+def test_an_engine_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
+    with pytest.raises(TargetUnreachable, match="the Docker engine on box does not answer"):
+        Engine(str(tmp_path / "none"), "box")
+
+
+@pytest.mark.parametrize("ping", [b"", b"nonsense\r\n\r\n", answer(b"OK")])
+def test_what_is_no_engine_is_unreachable(ping: bytes) -> None:
+    with server(ping=ping) as path, pytest.raises(TargetUnreachable, match="box"):
+        Engine(path, "box")
+
+
+CALLS: dict[str, Callable[[Engine], object]] = {
+    "facts": Engine.facts,
+    "image": lambda engine: engine.image("x"),
+    "images": lambda engine: engine.images("x"),
+    "container": lambda engine: engine.container("x"),
+    "containers": lambda engine: engine.containers("x"),
+    "create": lambda engine: engine.create("x", {"Image": "x"}),
+    "start": lambda engine: engine.start("x"),
+    "wait": lambda engine: engine.wait("x"),
+    "kill": lambda engine: engine.kill("x"),
+    "remove": lambda engine: engine.remove("x"),
+    "execute": lambda engine: engine.execute("x", ["true"]),
+    "commit": lambda engine: engine.commit("x", "a:b", ["CMD []"]),
+    "get": lambda engine: b"".join(engine.get("x", "/x") or ()),
+    "records": lambda engine: list(engine.records("x")),
+    "pull": lambda engine: list(engine.pull("x")),
+    "has_volume": lambda engine: engine.has_volume("x"),
+    "remove_volume": lambda engine: engine.remove_volume("x"),
+    "remove_image": lambda engine: engine.remove_image("x"),
+    "started_at": Engine.started_at,
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_connection_that_ends_in_any_call_is_an_engine_that_does_not_answer(call: Callable[[Engine], object]) -> None:
+    with server() as path, pytest.raises(TargetUnreachable, match="box does not answer"):
+        call(Engine(path, "box"))
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - {"records", "get", "pull", "execute"}))
+@pytest.mark.parametrize("body", [b"[]", b"{}", b"17", b"null", b"<html>"])
+def test_an_answer_of_another_form_leaves_as_an_error_of_ours_or_not_at_all(name: str, body: bytes) -> None:
+    with server(*[answer(body)] * 3) as path, contextlib.suppress(WorkbenchError):
+        CALLS[name](Engine(path, "box"))
+
+
+@pytest.mark.parametrize("call", [CALLS[name] for name in ("facts", "start", "commit", "get", "records", "pull")])
+def test_a_refusal_carries_the_engine_s_words_and_its_status(call: Callable[[Engine], object]) -> None:
+    with server(refusal("no\nway")) as path, pytest.raises(EngineRefused, match="no way") as caught:
+        call(Engine(path, "box"))
+    assert (caught.value.status, caught.value.said) == (500, "no way")
+
+
+def test_a_full_disk_is_told_apart() -> None:
+    with (
+        server(refusal("write /x: no space left on device")) as path,
+        pytest.raises(EngineRefused, match="the Docker engine on box is full") as caught,
+    ):
+        Engine(path, "box").start("x")
+    assert "experiment clean" in caught.value.remedy
+
+
+def test_an_old_engine_and_a_new_one_are_asked_in_their_own_versions() -> None:
+    seen: list[bytes] = []
+    for version in (b"1.24", b"1.99"):
+        with server(answer(b"{}"), ping=PING.replace(b"1.41", version), seen=seen) as path:
+            Engine(path, "box").facts()
+    assert [head.split()[1] for head in seen] == [b"/v1.24/info", b"/v1.99/info"]
+
+
+def test_records_are_whole_and_a_log_that_breaks_off_is_not_at_its_end() -> None:
+    whole = frame(b"1 one\n") + frame(b"2 two\n", 2) + frame(b"") + frame(b"3 three")
+    for size in (1, 7, 1000):
+        pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
+        with server(chunked(*pieces)) as path:
+            assert list(Engine(path, "box").records("x")) == [b"1 one\n", b"2 two\n", b"", b"3 three"]
+        with server(chunked(*pieces)[:-5]) as path, pytest.raises(TargetUnreachable):
+            list(Engine(path, "box").records("x"))
+
+
+def test_a_program_whose_connection_broke_has_not_ended() -> None:
+    stream = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\n"
+    answers = [answer(b'{"Id": "1"}'), stream + frame(b"some"), answer(b'{"Running": true, "ExitCode": null}')]
+    with server(*answers) as path, pytest.raises(TargetUnreachable):
+        Engine(path, "box").execute("x", ["true"])
+
+
+# Logins to registries are those of `docker login` on this machine.
+
+
+@pytest.fixture
+def docker_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    return tmp_path
+
+
+def login_sent(image: str) -> dict[str, Any]:
+    """The login that goes to the engine when it is to pull the image; empty when none does."""
+    seen: list[bytes] = []
+    with server(answer(b'{"status": "Pulling"}'), seen=seen) as path, contextlib.suppress(WorkbenchError):
+        list(Engine(path, "box").pull(image))
+    lines = seen[0].decode("ascii").split("\r\n")
+    header = next((line.partition(": ")[2] for line in lines if line.lower().startswith("x-registry-auth:")), "")
+    found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(header)) if header else {}
+    return found
+
+
+def test_a_pull_is_made_as_docker_login_has_us_known(docker_folder: Path) -> None:
+    secret = base64.b64encode(b"me:pass:word").decode()
+    (docker_folder / "config.json").write_text(json.dumps({"auths": {"registry.example.org": {"auth": secret}}}))
+    sent = login_sent("registry.example.org/a:1")
+    assert (sent["username"], sent["password"]) == ("me", "pass:word")
+    assert login_sent("python:3.11") == {}
+
+
+def test_a_pull_without_a_tag_is_of_one_image() -> None:
+    for name, expected in (
+        ("python", b"tag=latest&fromImage=python "),
+        ("box:5000/a", b"tag=latest&fromImage=box%3A5000%2Fa "),
+        ("a@sha256:12", b"tag=sha256%3A12&fromImage=a "),
+    ):
+        seen: list[bytes] = []
+        with server(answer(b"{}"), seen=seen) as path, contextlib.suppress(WorkbenchError):
+            list(Engine(path, "box").pull(name))
+        assert expected in seen[0]
+
+
+@pytest.mark.parametrize("text", ["[]", '{"auths": {"a": "b"}}', '{"auths": {"a": {"auth": "!"}}}', '{"proxies": 1}'])
+def test_a_damaged_configuration_of_docker_s_own_is_named(docker_folder: Path, text: str) -> None:
+    path = docker_folder / "config.json"
+    path.write_text(text)
+    with server() as address, pytest.raises(ConfigurationError) as caught:
+        Engine(address, "box")
+    assert caught.value.file == str(path)
+
+
+def test_a_configuration_that_is_no_json_counts_as_none(docker_folder: Path) -> None:
+    (docker_folder / "config.json").write_text("{")
+    with server() as address:
+        Engine(address, "box")
+
+
+# A real engine.
+
+
+def test_a_socket_may_lie_anywhere(engine: DockerEngine) -> None:
+    with tempfile.TemporaryDirectory(prefix="wb-") as folder:
+        link = Path(folder, "a#b?c%41 d;é")
+        link.symlink_to(engine.socket)
+        assert Engine(str(link), "box").facts().os_type == "linux"
+
+
+def test_neither_a_proxy_nor_a_netrc_has_a_say(
+    engine: DockerEngine, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    (home / ".netrc").write_text("machine localhost login me password secret\n")
+    assert Engine(engine.socket, "box").image(PYTHON_IMAGE) is not None
+
+
+@pytest.mark.parametrize(
+    "name", ["/x", "a//b", "..", "a b", "UPPER", "-x", "x:", "é", "a\udcffb", "$(id)", "x?y#z", "a\nb"]
+)
+def test_an_image_of_an_impossible_name_is_not_there_or_refused(engine: DockerEngine, name: str) -> None:
+    asked = Engine(engine.socket, "box")
+    with contextlib.suppress(EngineRefused):
+        assert asked.image(name) is None
+    with pytest.raises(EngineRefused):
+        list(asked.pull(name))
+
+
+def test_what_a_program_writes_arrives_as_it_writes_it(engine: DockerEngine) -> None:
+    asked = Engine(engine.socket, "box")
+    asked.create("idle", {"Image": PYTHON_IMAGE, "Cmd": ["sleep", "600"], "HostConfig": {"Init": True}})
+    asked.start("idle")
+    script = 'echo "$A"; until [ -e /go ]; do sleep 0.01; done; echo last >&2; exit 3'
+    stream = asked.stream("idle", ["sh", "-c", script], environment={"A": "é"})
+    assert next(stream) == "é\n".encode()
+    assert asked.execute("idle", ["touch", "/go"]) == (0, b"")
+    assert list(stream) == [b"last\n", 3]
+
+
+def test_a_name_is_given_once(engine: DockerEngine) -> None:
+    asked = Engine(engine.socket, "box")
+    for _ in range(2):
+        asked.create("once", {"Image": PYTHON_IMAGE, "Cmd": ["true"]})
+    assert engine.containers() == ["once"]
+    asked.remove("once")
+    asked.remove("once")
+    assert asked.container("once") is None

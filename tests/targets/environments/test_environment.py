@@ -1,0 +1,165 @@
+"""Recipes: what a conda environment file asks for, under which name, and why it differs from an earlier one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.targets.environments.environment import Recipe, cause, closest, read_recipe, version_matches
+
+BASE = "sha256:1234"
+
+
+def recipe(tmp_path: Path, text: str) -> Recipe:
+    path = tmp_path / "conda_dependencies.yml"
+    path.write_text(text)
+    return read_recipe(str(path), str(tmp_path))
+
+
+FULL = """\
+name: project_environment
+channels:
+  - conda-forge
+dependencies:
+  - python=3.11
+  - numpy=1.26  # fast
+  - pip
+  - pip:
+    - --extra-index-url https://example.org/simple
+    - keras==2.1.2
+    - six>=1,<2
+variables:
+  GREETING: hello
+"""
+
+
+def test_a_file_is_read_with_the_lines_of_its_packages(tmp_path: Path) -> None:
+    found = recipe(tmp_path, FULL)
+    assert found.channels == ("conda-forge",)
+    assert found.python is not None
+    assert (found.python.text, found.python.line) == ("python=3.11", 5)
+    assert [(each.text, each.line) for each in found.conda] == [("numpy=1.26", 6)]
+    assert [(each.text, each.line) for each in found.pip] == [("keras==2.1.2", 10), ("six>=1,<2", 11)]
+    assert found.options == ("--extra-index-url", "https://example.org/simple")
+    assert found.variables == {"GREETING": "hello"}
+
+
+@pytest.mark.parametrize("text", ["", "name: x\n", "dependencies:\n", "dependencies: []\n", "dependencies:\n  - pip\n"])
+def test_a_file_that_asks_for_nothing_is_met_by_any_python(tmp_path: Path, text: str) -> None:
+    assert recipe(tmp_path, text).is_met_by("3.5.2")
+
+
+def test_remarks_and_layout_do_not_change_the_name_and_packages_do(tmp_path: Path) -> None:
+    tag = recipe(tmp_path, FULL).tag(BASE)
+    assert (
+        recipe(tmp_path, "# a remark\n" + FULL.replace("  # fast", "").replace("name: project", "name: p")).tag(BASE)
+        == tag
+    )
+    assert tag.startswith("workbench-env:")
+    others = [
+        recipe(tmp_path, FULL).tag("sha256:5678"),
+        recipe(tmp_path, FULL.replace("six", "seven")).tag(BASE),
+        recipe(tmp_path, FULL.replace("1.26", "1.27")).tag(BASE),
+        recipe(tmp_path, FULL.replace("conda-forge", "pytorch")).tag(BASE),
+        recipe(tmp_path, FULL.replace("hello", "goodbye")).tag(BASE),
+        recipe(tmp_path, FULL.replace("example.org", "example.com")).tag(BASE),
+    ]
+    assert len({tag, *others}) == 7
+
+
+def test_a_local_wheel_counts_by_its_content(tmp_path: Path) -> None:
+    wheel = tmp_path / "ours-1.0-py3-none-any.whl"
+    wheel.write_bytes(b"one")
+    text = "dependencies:\n  - pip:\n    - ./ours-1.0-py3-none-any.whl\n"
+    tag = recipe(tmp_path, text).tag(BASE)
+    wheel.write_bytes(b"two")
+    assert recipe(tmp_path, text).tag(BASE) != tag
+
+
+@pytest.mark.parametrize("option", ["-r other.txt", "-e .", "--constraint c.txt", "--no-deps"])
+def test_options_that_lead_elsewhere_are_refused(tmp_path: Path, option: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        recipe(tmp_path, f"dependencies:\n  - pip:\n    - six\n    - {option}\n")
+    assert caught.value.line == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "expected"),
+    [
+        ("python", "2.7.18", True),
+        ("python=3.6", "3.6.9", True),
+        ("python=3.6", "3.7.1", False),
+        ("python=3.1", "3.11.2", False),
+        ("python=3.6.*", "3.6.9", True),
+        ("python==3.6.9", "3.6.9", True),
+        ("python==3.6", "3.6.9", False),
+        ("python==3.6", "3.6.0", True),
+        ("python=3.6.9=h5b3c7f4_0", "3.6.9", True),
+        ("python 3.5.2", "3.5.2", True),
+        ("python >=3.8,<3.12", "3.11.2", True),
+        ("python>=3.8,<3.11", "3.11.2", False),
+        ("python!=3.11", "3.11.2", True),
+        ("python!=3.11.*", "3.11.2", False),
+        ("python~=3.8", "3.11.2", True),
+        ("python~=3.8.1", "3.9.0", False),
+        ("python>3.10", "3.10.1", True),
+        ("python<=3.10", "3.10.0", True),
+        ("python=3.6|3.11", "3.11.0", True),
+        ("conda-forge::python=3.11", "3.11.2", True),
+    ],
+)
+def test_a_python_fits_as_conda_would_read_it(text: str, version: str, *, expected: bool) -> None:
+    assert version_matches(text, version) is expected
+
+
+@given(st.text("python=<>!~|,.* 0123456789:", max_size=20))
+def test_whatever_is_written_there_is_read_without_a_fall(text: str) -> None:
+    assert version_matches(f"python{text}", "3.11.2") in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", "3.11.2"), ("  - python=3.6\n", "3.6"), ("  - python>=3.8\n", "3.11.2"), ("  - python=3.11\n", "3.11.2")],
+)
+def test_the_python_that_packages_are_for_is_the_one_that_is_made(tmp_path: Path, text: str, expected: str) -> None:
+    found = recipe(tmp_path, f"dependencies:\n  - numpy\n{text}")
+    assert found.python_made("3.11.2") == expected
+
+
+def lines(*rest: str, base: str = "python:3.11 sha256:1") -> list[str]:
+    return ["form 1", f"base {base}", *rest]
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "expected"),
+    [
+        (lines("pip six"), None, "none was built yet"),
+        (lines(base="python:3.12 sha256:2"), lines(), "the base image is another one now: python:3.12"),
+        (lines("pip six"), lines(), "c.yml:7: `six` is new"),
+        (lines("conda numpy=1"), lines("conda numpy=2"), "c.yml:5: `numpy=1` is new"),
+        (lines(), lines("pip six"), "c.yml: `six` is gone"),
+        (lines(), ["form 0", *lines()[1:]], "an older version of the workbench built it"),
+        (lines("pip a", "pip b"), lines("pip b", "pip a"), "the order of the packages changed"),
+        (lines("pip option --pre"), lines(), "c.yml: `--pre` is new"),
+    ],
+)
+def test_the_cause_of_a_build_is_told_with_its_line(now: list[str], before: list[str] | None, expected: str) -> None:
+    from tui_workbench.targets.environments.environment import Package
+
+    found = Recipe("/p/c.yml", conda=(Package("numpy=1", 5),), pip=(Package("six", 7),))
+    assert cause(found, now, before) == expected
+
+
+def test_the_earlier_environment_that_is_most_alike_is_compared_with() -> None:
+    assert closest(["a", "b", "c"], [["a"], ["a", "b"], ["x", "y", "z"]]) == ["a", "b"]
+    assert closest(["a"], []) is None
+
+
+def test_the_line_of_a_complaint_is_that_of_the_package_it_speaks_of_first(tmp_path: Path) -> None:
+    found = recipe(tmp_path, FULL)
+    assert found.line_named_in("error: keras was not found, because six") == 10
+    assert found.line_named_in("something else") == 0

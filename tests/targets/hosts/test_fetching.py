@@ -1,0 +1,173 @@
+"""A folder of a host is copied here whole, checked, and nothing of it lands outside."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import require
+from tui_workbench.core.errors import StorageError
+from tui_workbench.targets.hosts import fetching
+from tui_workbench.targets.hosts.fetching import Unpacked, fetch
+from tui_workbench.targets.hosts.host import ConnectionLost, Host, LocalHost
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.machines import Machine
+
+
+@pytest.fixture(params=["local", "ssh"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Host, str, Path]:
+    """A host, a folder on it, and the same folder seen from here, holding what a run left."""
+    if request.param == "local":
+        host: Host = LocalHost()
+        path = here = tmp_path / "outputs"
+    else:
+        host = request.getfixturevalue("host")
+        gpubox: Machine = request.getfixturevalue("gpubox")
+        name = f"fetch-{tmp_path.name}"
+        here = gpubox.home() / name
+        path = gpubox.home().relative_to(gpubox.folder) / name
+    (here / "checkpoints").mkdir(parents=True)
+    (here / "empty").mkdir()
+    (here / "model.bin").write_bytes(os.urandom(300_000))
+    (here / "checkpoints" / "1").write_bytes(b"one")
+    (here / "run.sh").write_text("#!/bin/sh\n")
+    (here / "run.sh").chmod(0o755)
+    (here / "latest").symlink_to("checkpoints/1")
+    return host, str(path) if request.param == "local" else f"/{path}", here
+
+
+def test_everything_arrives(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+    host, path, here = place
+    report = fetch(host, path, str(tmp_path / "back"))
+    assert (report.files, report.size, report.skipped) == (3, 300_013, ())
+    assert _same(here, tmp_path / "back")
+    assert os.access(tmp_path / "back" / "run.sh", os.X_OK)
+    assert not (tmp_path / "back.part").exists()
+
+
+@pytest.mark.parametrize("already", [False, True])
+def test_from_afar_it_travels_packed(
+    place: tuple[Host, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, already: bool
+) -> None:
+    host, path, here = place
+    monkeypatch.setattr(fetching, "NEAR_SECONDS", -1.0)
+    monkeypatch.setattr(type(host), "is_local", False)
+    if already:  # an earlier attempt was cut off
+        (tmp_path / "back.part").mkdir()
+        (tmp_path / "back.part" / "model.bin").write_bytes((here / "model.bin").read_bytes())
+    assert fetch(host, path, str(tmp_path / "back")).size == (13 if already else 300_013)
+    assert _same(here, tmp_path / "back")
+
+
+def test_what_stood_there_is_replaced(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+    host, path, here = place
+    (tmp_path / "back").mkdir()
+    (tmp_path / "back" / "old").write_text("old")
+    fetch(host, path, str(tmp_path / "back"))
+    assert _same(here, tmp_path / "back")
+
+
+def test_odd_names(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+    host, path, here = place
+    for name in [b" ", b"a\nb", b"\\", b"\\n", b"$(x)", b"-rf", b"\xff", b"x" * 255, "ä€".encode()]:
+        with open(os.path.join(os.fsencode(here), name), "wb") as file:
+            file.write(name)
+    assert fetch(host, path, str(tmp_path / "back")).files == 3 + 9
+    assert _same(here, tmp_path / "back")
+
+
+def test_a_folder_of_nothing(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+    host, path, _ = place
+    assert fetch(host, f"{path}/empty", str(tmp_path / "back")).files == 0
+    assert list((tmp_path / "back").iterdir()) == []
+
+
+def test_a_folder_that_is_gone(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+    host, path, _ = place
+    with pytest.raises(StorageError, match="has no folder"):
+        fetch(host, f"{path}/nowhere", str(tmp_path / "back"))
+    assert not (tmp_path / "back").exists()
+
+
+def test_hard_links_are_files_of_their_own(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+    host, path, here = place
+    os.link(here / "model.bin", here / "second name")
+    assert fetch(host, path, str(tmp_path / "back")).files == 4
+    assert _same(here, tmp_path / "back")
+
+
+def test_what_is_no_file_is_left_out_and_named(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+    host, path, here = place
+    os.mkfifo(here / "pipe")
+    (here / "absolute").symlink_to("/etc/passwd")
+    (here / "outside").symlink_to("../../secret")
+    report = fetch(host, path, str(tmp_path / "back"))
+    assert sorted(name.removeprefix("./") for name in report.skipped) == ["absolute", "outside", "pipe"]
+    for name in ("absolute", "outside", "pipe"):
+        assert not os.path.lexists(tmp_path / "back" / name)
+
+
+def test_links_that_lead_out_only_together_are_left_out(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+    host, path, here = place
+    (here / "deep" / "down").mkdir(parents=True)
+    (here / "deep" / "up").symlink_to("..")  # the folder itself
+    (here / "through").symlink_to("deep/up/../outside")  # by the words of it: deep/outside
+    report = fetch(host, path, str(tmp_path / "back"))
+    assert report.skipped == ("through",)
+    assert (tmp_path / "back" / "deep" / "up").is_symlink()
+
+
+def test_what_arrived_before_the_link_broke_is_not_fetched_again(
+    place: tuple[Host, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, path, here = place
+    original, taken = Unpacked.take, []
+
+    def take(self: Unpacked, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        original(self, archive, member)
+        if member.isreg():
+            taken.append(member.name)
+            if len(taken) == 2:
+                raise ConnectionLost("cut")
+
+    monkeypatch.setattr(Unpacked, "take", take)
+    with pytest.raises(ConnectionLost):
+        fetch(host, path, str(tmp_path / "back"))
+    first = list(taken)
+    fetch(host, path, str(tmp_path / "back"))
+    assert len(taken) == 3
+    assert taken[2] not in first
+    assert _same(here, tmp_path / "back")
+
+
+def test_a_file_that_keeps_changing_is_not_called_whole(
+    place: tuple[Host, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, path, here = place
+    before, between = fetching._make_folder, fetching._checksums
+
+    def make_folder(path: str) -> None:
+        (here / "model.bin").write_bytes(os.urandom(1000))
+        before(path)
+
+    def checksums(data: bytes) -> dict[str, str]:
+        (here / "model.bin").write_bytes(os.urandom(1000))  # between the checksum and the copy
+        return between(data)
+
+    monkeypatch.setattr(fetching, "_make_folder", make_folder)
+    monkeypatch.setattr(fetching, "_checksums", checksums)
+    with pytest.raises(StorageError, match="changes while it is copied"):
+        fetch(host, path, str(tmp_path / "back"))
+    assert not (tmp_path / "back").exists()
+
+
+def _same(one: Path, other: Path) -> bool:
+    command = [require("diff"), "-r", "--no-dereference", str(one), str(other)]
+    return subprocess.run(command, check=False).returncode == 0

@@ -1,0 +1,209 @@
+"""What every host keeps, run over this machine and over another one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.machines import PATIENCE, wait_for
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.waiting import wait_ready
+from tui_workbench.targets.hosts.host import ConnectionLost, Host, LocalHost, communicate
+from tui_workbench.targets.ssh.ssh_host import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tui_workbench.targets.ssh.ssh_host import SshHost
+
+ODD_WORDS = ["", " ", "a b", "'", '"', "$(touch x)", "`id`", "a\nb", "\n", "\\", "\\n", "$n", "*", "-n", "~", "ä€"]
+ODD_WORDS += ["\udcff\udcfe", "!!", "&", ";", "#", "{a,b}", "\t\x01\x7f"]
+
+
+@pytest.fixture(params=["local", "ssh"])
+def any_host(request: pytest.FixtureRequest) -> Host:
+    host: Host = LocalHost() if request.param == "local" else request.getfixturevalue("host")
+    return host
+
+
+def test_a_program_runs_to_its_end(any_host: Host) -> None:
+    done = any_host.run(["sh", "-c", "cat; echo said; echo complained >&2; exit 7"], stdin=b"\0\xffin\n")
+    assert done == (7, b"\0\xffin\nsaid\n", b"complained\n")
+    assert done.complaint == "complained"
+
+
+def test_arguments_arrive_exactly(any_host: Host) -> None:
+    done = any_host.run(["printf", r"%s\0", *ODD_WORDS])
+    assert done.stdout.split(b"\0")[:-1] == [os.fsencode(word) for word in ODD_WORDS]
+
+
+def test_an_argument_cannot_hold_a_nul() -> None:
+    with pytest.raises(WorkbenchError, match="NUL"):
+        quote(["echo", "a\0b"])
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 126, 127, 255])
+def test_exit_codes_are_the_programs_own(any_host: Host, code: int) -> None:
+    assert any_host.run(["sh", "-c", f"exit {code}"]).code == code
+
+
+@pytest.mark.parametrize(("name", "number"), [("TERM", 15), ("KILL", 9), ("SEGV", 11)])
+def test_a_signal_is_told_as_a_shell_would(any_host: Host, name: str, number: int) -> None:
+    process = any_host.open(["sh", "-c", f"kill -{name} $$; sleep 100"])
+    try:
+        assert process.wait(PATIENCE) == 128 + number
+    finally:
+        process.close()
+
+
+def test_a_program_that_is_killed_on_another_machine_can_be_repeated(host: SshHost) -> None:
+    with pytest.raises(ConnectionLost, match="`sh` was killed there by signal 15"):
+        host.run(["sh", "-c", "kill -TERM $$; sleep 100"])
+
+
+def test_a_program_that_does_not_exist_ends_with_127(any_host: Host) -> None:
+    done = any_host.run(["/nowhere/at all"])
+    assert done.code == 127
+    assert "/nowhere/at all" in done.complaint
+
+
+def test_much_in_both_directions_at_once_blocks_nobody(any_host: Host) -> None:
+    data = os.urandom(3_000_000)
+    done = any_host.run(["tee", "/dev/stderr"], stdin=data)
+    assert (done.stdout == data, done.stderr == data) == (True, True)
+
+
+def test_input_that_nobody_reads_is_no_error(any_host: Host) -> None:
+    assert any_host.run(["true"], stdin=b"x" * 3_000_000).code == 0
+
+
+def test_a_program_that_takes_too_long_is_ended(any_host: Host, tmp_path: Path) -> None:
+    mark = f"sleep {1000 + os.getpid() % 1000}.125"
+    with pytest.raises(ConnectionLost, match=r"did not end within 0\.5 s"):
+        any_host.run(["sh", "-c", f"{mark}; true"], timeout=0.5)
+    wait_for(lambda: not _processes(mark), "the program to be ended")
+
+
+def test_hanging_up_ends_a_silent_program(any_host: Host) -> None:
+    mark = f"sleep {2000 + os.getpid() % 1000}.125"
+    process = any_host.open(["sh", "-c", f"echo on; {mark}; true"])
+    assert os.read(process.stdout, 10) == b"on\n"
+    assert _processes(mark)
+    process.close()
+    wait_for(lambda: not _processes(mark), "the program to be ended")
+
+
+def test_the_end_can_be_selected_on(any_host: Host) -> None:
+    process = any_host.open(["cat"])
+    assert not wait_ready([process.exit_descriptor()], timeout=0.1)
+    process.close_stdin()
+    assert wait_ready([process.exit_descriptor()], timeout=20.0)
+    assert process.wait(20.0) == 0
+    process.close()
+
+
+def test_waiting_is_bounded(any_host: Host) -> None:
+    process = any_host.open(["cat"])
+    with pytest.raises(TimeoutError):
+        process.wait(0.05)
+    process.close()
+
+
+def test_output_flows_while_the_program_runs(any_host: Host) -> None:
+    process = any_host.open(["cat"])
+    for word in (b"one", b"two"):
+        os.write(process.stdin, word)
+        assert os.read(process.stdout, 100) == word
+    process.close_stdin()
+    assert communicate(process, b"", time.monotonic() + 20) == (b"", b"")
+    process.close()
+
+
+def test_a_growing_file_is_followed_from_an_offset(any_host: Host, shared: Path) -> None:
+    path = shared / "output.log"
+    path.write_bytes(b"0123456789")
+    process = any_host.read(str(path), 4)
+    assert _take(process.stdout, 6) == b"456789"
+    with path.open("ab") as file:
+        for number in range(100):
+            file.write(b"%04d\n" % number)
+            file.flush()
+            assert _take(process.stdout, 5) == b"%04d\n" % number
+    process.close()
+
+
+def test_a_file_to_follow_may_come_later(any_host: Host, shared: Path) -> None:
+    process = any_host.read(str(shared / "later.log"))
+    (shared / "later.log").write_bytes(b"here\n")
+    assert _take(process.stdout, 5) == b"here\n"
+    process.close()
+
+
+def test_following_leaves_nothing_behind(any_host: Host, shared: Path) -> None:
+    path = shared / "followed.log"
+    path.write_bytes(b"x")
+    process = any_host.read(str(path))
+    assert _take(process.stdout, 1) == b"x"
+    process.close()
+    wait_for(lambda: not _processes(str(path)), "tail to end")
+
+
+def test_who_programs_run_as(any_host: Host) -> None:
+    assert any_host.user_ids() == ((os.getuid(), os.getgid()) if any_host.is_local else (2001, 2001))
+
+
+def test_our_folder_there_is_the_users(any_host: Host, home: Path) -> None:
+    expected = str(home / ".local/share/workbench-tui") if any_host.is_local else "/home/research/.workbench-tui"
+    assert any_host.home() == expected
+
+
+def test_check_raises_with_the_complaint(any_host: Host) -> None:
+    with pytest.raises(WorkbenchError, match="sh failed: no good"):
+        any_host.check(["sh", "-c", "echo no good >&2; exit 3"])
+
+
+def test_nothing_stays_open(any_host: Host) -> None:
+    any_host.run(["true"])
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        any_host.run(["true"])
+        any_host.open(["cat"]).close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.fixture
+def shared(any_host: Host) -> Iterator[Path]:
+    """A folder that this machine and the host see under the same name: /tmp is common to both."""
+    # Not below pytest's own folder, which every session that begins makes private again.
+    folder = Path(tempfile.mkdtemp(prefix="wb-shared-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _take(descriptor: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        assert wait_ready([descriptor], timeout=20.0), f"only {data!r} came"
+        data += os.read(descriptor, size - len(data))
+    return data
+
+
+def _processes(mark: str) -> list[str]:
+    """Command lines, on this machine and those on it, that hold the text."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if mark in words and int(pid) != os.getpid():
+            found.append(words)
+    return found

@@ -1,0 +1,85 @@
+"""A run's directory on another machine: what comes from there, while others do the same, and what is cleared away."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.targets.harness import Script
+from tests.targets.remote_fixtures import RemoteHarness
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.hosts import host_run
+from tui_workbench.targets.hosts.fetching import fetch
+from tui_workbench.targets.hosts.host_run import HostRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.machines import Machine
+    from tui_workbench.targets.hosts.host import Host
+    from tui_workbench.targets.ssh.ssh_host import SshHost
+
+
+class Ended(HostRun):
+    """A run that has ended and made `outputs/model` and `notes`; `there` is its directory there, as seen from here."""
+
+    there: Path
+    here: Path
+
+
+@pytest.fixture
+def run(tmp_path: Path, gpubox: Machine, host: SshHost) -> Iterator[Ended]:
+    harness = RemoteHarness(tmp_path, gpubox, host)
+    spec = harness.spec(Script())
+    ended = Ended(host, spec)
+    ended.there, ended.here = harness.directory(spec), tmp_path / "runs" / spec.run_id
+    ended.make_folders(f"{ended.directory}/work/outputs")
+    host.check(["sh", "-c", 'cd "$1" && echo 1 >work/train.py && : >placed', "sh", ended.directory])
+    host.check(["sh", "-c", 'cd "$1/work" && sleep 0.01; echo w >outputs/model; echo n >notes', "sh", ended.directory])
+    yield ended
+    shutil.rmtree(gpubox.home() / ".workbench-tui", ignore_errors=True)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_what_the_run_made_comes_and_what_was_sent_does_not(run: Ended) -> None:
+    run.fetch(Report())
+    assert names(run.here) == ["outputs/model", "work/notes"]
+    run.fetch(Report())
+    assert names(run.here) == ["outputs/model", "work/notes"]
+
+
+def test_a_copy_that_is_cleared_away_meanwhile_is_no_error(
+    run: Ended, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner has what it wants of it; we have followed the run from another machine."""
+
+    def later(host: Host, source: str, destination: str) -> object:
+        if source.endswith("/work"):
+            run.remove_copy()
+            (run.here / "work.part").mkdir()  # of an attempt that came too late
+        return fetch(host, source, destination)
+
+    monkeypatch.setattr(host_run, "fetch", later)
+    run.fetch(Report())
+    assert names(run.here) == ["outputs/model"]
+    assert not (run.here / "work.part").exists()
+
+
+def test_a_copy_is_there_as_a_whole_or_not_at_all(run: Ended, gpubox: Machine) -> None:
+    with (
+        gpubox.replaced("/usr/bin/rm", '[ -e removed ] && exit 1; exec "$ORIGINAL" "$@"'),
+        pytest.raises(WorkbenchError, match="cannot remove the copy"),
+    ):
+        run.remove_copy()
+    assert not (run.there / "work").exists()
+    assert (run.there / "removed" / "notes").exists()
+    run.remove_copy()
+    assert not (run.there / "removed").exists()
+    run.remove_copy()

@@ -1,0 +1,202 @@
+"""What a run elsewhere tells of its metrics, here while it goes on; and a script of any target that logs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import until
+from tests.machines import Machine
+from tests.runs.metrics.support import curve, event, events, read
+from tests.targets.remote_project import Remote
+from tui_workbench.runs.metrics import RunMetrics
+from tui_workbench.targets.hosts import mirror as live
+from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.hosts.host_run import sdk_version
+from tui_workbench.targets.hosts.mirror import LiveFiles
+
+EVENTS = "work/runs/events.out.tfevents.1.machine"
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    """The run's directory on its machine."""
+    path = tmp_path / "there"
+    (path / "work" / "runs").mkdir(parents=True)
+    (path / "placed").touch()
+    return path
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    path = tmp_path / "here"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def files(there: Path, here: Path) -> LiveFiles:
+    return LiveFiles(LocalHost(), str(there), str(here))
+
+
+def append(path: Path, data: bytes) -> None:
+    """Append, with a time of modification that is later than the copy's for sure."""
+    with path.open("ab") as file:
+        file.write(data)
+    moment = (path.parent.parent.parent if "work" in path.parts else path.parent).joinpath("placed").stat().st_mtime + 1
+    os.utime(path, (moment, moment))
+
+
+def test_what_grows_there_grows_here(files: LiveFiles, there: Path, here: Path) -> None:
+    assert not files.take()
+    assert os.listdir(here) == []
+    for data in (b'{"name":"a"', b"}\n", b"\xff\0\n" * 1000):
+        append(there / "metrics.jsonl", data)
+        append(there / EVENTS, data)
+        assert files.take()
+        assert (here / "metrics.jsonl").read_bytes() == (there / "metrics.jsonl").read_bytes()
+        assert (here / "live" / EVENTS).read_bytes() == (there / EVENTS).read_bytes()
+        assert not files.take()
+
+
+def test_much_comes_in_parts(files: LiveFiles, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_BYTES", 1000)
+    append(there / "metrics.jsonl", bytes(range(256)) * 10)
+    append(there / EVENTS, b"x" * 1500)
+    assert files.take()
+    assert (here / "metrics.jsonl").read_bytes() == bytes(range(256)) * 10
+    assert (here / "live" / EVENTS).stat().st_size == 1500
+
+
+def test_files_of_the_project_that_the_run_has_not_written_stay_there(
+    files: LiveFiles, there: Path, here: Path
+) -> None:
+    (there / EVENTS).write_bytes(b"old")
+    moment = (there / "placed").stat().st_mtime - 1
+    os.utime(there / EVENTS, (moment, moment))
+    assert not files.take()
+
+
+def test_somebody_else_who_goes_on_with_the_copy_costs_no_byte(files: LiveFiles, there: Path, here: Path) -> None:
+    append(there / "metrics.jsonl", b"one\n")
+    files.take()
+    append(there / "metrics.jsonl", b"two\n")
+    assert LiveFiles(LocalHost(), str(there), str(here)).take()
+    files.take()
+    assert (here / "metrics.jsonl").read_bytes() == b"one\ntwo\n"
+    files._append("metrics.jsonl", 4, b"two\n")
+    assert (here / "metrics.jsonl").read_bytes() == b"one\ntwo\n"
+
+
+def test_the_output_of_ranks_grows_here_and_a_flood_keeps_nothing_back(
+    files: LiveFiles, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MOST_BYTES", 8000)
+    (there / "ranks").mkdir()
+    (there / "ranks" / "0.log").write_bytes(bytes(range(256)) * 20)
+    (there / "ranks" / "1.log").write_bytes(b"few\n")
+    append(there / "metrics.jsonl", b"one\n")
+    files._due = 0.0
+    files.look()
+    assert (here / "ranks" / "1.log").read_bytes() == b"few\n"
+    assert (here / "metrics.jsonl").read_bytes() == b"one\n"
+    assert (here / "ranks" / "0.log").stat().st_size == 1000
+    assert files.timeout == 0.0  # there is more of it
+    files.finish()
+    assert (here / "ranks" / "0.log").read_bytes() == bytes(range(256)) * 20
+
+
+def test_what_comes_in_the_log_hastens_the_next_look(files: LiveFiles) -> None:
+    for _ in range(12):
+        files._due = 0.0
+        files.look()
+    assert files.timeout > live.SHORTEST
+    files.hasten()
+    assert files.timeout <= live.SHORTEST
+
+
+@pytest.mark.parametrize(
+    "path", ["../x", "work/../../x", "/etc/x", "", "run.json", "output.log", "ranks", "ranks/..", "ranks/a/b"]
+)
+def test_nothing_lands_elsewhere(files: LiveFiles, path: str) -> None:
+    assert files._place(path) == ""
+
+
+def test_a_machine_without_the_folder_has_nothing(here: Path) -> None:
+    assert not LiveFiles(LocalHost(), "/nowhere", str(here)).take()
+
+
+def test_looks_become_rarer_while_nothing_comes(files: LiveFiles, there: Path) -> None:
+    pauses = []
+    for _ in range(12):
+        files._due = 0.0
+        files.look()
+        pauses.append(files._pause)
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (live.SHORTEST * live.GROWTH, live.LONGEST)
+    append(there / "metrics.jsonl", b"new\n")
+    files._due = 0.0
+    files.look()
+    assert files._pause == live.SHORTEST
+
+
+def test_curves_are_seen_while_the_run_goes_on_and_once_when_its_files_are_home(
+    files: LiveFiles, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui_workbench.runs.metrics.discovery.SHARE_OF_TIME", float("inf"))
+    append(there / EVENTS, events("loss", [3, 2]))
+    files.take()
+    metrics = read(here)
+    assert curve(metrics, "loss") == [(0, 3), (1, 2)]
+    append(there / EVENTS, event("loss", 1, 2))
+    shutil.copytree(there / "work", here / "work")
+    files.finish()
+    assert not (here / "live").exists()
+    metrics.refresh()
+    assert curve(metrics, "loss") == [(0, 3), (1, 2), (2, 1)]
+
+
+# A real machine
+
+
+SCRIPT = """\
+import os, sys, time
+import workbench
+from azureml.logging import get_azureml_logger
+assert os.environ["PYTHONPATH"].endswith(":/of/the/user"), os.environ["PYTHONPATH"]
+for step in range(3):
+    workbench.log("loss", 1 / (step + 1), step)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+os.chdir("/")
+get_azureml_logger().log("Accuracy", 0.5)
+workbench.upload_content("made.txt", "made")
+"""
+
+
+def test_a_script_on_another_machine_logs_as_one_here(box: Remote, gpubox: Machine) -> None:
+    box.write(SCRIPT)
+    box.configure(EnvironmentVariables={"PYTHONPATH": "/of/the/user"})
+    go = gpubox.home() / "go"
+    go.unlink(missing_ok=True)
+    seen_from_there = f"/home/{go.parent.name}/go"
+    run_id = box.submit("--detach", "train.py", seen_from_there, configuration="box").out.split()[1]
+    metrics = RunMetrics(str(box.run_directory(run_id)))
+
+    def has_come() -> bool:
+        metrics.refresh()
+        return len(metrics.series("loss").values) == 3
+
+    until(has_come, "the first values to be here")
+    assert box.status(run_id) == "Running"
+    go.touch()
+    box.until_status(run_id, "Completed", "Failed")
+    metrics.refresh()
+    assert {name: found.last for name, found in metrics.summary().items()} == {"loss": 1 / 3, "Accuracy": 0.5}
+    assert (box.run_directory(run_id) / "outputs" / "made.txt").read_text() == "made"
+    assert box.info(run_id)["Accuracy"] == 0.5
+    sent = gpubox.home() / ".workbench-tui" / "sdk"
+    assert [path.name for path in sent.iterdir()] == [sdk_version()]

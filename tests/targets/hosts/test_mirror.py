@@ -1,0 +1,134 @@
+"""A growing file of a host and its copy here: the same bytes, whoever dies in between."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.engines import wait_until
+from tui_workbench.core.errors import TargetUnreachable
+from tui_workbench.core.waiting import Background, Interrupted, wait_ready
+from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.hosts.mirror import Mirror, follow
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return tmp_path / "output.log"
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return tmp_path / "copy.log"
+
+
+def mirror_of(source: Path, copy: Path) -> Mirror:
+    return Mirror(LocalHost(), str(source), str(copy.parent), copy.name)
+
+
+def pump_until(mirror: Mirror, descriptor: int, copy: Path, expected: bytes) -> None:
+    while copy.read_bytes() != expected:
+        assert wait_ready([descriptor], timeout=30)
+        assert mirror.pump()
+
+
+def test_what_is_written_there_arrives_here_as_it_comes(source: Path, copy: Path) -> None:
+    with mirror_of(source, copy) as mirror:
+        descriptor = mirror.open()  # before there is a file
+        for data in (b"one\n", b"no newline \xff\x00", b"\r\n" * 1000):
+            with source.open("ab") as file:
+                file.write(data)
+            pump_until(mirror, descriptor, copy, source.read_bytes())
+
+
+def test_another_goes_on_at_the_right_byte(source: Path, copy: Path) -> None:
+    source.write_bytes(b"0123456789" * 10_000)
+    with mirror_of(source, copy) as mirror:
+        mirror.open()
+        mirror.pump()
+    taken = copy.stat().st_size
+    assert taken > 0
+    os.truncate(copy, taken // 2)  # as if the disk had lost some
+    with mirror_of(source, copy) as mirror:
+        mirror.drain()
+    assert copy.read_bytes() == source.read_bytes()
+
+
+def test_to_drain_a_file_that_is_not_there_takes_nothing(source: Path, copy: Path) -> None:
+    with mirror_of(source, copy) as mirror:
+        mirror.drain()
+    assert copy.read_bytes() == b""
+
+
+def test_one_at_a_time_copies(source: Path, copy: Path) -> None:
+    source.write_bytes(b"text")
+    with mirror_of(source, copy) as first:
+        descriptor = first.open()
+        with mirror_of(source, copy) as second:
+            assert second.open() == -1
+        pump_until(first, descriptor, copy, b"text")
+    with mirror_of(source, copy) as third:
+        third.drain()
+    assert copy.read_bytes() == b"text"
+
+
+def test_a_source_that_ends_is_a_lost_link(source: Path, copy: Path) -> None:
+    source.touch()
+    with mirror_of(source, copy) as mirror:
+        mirror.open()
+        assert mirror._process is not None
+        mirror._process.close_stdin()  # which is what it notices of a broken link
+        assert not mirror.pump()
+        with pytest.raises(TargetUnreachable):
+            mirror.end()
+
+
+def test_following_ends_with_the_last_byte(source: Path, copy: Path) -> None:
+    ended = threading.Event()
+
+    def work() -> None:
+        with source.open("ab") as file:
+            file.writelines(b"%d\n" % number for number in range(50_000))
+        ended.set()
+
+    with Background(work) as background, mirror_of(source, copy) as mirror:
+        follow(background.descriptor, background.result, mirror, -1)
+    assert ended.is_set()
+    assert copy.read_bytes() == source.read_bytes()
+
+
+def test_following_can_be_interrupted(source: Path, copy: Path) -> None:
+    reading, writing = os.pipe()
+    release = threading.Event()
+    try:
+        with Background(lambda: release.wait(30)) as background, mirror_of(source, copy) as mirror:
+            os.write(writing, b"x")
+            with pytest.raises(Interrupted):
+                follow(background.descriptor, background.result, mirror, reading)
+            with pytest.raises(Interrupted):
+                background.wait(reading)
+            assert not background.wait(timeout=0)
+    finally:
+        release.set()
+        os.close(reading)
+        os.close(writing)
+
+
+def test_what_a_background_call_raises_is_raised_where_it_is_waited_for() -> None:
+    def fail() -> None:
+        raise ValueError("told")
+
+    with Background(fail) as background, pytest.raises(ValueError, match="told"):
+        background.wait()
+
+
+def test_a_background_call_that_nobody_waits_for_any_more_harms_nobody() -> None:
+    release = threading.Event()
+    before = threading.active_count()
+    with Background(lambda: release.wait(30)):
+        pass
+    release.set()
+    wait_until(lambda: threading.active_count() == before)

@@ -1,0 +1,223 @@
+"""The processes of a run are found wherever they hide, those of others never, and none of them is left."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import is_running, until
+from tui_workbench.core.waiting import Interrupted
+from tui_workbench.targets.hosts.processes import (
+    RUN_DIRECTORY_VARIABLE,
+    RUN_ID_VARIABLE,
+    end_processes,
+    processes_of_run,
+    wait_for_one,
+)
+from tui_workbench.targets.hosts.supervisor import process_stat
+
+RUN = "project_1700000000000"
+
+
+class Family:
+    """Processes of a test, all ended with it."""
+
+    def __init__(self) -> None:
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *command: str, run_id: str = RUN, session: bool = False, directory: str = "") -> int:
+        """Start a process that carries a run's id ("" for none) and return its process id."""
+        environment = {name: value for name, value in os.environ.items() if name != RUN_ID_VARIABLE}
+        if run_id:
+            environment[RUN_ID_VARIABLE] = run_id
+        if directory:
+            environment[RUN_DIRECTORY_VARIABLE] = directory
+        process = subprocess.Popen(
+            command or ("sleep", "600"), env=environment, start_new_session=session, stdout=subprocess.PIPE
+        )
+        self.started.append(process)
+        return process.pid
+
+    def line(self) -> str:
+        """The next line of the process that was started last."""
+        stdout = self.started[-1].stdout
+        assert stdout is not None
+        return stdout.readline().decode().strip()
+
+    def end(self) -> None:
+        for process in self.started:
+            for end in (os.killpg, os.kill):
+                with contextlib.suppress(ProcessLookupError):
+                    end(process.pid, signal.SIGKILL)
+            assert process.stdout is not None
+            process.stdout.close()
+            process.wait()
+
+
+@pytest.fixture
+def family() -> Iterator[Family]:
+    family = Family()
+    yield family
+    family.end()
+
+
+def test_a_process_is_known_by_the_run_s_id(family: Family) -> None:
+    pid = family.start()
+    assert processes_of_run(RUN) == {pid}
+
+
+@pytest.mark.parametrize("other", [RUN[:-1], RUN + "0", "x" + RUN, RUN.upper(), ""])
+def test_another_run_s_process_is_not_taken_for_it(family: Family, other: str) -> None:
+    family.start(run_id=other)
+    assert processes_of_run(RUN) == set()
+
+
+def test_a_run_of_the_same_id_in_another_project_is_not_taken_for_it(family: Family, tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    for folder in (ours, other):
+        folder.mkdir()
+    first = family.start(directory=str(ours))
+    second = family.start(directory=str(other))
+    assert processes_of_run(RUN) == {first, second}
+    assert processes_of_run(RUN, directory=str(ours)) == {first}
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert processes_of_run(RUN, directory=str(tmp_path / "link" / "ours")) == {first}
+    ours.rename(tmp_path / "moved")
+    assert processes_of_run(RUN, directory=str(tmp_path / "moved")) == {first}
+
+
+def test_the_asking_process_is_never_among_them() -> None:
+    ask = (
+        "import sys; from tui_workbench.targets.hosts.processes import processes_of_run as ask; print(ask(sys.argv[1]))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", ask, RUN], env={**os.environ, RUN_ID_VARIABLE: RUN}, stdout=subprocess.PIPE, check=True
+    )
+    assert said.stdout == b"set()\n"
+
+
+def test_a_large_environment_hides_nothing(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(40):
+        monkeypatch.setenv(f"LARGE_{number}", "x" * 10_000)
+    pid = family.start()
+    assert processes_of_run(RUN) == {pid}
+
+
+def test_children_in_sessions_of_their_own_and_orphans_are_found(family: Family) -> None:
+    family.start("sh", "-c", "setsid sh -c 'sleep 600 & echo $!; exit'", session=True)
+    orphan = int(family.line())
+    until(lambda: processes_of_run(RUN) == {orphan})
+    assert end_processes(lambda: processes_of_run(RUN), grace=30) is False
+    assert not is_running(orphan)
+
+
+def test_the_session_is_searched_for_what_has_lost_the_id(family: Family) -> None:
+    leader = family.start("sh", "-c", "env -i sleep 600 & echo $!; wait", session=True)
+    child = int(family.line())
+    until(lambda: child in processes_of_run(RUN, leader))
+    assert processes_of_run(RUN, leader) == {leader, child}
+    until(lambda: processes_of_run(RUN) == {leader})
+    assert end_processes(lambda: processes_of_run(RUN, leader) - {leader}, grace=30) is False
+    assert not is_running(child)
+
+
+def test_what_is_older_than_the_run_is_not_looked_at(family: Family) -> None:
+    first = family.start()
+    start = int(process_stat(first)[1])
+    assert processes_of_run(RUN, since=start) == {first}
+    assert processes_of_run(RUN, since=start + 1) == set()
+
+
+def test_a_process_that_waits_for_its_parent_is_over(family: Family) -> None:
+    pid = family.start("true")
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert processes_of_run(RUN) == set()
+
+
+def test_those_who_listen_are_asked_and_not_forced(family: Family) -> None:
+    pids = {family.start() for _ in range(3)}
+    assert end_processes(lambda: processes_of_run(RUN), grace=30) is False
+    assert not any(map(is_running, pids))
+
+
+def test_those_who_do_not_listen_are_forced(family: Family) -> None:
+    family.start("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 600; done")
+    assert family.line() == "ready"
+    assert end_processes(lambda: processes_of_run(RUN), grace=0.1) is True
+    assert processes_of_run(RUN) == set()
+
+
+def test_a_stopped_process_hears_that_it_is_to_end(family: Family) -> None:
+    pid = family.start()
+    os.kill(pid, signal.SIGSTOP)
+    assert end_processes(lambda: processes_of_run(RUN), grace=30) is False
+    assert not is_running(pid)
+
+
+def test_a_process_that_multiplies_when_asked_is_ended_with_its_offspring(family: Family) -> None:
+    family.start("sh", "-c", "trap 'sleep 600 & sleep 600 &' TERM; echo ready; while :; do sleep 600; done")
+    assert family.line() == "ready"
+    assert end_processes(lambda: processes_of_run(RUN), grace=0.1) is True
+    assert processes_of_run(RUN) == set()
+
+
+def test_with_nothing_to_end_nothing_is_waited_for() -> None:
+    assert end_processes(set, grace=1e9) is False
+
+
+def test_waiting_ends_with_the_first_process(family: Family) -> None:
+    pids = [family.start(), family.start()]
+    waiter = threading.Thread(target=wait_for_one, args=(pids,))
+    waiter.start()
+    os.kill(pids[1], signal.SIGKILL)
+    waiter.join(30)
+    assert not waiter.is_alive()
+    assert is_running(pids[0])
+
+
+def test_waiting_for_what_has_ended_does_not_wait(family: Family) -> None:
+    pid = family.start("true")
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    wait_for_one([pid])
+
+
+def test_waiting_is_interrupted_by_its_descriptor(family: Family) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"x")
+    with pytest.raises(Interrupted):
+        wait_for_one([family.start()], interrupted=reading)
+    os.close(reading)
+    os.close(writing)
+
+
+def not_there(pid: int) -> int:
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
+def test_without_pidfd_the_end_is_noticed_all_the_same(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "pidfd_open", not_there)
+    pid = family.start()
+    assert end_processes(lambda: processes_of_run(RUN), grace=30) is False
+    assert not is_running(pid)
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_no_descriptor_stays_open(family: Family) -> None:
+    pid = family.start()
+    before = descriptors()
+    for _ in range(20):
+        processes_of_run(RUN, pid)
+        wait_for_one([pid, pid], 0)
+    assert descriptors() == before

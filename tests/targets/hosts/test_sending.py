@@ -1,0 +1,299 @@
+"""A folder on a host is made exactly what a listing says, by sending as little as possible."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tui_workbench.core.errors import StorageError
+from tui_workbench.targets.hosts import sending
+from tui_workbench.targets.hosts.host import ConnectionLost, Entry, Host, HostProcess, LocalHost
+from tui_workbench.targets.hosts.sending import SyncReport, sync
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tests.machines import Machine
+
+
+class Folder:
+    """A folder on a host, and the same seen from here."""
+
+    def __init__(self, host: Host, path: str, here: Path) -> None:
+        self.host, self.path, self.here = host, path, here
+
+    def content(self) -> dict[str, tuple[str, bool] | str]:
+        """Every file with its content and whether it can be executed, every link with where it leads."""
+        found: dict[str, tuple[str, bool] | str] = {}
+        for parent, folders, files in os.walk(os.fsencode(self.here)):
+            for name in files + folders:
+                path = os.path.join(parent, name)
+                key = os.fsdecode(os.path.relpath(path, os.fsencode(self.here)))
+                if os.path.islink(path):
+                    found[key] = "-> " + os.fsdecode(os.readlink(path))
+                elif os.path.isfile(path):
+                    with open(path, "rb") as file:
+                        found[key] = (file.read().decode("latin-1"), bool(os.stat(path).st_mode & 0o100))
+                elif not os.listdir(path):
+                    found[key] = "an empty folder"
+        return found
+
+
+@pytest.fixture(params=["local", "ssh"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
+    """A folder that does not exist yet."""
+    if request.param == "local":
+        return Folder(LocalHost(), str(tmp_path / "there" / "tree"), tmp_path / "there" / "tree")
+    host: Host = request.getfixturevalue("host")
+    gpubox: Machine = request.getfixturevalue("gpubox")
+    name = f"sync-{tmp_path.name}"
+    return Folder(host, f"/home/research/{name}/tree", gpubox.home() / name / "tree")
+
+
+def listing(source: Path) -> list[Entry]:
+    """Every file below the folder, by its content."""
+    found = []
+    for path in sorted(source.rglob("*")):
+        name = str(path.relative_to(source))
+        if path.is_symlink():
+            found.append(Entry(name, "", link=os.readlink(path)))
+        elif path.is_file():
+            data = path.read_bytes()
+            executable = bool(path.stat().st_mode & 0o100)
+            found.append(Entry(name, hashlib.sha1(data).hexdigest(), len(data), executable))
+    return found
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A small project."""
+    root = tmp_path / "source"
+    (root / "package" / "deep").mkdir(parents=True)
+    (root / "train.py").write_text("print(1)\n")
+    (root / "run.sh").write_text("#!/bin/sh\n")
+    (root / "run.sh").chmod(0o755)
+    (root / "package" / "deep" / "empty").touch()
+    (root / "package" / "data").write_bytes(bytes(range(256)) * 5000)
+    (root / "link").symlink_to("package/data")
+    (root / "dangling").symlink_to("nowhere at all")
+    return root
+
+
+def send(folder: Folder, source: Path, *, packed: bool | None = None) -> SyncReport:
+    """Sync, and see that it did what it is for."""
+    entries = listing(source)
+    report = sync(folder.host, entries, str(source), folder.path, packed=packed)
+    assert folder.content() == Folder(folder.host, "", source).content()
+    return report
+
+
+@pytest.mark.parametrize("packed", [True, False, None])
+def test_everything_arrives(folder: Folder, source: Path, packed: bool | None) -> None:
+    report = send(folder, source, packed=packed)
+    assert (report.changed, report.deleted) == (6, 0)
+    assert report.size == sum(entry.size for entry in listing(source))
+
+
+def test_an_unchanged_tree_sends_nothing(folder: Folder, source: Path) -> None:
+    send(folder, source)
+    (source / "train.py").touch()  # a new time and the same content
+    assert send(folder, source) == SyncReport()
+
+
+def test_an_unchanged_tree_is_one_question_and_its_answer(
+    folder: Folder, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(folder, source)
+    asked = []
+    inputs: set[int] = set()
+    start, write = type(folder.host).open, os.write
+
+    def watched(host: Host, argv: Sequence[str], **options: Any) -> HostProcess:
+        asked.append(process := start(host, argv, **options))
+        inputs.add(process.stdin)
+        return process
+
+    def refused(descriptor: int, data: bytes) -> int:
+        # The trace of calls is written meanwhile.
+        assert descriptor not in inputs, "it is written to"
+        return write(descriptor, data)
+
+    monkeypatch.setattr(type(folder.host), "open", watched)
+    monkeypatch.setattr(os, "write", refused)
+    assert sync(folder.host, listing(source), str(source), folder.path) == SyncReport()
+    assert len(asked) == 1
+
+
+def test_only_what_changed_is_sent(folder: Folder, source: Path) -> None:
+    send(folder, source)
+    (source / "train.py").write_text("print(2)\n")
+    (source / "new").write_text("new")
+    report = send(folder, source)
+    assert (report.changed, report.size) == (2, 12)
+
+
+def test_changes_of_kind(folder: Folder, source: Path) -> None:
+    send(folder, source)
+    (source / "run.sh").chmod(0o644)
+    (source / "train.py").chmod(0o755)
+    (source / "link").unlink()
+    (source / "link").mkdir()
+    (source / "link" / "file").write_text("in a folder that was a link")
+    (source / "package" / "deep" / "empty").unlink()
+    (source / "package" / "deep").rmdir()
+    (source / "package" / "deep").write_text("a file that was a folder")
+    (source / "dangling").unlink()
+    (source / "dangling").symlink_to("elsewhere")
+    (source / "package" / "data").unlink()
+    (source / "package" / "data").symlink_to("../train.py")
+    send(folder, source)
+
+
+def test_what_is_gone_here_goes_there(folder: Folder, source: Path) -> None:
+    send(folder, source)
+    (source / "package" / "deep" / "empty").unlink()
+    (source / "package" / "deep").rmdir()
+    (source / "link").unlink()
+    report = send(folder, source)
+    assert (report.changed, report.deleted) == (0, 2)
+
+
+def test_an_emptied_tree(folder: Folder, source: Path, tmp_path: Path) -> None:
+    send(folder, source)
+    (tmp_path / "nothing").mkdir()
+    send(folder, tmp_path / "nothing")
+    assert send(folder, source).changed == 6
+
+
+def test_odd_names(folder: Folder, source: Path) -> None:
+    names = [
+        " ",
+        "a b",
+        "'",
+        '"',
+        "$(touch x)",
+        "a\nb",
+        "\n",
+        "-rf",
+        "--",
+        "*",
+        "\\",
+        "ä€",
+        "x" * 255,
+        "a;b",
+        ".hidden",
+    ]
+    for name in [os.fsencode(name) for name in names] + [b"\xff\xfe", b"\x01\x7f"]:
+        for parent in (b"", b"in " + name[:200]):
+            folder_path = os.path.join(os.fsencode(source), parent)
+            os.makedirs(folder_path, exist_ok=True)
+            with open(os.path.join(folder_path, name), "wb") as file:
+                file.write(name)
+    os.symlink(b"to \xff\n'", os.path.join(os.fsencode(source), b"link \xff\n"))
+    send(folder, source)
+    assert send(folder, source) == SyncReport()
+    for path in list(source.iterdir()):
+        if path.name not in ("train.py", "package"):
+            subprocess.run(["rm", "-rf", "--", path], check=True)
+    send(folder, source)
+
+
+def test_whatever_was_done_to_it_there_is_put_right(folder: Folder, source: Path) -> None:
+    send(folder, source)
+    before = (folder.here / "train.py").stat()
+    (folder.here / "train.py").write_text("print(9)\n")  # as long as it was
+    os.utime(folder.here / "train.py", ns=(before.st_atime_ns, before.st_mtime_ns))
+    (folder.here / "run.sh").unlink()
+    (folder.here / "stranger").write_text("not ours")
+    (folder.here / "strange folder").mkdir()
+    report = send(folder, source)
+    assert (report.changed, report.deleted) == (2, 2)
+
+
+def test_a_removed_folder_is_made_anew(folder: Folder, source: Path) -> None:
+    send(folder, source)
+    subprocess.run(["rm", "-rf", "--", folder.here], check=True)
+    assert send(folder, source).changed == 6
+
+
+def test_a_removed_manifest_costs_time_only(folder: Folder, source: Path) -> None:
+    send(folder, source)
+    for name in ("tree.manifest", "tree.found"):
+        (folder.here.parent / name).unlink()
+    send(folder, source)
+
+
+def test_batches_add_up(folder: Folder, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "BATCH_SECONDS", 0.0)  # one file each
+    assert send(folder, source).changed == 6
+
+
+def test_what_arrived_before_the_link_broke_is_not_sent_again(
+    folder: Folder, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "BATCH_SECONDS", 0.0)
+    entries = listing(source)
+    assert [entry.path for entry in entries[:3]] == ["dangling", "link", "package/data"]
+
+    def break_off(done: int, size: int) -> None:
+        if done > 500_000:
+            raise ConnectionLost("cut")
+
+    with pytest.raises(ConnectionLost):
+        sync(folder.host, entries, str(source), folder.path, break_off)
+    assert send(folder, source).changed == 6 - 2
+
+
+def test_progress_is_told_in_bytes(folder: Folder, source: Path) -> None:
+    told: list[tuple[int, int]] = []
+    sync(folder.host, listing(source), str(source), folder.path, lambda done, size: told.append((done, size)))
+    size = sum(entry.size for entry in listing(source))
+    assert told[-1] == (size, size)
+    assert told == sorted(told)
+
+
+def test_text_is_packed_while_the_link_is_slow(folder: Folder, source: Path) -> None:
+    (source / "text").write_text("the same words again and again\n" * 100_000)
+    report = sync(folder.host, listing(source), str(source), folder.path, packed=True)
+    assert report.sent < report.size + 100_000  # packing never makes much of it
+
+
+def test_a_file_that_cannot_be_read_is_named(folder: Folder, source: Path) -> None:
+    entries = [*listing(source), Entry("not-there", "x", 5)]
+    with pytest.raises(StorageError, match="not-there: cannot send it: No such file"):
+        sync(folder.host, entries, str(source), folder.path)
+    assert send(folder, source).changed == 6
+
+
+def test_a_link_is_never_followed_when_a_file_is_meant(folder: Folder, source: Path) -> None:
+    with pytest.raises(StorageError, match="cannot send it"):
+        sync(folder.host, [Entry("link", "x", 5)], str(source), folder.path)
+
+
+def test_a_full_disk_there_is_told(gpubox: Machine, host: Host, source: Path) -> None:
+    gpubox.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=0777", "tmpfs", "/mnt"])
+    try:
+        with pytest.raises(StorageError, match=r"the disk of gpubox .* is full"):
+            sync(host, listing(source), str(source), "/mnt/tree")
+    finally:
+        gpubox.run(["umount", "/mnt"])
+
+
+def test_a_place_that_may_not_be_written_is_told(host: Host, source: Path) -> None:
+    from tui_workbench.core.errors import WorkbenchError
+
+    with pytest.raises(WorkbenchError, match="Permission denied"):
+        sync(host, listing(source), str(source), "/etc/workbench/tree")
+
+
+def test_a_host_whose_find_is_not_gnus(gpubox: Machine, host: Host, source: Path, tmp_path: Path) -> None:
+    there = Folder(host, "/home/research/plain/tree", gpubox.home() / "plain" / "tree")
+    with gpubox.replaced("/usr/bin/find", "echo 'find: unrecognized: -printf' >&2; exit 1"):
+        assert send(there, source).changed == 6
+        (source / "link").unlink()
+        assert send(there, source).changed == 5

@@ -1,0 +1,270 @@
+"""The supervising shell notes who runs and how it ended, whatever happens, in every shell that calls itself `sh`."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import is_running, until
+from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.hosts.supervisor import (
+    Supervisor,
+    current_boot_id,
+    describe_exit,
+    process_stat,
+    read_exit_code,
+    read_supervisor,
+)
+
+SHELLS = [path for name in ("sh", "dash", "bash", "busybox", "ksh", "yash") if (path := shutil.which(name))]
+"""Of the shells that some system has as its `sh`, those that are installed here."""
+
+
+@pytest.fixture(params=sorted({os.path.realpath(path) for path in SHELLS}), ids=os.path.basename)
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A shell under the name `sh`, which makes each of them follow POSIX."""
+    link = tmp_path / "bin" / "sh"
+    link.parent.mkdir()
+    link.symlink_to(request.param)
+    return str(link)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    path = tmp_path / 'a run\'s "directory" $HOME'
+    path.mkdir()
+    return path
+
+
+def supervise(shell: str, run: Path, *command: str, directory: str = "/") -> subprocess.Popen[bytes]:
+    """Start the shell as a target does: a session of its own, nothing to read, nobody to read it."""
+    return subprocess.Popen(
+        [shell, "-c", supervisor.TEXT, "sh", str(run), directory, *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def test_every_exit_code_is_noted(shell: str, tmp_path: Path) -> None:
+    for first in range(0, 256, 32):
+        codes = range(first, first + 32)
+        for code in codes:
+            (tmp_path / str(code)).mkdir()
+        for process in [supervise(shell, tmp_path / str(code), "sh", "-c", f"exit {code}") for code in codes]:
+            process.wait(30)
+        assert [read_exit_code(str(tmp_path / str(code))) for code in codes] == list(codes)
+
+
+@pytest.mark.parametrize("name", ["HUP", "INT", "QUIT", "ILL", "ABRT", "FPE", "KILL", "USR1", "SEGV", "PIPE", "TERM"])
+def test_a_signal_that_ends_the_script_is_noted(shell: str, run: Path, name: str) -> None:
+    number = signal.Signals[f"SIG{name}"]
+    supervise(shell, run, "sh", "-c", f"ulimit -c 0; kill -{name} $$").wait(30)
+    assert read_exit_code(str(run)) == 128 + number
+    # What shells say of such an end is not the script's output.
+    assert (run / "output.log").read_bytes() == b""
+    assert f"SIG{name}" in describe_exit(128 + number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_to_the_whole_session_ends_the_script_and_its_code_is_noted(
+    shell: str, run: Path, number: signal.Signals
+) -> None:
+    script = "trap 'exit 9' TERM INT HUP; echo ready; while :; do sleep 0.01; done"
+    process = supervise(shell, run, "sh", "-c", script)
+    until(lambda: (run / "output.log").exists() and b"ready" in (run / "output.log").read_bytes())
+    os.killpg(process.pid, number)
+    process.wait(30)
+    assert read_exit_code(str(run)) == 9
+
+
+def test_the_script_finds_what_it_needs_and_nothing_else(shell: str, run: Path, tmp_path: Path) -> None:
+    script = 'printf "%s|" "$@"; pwd; cat; echo error >&2'
+    odd = ("", "a b", "$(x)", "'", '"', "\n", "*", "-n", "\\")
+    folder = tmp_path / "work here"
+    folder.mkdir()
+    supervise(shell, run, "sh", "-c", script, "sh", *odd, directory=str(folder)).wait(30)
+    assert (run / "output.log").read_text() == "".join(f"{word}|" for word in odd) + f"{folder}\nerror\n"
+
+
+def test_the_shell_s_name_is_there_before_the_script_is(shell: str, run: Path) -> None:
+    process = supervise(shell, run, "sh", "-c", f'cat "$1/pid"; cat "$1/exit"; kill -9 {"$PPID"}', "sh", str(run))
+    process.wait(30)
+    said = (run / "output.log").read_text().split("\n")
+    assert said[:2] == [str(process.pid), current_boot_id()]
+    assert said[3].strip() == ""
+    assert read_exit_code(str(run)) is None
+
+
+def test_of_shells_started_for_the_same_run_one_runs_it(shell: str, run: Path) -> None:
+    processes = [supervise(shell, run, "sh", "-c", "echo once") for _ in range(12)]
+    for process in processes:
+        process.wait(30)
+    supervise(shell, run, "sh", "-c", "echo again; exit 1").wait(30)
+    assert (run / "output.log").read_text() == "once\n"
+    assert read_exit_code(str(run)) == 0
+    noted = read_supervisor(str(run))
+    assert noted is not None
+    assert noted.pid in [process.pid for process in processes]
+
+
+def test_a_folder_that_is_gone_starts_nothing(shell: str, run: Path, tmp_path: Path) -> None:
+    shutil.rmtree(run)
+    supervise(shell, run, "touch", str(tmp_path / "touched")).wait(30)
+    assert not (tmp_path / "touched").exists()
+    assert not run.exists()
+
+
+def test_a_working_directory_that_is_gone_starts_nothing_and_is_named(shell: str, run: Path, tmp_path: Path) -> None:
+    supervise(shell, run, "touch", str(tmp_path / "touched"), directory=str(tmp_path / "nowhere")).wait(30)
+    assert not (tmp_path / "touched").exists()
+    assert read_exit_code(str(run)) not in (None, 0)
+    assert "nowhere" in (run / "output.log").read_text()
+
+
+@pytest.mark.parametrize(("command", "code"), [("/nowhere/python", 127), ("/etc/passwd", 126)])
+def test_an_interpreter_that_cannot_run_is_named(shell: str, run: Path, command: str, code: int) -> None:
+    supervise(shell, run, command).wait(30)
+    assert read_exit_code(str(run)) == code
+    assert command in (run / "output.log").read_text()
+
+
+def test_where_nothing_can_be_written_nothing_is_started_and_nothing_stands_in_the_way_later(
+    shell: str, run: Path, tmp_path: Path
+) -> None:
+    def no_space() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    command = [shell, "-c", supervisor.TEXT, "sh", str(run), "/", "touch", str(tmp_path / "touched")]
+    subprocess.run(command, preexec_fn=no_space, restore_signals=False, check=False, capture_output=True, timeout=30)
+    assert not (tmp_path / "touched").exists()
+    assert read_supervisor(str(run)) is None
+    subprocess.run(command, check=True, timeout=30)
+    assert (tmp_path / "touched").exists()
+    assert read_exit_code(str(run)) == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system to fill")
+    place = tmp_path / "disk"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], check=True)
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_script_that_fills_the_disk_keeps_its_exit_code(shell: str, small_disk: Path) -> None:
+    run = small_disk / "run"
+    run.mkdir()
+    supervise(shell, run, "sh", "-c", 'cat /dev/zero >"$1"; exit 33', "sh", str(small_disk / "ballast")).wait(30)
+    assert os.statvfs(small_disk).f_bfree == 0
+    assert read_exit_code(str(run)) == 33
+
+
+def test_the_script_goes_on_when_the_shell_is_killed(shell: str, run: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    script = 'echo $$; read line <"$1"; echo "$line"'
+    process = supervise(shell, run, "sh", "-c", script, "sh", str(tmp_path / "gate"))
+    log = run / "output.log"
+    pid = int(until(lambda: log.exists() and log.read_text().strip()))
+    process.kill()
+    process.wait(30)
+    (tmp_path / "gate").write_text("to the end\n")
+    until(lambda: not is_running(pid))
+    assert log.read_text() == f"{pid}\nto the end\n"
+    assert read_exit_code(str(run)) is None
+    noted = read_supervisor(str(run))
+    assert noted is not None
+    assert not noted.is_alive
+
+
+def test_a_record_is_read_whole_or_not_at_all(run: Path) -> None:
+    whole = b"4711\nboot-id\n4711 (sh) S " + b" ".join(b"%d" % number for number in range(4, 53)) + b"\n"
+    for size in range(len(whole)):
+        (run / "pid").write_bytes(whole[:size])
+        assert read_supervisor(str(run)) is None
+    (run / "pid").write_bytes(whole)
+    assert read_supervisor(str(run)) == Supervisor(4711, "boot-id", "22")
+
+
+@pytest.mark.parametrize("damage", [b"", b"\n\n\n\n", b"no number\nb\ns\n", b"\xff\xfe\n\n\n", b"-3\nb\ns\n"])
+def test_a_damaged_record_is_none(run: Path, damage: bytes) -> None:
+    (run / "pid").write_bytes(damage)
+    assert read_supervisor(str(run)) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"", None),
+        (b"    \n", None),
+        (b"0   \n", 0),
+        (b"137 \n", 137),
+        (b"13", None),
+        (b"x\n", None),
+        (b"\xff\n", None),
+    ],
+)
+def test_an_exit_code_is_read_whole_or_not_at_all(run: Path, content: bytes, code: int | None) -> None:
+    (run / "exit").write_bytes(content)
+    assert read_exit_code(str(run)) == code
+
+
+def supervisor_of(process: subprocess.Popen[bytes]) -> Supervisor:
+    return Supervisor(process.pid, current_boot_id(), process_stat(process.pid)[1])
+
+
+def test_a_process_is_told_from_another_of_its_number() -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        noted = supervisor_of(process)
+        assert noted.is_alive
+        assert not noted._replace(start_time=str(int(noted.start_time) - 1)).is_alive
+        assert not noted._replace(boot_id="another").is_alive
+        assert noted._replace(boot_id="-", start_time="-").is_alive  # a system that knows neither
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert not noted.is_alive  # although its number is not free until it is waited for
+    assert not noted.is_alive
+
+
+def test_a_program_with_an_odd_name_is_understood(tmp_path: Path) -> None:
+    odd = tmp_path / "a) Z 1 (b"
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", odd)
+    with subprocess.Popen([odd, "600"]) as process:
+        state, start = process_stat(process.pid)
+        assert state in "SRD"
+        assert int(start) > 0
+        assert supervisor_of(process).is_alive
+        process.kill()
+
+
+def test_a_process_that_is_not_there_has_no_state() -> None:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    assert process_stat(process.pid) == ("", "")
+
+
+def test_an_end_is_described_in_a_clause() -> None:
+    assert describe_exit(0) == ""
+    assert describe_exit(3) == "exit code 3"
+    assert describe_exit(143) == "killed by signal 15 (SIGTERM)"
+    assert "memory" in describe_exit(137)
+    assert describe_exit(255) == "exit code 255"
+    assert describe_exit(128) == "exit code 128"
+
+
+def test_the_python_that_runs_the_tests_is_not_needed_by_the_shell() -> None:
+    assert sys.executable not in supervisor.TEXT
+    assert subprocess.run(["sh", "-n", "-c", supervisor.TEXT], check=True).returncode == 0

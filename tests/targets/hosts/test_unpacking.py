@@ -1,0 +1,102 @@
+"""Archives of others cannot reach outside of the folder they are unpacked into."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tui_workbench.targets.hosts.fetching import unpack
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", mode: int = 0o644) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.mode, info.uid, info.gid = kind, link, mode, 12345, 12345
+    info.size = 5 if kind == tarfile.REGTYPE else 0
+    return info
+
+
+def archive(*members: tarfile.TarInfo) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for info in members:
+            tar.addfile(info, io.BytesIO(b"bytes") if info.isreg() else None)
+    return buffer.getvalue()
+
+
+def unpacked(tmp_path: Path, *members: tarfile.TarInfo) -> tuple[Path, list[str]]:
+    place = tmp_path / "in" / "outputs"
+    place.parent.mkdir()
+    (tmp_path / "precious").write_text("mine")
+    found = unpack(io.BytesIO(archive(member("outputs", tarfile.DIRTYPE, mode=0o755), *members)), str(place.parent))
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert os.listdir(place.parent) == ["outputs"]
+    return place, found.skipped
+
+
+def test_files_folders_and_links_inside_are_unpacked_as_ours(tmp_path: Path) -> None:
+    place, left_out = unpacked(
+        tmp_path,
+        member("outputs/a", tarfile.DIRTYPE, mode=0o555),
+        member("outputs/a/model.pt", mode=0o4777),
+        member("outputs/link", tarfile.SYMTYPE, "a/model.pt"),
+        member("outputs/hard", tarfile.LNKTYPE, "outputs/a/model.pt"),
+    )
+    assert left_out == []
+    assert (place / "a" / "model.pt").read_bytes() == b"bytes"
+    assert (place / "link").read_bytes() == (place / "hard").read_bytes() == b"bytes"
+    status = (place / "a" / "model.pt").stat()
+    assert (status.st_uid, status.st_gid) == (os.getuid(), os.getgid())
+    assert status.st_mode & 0o7022 == 0
+
+
+@pytest.mark.parametrize(
+    "outside",
+    [
+        member("outputs/../../precious"),
+        member("../precious"),
+        member("/tmp/escaped-absolute"),
+        member("outputs/link", tarfile.SYMTYPE, "/etc/passwd"),
+        member("outputs/link", tarfile.SYMTYPE, "../../../precious"),
+        member("outputs/hard", tarfile.LNKTYPE, "../../precious"),
+        member("outputs/hard", tarfile.LNKTYPE, "/etc/passwd"),
+        member("outputs/pipe", tarfile.FIFOTYPE),
+        member("outputs/device", tarfile.CHRTYPE),
+    ],
+    ids=lambda info: f"{info.name} {info.linkname}".strip(),
+)
+def test_what_leads_outside_is_left_out_and_named(tmp_path: Path, outside: tarfile.TarInfo) -> None:
+    place, left_out = unpacked(tmp_path, outside, member("outputs/kept"))
+    assert left_out == [outside.name]
+    assert os.listdir(place) == ["kept"]
+
+
+def test_a_link_on_the_way_leads_nowhere(tmp_path: Path) -> None:
+    place, _ = unpacked(
+        tmp_path,
+        member("outputs/way", tarfile.SYMTYPE, "../.."),
+        member("outputs/way/precious"),
+        member("outputs/kept"),
+    )
+    assert (place / "kept").read_bytes() == b"bytes"
+
+
+def test_a_link_that_is_given_twice_leads_nowhere(tmp_path: Path) -> None:
+    place, _ = unpacked(tmp_path, member("outputs/door", tarfile.SYMTYPE, "."), member("outputs/kept"))
+    assert (place / "door").resolve() == place
+    (tmp_path / "outside").mkdir()
+    with pytest.raises(OSError, match="door"):
+        unpack(
+            io.BytesIO(
+                archive(
+                    member("door", tarfile.SYMTYPE, "."),
+                    member("door", tarfile.SYMTYPE, "../outside"),
+                    member("door/file"),
+                )
+            ),
+            str(place),
+        )
+    assert list((tmp_path / "outside").iterdir()) == []

@@ -1,0 +1,345 @@
+"""Runs on this machine: the interpreter, what the script finds, and what may be killed and what may not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.support import is_running, until
+from tests.runs.support import children
+from tests.targets.harness import LocalHarness, Script
+from tui_workbench.core.errors import ConfigurationError, StorageError, WorkbenchError
+from tui_workbench.core.model import RunSpec
+from tui_workbench.core.processes import reap
+from tui_workbench.core.waiting import Interrupted
+from tui_workbench.targets.hosts.supervisor import current_boot_id, process_stat, read_supervisor
+from tui_workbench.targets.local.local_target import LocalTarget, find_interpreter
+
+NEVER = -1
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[LocalHarness]:
+    harness = LocalHarness(tmp_path)
+    yield harness
+    harness.close()
+    reap()
+
+
+def python(local: LocalHarness, text: str, *arguments: str, **variables: str) -> RunSpec:
+    """A run of a Python script with this text."""
+    spec = local.spec(Script(), arguments, variables)
+    Path(spec.working_directory, spec.script).write_text(text)
+    return spec
+
+
+def finish(local: LocalHarness, spec: RunSpec) -> Any:
+    """Run it to its end; what it printed, read as JSON."""
+    local.start(spec)
+    outcome = local.target().wait(spec, NEVER)
+    assert outcome.exit_code == 0, local.log(spec)
+    return json.loads(local.log(spec))
+
+
+# What the script finds
+
+
+SURROUNDINGS = """\
+import json, os, signal
+status = dict(line.split(":\\t") for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
+print(json.dumps({
+    "descriptors": [int(name) for name in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{name}")],
+    "ignored": int(status["SigIgn"], 16), "blocked": int(status["SigBlk"], 16),
+    "leader": os.getsid(0) == os.getpid(), "input": os.readlink("/proc/self/fd/0"),
+    "terminal": [os.isatty(number) for number in (0, 1, 2)], "directory": os.getcwd(), "variables": dict(os.environ),
+}))
+"""
+
+
+def test_a_script_finds_no_file_of_ours_default_signals_and_no_terminal(local: LocalHarness) -> None:
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        found = finish(local, python(local, SURROUNDINGS))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+        os.close(reading)
+        os.close(writing)
+    # Python itself ignores these two in the script; from 32 on they are the C library's.
+    python_ignores = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
+    assert found["ignored"] & ((1 << 31) - 1) & ~python_ignores == 0
+    assert found["blocked"] == 0
+    assert found["input"] == "/dev/null"
+    assert found["terminal"] == [False, False, False]
+    # It outlives us: a lock or a pipe of our caller is not to wait for its end.
+    assert set(found["descriptors"]) == {0, 1, 2}
+
+
+def test_a_script_finds_the_run_s_variables(local: LocalHarness) -> None:
+    spec = python(local, SURROUNDINGS)
+    found = finish(local, spec)
+    variables = found["variables"]
+    assert found["directory"] == spec.working_directory
+    assert variables["PYTHONUNBUFFERED"] == "1"
+    assert variables["AZUREML_RUN_ID"] == variables["WORKBENCH_RUN_ID"] == spec.run_id
+    assert variables["WORKBENCH_RUN_DIRECTORY"] == spec.run_directory
+    assert variables.get("CUDA_VISIBLE_DEVICES") == os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def test_the_share_is_there_and_ends_with_a_slash(local: LocalHarness, home: Path) -> None:
+    found = finish(local, python(local, SURROUNDINGS))
+    share = found["variables"]["AZUREML_NATIVE_SHARE_DIRECTORY"]
+    assert share == f"{home}/.azureml/share/project/"
+    assert Path(share).is_dir()
+
+
+@pytest.mark.parametrize("configured", ["~/mine", "{elsewhere}", "{elsewhere}/", "in/the/project"])
+def test_the_share_can_be_elsewhere(local: LocalHarness, home: Path, tmp_path: Path, configured: str) -> None:
+    spec = local.spec(Script())
+    target = spec.target._replace(native_shared_directory=configured.format(elsewhere=tmp_path / "share"))
+    step = LocalTarget(target).plan(spec._replace(target=target)).step("start")
+    assert step is not None
+    base = {"~": home / "mine", "{": tmp_path / "share", "i": Path(spec.project_root, "in/the/project")}[configured[0]]
+    assert step.environment["AZUREML_NATIVE_SHARE_DIRECTORY"] == f"{base}/project/"
+
+
+def test_a_share_that_cannot_be_made_starts_nothing_and_names_the_setting(local: LocalHarness, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    spec = python(local, "open('touched', 'w')")
+    target = spec.target._replace(native_shared_directory=str(tmp_path / "file"))
+    spec = spec._replace(target=target)
+    with pytest.raises(StorageError, match=r"local\.compute.*nativeSharedDirectory"):
+        LocalTarget(target).start(spec, LocalTarget(target).plan(spec), {})
+    assert not LocalTarget(target).started(spec)
+
+
+def test_output_is_unbuffered_and_both_streams_keep_their_order(local: LocalHarness) -> None:
+    text = "import sys\nfor n in range(500):\n    print(n)\n    print(-n, file=sys.stderr)\n"
+    spec = python(local, text)
+    local.start(spec)
+    local.target().wait(spec, NEVER)
+    assert local.log(spec).decode() == "".join(f"{n}\n{-n}\n" for n in range(500))
+
+
+# The interpreter
+
+
+def test_a_bare_name_is_looked_for_on_the_caller_s_path(
+    local: LocalHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, mode in (("first", 0o644), ("second", 0o755), ("third", 0o755)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mypython").write_text("")
+        (tmp_path / name / "mypython").chmod(mode)
+    monkeypatch.setenv("PATH", os.pathsep.join(str(tmp_path / name) for name in ("first", "second", "third")))
+    target = local.compute_target()._replace(python_location="mypython")
+    assert find_interpreter(target) == str(tmp_path / "second" / "mypython")
+
+
+@pytest.mark.parametrize("place", ["venv/bin/python", "./venv/bin/python", "venv/../venv/bin/python"])
+def test_a_relative_path_begins_in_the_project_wherever_the_caller_stands(
+    local: LocalHarness, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = local.spec(Script())
+    interpreter = Path(spec.project_root, "venv", "bin", "python")
+    interpreter.parent.mkdir(parents=True)
+    interpreter.symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    assert find_interpreter(spec.target._replace(python_location=place)) == str(interpreter)
+
+
+def test_a_home_is_understood(local: LocalHarness, home: Path) -> None:
+    (home / "python").symlink_to(sys.executable)
+    assert find_interpreter(local.compute_target()._replace(python_location="~/python")) == str(home / "python")
+
+
+@pytest.mark.parametrize("place", ["/nowhere/python", "nopython", "/usr", "/etc/passwd", "venv/bin/python"])
+def test_an_interpreter_that_is_none_is_named_with_its_file(local: LocalHarness, place: str) -> None:
+    target = local.compute_target()._replace(python_location=place)
+    with pytest.raises(ConfigurationError) as raised:
+        find_interpreter(target)
+    assert raised.value.file == target.path
+    assert place in raised.value.message
+    assert raised.value.remedy
+    assert [problem.code for problem in LocalTarget(target).check()] == ["interpreter"]
+
+
+def test_spark_is_refused_with_the_setting(local: LocalHarness) -> None:
+    spec = local.spec(Script())
+    configuration = spec.run_configuration._replace(framework="PySpark", values={"Framework": "PySpark"})
+    with pytest.raises(ConfigurationError, match="Framework: Python"):
+        local.target().plan(spec._replace(run_configuration=configuration))
+    with pytest.raises(ConfigurationError, match="missing"):
+        local.target().plan(spec._replace(run_configuration=configuration._replace(values={})))
+
+
+@pytest.mark.parametrize("name", ["", "A=B", "A\0B"])
+def test_a_name_that_no_variable_can_have_is_refused_beforehand(local: LocalHarness, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="variable"):
+        local.target().plan(local.spec(Script(), (), {name: "x"}))
+
+
+def test_a_nul_character_is_refused_beforehand(local: LocalHarness) -> None:
+    with pytest.raises(ConfigurationError, match="NUL"):
+        local.target().plan(local.spec(Script(), ("a\0b",)))
+    with pytest.raises(ConfigurationError, match="NUL"):
+        local.target().plan(local.spec(Script(), (), {"A": "\0"}))
+
+
+def test_arguments_longer_than_a_process_can_take_are_an_error_and_nothing_is_started(local: LocalHarness) -> None:
+    spec = local.spec(Script(), tuple("x" * 100_000 for _ in range(100)))
+    with pytest.raises(StorageError, match="arguments"):
+        local.start(spec)
+    assert not local.target().started(spec)
+
+
+# What is killed, and what is not
+
+
+WAITING = "import os, sys, time\nprint(os.getpid(), flush=True)\nwhile True:\n    time.sleep(60)\n"
+
+
+def pid_of(local: LocalHarness, spec: RunSpec) -> int:
+    return int(until(lambda: local.log(spec).strip(), "the script's process id"))
+
+
+def shell_of(spec: RunSpec) -> int:
+    shell = until(lambda: read_supervisor(spec.run_directory))
+    return int(shell.pid)
+
+
+def test_a_killed_script_is_told_with_its_signal(local: LocalHarness) -> None:
+    spec = python(local, WAITING)
+    local.start(spec)
+    os.kill(pid_of(local, spec), signal.SIGKILL)
+    outcome = local.target().wait(spec, NEVER)
+    assert outcome.exit_code == 137
+    assert "SIGKILL" in outcome.reason
+
+
+def test_while_the_script_goes_on_without_its_shell_the_run_is_not_over(local: LocalHarness) -> None:
+    spec = python(local, WAITING)
+    local.start(spec)
+    pid = pid_of(local, spec)
+    os.kill(shell_of(spec), signal.SIGKILL)
+    assert not local.target().has_ended(spec)
+    reading, writing = os.pipe()
+    os.write(writing, b"x")
+    with pytest.raises(Interrupted):
+        local.target().wait(spec, reading)
+    os.close(reading)
+    os.close(writing)
+    assert is_running(pid)
+    assert local.target().stop(spec, grace=30) is False
+    assert not is_running(pid)
+    outcome = local.target().wait(spec, NEVER)
+    assert outcome.exit_code is None
+    assert "killed" in outcome.reason
+
+
+def test_a_run_of_before_the_machine_was_restarted_is_told_as_that(local: LocalHarness) -> None:
+    spec = python(local, WAITING)
+    boot = current_boot_id()
+    Path(spec.run_directory, "pid").write_text(f"{os.getpid()}\n{boot[::-1]}\n{os.getpid()} (sh) S\n")
+    assert local.target().has_ended(spec)
+    outcome = local.target().wait(spec, NEVER)
+    assert outcome.exit_code is None
+    assert "restarted" in outcome.reason
+    Path(spec.run_directory, "exit").write_text("4   \n")
+    assert local.target().wait(spec, NEVER).exit_code == 4
+
+
+@pytest.mark.parametrize("same_boot", [True, False])
+def test_a_process_that_got_the_number_of_the_shell_is_left_alone(local: LocalHarness, same_boot: bool) -> None:
+    spec = python(local, WAITING)
+    innocent = subprocess.Popen(
+        ["sh", "-c", "sleep 600 & echo $!; wait"], start_new_session=True, stdout=subprocess.PIPE
+    )
+    assert innocent.stdout is not None
+    child = int(innocent.stdout.readline())
+    try:
+        start = int(process_stat(innocent.pid)[1])
+        stat = f"{innocent.pid} (sh) S " + " ".join(str(number) for number in range(4, 22))
+        boot = current_boot_id() if same_boot else "another"
+        earlier = start - 1 if same_boot else start
+        Path(spec.run_directory, "pid").write_text(f"{innocent.pid}\n{boot}\n{stat} {earlier}\n")
+        assert local.target().has_ended(spec)
+        assert local.target().wait(spec, NEVER).exit_code is None
+        assert local.target().stop(spec, grace=0) is False
+        assert is_running(innocent.pid)
+        assert is_running(child)
+    finally:
+        os.killpg(innocent.pid, signal.SIGKILL)
+        innocent.stdout.close()
+        innocent.wait()
+
+
+def test_stop_reaches_a_run_that_is_only_just_starting(local: LocalHarness) -> None:
+    spec = python(local, WAITING)
+    local.start(spec)
+    local.target().stop(spec, grace=30)
+    assert local.target().has_ended(spec) or not local.target().started(spec)
+
+
+LEAVING = """\
+import os, subprocess, sys, time
+environment = {name: value for name, value in os.environ.items() if name != "WORKBENCH_RUN_ID"}
+service = subprocess.Popen(["sleep", "600"], env=environment, start_new_session=True, stdout=-3, stderr=-3)
+helper = subprocess.Popen([sys.executable, "-c", "import time\\ntry: time.sleep(600)\\nfinally: print('late')"])
+print(service.pid, helper.pid, flush=True)
+"""
+
+
+def test_only_what_has_shed_the_run_s_id_outlives_the_script(local: LocalHarness) -> None:
+    spec = python(local, LEAVING)
+    local.start(spec)
+    assert local.target().wait(spec, NEVER).exit_code == 0
+    service, helper = map(int, local.log(spec).split()[:2])
+    try:
+        assert not is_running(helper)
+        assert is_running(service)
+    finally:
+        os.kill(service, signal.SIGKILL)
+
+
+def test_what_a_child_writes_after_the_script_is_in_the_log_when_the_run_is_over(local: LocalHarness) -> None:
+    child = (
+        "import signal, sys, time\n"
+        "def late(*_):\n    print('late', flush=True)\n    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, late)\nprint('ready', flush=True)\ntime.sleep(600)\n"
+    )
+    text = f"import subprocess, sys\np = subprocess.Popen([sys.executable, '-c', {child!r}])\n"
+    spec = python(local, text + "while b'ready' not in open(sys.argv[1], 'rb').read(): pass\n")
+    spec = spec._replace(arguments=(f"{spec.run_directory}/output.log",))
+    local.start(spec)
+    assert local.target().wait(spec, NEVER).exit_code == 0
+    assert local.log(spec) == b"ready\nlate\n"
+
+
+def test_when_no_shell_can_come_up_wait_says_that_it_was_not_started(local: LocalHarness) -> None:
+    spec = python(local, WAITING)
+    Path(spec.run_directory, "pid").write_text("")  # as a disk that was full at that moment leaves it
+    local.start(spec)
+    with pytest.raises(WorkbenchError, match="could not be started"):
+        local.target().wait(spec, NEVER)
+
+
+def test_many_runs_at_once_leave_no_zombie_and_no_descriptor(local: LocalHarness) -> None:
+    before, processes = len(os.listdir("/proc/self/fd")), children()
+    specs = [local.spec(Script(exit_code=number)) for number in range(12)]
+    for spec in specs:
+        local.start(spec)
+    assert [local.target().wait(spec, NEVER).exit_code for spec in specs] == list(range(12))
+    assert children() <= processes
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,85 @@
+"""A project with a target on another machine, and the real command line in it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.faults.support import Result, Workbench, until
+from tests.machines import Machine
+from tests.targets.remote_fixtures import PYTHON_THERE
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GO = "/home/research/go"
+"""The file on the machine that scripts wait for."""
+
+WAITS = "import os, sys, time\nprint('began', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)\n"
+
+
+class Remote(Workbench):
+    """A project with the target `box`, and the command line in it."""
+
+    def __init__(self, folder: Path, machine: Machine) -> None:
+        super().__init__(folder)
+        self.machine = machine
+        (folder / "aml_config").mkdir(parents=True)
+        self.configure()
+
+    def configure(self, compute: dict[str, Any] | None = None, **runconfig: Any) -> None:
+        """Write the configuration files, with changes."""
+        target = {"type": "remote", "address": self.machine.address, "username": "research",
+                  "pythonLocation": PYTHON_THERE, **(compute or {})}  # fmt: skip
+        configuration = {"Target": "box", "Framework": "Python", "TrackedRun": True, **runconfig}
+        for name, values in (("box.compute", target), ("box.runconfig", configuration)):
+            (self.folder / "aml_config" / name).write_text(json.dumps(values))
+
+    def write(self, script: str, name: str = "train.py") -> None:
+        (self.folder / name).write_text(script)
+
+    def run_directory(self, run_id: str) -> Path:
+        """Here."""
+        return self.folder / ".workbench" / "runs" / run_id
+
+    def there(self, run_id: str = "") -> Path:
+        """The run's directory on the machine, or the folder of all of them, as seen from here."""
+        return self.machine.home() / ".workbench-tui" / "runs" / run_id
+
+    def begin(self, then: str = "", *, after: str = "") -> str:
+        """Start a script that waits for `go_on` between two parts, and return the run's id when it waits."""
+        self.write(f"{after}{WAITS}{then}")
+        run_id = self.detach("train.py", GO, configuration="box")
+        until(lambda: "began" in self.log(run_id))
+        return run_id
+
+    def go_on(self) -> None:
+        """Let the scripts that wait go on."""
+        (self.machine.home() / "go").touch()
+
+    def follow(self, run_id: str) -> Result:
+        return self.run("logs", "-f", run_id)
+
+    def status(self, run_id: str) -> str:
+        status: str = self.info(run_id)["status"]
+        return status
+
+    def until_status(self, run_id: str, *wanted: str) -> None:
+        until(lambda: self.status(run_id) in wanted, f"{run_id} to be one of {wanted}")
+
+
+@pytest.fixture
+def box(tmp_path: Path, gpubox: Machine, ssh_folder: Path) -> Iterator[Remote]:
+    workbench = Remote(tmp_path / "project", gpubox)
+    yield workbench
+    for run in Runs(Project.find(str(workbench.folder))).list():
+        if run.is_active:
+            workbench.run("experiment", "cancel", "--run", run.run_id)
+    shutil.rmtree(gpubox.home() / ".workbench-tui", ignore_errors=True)
+    (gpubox.home() / "go").unlink(missing_ok=True)

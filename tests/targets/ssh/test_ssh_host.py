@@ -1,0 +1,466 @@
+"""The SSH connection: shared, kept, opened anew, and let in only by the right keys and secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.machines import PASSWORD, Machine, wait_for
+from tests.targets.conftest import link_processes
+from tui_workbench.core.waiting import wait_ready
+from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, HostProcess, LoginRefused
+from tui_workbench.targets.ssh import ssh_link
+from tui_workbench.targets.ssh import ssh_wire as wire
+from tui_workbench.targets.ssh.ssh_host import SshHost
+
+REFERENCE = "AzureMlSecret=gpubox#research#0123456789abcdef0123456789abcdef"
+
+_ANOTHER_PROCESS = (
+    "import sys; from tui_workbench.targets.ssh.ssh_host import SshHost, wire; "
+    "host = SshHost(wire.Login(*sys.argv[1:]))"
+)
+
+
+# Sharing.
+
+
+def chunks_of(process: HostProcess) -> Iterator[bytes]:
+    """What a process writes to stdout, as it comes."""
+    while data := os.read(process.stdout, READ_SIZE):
+        yield data
+
+
+def test_all_callers_share_one_connection(host: SshHost, login: wire.Login, connections: Path) -> None:
+    assert _client_port(host) == _client_port(SshHost(login))
+    code = f"{_ANOTHER_PROCESS}; sys.stdout.write(host.run(['sh', '-c', 'echo $SSH_CLIENT']).text)"
+    done = subprocess.run([sys.executable, "-c", code, *login], check=True, capture_output=True, text=True)
+    assert done.stdout.split()[1] == _client_port(host)
+    assert len(link_processes(connections)) == 1
+
+
+def test_callers_at_the_same_moment_start_one_link(login: wire.Login, connections: Path) -> None:
+    ports: list[str] = []
+    threads = [threading.Thread(target=lambda: ports.append(_client_port(SshHost(login)))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ports) == 8
+    assert len(set(ports)) == 1
+    assert len(link_processes(connections)) == 1
+
+
+def test_more_programs_at_once_than_a_server_allows_on_a_connection(host: SshHost) -> None:
+    processes = [host.open(["cat"]) for _ in range(15)]  # sshd's MaxSessions is 10
+    for number, process in enumerate(processes):
+        os.write(process.stdin, b"%d" % number)
+    assert [os.read(process.stdout, 10) for process in processes] == [b"%d" % number for number in range(15)]
+    for process in processes:
+        process.close()
+
+
+def test_callers_that_hang_up_at_any_moment_leave_nothing(host: SshHost, connections: Path) -> None:
+    host.run(["true"])
+    (link,) = link_processes(connections)
+    held = Path(f"/proc/{link}/fd")
+    before = len(list(held.iterdir()))
+
+    def hang_up() -> None:
+        for number in range(60):
+            pipes = [os.pipe() for _ in range(3)]
+            theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
+            with host._ask({"op": wire.EXEC, "command": "exec cat"}, 20.0, theirs) as connection:
+                wait_ready([connection.fileno()], timeout=number / 10_000)
+            for descriptor in (end for pipe in pipes for end in pipe):
+                os.close(descriptor)
+
+    threads = [threading.Thread(target=hang_up) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    wait_for(lambda: len(list(held.iterdir())) <= before, "the link to have let go of everything")
+    assert host.run(["cat"], stdin=b"still there").stdout == b"still there"
+
+
+def test_callers_load_no_ssh_library(login: wire.Login) -> None:
+    heavy = {"asyncssh", "asyncio", "cryptography"}
+    code = f"{_ANOTHER_PROCESS}; host.run(['true']); sys.exit(' '.join({heavy} & sys.modules.keys()) or 0)"
+    subprocess.run([sys.executable, "-c", code, *login], check=True)
+
+
+def test_a_file_beside_the_user_is_not_taken_for_a_module(
+    host: SshHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asyncssh.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(tmp_path)
+    assert host.run(["echo", "here"]).text == "here"
+
+
+def test_status_tells_who_answers(host: SshHost, gpubox: Machine) -> None:
+    assert host.status()["state"] == "down"
+    host.run(["true"])
+    status = host.status()
+    assert (status["state"], status["peer"], status["username"]) == ("up", gpubox.address, "research")
+    assert "OpenSSH" in status["server"]
+    assert status["cipher"].startswith("aes256-gcm")
+
+
+def test_disconnecting_ends_the_link(host: SshHost, connections: Path) -> None:
+    host.run(["true"])
+    host.disconnect()
+    wait_for(lambda: not link_processes(connections), "the link to end")
+    assert not list(connections.glob("workbench-tui/*.link"))
+    assert host.run(["echo", "again"]).text == "again"
+
+
+def test_disconnecting_nothing_is_fine(host: SshHost, connections: Path) -> None:
+    host.disconnect()
+    assert link_processes(connections) == []
+
+
+def test_a_link_that_nobody_needs_ends_by_itself(login: wire.Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh_link, "IDLE_SECONDS", 0.5)
+    paths = wire.LinkPaths(login)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(paths.socket)
+        listener.listen()
+        thread = threading.Thread(
+            target=asyncio.run, args=(ssh_link.Link(login, listener.dup(), paths).run(),)
+        )  # fmt: skip
+        thread.start()
+    process = SshHost(login).open(["cat"])
+    with pytest.raises(TimeoutError):
+        process.wait(1.0)  # in use, however long nothing is said
+    process.close()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert not os.path.exists(paths.socket)
+
+
+def test_a_link_gives_up_its_connection_but_not_what_only_it_knows(
+    login: wire.Login, gpubox: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh_link, "IDLE_SECONDS", 0.3)
+    paths = wire.LinkPaths(login)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(paths.socket)
+        listener.listen()
+        link = ssh_link.Link(login, listener.dup(), paths)
+    thread = threading.Thread(target=asyncio.run, args=(link.run(),))
+    thread.start()
+    host = SshHost(login)
+    host.run(["true"])
+    host.give_secret(REFERENCE, PASSWORD)
+    wait_for(lambda: len(gpubox.processes("sshd")) == 1, "the connection to be given up")
+    assert thread.is_alive()
+    assert host.run(["echo", "again"]).text == "again"
+    host.disconnect()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+# Losing the connection.
+
+
+def test_a_program_whose_connection_dies_says_so(host: SshHost, gpubox: Machine) -> None:
+    process = host.open(["cat"])
+    gpubox.kill_sshd(connections_only=True)
+    assert list(chunks_of(process)) == []
+    with pytest.raises(ConnectionLost, match="the connection was lost"):
+        process.wait(20.0)
+    process.close()
+    assert host.run(["echo", "back"]).text == "back"
+
+
+def test_a_log_is_whole_though_the_connection_dies_three_times(host: SshHost, gpubox: Machine) -> None:
+    path = gpubox.home() / "output.log"
+    path.touch()
+    lines = [b"line %d\n" % number for number in range(100_000)]
+    expected = b"".join(lines)
+    mirrored = bytearray()
+
+    def follow() -> None:
+        while len(mirrored) < len(expected):
+            host.wait_until_reachable()
+            process = host.read("/home/research/output.log", len(mirrored))
+            for data in chunks_of(process):
+                mirrored.extend(data)
+                if len(mirrored) >= len(expected):
+                    break
+            process.close()
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    with path.open("ab", buffering=0) as file:
+        for quarter in range(4):
+            before = len(mirrored)
+            for start in range(quarter * 25_000, (quarter + 1) * 25_000, 100):
+                file.write(b"".join(lines[start : start + 100]))
+            wait_for(functools.partial(_is_longer, mirrored, before), "the log to be followed")
+            if quarter < 3:
+                gpubox.kill_sshd(connections_only=True)
+    follower.join(60)
+    path.unlink()
+    assert bytes(mirrored) == expected
+
+
+def test_a_silent_server_is_noticed_and_found_again(host: SshHost, gpubox: Machine, ssh_folder: Path) -> None:
+    (ssh_folder / "config").write_text("Host *\n  ServerAliveInterval 1\n  ServerAliveCountMax 1\n")
+    process = host.open(["cat"])
+    with gpubox.frozen_sshd():
+        assert list(chunks_of(process)) == []
+        with pytest.raises(ConnectionLost):
+            process.wait(20.0)
+    process.close()
+    assert host.wait_until_reachable()
+    assert host.run(["echo", "back"]).text == "back"
+
+
+def test_waiting_ends_when_the_machine_is_back(host: SshHost, gpubox: Machine) -> None:
+    gpubox.stop_sshd()
+    try:
+        with pytest.raises(ConnectionLost, match="nothing listens on port 22"):
+            host.run(["true"])
+        reachable: list[bool] = []
+        waiting = threading.Thread(target=lambda: reachable.append(host.wait_until_reachable()))
+        waiting.start()
+        wait_for(lambda: host.status()["state"] in ("down", "connecting"))
+        assert not reachable
+    finally:
+        gpubox.start_sshd()
+    waiting.join(60)
+    assert reachable == [True]
+
+
+def test_waiting_can_be_interrupted(host: SshHost, gpubox: Machine) -> None:
+    reading, writing = os.pipe()
+    gpubox.stop_sshd()
+    try:
+        os.write(writing, b"!")
+        assert host.wait_until_reachable(reading) is False
+    finally:
+        gpubox.start_sshd()
+        os.close(reading)
+        os.close(writing)
+
+
+def test_waiting_is_of_no_use_without_a_login(login: wire.Login) -> None:
+    with pytest.raises(LoginRefused):
+        SshHost(login._replace(username="nobody-here")).wait_until_reachable()
+
+
+def test_a_mistake_in_the_link_is_told_and_ends_nothing(host: SshHost, login: wire.Login) -> None:
+    with pytest.raises(ConnectionLost, match="met an error of its own: KeyError: 'no such request'") as told:
+        host._request({"op": "no such request"}, 20.0)
+    assert wire.LinkPaths(login).errors in told.value.remedy
+    assert host.run(["echo", "fine"]).text == "fine"
+    host.disconnect()
+
+
+def test_a_link_leaves_no_memory_behind_in_a_file(host: SshHost, connections: Path) -> None:
+    host.run(["true"])
+    (link,) = link_processes(connections)
+    limits = Path(f"/proc/{link}/limits").read_text()
+    assert re.search(r"^Max core file size +0 +0 ", limits, re.MULTILINE)
+
+
+def test_a_killed_link_is_replaced(host: SshHost, connections: Path) -> None:
+    process = host.open(["cat"])
+    for pid in link_processes(connections):
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(ConnectionLost, match="has ended"):
+        process.wait(20.0)
+    process.close()
+    assert host.run(["echo", "back"]).text == "back"
+
+
+def test_a_request_is_made_once_and_never_again(host: SshHost, login: wire.Login) -> None:
+    """A link that dies with the request in its hands may have carried it out."""
+    paths = wire.LinkPaths(login)
+    calls = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(paths.socket)
+        listener.listen()
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                calls.append(connection)
+                wire.send(connection, {})
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(ConnectionLost, match="has ended"):
+            host.run(["true"])
+        thread.join()
+    os.unlink(paths.socket)
+    assert len(calls) == 1
+
+
+def test_a_machine_that_was_restarted_is_found_again(host: SshHost, gpubox: Machine) -> None:
+    before = host.run(["cat", "/proc/sys/kernel/random/boot_id"]).text
+    gpubox.reboot()
+    host.wait_until_reachable()
+    assert host.run(["cat", "/proc/sys/kernel/random/boot_id"]).text != before
+
+
+# Not reaching it.
+
+
+@pytest.mark.parametrize("name", ["no-such-host.invalid", "gpu..example.org", "a" * 64 + ".example.org"])
+def test_a_name_that_does_not_resolve(login: wire.Login, name: str) -> None:
+    with pytest.raises(ConnectionLost, match=f"the name {re.escape(name)} is not known") as caught:
+        SshHost(login._replace(address=name)).run(["true"])
+    assert caught.value.rung == "name"
+    assert caught.value.exit_code == 4
+
+
+def test_a_port_where_nothing_listens(login: wire.Login) -> None:
+    with pytest.raises(ConnectionLost, match="nothing listens on port 23") as caught:
+        SshHost(login._replace(address=login.address + ":23")).run(["true"])
+    assert caught.value.rung == "port"
+
+
+def test_something_else_than_ssh_on_the_port(login: wire.Login) -> None:
+    with Server(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port, pytest.raises(ConnectionLost):
+        SshHost(login._replace(address=f"127.0.0.1:{port}")).run(["true"])
+
+
+@pytest.mark.parametrize("said", [b"SSH-2.0-\xff\xfe\r\n", b"SSH-1.0-old\r\n", b"x" * 100_000])
+def test_something_on_the_port_that_is_no_version_of_ssh(login: wire.Login, said: bytes) -> None:
+    with Server(said) as port, pytest.raises(ConnectionLost, match="no SSH server answers on port") as caught:
+        SshHost(login._replace(address=f"127.0.0.1:{port}")).run(["true"])
+    assert caught.value.rung == "port"
+
+
+def test_a_slow_handshake_is_waited_for(login: wire.Login, ssh_folder: Path) -> None:
+    with SlowProxy(login.address, seconds=5.0) as port:
+        (ssh_folder / "known_hosts").write_text(
+            (ssh_folder / "known_hosts").read_text().replace(login.address, f"[127.0.0.1]:{port}")
+        )
+        host = SshHost(login._replace(address=f"127.0.0.1:{port}"))
+        assert host.run(["echo", "slow"], timeout=60).text == "slow"
+        host.disconnect()
+
+
+# Addresses.
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("box", ("box", 0)),
+        ("box:2222", ("box", 2222)),
+        ("10.0.0.1:22", ("10.0.0.1", 22)),
+        ("::1", ("::1", 0)),
+        ("[::1]", ("::1", 0)),
+        ("[fe80::1%eth0]:2222", ("fe80::1%eth0", 2222)),
+        ("box:", ("box:", 0)),
+        ("box:ssh", ("box:ssh", 0)),
+    ],
+)
+def test_an_address_has_a_host_and_perhaps_a_port(address: str, expected: tuple[str, int]) -> None:
+    assert wire.Login("t", address).host_and_port == expected
+
+
+@pytest.mark.parametrize(
+    ("address", "key", "words"),
+    [
+        ("box", "", "ssh-copy-id me@box"),
+        ("box:2222", "~/.ssh/my key", "ssh-copy-id -i ~/'.ssh/my key' -p 2222 me@box"),
+        ("$(reboot)", "/a;b", "ssh-copy-id -i '/a;b' 'me@$(reboot)'"),
+    ],
+)
+def test_what_is_to_be_copied_into_a_shell_is_quoted_for_it(address: str, key: str, words: str) -> None:
+    login = wire.Login("t", address, "me", private_key=key)
+    assert f"ssh-copy-id {login.key_words}{login.ssh_words}" == words
+    assert login._replace(username="-oProxyCommand=x").ssh_words.startswith(("-- -o", "-- '-o", "-p 2222 -- -o"))
+
+
+def test_the_folder_of_the_sockets_must_be_the_users_alone(login: wire.Login, connections: Path) -> None:
+    from tui_workbench.core.errors import StorageError
+
+    (connections / "workbench-tui").mkdir(mode=0o755, exist_ok=True)
+    (connections / "workbench-tui").chmod(0o755)
+    with pytest.raises(StorageError, match="not yours alone"):
+        SshHost(login).run(["true"])
+
+
+def _is_longer(data: bytearray, size: int) -> bool:
+    return len(data) > size
+
+
+def _client_port(host: SshHost) -> str:
+    return host.run(["sh", "-c", "echo $SSH_CLIENT"]).text.split()[1]
+
+
+class Server:
+    """Something that answers each connection with the same bytes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._serve)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.sendall(self._answer)
+
+    def __enter__(self) -> int:
+        self._thread.start()
+        port: int = self._listener.getsockname()[1]
+        return port
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+
+class SlowProxy(Server):
+    """Leads to an SSH server, and lets its first words wait."""
+
+    def __init__(self, address: str, seconds: float) -> None:
+        super().__init__(b"")
+        self._address = address
+        self._seconds = seconds
+
+    def _serve(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return
+        with connection, socket.create_connection((self._address, 22)) as server:
+            import time
+
+            time.sleep(self._seconds)  # the delay is the subject of the test
+            back = threading.Thread(target=_copy, args=(server, connection))
+            back.start()
+            _copy(connection, server)
+            back.join()
+
+
+def _copy(source: socket.socket, sink: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass

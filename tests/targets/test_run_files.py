@@ -1,0 +1,133 @@
+"""What a run reads of its project and what it leaves there, on every kind of target."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.runs.sources import listing
+from tests.runs.support import write_files
+from tests.targets.docker_project import DockerProject, log
+from tests.targets.remote_fixtures import PYTHON_THERE
+from tui_workbench.core.model import RunRequest
+from tui_workbench.runs.transfer.downloads import attachments
+
+if TYPE_CHECKING:
+    from tests.engines import DockerEngine
+    from tests.machines import Machine
+    from tui_workbench.core.model import Run
+
+NANOGPT = ".DS_Store\n*.bin\n*.pt\n*.pkl\nout-*/\n__pycache__/\n.env\n"
+"""The ignore rules of nanoGPT, in short."""
+
+TRAIN = """
+    import os, sys
+    data = open("data/chars/train.bin").read()
+    os.makedirs("out-chars", exist_ok=True)
+    began = open("out-chars/ckpt.pt").read() if os.path.exists("out-chars/ckpt.pt") else "scratch"
+    print(f"{began} {data} {os.path.exists('.env')}", flush=True)
+    open("out-chars/ckpt.pt", "w").write(f"trained with {sys.argv[1]}")
+    open("outputs/curve.txt", "w").write("1")
+"""
+
+
+@pytest.fixture(params=["local", "localdocker", "copied", "remote", "remotedocker"])
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> DockerProject:
+    """A project like nanoGPT with an older checkpoint."""
+    made = _project(request, tmp_path, request.param)
+    write_files(
+        made.root,
+        {".gitignore": NANOGPT, "data/chars/train.bin": "tokens", "data/chars/prepare.py": "", ".env": "SECRET=1"},
+    )
+    write_files(made.root, {"out-chars/ckpt.pt": "of the project"})
+    return made
+
+
+def _project(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> DockerProject:
+    root, share = tmp_path / "project", str(tmp_path / "share")
+    if kind == "local":
+        return DockerProject(root, type="local", pythonLocation=sys.executable, nativeSharedDirectory=share)
+    if kind in ("localdocker", "copied"):
+        engine: DockerEngine = request.getfixturevalue("engine")
+        assert engine
+        return DockerProject(
+            root, nativeSharedDirectory=share, **({"sharedVolumes": False} if kind == "copied" else {})
+        )
+    gpubox: Machine = request.getfixturevalue("gpubox")
+    request.getfixturevalue("ssh_folder")
+    there = {"address": gpubox.address, "username": "research"}
+    request.addfinalizer(lambda: shutil.rmtree(gpubox.home() / ".workbench-tui", ignore_errors=True))
+    if kind == "remote":
+        return DockerProject(root, type="remote", pythonLocation=PYTHON_THERE, **there)
+    request.getfixturevalue("gpubox_engine")
+    return DockerProject(root, type="remotedocker", **there)
+
+
+def before(project: DockerProject) -> dict[str, str | bytes]:
+    """Every file of the project but the workbench's own."""
+    return {name: what for name, what in listing(project.root).items() if not name.startswith(".workbench")}
+
+
+def made(run: Run, name: str) -> str:
+    return Path(run.directory, name).read_text()
+
+
+def test_a_run_resumes_from_a_checkpoint_and_leaves_it_alone(project: DockerProject) -> None:
+    project.script(TRAIN)
+    was = before(project)
+    run = project.ended(project.runs.submit(RunRequest("docker", "train.py", ("a",))))
+    assert run.state == "completed", (run, log(run))
+    assert log(run).startswith("of the project tokens ")
+    assert made(run, "work/out-chars/ckpt.pt") == "trained with a"
+    assert made(run, "outputs/curve.txt") == "1"
+    assert before(project) == was
+    kept = [name for name in attachments(run.directory) if name.startswith("work/")]
+    assert kept == ["work/out-chars/ckpt.pt"]
+
+
+def test_runs_at_once_each_have_their_own_checkpoint(project: DockerProject) -> None:
+    project.script(TRAIN)
+    was = before(project)
+    runs = [project.runs.submit(RunRequest("docker", "train.py", (str(number),))) for number in range(3)]
+    for number, run in enumerate(map(project.ended, runs)):
+        assert run.state == "completed", (run, log(run))
+        assert made(run, "work/out-chars/ckpt.pt") == f"trained with {number}"
+    assert before(project) == was
+
+
+def test_a_file_whose_time_was_set_back_comes_home(project: DockerProject) -> None:
+    run = project.run("""
+        import os
+        open("model.pt", "w").write("weights")
+        os.utime("model.pt", (1e9, 1e9))
+    """)
+    assert made(run, "work/model.pt") == "weights"
+
+
+def test_declared_data_is_read_where_it_is(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Data in the project is on this machine only."""
+    for kind in ("local", "localdocker", "copied"):
+        project = _project(request, tmp_path / kind, kind)
+        write_files(tmp_path / kind, {"elsewhere/set.bin": "far"})
+        write_files(project.root, {"data/set.bin": "near"})
+        elsewhere = str(tmp_path / kind / "elsewhere")
+        project.runconfig(DataReferences=["data", elsewhere])
+        run = project.run(f'print(open("data/set.bin").read(), open("{elsewhere}/set.bin").read())')
+        assert log(run) == "near far\n", run
+        assert not Path(run.directory, "work").exists()
+        assert (project.root / "data" / "set.bin").read_text() == "near"
+
+
+def test_kept_outputs_come_into_the_project(project: DockerProject) -> None:
+    project.script("""
+        import os
+        os.makedirs("data/made", exist_ok=True)
+        open("data/made/train.bin", "w").write("prepared")
+    """)
+    run = project.ended(project.runs.submit(RunRequest("docker", "train.py", keep_outputs=("data/made/",))))
+    assert run.state == "completed", (run, log(run))
+    assert (project.root / "data/made/train.bin").read_text() == "prepared"

@@ -1,0 +1,49 @@
+"""The structure that `docs/architecture.md` promises: no import cycles, and imports at the top."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+from pathlib import Path
+
+import grimp
+
+import tui_workbench
+
+PACKAGE = Path(tui_workbench.__file__).parent
+
+SEAMS = {
+    "cli/serve.py": "its libraries are an extra that may be missing",
+    "targets/base/registry.py": "a target type is loaded when a target of that type is used",
+    "targets/hosts/host_for.py": "SSH is loaded when a machine elsewhere is used",
+    "runs/submission/launch.py": "the controller of a run is loaded while its script runs already",
+    "ui/start.py": "the terminal is examined before Textual is imported",
+    "ui/main/main.py": "the first frame is drawn before the panes are imported",
+    "ui/editor/editor.py": "the text area and the schema are loaded with the first open file",
+    "ui/screens.py": "a full screen is loaded when it is opened",
+}
+"""The modules that may import own modules inside functions, and why."""
+
+
+def test_modules_import_each_other_without_cycles() -> None:
+    graph = grimp.build_graph("tui_workbench", exclude_type_checking_imports=True)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    graphlib.TopologicalSorter(imports).prepare()  # raises CycleError, which names the modules
+
+
+def test_own_modules_are_imported_at_the_top() -> None:
+    found = {path for path in PACKAGE.rglob("*.py") if "templates_data" not in path.parts and _imports_late(path)}
+    assert sorted(str(path.relative_to(PACKAGE)) for path in found) == sorted(SEAMS)
+
+
+def _imports_late(path: Path) -> bool:
+    functions = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    return any(
+        isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tui_workbench")
+        for function in functions
+        for node in ast.walk(function)
+    )

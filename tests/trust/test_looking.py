@@ -1,0 +1,315 @@
+"""Looking at a project that somebody else prepared executes nothing, and changes nothing in it or elsewhere."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import write_project
+from tests.faults.support import PATIENCE, Workbench
+from tests.runs.support import REQUEST, write_files
+from tests.terminal.tmux import Tmux
+from tests.terminal.tmux import workbench as workbench_command
+from tests.trust.hostile import PLANTS, READING, Hostile, fingerprint
+from tui_workbench.core.errors import ImportedRun
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store import ownership
+from tui_workbench.runs.store.rundir import RECORD, ControllerLock, RunDirectory
+from tui_workbench.runs.submission.launch import create_run
+from tui_workbench.targets.hosts.supervisor import current_boot_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Bystander = subprocess.Popen[bytes]
+
+
+READING_RUNS = (
+    ("history", "list"),
+    ("history", "info", "--run", "1"),
+    ("history", "info", "--run", "2"),
+    ("history", "compare", "1", "2"),
+    ("status", "--line"),
+    ("logs", "1"),
+    ("trace",),
+)
+
+MOST_MEMORY = 200 << 20
+"""Bytes that looking may take, Python and its libraries included."""
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Hostile:
+    return Hostile(tmp_path)
+
+
+@pytest.fixture
+def bystander() -> Iterator[Bystander]:
+    """A process of this user that leads a session and belongs to no run."""
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("command", READING, ids=" ".join)
+def test_reading_a_prepared_project_executes_and_changes_nothing(hostile: Hostile, command: tuple[str, ...]) -> None:
+    before = fingerprint(hostile.root, hostile.victim)
+    done = Workbench(hostile.root).run(*command)
+    assert "Traceback" not in done.err
+    assert fingerprint(hostile.root, hostile.victim) == before
+    assert not hostile.canary.exists()
+    assert not any(ControllerLock.holder(directory) for directory in hostile.runs.values())
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+def test_a_file_that_is_too_large_or_not_a_file_harms_no_look(hostile: Hostile, kind: str) -> None:
+    hostile.plant(kind)
+    for command in READING_RUNS:
+        errors, memory = watched(hostile, command)
+        assert "Traceback" not in errors, command
+        assert memory < MOST_MEMORY, command
+
+
+MEASURE = """\
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=float(sys.argv[1]))
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(code.returncode)
+"""
+"""A small process in between: a program begins with the peak memory of the process that it was forked from."""
+
+
+def watched(hostile: Hostile, command: tuple[str, ...]) -> tuple[str, int]:
+    """What a command says in errors, and the most memory that it had, in bytes."""
+    words = [sys.executable, "-c", MEASURE, str(PATIENCE), *workbench_command(*command)]
+    done = subprocess.run(words, cwd=hostile.root, capture_output=True, text=True, check=False)
+    assert done.returncode >= 0, (command, done.stderr)
+    return done.stderr, int(done.stdout) << 10
+
+
+def test_an_unfinished_run_of_somebody_else_is_shown_as_imported(hostile: Hostile) -> None:
+    for run in Runs(Project(str(hostile.root))).list():
+        assert (run.state, run.is_active, run.imported) == ("unknown", False, True)
+        assert run.reason == "imported: not submitted by you on this machine"
+
+
+def test_adopting_runs_leaves_those_of_somebody_else_alone(hostile: Hostile) -> None:
+    before = fingerprint(hostile.root)
+    runs = Runs(Project(str(hostile.root)))
+    assert runs.resume() == []
+    runs.list(adopt=True)
+    runs.get(hostile.runs["over"].run_id, adopt=True)
+    assert fingerprint(hostile.root) == before
+    assert not hostile.canary.exists()
+
+
+@pytest.mark.parametrize("name", ["queued", "over", "canceled", "waiting"])
+def test_acting_on_an_imported_run_is_refused(hostile: Hostile, name: str) -> None:
+    before = fingerprint(hostile.root)
+    runs, directory = Runs(Project(str(hostile.root))), hostile.runs[name]
+    for action in (lambda: runs.cancel(directory.run_id), lambda: runs.take_over(directory.run_id)):
+        with pytest.raises(ImportedRun, match="experiment resume -r"):
+            action()
+    with pytest.raises(ImportedRun):
+        ControllerLock.acquire(directory)
+    assert fingerprint(hostile.root) == before
+
+
+def test_canceling_a_prepared_sweep_is_refused(hostile: Hostile) -> None:
+    before = fingerprint(hostile.root)
+    assert Workbench(hostile.root).run("experiment", "cancel", "--run", "1").code == 2
+    assert fingerprint(hostile.root) == before
+
+
+class TestOwnRuns:
+    """What makes a run this user's own."""
+
+    @pytest.fixture
+    def directory(self, project: Project) -> RunDirectory:
+        directory, lock, _ = create_run(project, REQUEST)
+        lock.release()
+        assert directory.is_own
+        return directory
+
+    def test_a_copied_run_is_imported(self, directory: RunDirectory) -> None:
+        os.rename(directory.path, f"{directory.path}.away")
+        shutil.copytree(f"{directory.path}.away", directory.path)
+        assert not directory.is_own
+
+    def test_a_moved_project_has_imported_runs(self, project: Project, directory: RunDirectory) -> None:
+        os.rename(project.root, f"{project.root}.moved")
+        (run,) = Runs(Project(f"{project.root}.moved")).list()
+        assert run.imported
+
+    def test_a_linked_run_is_imported(self, directory: RunDirectory) -> None:
+        os.rename(directory.path, f"{directory.path}.away")
+        os.symlink(f"{directory.path}.away", directory.path)
+        assert not directory.is_own
+
+    def test_a_changed_record_is_imported(self, directory: RunDirectory) -> None:
+        record = Path(directory.file(RECORD))
+        status = record.stat()
+        record.write_bytes(record.read_bytes().replace(b"hello.py", b"hallo.py"))
+        os.utime(record, ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert not directory.is_own
+
+    def test_a_record_of_another_user_is_imported(self, directory: RunDirectory) -> None:
+        if os.geteuid():
+            pytest.skip("only root gives files away")
+        os.chown(directory.path, 65534, 65534)
+        assert not directory.is_own
+
+    def test_an_entry_that_others_can_write_does_not_count(self, directory: RunDirectory) -> None:
+        (entry,) = Path(ownership.registry()).iterdir()
+        entry.chmod(0o666)
+        assert not directory.is_own
+
+    def test_entries_of_removed_runs_are_pruned(self, project: Project, directory: RunDirectory) -> None:
+        shutil.rmtree(directory.path)
+        Runs(project).resume()
+        assert list(Path(ownership.registry()).iterdir()) == []
+
+    def test_a_run_and_its_folders_are_for_this_user_alone(self, project: Project, directory: RunDirectory) -> None:
+        for path in (project.state_directory, project.runs_directory, directory.path, ownership.registry()):
+            assert os.stat(path).st_mode & 0o777 == 0o700, path
+
+
+class TestTakingOver:
+    """`experiment resume --run ID` of an imported run."""
+
+    def test_it_shows_the_commands_and_needs_consent(self, hostile: Hostile) -> None:
+        before = fingerprint(hostile.root)
+        done = Workbench(hostile.root).run("experiment", "resume", "--run", "1")
+        assert done.code == 2
+        assert "hello.py" in done.err
+        assert "--yes" in done.err
+        assert fingerprint(hostile.root) == before
+
+    def test_with_consent_the_run_goes_on(self, hostile: Hostile) -> None:
+        workbench = Workbench(hostile.root)
+        assert workbench.run("experiment", "resume", "--run", "1", "--yes").code == 0
+        assert workbench.run("logs", "-f", "1").code == 0
+        assert hostile.runs["queued"].run().state == "completed"
+        assert hostile.canary.exists()
+
+    def test_its_record_begins_anew_for_this_user_alone(self, hostile: Hostile) -> None:
+        directory = hostile.runs["queued"]
+        os.chmod(directory.path, 0o777)
+        with Path(directory.file("events.jsonl")).open("a") as file:
+            file.write('{"event": "note", "text": "planted"}\n')
+        Runs(Project(str(hostile.root))).take_in(directory.run_id)
+        assert directory.is_own
+        assert [event["event"] for event in directory.events()] == ["state"]
+        assert os.stat(directory.path).st_mode & 0o777 == 0o700
+
+    @pytest.mark.parametrize("name", ["pid", "exit", "cancel", "output.log", "gpus", "outputs/model", "anything"])
+    def test_a_run_that_may_have_started_is_refused(self, hostile: Hostile, name: str) -> None:
+        write_files(Path(hostile.runs["queued"].path), {name: "1\n"})
+        assert_refused(hostile)
+
+    @pytest.mark.parametrize("event", [{"event": "state", "state": "running"}, {"event": "step", "step": "start"}])
+    def test_a_run_whose_events_tell_of_a_start_is_refused(self, hostile: Hostile, event: dict[str, str]) -> None:
+        hostile.runs["queued"].append_event(**event)
+        assert_refused(hostile)
+
+    def test_a_run_with_the_id_of_an_own_run_is_refused(self, hostile: Hostile, tmp_path: Path) -> None:
+        own = Project(str(write_project(tmp_path / "own" / "project")))
+        directory, lock, _ = create_run(own, REQUEST)
+        lock.release()
+        imported = hostile.runs["queued"]
+        record = json.loads(Path(imported.file(RECORD)).read_text())
+        record["run_id"] = directory.run_id
+        Path(imported.file(RECORD)).write_text(json.dumps(record))
+        os.rename(imported.path, Path(imported.path).parent / directory.run_id)
+        assert_refused(hostile)
+
+    def test_a_pid_file_that_names_another_process_ends_none(self, hostile: Hostile, bystander: Bystander) -> None:
+        Path(hostile.runs["queued"].file("pid")).write_text(
+            f"{bystander.pid}\n{current_boot_id()}\n{Path(f'/proc/{bystander.pid}/stat').read_text()}"
+        )
+        workbench = Workbench(hostile.root)
+        workbench.run("experiment", "resume", "--run", "1", "--yes")
+        workbench.run("experiment", "cancel", "--run", "1")
+        assert bystander.poll() is None
+
+    def test_a_held_lock_that_names_another_process_ends_none(self, hostile: Hostile, bystander: Bystander) -> None:
+        with Path(hostile.runs["queued"].file("controller.lock")).open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(f"{bystander.pid:<11}\n")
+            file.flush()
+            workbench = Workbench(hostile.root)
+            assert workbench.run("experiment", "resume", "--run", "1", "--yes").code == 0
+            workbench.run("experiment", "cancel", "--run", "1")
+        assert bystander.poll() is None
+        assert hostile.runs["queued"].status().end
+
+
+def assert_refused(hostile: Hostile) -> None:
+    before = fingerprint(hostile.root)
+    done = Workbench(hostile.root).run("experiment", "resume", "--run", "1", "--yes")
+    assert done.code == 2
+    assert "experiment rerun" in done.err
+    assert fingerprint(hostile.root) == before
+    assert not hostile.canary.exists()
+
+
+@pytest.mark.terminal
+def test_the_screens_execute_and_change_nothing(hostile: Hostile, home: Path) -> None:
+    before = fingerprint(hostile.root, hostile.victim)
+    name = f"{os.getpid()}-hostile"
+    command = workbench_command(str(hostile.root))
+    with Tmux(command, size=(120, 36), name=name, environment={"HOME": str(home)}) as terminal:
+        terminal.until_text("1 Files", "hello.py", "2 Compute targets", "5 Jobs", "imported")
+        terminal.press("6")
+        terminal.until_text("Details", "Mark", "unknown")
+        terminal.press("Enter")
+        terminal.until_text("Snapshot", "Environment", "imported: not submitted by you on this machine")
+        terminal.press("Escape")
+        terminal.until_text("Details", "Mark")
+        terminal.press("Escape")
+        terminal.until_text("1 Files", "5 Jobs")
+        terminal.press("q")
+        terminal.until_text("left-with-0")
+    assert fingerprint(hostile.root, hostile.victim) == before
+    assert not hostile.canary.exists()
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize("kind", ["sparse", "device", "nested", "numbers"])
+def test_the_screens_show_runs_whose_files_are_too_large_or_no_files(hostile: Hostile, home: Path, kind: str) -> None:
+    hostile.plant(kind)
+    name = f"{os.getpid()}-planted"
+    command = workbench_command(str(hostile.root))
+    with Tmux(command, size=(120, 36), name=name, environment={"HOME": str(home)}) as terminal:
+        terminal.until_text("1 Files", "hello.py", "5 Jobs")
+        terminal.press("6")
+        terminal.until_text("Details", "Mark", "unknown")
+        terminal.press("Enter")
+        terminal.until_text("Snapshot", "Environment")
+        terminal.press("Escape")
+        terminal.until_text("Details", "Mark")
+        terminal.press("Escape")
+        terminal.until_text("1 Files", "5 Jobs")
+        terminal.press("q")
+        terminal.until_text("left-with-0")
+
+
+@pytest.mark.parametrize("command", READING, ids=" ".join)
+def test_root_looking_at_the_project_of_a_user_changes_nothing(hostile: Hostile, command: tuple[str, ...]) -> None:
+    if os.geteuid():
+        pytest.skip("only root gives files away")
+    for path in (hostile.root, *hostile.root.rglob("*")):
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+    before = fingerprint(hostile.root, hostile.victim)
+    Workbench(hostile.root).run(*command)
+    assert fingerprint(hostile.root, hostile.victim) == before
+    assert not hostile.canary.exists()

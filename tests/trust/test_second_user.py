@@ -1,0 +1,100 @@
+"""A user who looks at the project of another user executes and changes nothing, and gets a readable answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import COMMAND, PATIENCE
+from tests.runs.support import NOBODY, let_everybody_in
+from tests.trust.hostile import READING, Hostile, fingerprint
+from tui_workbench.runs.store.rundir import ControllerLock
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root gives files away")
+
+OTHER = 65533
+"""A user who is neither root nor the one that looks."""
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Hostile:
+    one = Hostile(tmp_path)
+    let_everybody_in(tmp_path)
+    return one
+
+
+@pytest.fixture
+def looker(tmp_path: Path) -> Path:
+    """The home directory of the user that looks."""
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, NOBODY, NOBODY)
+    return home
+
+
+def look(hostile: Hostile, home: Path, command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    """Run a command in the project as NOBODY."""
+    change = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    return subprocess.run(
+        [*change, *COMMAND, *command],
+        cwd=hostile.root,
+        env={**environment, "HOME": str(home)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def open_to(hostile: Hostile, *, owner: int, modes: int) -> None:
+    """Give the project to an owner, with these permissions for everybody besides those that it has."""
+    for path in (hostile.root, *hostile.root.rglob("*")):
+        os.chown(path, owner, owner, follow_symlinks=False)
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | (modes if path.is_dir() else modes & 0o666))
+
+
+PROJECTS = {"of root": (0, 0o755), "of root, private runs": (0, 0), "that everybody can write": (OTHER, 0o777)}
+
+
+@pytest.mark.parametrize("kind", PROJECTS)
+def test_looking_at_the_project_of_another_user_changes_nothing(hostile: Hostile, looker: Path, kind: str) -> None:
+    owner, modes = PROJECTS[kind]
+    open_to(hostile, owner=owner, modes=modes)
+    before = fingerprint(hostile.root, hostile.victim)
+    for command in READING:
+        done = look(hostile, looker, command)
+        assert "Traceback" not in done.stderr, (command, done.stderr)
+        assert fingerprint(hostile.root, hostile.victim) == before, command
+    assert not hostile.canary.exists()
+    assert not any(ControllerLock.holder(directory) for directory in hostile.runs.values())
+
+
+def test_a_project_that_cannot_be_written_shows_the_runs_of_the_looker_alone(hostile: Hostile, looker: Path) -> None:
+    open_to(hostile, owner=0, modes=0o755)
+    done = look(hostile, looker, ("history", "list"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+def test_the_runs_of_another_user_are_listed_as_imported(hostile: Hostile, looker: Path) -> None:
+    open_to(hostile, owner=OTHER, modes=0o777)
+    listed = json.loads(look(hostile, looker, ("history", "list")).stdout)
+    assert len(listed) >= len(hostile.runs)
+    assert {run["reason"] for run in listed} == {"imported: not submitted by you on this machine"}
+
+
+def test_the_run_of_another_user_is_not_taken_over(hostile: Hostile, looker: Path) -> None:
+    open_to(hostile, owner=OTHER, modes=0o777)
+    before = fingerprint(hostile.root, hostile.victim)
+    done = look(hostile, looker, ("experiment", "resume", "--run", "1", "--yes"))
+    assert done.returncode != 0
+    assert "It must belong to you" in done.stderr
+    assert fingerprint(hostile.root, hostile.victim) == before
+    assert not hostile.canary.exists()

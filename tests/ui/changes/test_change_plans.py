@@ -1,0 +1,125 @@
+"""Changes of configuration files as they are shown: every plan against what applying it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError
+from tui_workbench.ui.changes.change_plans import (
+    Plan,
+    create_run_configuration,
+    create_target,
+    delete,
+    duplicate,
+    make_gpu_ready,
+    rename,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tui_workbench.ui.changes.change_plans import Change
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "aml_config"
+    folder.mkdir()
+    (folder / "box.compute").write_text(
+        "type: remotedocker\naddress: box\nbaseDockerImage: microsoft/mmlspark:plus-0.9.9\n"
+    )
+    (folder / "box.runconfig").write_text("Target: box   # there\nArgumentVector:\n  - $file\n")
+    return tmp_path
+
+
+def planned(change: Change, **values: str) -> Plan:
+    return change.plan({**{question.key: question.value for question in change.asked}, **values})
+
+
+def shown(plan: Plan) -> list[str]:
+    return [line for hunk in plan.hunks for line in [hunk.path, *(kind + text for kind, text in hunk.lines)]]
+
+
+def files(root: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted((root / "aml_config").iterdir())}
+
+
+def test_a_new_target_is_shown_as_it_will_stand_there(root: Path) -> None:
+    change = create_target(str(root))
+    plan = planned(change, name="new", type="localdocker")
+    plan.change_set(()).apply()
+    text = files(root)["new.compute"]
+    assert shown(plan) == ["aml_config/new.compute", *("+" + line for line in text.splitlines())]
+    with pytest.raises(ConfigurationError, match="already"):
+        planned(change, name="new")
+    with pytest.raises(UsageError, match="cannot be a name"):
+        planned(change, name="a/b")
+
+
+def test_a_new_run_configuration_runs_on_the_target_it_was_made_for(root: Path) -> None:
+    change = create_run_configuration(str(root), "box")
+    assert [question.value for question in change.asked] == ["box-2", "box"]
+    planned(change, name="box-2").change_set(()).apply()
+    assert "Target: box\n" in files(root)["box-2.runconfig"]
+
+
+def test_a_copy_is_the_file_to_the_byte(root: Path) -> None:
+    plan = planned(duplicate(str(root), str(root / "aml_config/box.runconfig")))
+    plan.change_set(()).apply()
+    assert files(root)["box-copy.runconfig"] == files(root)["box.runconfig"]
+
+
+def test_a_rename_shows_the_new_name_and_who_follows_and_nothing_of_the_file_itself(root: Path) -> None:
+    change = rename(str(root), str(root / "aml_config/box.compute"))
+    assert planned(change).done == "This is its name."
+    plan = planned(change, name="gpu")
+    assert shown(plan) == [
+        "aml_config/box.compute → aml_config/gpu.compute",
+        "aml_config/box.runconfig",
+        "-Target: box   # there",
+        "+Target: gpu   # there",
+        " ArgumentVector:",
+    ]
+    plan.change_set(()).apply()
+    assert sorted(files(root)) == ["box.runconfig", "gpu.compute"]
+
+
+def test_what_is_deleted_can_be_brought_back(root: Path) -> None:
+    before = files(root)
+    plan = planned(delete(str(root), str(root / "aml_config/box.compute")))
+    assert all(line.startswith("-") for line in shown(plan)[1:])
+    assert any("box" in note for note in plan.notes)
+    change_set = plan.change_set(())
+    change_set.apply()
+    assert sorted(files(root)) == ["box.runconfig"]
+    change_set.inverse.apply()
+    assert files(root) == before
+
+
+def test_hunks_of_gpu_ready_can_be_left_out_and_a_second_time_nothing_else_is_left(root: Path) -> None:
+    change = make_gpu_ready(str(root), "box")
+    plan = planned(change)
+    assert len(plan.choices["image"]) > 2
+    assert all(hunk.id and hunk.title and hunk.reason for hunk in plan.hunks)
+    left_out = next(hunk.id for hunk in plan.hunks if hunk.title == "nvidiaDocker: true")
+    plan.change_set([left_out]).apply()
+    assert "nvidiaDocker" not in files(root)["box.compute"]
+    (rest,) = planned(change).hunks
+    assert rest.id == left_out
+    planned(change).change_set(()).apply()
+    assert "GPU-ready" in planned(change).done
+    assert "# there" in files(root)["box.runconfig"]
+
+
+def test_another_image_makes_another_plan(root: Path) -> None:
+    change = make_gpu_ready(str(root), "box")
+    image = planned(change).choices["image"][1]
+    assert any(line.endswith(image) for line in shown(planned(change, image=image)))
+
+
+def test_what_does_not_exist_cannot_be_made_ready(root: Path) -> None:
+    with pytest.raises(WorkbenchError) as caught:
+        planned(make_gpu_ready(str(root), "nowhere"))
+    assert caught.value.remedy

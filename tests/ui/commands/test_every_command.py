@@ -1,0 +1,67 @@
+"""No command of the registry is without a test that gives it and looks at what it did."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+
+import pytest
+
+import tests.ui.commands.test_every_command_main
+import tests.ui.gpu.test_every_command_gpus
+import tests.ui.machines.test_every_command_machines
+import tests.ui.runs.test_every_command_history
+import tests.ui.test_every_command_widgets  # noqa: F401  (each of them says what it proves)
+from tests.ui.hand import PROOFS
+from tui_workbench.ui.commands.registry import COMMANDS
+
+TERMINAL = "tests.terminal.test_keys"
+"""What leaves the screens is pressed in a real terminal."""
+
+ELSEWHERE = {
+    "shell.open": (TERMINAL, "test_a_shell_opens_in_the_project_and_comes_back"),
+    "one_run.shell": (TERMINAL, "test_a_shell_opens_in_the_copy_of_a_run_and_comes_back"),
+    "view.redraw": (TERMINAL, "test_ctrl_l_draws_over_what_others_have_written"),
+    "files.edit": (TERMINAL, "test_e_on_a_file_of_the_list_opens_it_without_a_place"),
+    "targets.edit": (TERMINAL, "test_e_on_a_target_opens_its_file"),
+    "file.edit": (TERMINAL, "test_e_opens_the_users_editor_at_the_line_and_what_it_wrote_is_shown"),
+    "log.edit": (TERMINAL, "test_e_in_the_log_shows_a_copy_that_cannot_be_written"),
+    "log.rank": ("tests.ui.panes.test_log_ranks", "test_a_key_goes_from_all_ranks_to_each_of_them_and_back"),
+    "log.rank_back": ("tests.ui.panes.test_log_ranks", "test_a_key_goes_from_all_ranks_to_each_of_them_and_back"),
+    "gpus.open": ("tests.ui.gpu.test_monitor", "test_enter_goes_to_the_run_that_is_on_the_gpu"),
+    "gpus.copy": ("tests.ui.gpu.test_monitor", "test_y_copies_what_is_known"),
+    "gpus.filter": ("tests.ui.gpu.test_monitor", "test_the_filter_works_as_one_types_and_escape_ends_it"),
+    "gpus.clear": ("tests.ui.gpu.test_monitor", "test_the_filter_works_as_one_types_and_escape_ends_it"),
+    "gpus.check": (
+        "tests.ui.gpu.test_monitor",
+        "test_a_machine_without_a_driver_can_be_checked_and_looked_at_again",
+    ),
+    "gpu_panel.next": (
+        "tests.ui.details.test_gpu_verdict",
+        "test_the_samples_are_charts_that_a_key_goes_through",
+    ),
+    "jobs.reconnect": (
+        "tests.ui.starting.test_starting",
+        "test_a_run_out_of_reach_says_since_when_and_is_tried_at_a_key",
+    ),
+    "log.preparation": ("tests.ui.starting.test_starting", "test_the_plan_says_what_would_be_sent_and_sends_nothing"),
+}
+"""Commands whose proof stands with what it needs (a real terminal, stand-in GPUs, a machine out of reach)."""
+
+TMUX_NAMES = {"exclamation_mark": "!", "alt+e": "M-e", "ctrl+l": "C-l"}
+
+
+def test_every_command_has_a_proof() -> None:
+    assert sorted(COMMANDS.keys() - PROOFS.keys() - ELSEWHERE.keys()) == []
+
+
+def test_no_proof_is_of_a_command_that_there_is_not() -> None:
+    assert sorted((PROOFS.keys() | ELSEWHERE.keys()) - COMMANDS.keys()) == []
+
+
+@pytest.mark.parametrize("command_id", ELSEWHERE)
+def test_a_proof_elsewhere_presses_the_key(command_id: str) -> None:
+    module, name = ELSEWHERE[command_id]
+    source = inspect.getsource(getattr(import_module(module), name))
+    keys = COMMANDS[command_id].default_keys.split(",")
+    assert any(f'"{TMUX_NAMES.get(key, key)}"' in source for key in keys)

@@ -1,0 +1,91 @@
+"""Jump mode: a letter on each place one can go to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.ui.main.test_main import NARROW, opened, screen_of, seen
+from tests.ui.seen import screen_lines
+from tests.ui.waiting import until
+from tui_workbench.ui.commands.jump import LETTERS, JumpScreen, labels_for, places_on
+from tui_workbench.ui.widgets.choice_field import ChoiceField
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from textual.pilot import Pilot
+
+    from tui_workbench.core.model import Run
+    from tui_workbench.projects.project import Project
+
+
+@given(st.integers(0, len(LETTERS) ** 2))
+def test_no_label_is_the_beginning_of_another(count: int) -> None:
+    labels = labels_for(count)
+    assert len(set(labels)) == len(labels) == count
+    assert len({len(label) for label in labels}) <= 1
+
+
+def letter_at(pilot: Pilot[list[Run]], x: int, y: int) -> str:
+    places = places_on(screen_of(pilot))
+    return labels_for(len(places))[[(place.x, place.y) for place in places].index((x, y))]
+
+
+async def test_each_place_but_the_own_has_a_letter_in_sight_and_the_letter_goes_there(project: Project) -> None:
+    async with opened(project) as pilot:
+        screen, parts = screen_of(pilot), screen_of(pilot).panes
+        corner = parts.jobs.region.offset
+        letter = letter_at(pilot, *corner)
+        await pilot.press("ctrl+g")
+        await until(lambda: isinstance(pilot.app.screen, JumpScreen))
+        await until(lambda: screen_lines(pilot.app)[corner.y][corner.x : corner.x + 3] == f" {letter} ")
+        assert "1 Files" in seen(pilot)  # what is below stays readable; the pane that has the focus has no letter
+        await pilot.press(letter)
+        await until(lambda: screen.focused is not None and parts.jobs in screen.focused.ancestors)
+
+
+async def test_fields_and_tabs_of_the_editor_have_letters(project: Project, project_root: Path) -> None:
+    async with opened(project) as pilot:
+        screen, parts = screen_of(pilot), screen_of(pilot).panes
+        for name in ("hello.py", "aml_config/local.compute"):
+            await parts.editor.open_file(str(project_root / name))
+        await until(lambda: "hello.py  local.compute" in seen(pilot))
+        field = parts.run_bar.query(ChoiceField).first().region.offset
+        await pilot.press("ctrl+g", letter_at(pilot, *field))
+        await until(lambda: isinstance(screen.focused, ChoiceField))
+        line = next(line for line in screen_lines(pilot.app) if "hello.py  local.compute" in line)
+        at = line.index("hello.py  local.compute")
+        await pilot.press("ctrl+g", letter_at(pilot, at - 1, parts.editor.region.y))
+        await until(lambda: parts.editor.active.endswith("hello.py"))
+
+
+async def test_where_one_pane_fits_the_others_are_reached_by_their_tabs(project: Project) -> None:
+    async with opened(project, NARROW) as pilot:
+        screen, parts = screen_of(pilot), screen_of(pilot).panes
+        (tabs_line,) = [number for number, line in enumerate(screen_lines(pilot.app)) if "4 Log  5 Jobs" in line]
+        place = next(place for place in reversed(places_on(screen)) if place.y == tabs_line)
+        await pilot.press("ctrl+g", letter_at(pilot, place.x, place.y))
+        await until(lambda: screen.focused is not None and parts.jobs in screen.focused.ancestors)
+
+
+async def test_any_other_key_leaves_all_as_it_is(project: Project) -> None:
+    async with opened(project) as pilot:
+        focused = screen_of(pilot).focused
+        for key in ("escape", "ctrl+g", "f5", "1"):
+            await pilot.press("ctrl+g")
+            await until(lambda: isinstance(pilot.app.screen, JumpScreen))
+            await pilot.press(key)
+            await until(lambda: pilot.app.screen is screen_of(pilot))
+            assert screen_of(pilot).focused is focused
+
+
+async def test_keys_that_come_in_one_burst_are_taken_as_letters(project: Project) -> None:
+    async with opened(project) as pilot:
+        screen, parts = screen_of(pilot), screen_of(pilot).panes
+        letter = letter_at(pilot, *parts.jobs.region.offset)
+        for key in ("ctrl+g", letter):
+            pilot.app.simulate_key(key)
+        await until(lambda: screen.focused is not None and parts.jobs in screen.focused.ancestors)

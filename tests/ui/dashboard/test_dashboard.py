@@ -1,0 +1,451 @@
+"""The dashboard on a real project, driven by keys and read as a person reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ui.dashboard.conftest import dashboard, dashboard_of
+from tests.ui.main.test_main import seen
+from tests.ui.runs.past import past_run
+from tests.ui.seen import content_of
+from tests.ui.waiting import until
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.annotations import read_annotations
+from tui_workbench.ui.charts.chart import Chart
+from tui_workbench.ui.dashboard.dashboard import DashboardScreen
+from tui_workbench.ui.dashboard.dashboard_charts import HEIGHT
+from tui_workbench.ui.dashboard.dashboard_columns import ColumnsScreen
+from tui_workbench.ui.details.run_details import RunDetailsScreen
+from tui_workbench.ui.main.main import MainScreen
+from tui_workbench.ui.runs.compare import CompareScreen
+from tui_workbench.ui.widgets.field_row import PromptRow
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from tui_workbench.core.model import Run
+    from tui_workbench.projects.project import Project
+
+    Workbench = Pilot[list[Run]]
+
+SIZES = ((80, 24), (120, 36), (160, 48))
+
+
+def rows(pilot: Workbench) -> list[str]:
+    """The lines of the table that are not empty, without the titles."""
+    return content_of(dashboard_of(pilot).table)[1:]
+
+
+def numbers(pilot: Workbench) -> list[str]:
+    """The number of the run in each line."""
+    return [next((word for word in line.split() if word.isdigit()), "") for line in rows(pilot)]
+
+
+async def shows(pilot: Workbench, *expected: str) -> None:
+    """Wait until the table shows just these runs, in this order."""
+    await until(lambda: numbers(pilot) == list(expected))
+
+
+def read(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
+
+
+def write(path: str, text: str) -> None:
+    Path(path).write_text(text, encoding="utf-8")
+
+
+async def type_text(pilot: Workbench, text: str) -> None:
+    await pilot.press(*("space" if character == " " else character for character in text))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_run_is_a_row_newest_first_with_its_metrics(past: Project, size: tuple[int, int]) -> None:
+    async with dashboard(past, size) as pilot:
+        assert numbers(pilot) == ["6", "5", "4", "3", "2", "1"]
+        await until(lambda: "loss" in seen(pilot))
+        assert "6 runs" in seen(pilot)
+        assert "exit 3" in rows(pilot)[0]
+        assert "0.75" in rows(pilot)[1]
+        assert ("state" in seen(pilot)) == (size[1] > 24) or "completed" in seen(pilot)
+
+
+async def test_courses_of_metrics_are_drawn_where_there_is_room(past: Project) -> None:
+    async with dashboard(past, (160, 48)) as pilot:
+        await until(lambda: "▁" in rows(pilot)[1])
+        assert "█" in rows(pilot)[1]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_what_the_run_bar_holds_is_shown_and_run_from_here(project: Project, size: tuple[int, int]) -> None:
+    async with dashboard(project, size) as pilot:
+        line = content_of(dashboard_of(pilot).request_line)[0]
+        assert line.split() == ["Run", "on", "local", "hello.py", "▶", "Run", "ctrl+r"]
+        await pilot.press("ctrl+r")
+        await until(lambda: isinstance(pilot.app.screen, MainScreen) and "hello" in seen(pilot))
+        await until(lambda: [run.state for run in Runs(project).list()] == ["completed"])
+
+
+async def test_from_here_to_the_run_bar(project: Project) -> None:
+    async with dashboard(project) as pilot:
+        await pilot.press("0", *"--x")
+        await until(lambda: "--x" in seen(pilot))
+        assert isinstance(pilot.app.screen, MainScreen)
+        await pilot.press("escape", "6")
+        await until(lambda: content_of(dashboard_of(pilot).request_line)[0].split()[3:5] == ["hello.py", "--x"])
+
+
+async def test_a_project_without_runs_says_how_to_make_one(project: Project) -> None:
+    async with dashboard(project) as pilot:
+        assert "No run yet." in seen(pilot)
+        await pilot.press("enter", "space", "c", "s", "t", "p", "x", "end", "m", "m")
+        assert isinstance(pilot.app.screen, DashboardScreen)
+
+
+async def test_the_filter_works_as_one_types_and_escape_ends_it(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("slash")
+        await type_text(pilot, "eval")
+        await shows(pilot, "4", "2")
+        assert "2 runs with eval" in seen(pilot)
+        await pilot.press("enter")
+        await pilot.press("s")  # a command again: the order turns around
+        await shows(pilot, "2", "4")
+        await pilot.press("s")
+        await pilot.press("escape")
+        await until(lambda: len(rows(pilot)) == 6)
+        await pilot.press("slash")
+        await type_text(pilot, "accuracy>0.65")
+        await shows(pilot, "5", "4")
+        await pilot.press("escape")
+        await until(lambda: len(rows(pilot)) == 6)
+
+
+async def test_a_filter_that_nothing_matches_says_so(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("slash")
+        await type_text(pilot, "nowhere")
+        await until(lambda: "No run matches the filter." in seen(pilot))
+
+
+async def test_rows_are_sorted_by_the_column_under_the_cursor(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await until(lambda: "loss" in seen(pilot))
+        table = dashboard_of(pilot).table
+        while table.column is None or table.column.title.strip() != "accuracy":
+            await pilot.press("right")
+        await pilot.press("s")
+        await shows(pilot, "1", "2", "3", "4", "5", "6")
+        assert "accuracy▲" in seen(pilot)
+        await pilot.press("s")
+        await shows(pilot, "5", "4", "3", "2", "1", "6")
+        assert "accuracy▼" in seen(pilot)
+
+
+async def test_groups_have_headings_with_counts_and_can_be_folded(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("b")
+        await until(lambda: "▾ train.py   4 runs" in seen(pilot))
+        assert [line.split()[0] for line in rows(pilot)] == ["▾", "6", "5", "3", "1", "▾", "4", "2"]
+        await pilot.press("home", "enter")
+        await until(lambda: "▸ train.py   4 runs" in seen(pilot))
+        assert [line.split()[0] for line in rows(pilot)] == ["▸", "▾", "4", "2"]
+        await pilot.press("enter", "b")
+        await until(lambda: "▾ gpu-box   2 runs" in seen(pilot))
+        await pilot.press("b", "b", "b")
+        await shows(pilot, "6", "5", "4", "3", "2", "1")
+
+
+async def test_a_page_within_groups_is_the_right_one(project: Project) -> None:
+    for number in range(1, 301):
+        past_run(project, number, script=f"script_{number % 3}.py")
+    async with dashboard(project, (100, 24)) as pilot:
+        await pilot.press("b")
+        await until(lambda: "▾ script_0.py   100 runs" in seen(pilot))
+        await pilot.press("end")
+        await until(lambda: numbers(pilot) and numbers(pilot)[-1] == "1")
+        assert all("script_1.py" in line for line in rows(pilot))
+
+
+async def test_marked_runs_are_compared_and_have_marks(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("down", "space", "space")
+        assert rows(pilot)[1].startswith("●")
+        assert rows(pilot)[2].startswith("▲")
+        assert "2 marked" in seen(pilot)
+        await pilot.press("c")
+        await until(lambda: isinstance(pilot.app.screen, CompareScreen))
+        assert [run.run_number for run in pilot.app.screen.runs] == [5, 4]  # type: ignore[attr-defined]
+        await pilot.press("escape")
+        await pilot.press("U")
+        assert "marked" not in seen(pilot)
+
+
+async def test_without_marks_a_run_is_compared_with_the_one_below(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("down", "c")
+        await until(lambda: isinstance(pilot.app.screen, CompareScreen))
+        assert [run.run_number for run in pilot.app.screen.runs] == [5, 4]  # type: ignore[attr-defined]
+
+
+async def test_enter_shows_the_run_and_escape_comes_back(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("down", "enter")
+        await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
+        await pilot.press("escape")
+        await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
+        await pilot.press("escape")
+        await until(lambda: isinstance(pilot.app.screen, MainScreen))
+
+
+async def test_tags_notes_and_pins_are_kept_in_the_run(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("end", "t")
+        await type_text(pilot, "best, lr=0.1")
+        await pilot.press("enter")
+        run = Runs(past).get("1")
+        await until(lambda: read_annotations(run.directory).tags == {"best": "", "lr": "0.1"})
+        await until(lambda: dashboard_of(pilot).current_run() is not None)
+        await pilot.press("n")
+        await type_text(pilot, "the one to keep")
+        await pilot.press("enter")
+        await until(lambda: read_annotations(run.directory).note == "the one to keep")
+        await pilot.press("p")
+        await shows(pilot, "1", "6", "5", "4", "3", "2")
+        assert "★" in rows(pilot)[0]
+
+
+@pytest.mark.parametrize("key", ["t", "n"])
+@pytest.mark.parametrize("end", ["enter", "escape"])
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_table_has_the_focus_after_a_tag_or_note(
+    past: Project, size: tuple[int, int], key: str, end: str
+) -> None:
+    async with dashboard(past, size) as pilot:
+        await pilot.press("down", key, "a", "b", end)
+        await until(lambda: not pilot.app.screen.query_one(PromptRow).display)
+        assert pilot.app.focused is dashboard_of(pilot).table
+        await pilot.press("down")
+        await until(lambda: dashboard_of(pilot).table.cursor == 2)
+
+
+async def test_a_tag_without_a_name_is_refused_in_a_line(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("t")
+        await type_text(pilot, "=3")
+        await pilot.press("enter")
+        await until(lambda: "has no name" in seen(pilot))
+
+
+async def test_archived_runs_go_away_and_come_back(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("d")
+        await shows(pilot, "5", "4", "3", "2", "1")
+        assert "v shows archived runs" in seen(pilot)
+        await pilot.press("v")
+        await shows(pilot, "6", "5", "4", "3", "2", "1")
+        assert "⊟" in rows(pilot)[0]
+
+
+async def test_columns_are_chosen_moved_and_remembered(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await until(lambda: "loss" in seen(pilot))
+        await pilot.press("o")
+        await until(lambda: isinstance(pilot.app.screen, ColumnsScreen))
+        await type_text(pilot, "note")
+        await pilot.press("enter")
+        for _ in range(12):
+            await pilot.press("alt+up")
+        await pilot.press("escape")
+        await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
+        await until(lambda: content_of(dashboard_of(pilot).table)[0].split()[0] == "note")
+        path = os.path.join(past.state_directory, "dashboard.json")
+        await until(lambda: os.path.exists(path))
+        assert json.loads(read(path))["columns"][0] == "note"
+    async with dashboard(past) as pilot:
+        await until(lambda: content_of(dashboard_of(pilot).table)[0].split()[0] == "note")
+
+
+async def test_a_choice_of_columns_that_nobody_can_read_is_none(past: Project) -> None:
+    write(os.path.join(past.state_directory, "dashboard.json"), '{"columns": [1, {')
+    async with dashboard(past) as pilot:
+        await until(lambda: "loss" in seen(pilot))
+
+
+async def test_charts_go_by_run_or_show_curves_or_go_away(past: Project) -> None:
+    async with dashboard(past, (160, 48)) as pilot:
+        screen = dashboard_of(pilot)
+        await until(lambda: "duration  run 6" in seen(pilot))
+        await pilot.press("down")
+        await until(lambda: "run 5" in content_of(screen.charts)[0])
+        await pilot.press("m")
+        await until(
+            lambda: "train.py [5]" not in content_of(screen.charts)[0] and "step" in content_of(screen.charts)[-1]
+        )
+        await pilot.press("space", "space")
+        await until(lambda: "▲" in content_of(screen.charts)[0])
+        await pilot.press("m")
+        assert not screen.charts.display
+        assert screen.table.region.y == 2
+
+
+async def test_charts_follow_the_filter_while_it_is_typed(past: Project) -> None:
+    async with dashboard(past, (160, 48)) as pilot:
+        await until(lambda: "✗ failed           1" in seen(pilot))
+        await pilot.press("slash")
+        await type_text(pilot, "eval")
+        await shows(pilot, "4", "2")
+        await until(lambda: "✓ completed        2" in seen(pilot))
+        await until(lambda: "✗ failed" not in seen(pilot))
+        runs_on_axis = [line.split() for line in content_of(dashboard_of(pilot).charts)]
+        assert ["run", "2", "4"] in [words[:3] for words in runs_on_axis]
+
+
+async def test_curves_are_those_of_the_filtered_run_under_the_cursor(past: Project) -> None:
+    async with dashboard(past, (160, 48)) as pilot:
+        charts = dashboard_of(pilot).charts
+
+        def shown() -> set[str]:
+            return {curve.key for chart in charts.query(Chart) if chart.display for curve in chart.curves}
+
+        await until(lambda: "duration  run 6" in seen(pilot))
+        await pilot.press("m", "down")
+        await until(lambda: any(key.endswith("5") for key in shown()))
+        await pilot.press("slash")
+        await type_text(pilot, "eval")
+        await shows(pilot, "4", "2")
+        await until(lambda: shown() and all(key.endswith(("2", "4")) for key in shown()))
+
+
+async def test_a_small_screen_is_left_to_the_table_until_charts_are_asked_for(past: Project) -> None:
+    async with dashboard(past, (80, 24)) as pilot:
+        assert not dashboard_of(pilot).charts.display
+        await pilot.press("m")
+        await until(lambda: dashboard_of(pilot).charts.display)
+        await until(lambda: "accuracy" in content_of(dashboard_of(pilot).charts)[0])
+
+
+async def test_a_run_that_comes_while_one_looks_is_shown_and_one_that_goes_is_not(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("down", "down")
+        past_run(past, 7)
+        await shows(pilot, "7", "6", "5", "4", "3", "2", "1")
+        current = dashboard_of(pilot).current_run()
+        assert current is not None
+        assert current.run.run_number == 4  # the cursor stays on its run
+
+
+async def test_a_rerun_happens_on_the_main_screen(project: Project) -> None:
+    from tui_workbench.core.model import RunRequest
+
+    run = Runs(project).submit(RunRequest("local", "hello.py"))
+    async with dashboard(project) as pilot:
+        await pilot.press("r")
+        await until(lambda: isinstance(pilot.app.screen, MainScreen))
+        await until(lambda: len(Runs(project).list()) == 2)
+        newest = Runs(project).list()[0]
+        assert newest.run_id != run.run_id
+        assert newest.script_name == "hello.py"
+        await until(lambda: not any(each.is_active for each in Runs(project).list()))
+
+
+async def test_a_rerun_with_other_arguments(project: Project) -> None:
+    from tui_workbench.core.model import RunRequest
+
+    Runs(project).submit(RunRequest("local", "hello.py", ("--old",), exact_arguments=True))
+    async with dashboard(project) as pilot:
+        await pilot.press("e")
+        await until(lambda: "again, changed" in seen(pilot))
+        await pilot.press("end", *["backspace"] * 5)
+        await type_text(pilot, "--new 'a b'")
+        await pilot.press("ctrl+r")
+        await until(lambda: len(Runs(project).list()) == 2)
+        assert Runs(project).list()[0].arguments == ("--new", "a b")
+        await until(lambda: not any(each.is_active for each in Runs(project).list()))
+
+
+async def test_damaged_runs_are_shown_as_what_they_are(past: Project) -> None:
+    folder = past.runs_directory
+    os.makedirs(os.path.join(folder, "project_0000000000007"))  # nothing in it
+    broken = past_run(past, 8)
+    os.truncate(os.path.join(folder, broken, "run.json"), 100)
+    newer = past_run(past, 9)
+    path = os.path.join(folder, newer, "run.json")
+    write(path, json.dumps({**json.loads(read(path)), "schema": 999}))
+    async with dashboard(past) as pilot:
+        assert "9 runs" in seen(pilot)
+        for run_id in (broken, newer, "project_0000000000007"):
+            assert any(run_id[-4:] in line for line in rows(pilot)), run_id
+        assert sum("unknown" in line for line in rows(pilot)) == 3
+        await pilot.press("slash")
+        await type_text(pilot, newer)
+        await until(lambda: len(rows(pilot)) == 1)
+        await pilot.press("enter", "enter")
+        await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
+        await until(lambda: "999" in seen(pilot))
+        await pilot.press("r")
+        assert isinstance(pilot.app.screen, RunDetailsScreen)  # nothing to run again
+
+
+async def test_names_that_a_terminal_would_obey_are_text(project: Project) -> None:
+    past_run(
+        project,
+        1,
+        script="tr\x1b[31main.py",
+        arguments=("[red]x[/red]", "\x1b]0;evil\x07", "ü" * 5000),
+        curves={"lo\x1b[2Jss": [1.0, 2.0], "[b]acc[/b]": [1.0], "a/b/ç": [float("nan"), float("inf")]},
+    )
+    async with dashboard(project, (160, 40)) as pilot:
+        await until(lambda: "[b]acc" in seen(pilot))
+        assert "\x1b" not in seen(pilot)
+        await pilot.press("m", "o")
+        await until(lambda: isinstance(pilot.app.screen, ColumnsScreen))
+        assert "a/b/ç" in seen(pilot)
+        assert "\x1b" not in seen(pilot)
+
+
+async def test_help_and_palette_are_about_the_dashboard(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("question_mark")
+        await until(lambda: "Help" in seen(pilot))
+        assert "Compares the marked runs" in seen(pilot)
+        await pilot.press("escape", "ctrl+p")
+        await type_text(pilot, "archived")
+        await until(lambda: "Shows archived runs" in seen(pilot))
+        await pilot.press("escape")
+
+
+async def test_the_readme_is_shown_as_text(past: Project) -> None:
+    text = "# Digits\n\nTrains a **small** net, see [it](https://e.org).\n\n- one\n\n```\n[b]code\x1b[31m\n```\n"
+    write(os.path.join(past.root, "README.md"), text)
+    async with dashboard(past) as pilot:
+        await pilot.press("i")
+        await until(lambda: "Trains a small net, see it (https://e.org)." in seen(pilot))
+        assert "• one" in seen(pilot)
+        assert "[b]code␛[31m" in seen(pilot)
+        await pilot.press("escape")
+        await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
+
+
+async def test_the_charts_follow_the_filter_as_it_is_typed(past: Project) -> None:
+    async with dashboard(past, (120, 40)) as pilot:
+        charts = dashboard_of(pilot).charts
+
+        def runs_drawn() -> set[float]:
+            return {x for chart in charts.query(Chart) if chart.display for curve in chart.curves for x in curve.steps}
+
+        await until(lambda: len(runs_drawn()) > 2)
+        await pilot.press("slash")
+        await type_text(pilot, "eval")
+        await until(lambda: runs_drawn() == {2, 4})
+
+
+async def test_the_charts_use_the_rows_that_the_table_leaves_free(past: Project) -> None:
+    async with dashboard(past, (120, 40)) as pilot:
+        charts, table = dashboard_of(pilot).charts, dashboard_of(pilot).table
+        await until(lambda: charts.region.height > HEIGHT)
+        await until(lambda: table.height_of_rows >= table.total > 0)

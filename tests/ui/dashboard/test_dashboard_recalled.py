@@ -1,0 +1,40 @@
+"""The dashboard is as it was left: filter, order and groups, also when the program was started anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ui.main.test_main import opened, screen_of
+from tests.ui.waiting import until
+from tui_workbench.runs.store.table import RunQuery
+from tui_workbench.ui.dashboard.dashboard import DashboardScreen
+from tui_workbench.ui.dashboard.dashboard_data import query_of
+from tui_workbench.ui.session_state import Values
+
+if TYPE_CHECKING:
+    from tui_workbench.projects.project import Project
+
+
+async def test_it_opens_with_the_filter_that_it_was_left_with(project: Project) -> None:
+    async with opened(project) as pilot:
+        remembered = Values({"runs": RunQuery("state:failed", "loss", descending=False)._asdict()})
+        screen_of(pilot).workplace.recall_runs(remembered)
+        await pilot.press("6")
+        await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
+        dashboard = pilot.app.screen
+        assert isinstance(dashboard, DashboardScreen)
+        await until(lambda: dashboard.view.filter_row.field.value == "state:failed")
+        assert dashboard.view.filter_row.display
+        assert dashboard.runs_query == RunQuery("state:failed", "loss", descending=False)
+        await pilot.press("escape", "escape")
+        await until(lambda: pilot.app.screen is screen_of(pilot))
+        assert screen_of(pilot).workplace.runs_query == RunQuery("", "loss", descending=False)
+
+
+@pytest.mark.parametrize(
+    "remembered", [{}, {"sort": 3}, {"sort": "loss", "group": "anything", "filter": None}], ids=str
+)
+def test_anything_may_have_been_remembered(remembered: dict[str, object]) -> None:
+    assert query_of(Values(remembered)) in (None, RunQuery("", "loss", descending=False))

@@ -1,0 +1,173 @@
+"""Whether runs used a GPU, as the screens of the history tell it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.runs.gpu.samples import samples
+from tests.ui.dashboard.conftest import dashboard
+from tests.ui.dashboard.test_dashboard import shows, type_text
+from tests.ui.details.test_run_details import details, screen
+from tests.ui.main.test_main import seen
+from tests.ui.runs.past import past_run
+from tests.ui.runs.test_compare import comparing, line_of
+from tests.ui.waiting import until
+from tui_workbench.runs.gpu.evidence import AGAINST, FOR, Evidence
+from tui_workbench.runs.gpu.verdict import DeviceFigures, Verdict, to_json
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from tui_workbench.core.model import Run
+    from tui_workbench.projects.project import Project
+
+    Workbench = Pilot[list[Run]]
+
+FIGURES = DeviceFigures(
+    0, "Tesla T4", "GPU-0", 2890.0, 4300.8, 80.0, 97.0, None, 2312.0, 61.0, 0.0, (), 12.0, 0
+)  # fmt: skip
+PROVEN = Verdict(
+    "proven",
+    "its processes computed on a GPU: GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean, 97 % p95, 39 min of GPU time, 61 Wh",
+    devices=(FIGURES,),
+    evidence=(Evidence(FOR, "PyTorch", ("name: Tesla T4", "major: 7 minor: 5"), 3),),
+    unseen=("nobody looked for 12 s",),
+    samples=2890,
+    final=True,
+)
+CPU_BUILD = "PyTorch is a CPU build"
+NOT_USED = Verdict(
+    "not used",
+    f"it used no GPU: {CPU_BUILD}",
+    CPU_BUILD,
+    evidence=(Evidence(AGAINST, "PyTorch", ("PyTorch 2.13.0+cpu is a CPU build",), 1, CPU_BUILD),),
+    samples=60,
+    final=True,
+)
+
+
+def judged(project: Project, number: int, verdict: Verdict, course: bytes = b"") -> None:
+    """A run with this verdict and these samples."""
+    stored = json.dumps(to_json(verdict)).encode()
+    files = {"gpu.json": stored, **({"gpu.jsonl": course} if course else {})}
+    past_run(project, number, exit_code=0, files=files)
+
+
+@pytest.fixture
+def proven(project: Project) -> Project:
+    """A project with a run that used a GPU, one that did not, and one that had none in reach."""
+    judged(project, 1, PROVEN, samples([0, 60, 97, 80]))
+    judged(project, 2, NOT_USED, samples([0, 0], whose="alice"))
+    past_run(project, 3, exit_code=0)
+    return project
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)])
+async def test_the_head_says_it_in_a_line_with_its_figures(proven: Project, size: tuple[int, int]) -> None:
+    async with details(proven, 1, size) as pilot:
+        await until(lambda: "✓ GPU proven" in seen(pilot))
+        assert "GPU 0 Tesla T4, peak 4.2 GiB" in seen(pilot)
+
+
+async def test_where_the_sentence_has_no_room_its_figures_stay(project: Project) -> None:
+    sentence = "its processes computed, and so may have others meanwhile (blender (alice), python (bob))"
+    judged(project, 1, PROVEN._replace(word="shared", text=f"{sentence}: GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean"))
+    async with details(project, 1, (80, 24)) as pilot:
+        await until(lambda: "◆ GPU shared  GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean" in seen(pilot))
+
+
+async def test_a_run_without_a_gpu_in_reach_has_no_line_for_it(proven: Project) -> None:
+    async with details(proven, 3) as pilot:
+        await until(lambda: "Nothing logged." in seen(pilot))
+        assert screen(pilot).head.size.height == 2
+        await pilot.press("7")
+        await until(lambda: "No GPU was in reach of this run" in seen(pilot))
+
+
+def table_of(pilot: Workbench) -> str:
+    """The text of the tab, the blanks in it as one, once it has its width."""
+    panel = screen(pilot).gpu
+    lines = ["".join(piece.text for piece in line) for line in panel.text.lines]
+    return " ".join(" ".join(lines).split()) if panel.size.width and panel.text.size.width else ""
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)])
+async def test_the_tab_tells_figures_evidence_and_what_was_not_seen(proven: Project, size: tuple[int, int]) -> None:
+    async with details(proven, 1, size) as pilot:
+        await pilot.press("7")
+        await until(lambda: "61 Wh" in table_of(pilot))
+        words = table_of(pilot)
+        for said in ("proven", "48:10", "80 %", "97 %", "4.2 GiB", "38:32", "61 Wh", "name: Tesla T4", "line 3"):
+            assert said in words, said
+        assert "nobody looked for 12 s" in words
+        assert all(len("".join(piece.text for piece in line)) <= size[0] - 2 for line in screen(pilot).gpu.text.lines)
+
+
+async def test_the_cause_and_the_line_of_the_log_that_says_it(proven: Project) -> None:
+    async with details(proven, 2) as pilot:
+        await pilot.press("7")
+        await until(lambda: "✗ GPU not used" in seen(pilot))
+        assert f"it used no GPU: {CPU_BUILD}" in seen(pilot)
+        assert "PyTorch 2.13.0+cpu is a CPU build" in seen(pilot)
+
+
+async def test_the_samples_are_charts_that_a_key_goes_through(proven: Project) -> None:
+    async with details(proven, 1) as pilot:
+        panel = screen(pilot).gpu
+        await pilot.press("7")
+        await until(lambda: panel.charts[0].picture is not None)
+        assert [curve.label for curve in panel.charts[0].curves] == ["GPU 0"]
+        assert list(panel.charts[0].curves[0].values) == [0, 60, 97, 80]
+        assert "utilisation %" in seen(pilot)
+        await pilot.press("m")
+        await until(lambda: "memory GiB" in seen(pilot))
+        assert [curve.label for curve in panel.charts[1].curves] == ["GPU 0", "GPU 0, this run"]
+        assert list(panel.charts[1].curves[1].values) == [1] * 4
+        await pilot.press("m")
+        await until(lambda: "power W" in seen(pilot))
+
+
+async def test_where_there_is_room_all_charts_are_shown(proven: Project) -> None:
+    async with details(proven, 1, (160, 48)) as pilot:
+        await pilot.press("7")
+        await until(lambda: all(name in seen(pilot) for name in ("utilisation %", "memory GiB", "power W")))
+        assert screen(pilot).gpu.why_not("next_chart") == "All charts are shown."
+
+
+async def test_the_axis_of_utilisation_goes_from_nothing_to_all(project: Project) -> None:
+    judged(project, 1, PROVEN, samples([97, 98, 99]))
+    async with details(project, 1) as pilot:
+        await pilot.press("7")
+        await until(lambda: screen(pilot).gpu.charts[0].picture is not None)
+        picture = screen(pilot).gpu.charts[0].picture
+        assert picture is not None
+        assert (picture.y.low, picture.y.high) == (0, 100)
+
+
+async def test_the_dashboard_has_a_column_for_it_where_any_run_has_one(proven: Project) -> None:
+    async with dashboard(proven) as pilot:
+        await until(lambda: "✓ GPU" in seen(pilot) and "✗ no GPU" in seen(pilot))
+        await pilot.press("slash")
+        await type_text(pilot, "gpu:proven")
+        await shows(pilot, "1")
+    async with dashboard(proven) as pilot:
+        await pilot.press("slash")
+        await type_text(pilot, "has:gpu")
+        await shows(pilot, "2", "1")
+
+
+async def test_without_any_gpu_the_dashboard_has_no_such_column(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await until(lambda: "loss" in seen(pilot))
+        (titles,) = [line for line in seen(pilot).splitlines() if "started" in line and "duration" in line]
+        assert "GPU" not in titles
+
+
+async def test_runs_are_compared_by_it(proven: Project) -> None:
+    async with comparing(proven, 1, 2) as pilot:
+        await until(lambda: "✓ proven" in seen(pilot))
+        assert line_of(pilot, "verdict")[1:] == ["✓", "proven", "✗", "not", "used"]
+        assert "GPU seconds" in seen(pilot)

@@ -1,0 +1,340 @@
+"""The details of a run on a real project, driven by keys and read as a person reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ui.main.test_main import opened, screen_of, seen
+from tests.ui.runs.past import EPOCH, past_run
+from tests.ui.seen import lines_of
+from tests.ui.waiting import until
+from tui_workbench.core.model import RunRequest, RunState
+from tui_workbench.runs.facade import Runs
+from tui_workbench.ui.dashboard.dashboard import DashboardScreen
+from tui_workbench.ui.details.run_details import RunDetailsScreen, RunView
+from tui_workbench.ui.details.run_details_read import plan_of
+from tui_workbench.ui.files.readme import ReadmeScreen, rendered
+from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
+from tui_workbench.ui.runs.compare import CompareScreen, DifferenceScreen
+from tui_workbench.ui.runs.one_run import RestoreScreen
+from tui_workbench.ui.trace.trace import TraceScreen
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from textual.pilot import Pilot
+
+    from tui_workbench.core.model import Run
+    from tui_workbench.projects.project import Project
+
+    Workbench = Pilot[list[Run]]
+
+
+@asynccontextmanager
+async def details(project: Project, number: int, size: tuple[int, int] = (120, 36)) -> AsyncIterator[Workbench]:
+    """The details of a run."""
+    run = next(run for run in Runs(project).list() if run.run_number == number)
+    async with opened(project, size) as pilot:
+        await pilot.app.push_screen(RunDetailsScreen(project, run))
+        await pilot.pause()
+        yield pilot
+
+
+def screen(pilot: Workbench) -> RunView:
+    found = pilot.app.screen
+    assert isinstance(found, RunDetailsScreen)
+    return found.view
+
+
+def write(path: str, text: str) -> None:
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def read(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
+
+
+async def type_text(pilot: Workbench, text: str) -> None:
+    await pilot.press(*("space" if character == " " else character for character in text))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)])
+async def test_metrics_come_first_with_the_chart_of_the_one_under_the_cursor(
+    past: Project, size: tuple[int, int]
+) -> None:
+    async with details(past, 5, size) as pilot:
+        await until(lambda: "loss" in seen(pilot) and "accuracy" in seen(pilot))
+        assert "train.py [5]" in seen(pilot)
+        assert "✓ completed" in seen(pilot)
+        assert "--lr 0.5" in seen(pilot)
+        await until(lambda: screen(pilot).metrics.chart.picture is not None)
+        assert screen(pilot).metrics.chart.look.title == "loss"
+        await pilot.press("down")
+        await until(lambda: screen(pilot).metrics.chart.look.title == "accuracy")
+
+
+async def test_metrics_are_shown_in_one_chart(past: Project) -> None:
+    async with details(past, 5) as pilot:
+        await until(lambda: "accuracy" in seen(pilot))
+        await pilot.press("space", "down", "space")
+        await until(lambda: len(screen(pilot).metrics.chart.curves) == 2)
+        assert [each.label for each in screen(pilot).metrics.chart.curves] == ["loss", "accuracy"]
+
+
+async def test_a_run_that_logged_nothing_says_so(past: Project) -> None:
+    async with details(past, 6) as pilot:
+        await until(lambda: "Nothing logged." in seen(pilot))
+        await pilot.press("space", "down", "tab", "l", "right", "plus")
+        assert "✗ exit 3" in seen(pilot)
+
+
+async def test_outputs_are_a_tree_and_can_be_read_fetched_and_promoted(past: Project) -> None:
+    async with details(past, 5) as pilot:
+        await pilot.press("2")
+        await until(lambda: "model.txt" in seen(pilot))
+        await until(lambda: "weights" in seen(pilot))
+        assert "▾ plots" in seen(pilot)
+        await pilot.press("f")
+        await pilot.press("end", "ctrl+u")
+        await type_text(pilot, "there")  # in the project
+        await pilot.press("enter")
+        await until(lambda: os.path.exists(os.path.join(past.root, "there/outputs/model.txt")))
+        await until(lambda: "Copied to" in seen(pilot))
+        await pilot.press("y", "enter")
+        await until(lambda: os.path.exists(os.path.join(past.root, "assets/model.txt.link")))
+        await until(lambda: "version 1 of the asset" in seen(pilot))
+
+
+async def test_a_file_beside_the_outputs_is_shown_and_brought_into_the_project(past: Project) -> None:
+    run = next(run for run in Runs(past).list() if run.run_number == 5)
+    folder = os.path.join(run.directory, "work", "checkpoints")
+    os.makedirs(folder)
+    write(os.path.join(folder, "best.pt"), "trained weights")
+    async with details(past, 5) as pilot:
+        await pilot.press("2")
+        await until(lambda: "best.pt" in seen(pilot))
+        for _ in range(20):
+            if screen(pilot).outputs.current == "work/checkpoints/best.pt":
+                break
+            await pilot.press("down")
+        await pilot.press("b")
+        await until(lambda: "Copied 1 file into the project" in seen(pilot))
+        assert read(os.path.join(past.root, "checkpoints", "best.pt")) == "trained weights"
+
+
+async def test_what_is_no_text_is_described(past: Project) -> None:
+    async with details(past, 5) as pilot:
+        await pilot.press("2")
+        await until(lambda: "loss.png" in seen(pilot))
+        await pilot.press("down", "down")
+        await until(lambda: "A PNG image" in seen(pilot))
+        await pilot.press("up", "enter")
+        await until(lambda: "▸ plots" in seen(pilot))
+        assert "loss.png" not in seen(pilot)
+
+
+async def test_the_log_is_that_of_the_run(past: Project) -> None:
+    async with details(past, 5) as pilot:
+        await pilot.press("3")
+        await until(lambda: "epoch 1" in seen(pilot))
+
+
+async def test_the_plan_has_the_steps_with_their_times(past: Project) -> None:
+    async with details(past, 5) as pilot:
+        await pilot.press("4")
+        await until(lambda: "Snapshot of the project" in seen(pilot))
+        assert "0.4 s" in seen(pilot)
+        assert "$ python train.py --lr 0.5" in seen(pilot)
+        assert "completed with exit code 0" in seen(pilot)
+
+
+async def test_a_run_without_a_snapshot_says_so_in_every_tab_about_it(past: Project) -> None:
+    async with details(past, 5) as pilot:
+        await pilot.press("5")
+        await until(lambda: "There is no snapshot of this run." in seen(pilot))
+        await pilot.press("6")
+        await until(lambda: "nothing of it was recorded" in seen(pilot))
+        await pilot.press("7")
+        await until(lambda: "nothing of it was recorded" in seen(pilot))
+        await pilot.press("right_square_bracket")
+        await until(lambda: screen(pilot).shown_tab == "metrics")
+        await pilot.press("left_square_bracket")
+        await until(lambda: screen(pilot).shown_tab == "gpu")
+
+
+async def test_a_tracked_run_has_files_and_an_environment(tmp_path: Path) -> None:
+    from tests.conftest import write_project
+    from tui_workbench.projects.project import Project
+
+    project = Project.find(str(write_project(tmp_path / "tracked", tracked=True)))
+    run = Runs(project).submit(RunRequest("local", "hello.py"))
+    await until(lambda: not Runs(project).get(run.run_id).is_active)
+    await until(lambda: os.path.exists(os.path.join(run.directory, "provenance.json")))
+    async with details(project, 1) as pilot:
+        await pilot.press("5")
+        await until(lambda: "hello.py" in seen(pilot))
+        await pilot.press("end")
+        await until(lambda: 'print("hello")' in seen(pilot))
+        await pilot.press("6")
+        await until(lambda: "packages" in seen(pilot))
+        assert "interpreter" in seen(pilot)
+
+
+async def test_what_is_logged_besides_curves_is_shown_as_tables(project: Project) -> None:
+    run_id = past_run(project, 1)
+    lines = [
+        {
+            "kind": "table",
+            "name": "scores",
+            "step": None,
+            "value": {"class": ["a", "b"], "f1": [0.5, 0.75]},
+            "time": 1.0,
+        },
+        {"kind": "row", "name": "epochs", "step": None, "value": {"epoch": 1, "loss": 0.31}, "time": 1.0},
+        {"kind": "row", "name": "epochs", "step": None, "value": {"epoch": 2, "loss": 0.22}, "time": 2.0},
+        {
+            "kind": "confusion",
+            "name": "cm",
+            "step": None,
+            "value": {"labels": ["cat", "dog"], "matrix": [[8, 1], [2, 9]]},
+            "time": 1.0,
+        },
+        {"kind": "list", "name": "rates", "step": None, "value": [0.1, 0.01], "time": 1.0},
+        {"name": "phase", "step": None, "value": "warm\x1b[31mup", "time": 1.0},
+    ]
+    path = os.path.join(project.runs_directory, run_id, "metrics.jsonl")
+    write(path, "".join(json.dumps(line) + "\n" for line in lines))
+    async with details(project, 1) as pilot:
+        await until(lambda: "scores" in seen(pilot))
+        names = [row.key for row in screen(pilot).metrics.list.rows]
+        expected = {"scores": "0.75", "epochs": "0.22", "cm": "dog", "rates": "0.1, 0.01", "phase": "warm␛[31mup"}
+        assert set(names) == set(expected)
+        for place, name in enumerate(names):
+            await pilot.press("home", *["down"] * place)
+            await until(lambda name=name: expected[name] in "\n".join(_text(pilot)))  # type: ignore[misc]
+
+
+def _text(pilot: Workbench) -> list[str]:
+    return ["".join(piece.text for piece in line) for line in screen(pilot).metrics.text.lines]
+
+
+async def test_a_run_that_goes_on_is_followed(project: Project) -> None:
+    script = (
+        "import workbench, time, os\n"
+        "for step in range(1000):\n"
+        "    workbench.log('loss', 1 / (step + 1))\n"
+        "    time.sleep(0.05)\n"
+        "    if os.path.exists('stop'): break\n"
+    )
+    write(os.path.join(project.root, "hello.py"), script)
+    run = Runs(project).submit(RunRequest("local", "hello.py"))
+    async with details(project, 1) as pilot:
+        await until(lambda: screen(pilot).metrics.chart.picture is not None)
+        before = len(screen(pilot).metrics.chart.curves[0].values)
+        await until(lambda: len(screen(pilot).metrics.chart.curves[0].values) > before)
+        write(os.path.join(project.root, "stop"), "")
+        await until(lambda: "✓ completed" in seen(pilot))
+        await until(lambda: not screen(pilot).run_shown.is_active)
+        assert not Runs(project).get(run.run_id).is_active
+
+
+async def test_a_run_whose_directory_goes_away_while_one_looks_is_told(past: Project) -> None:
+    import shutil
+
+    async with details(past, 5) as pilot:
+        await until(lambda: "accuracy" in seen(pilot))
+        shutil.rmtree(screen(pilot).run_shown.directory)
+        for tab in "1234567":
+            await pilot.press(tab)
+            await pilot.pause()
+        await pilot.press("p")
+        await until(lambda: "there is no run" in seen(pilot))
+        await pilot.press("escape")
+        await until(lambda: pilot.app.screen is screen_of(pilot))
+
+
+async def test_an_output_that_leads_out_of_the_run_is_not_shown(project: Project, tmp_path: Path) -> None:
+    run_id = past_run(project, 1, files={"outputs/fine.txt": b"fine"})
+    (tmp_path / "secret.txt").write_text("not yours")
+    os.symlink(tmp_path / "secret.txt", os.path.join(project.runs_directory, run_id, "outputs", "link.txt"))
+    async with details(project, 1) as pilot:
+        await pilot.press("2")
+        await until(lambda: "fine.txt" in seen(pilot))
+        assert "link.txt" not in seen(pilot)
+        assert "not yours" not in seen(pilot)
+
+
+async def test_details_are_opened_from_the_jobs(past: Project) -> None:
+    async with opened(past) as pilot:
+        await until(lambda: "train.py [6]" in seen(pilot))
+        await pilot.press("5", "d")
+        await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
+        assert screen(pilot).run_shown.run_number == 6
+
+
+async def test_the_reason_of_a_failure_is_told_whole(past: Project) -> None:
+    reason = "the image cannot be had: " + " ".join(f"word{number}" for number in range(20))
+    run_id = past_run(past, 90, state=RunState.FAILED)
+    end = {"time": EPOCH + 9_999, "event": "state", "state": RunState.FAILED, "reason": reason, "final": True}
+    write(os.path.join(past.runs_directory, run_id, "events.jsonl"), json.dumps(end) + "\n")
+    async with details(past, 90, (80, 24)) as pilot:
+        await until(lambda: reason in " ".join(" ".join(lines_of(screen(pilot).head)).split()))
+
+
+async def test_every_step_of_a_run_that_has_ended_is_ticked(past: Project) -> None:
+    async with details(past, 5) as pilot:
+        await pilot.press("4")
+        await until(lambda: "✓ start" in seen(pilot))
+        assert "✓ snapshot" in seen(pilot)
+
+
+def test_of_a_run_that_goes_on_the_steps_up_to_the_start_are_ticked(past: Project) -> None:
+    run_id = past_run(past, 91, state=RunState.RUNNING)
+    path = os.path.join(past.runs_directory, run_id, "events.jsonl")
+    write(path, json.dumps({"time": EPOCH, "event": "state", "state": RunState.RUNNING}) + "\n")
+    run = next(run for run in Runs(past).list() if run.run_id == run_id)
+    text = "\n".join("".join(piece.text for piece in line) for line in plan_of(run._replace(start=EPOCH), EPOCH))
+    assert "✓ snapshot" in text
+    assert "✓ start" in text
+
+
+def test_a_table_of_the_readme_is_drawn_as_one() -> None:
+    text = "before\n\n| name | value |\n|---|:-:|\n| **lr** | 0.1 |\n| a much longer name | 2 |\n\nafter\n"
+    lines = ["".join(piece.text for piece in line) for line in rendered(text, 60)]
+    assert lines == [
+        "before",
+        "",
+        "name                value",
+        "─" * 25,
+        "lr                  0.1",
+        "a much longer name  2",
+        "",
+        "after",
+        "",
+    ]
+
+
+async def test_every_full_screen_begins_with_its_title(past: Project) -> None:
+    first, second, *_ = Runs(past).list()
+    screens = {
+        "Runs  of ": DashboardScreen(past),
+        "Comparison  of ": CompareScreen(past, [first, second]),
+        "Difference  lr": DifferenceScreen(past, "lr", partial(list)),
+        "Readme  of ": ReadmeScreen(past),
+        "Restore  the project to ": RestoreScreen(past, first),
+        "GPUs  of ": MonitorScreen(past),
+        "Calls  of ": TraceScreen(past),
+        f"{first.script_name} [{first.run_number}]": RunDetailsScreen(past, first),
+    }
+    async with opened(past, (120, 36)) as pilot:
+        for title, shown in screens.items():
+            await pilot.app.push_screen(shown)
+            await until(lambda title=title: seen(pilot).startswith(f" {title}"))  # type: ignore[misc]
+            pilot.app.pop_screen()

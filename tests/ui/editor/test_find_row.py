@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import pytest
+
+from tui_workbench.ui.editor.find_row import MOST_MATCHES, find_all, line_wanted
+
+
+def test_matches_are_found_in_order_and_case_counts_only_when_asked_for() -> None:
+    lines = ["Epoch epoch", "", "an EPOCH"]
+    assert find_all(lines, "epoch") == [(0, 0, 5), (0, 6, 11), (2, 3, 8)]
+    assert find_all(lines, "Epoch") == [(0, 0, 5)]
+
+
+def test_the_text_is_sought_as_it_is_not_as_a_pattern() -> None:
+    assert find_all(["a.b (axb"], "a.b (") == [(0, 0, 5)]
+
+
+def test_nothing_is_found_for_nothing_and_there_is_a_limit() -> None:
+    assert find_all(["abc"], "") == []
+    assert len(find_all(["aaaa"] * MOST_MATCHES, "a")) == MOST_MATCHES
+
+
+@pytest.mark.parametrize(
+    ("wanted", "line"), [(":12", 12), (": 3", 3), (":", 0), (":x", 0), ("12", 0), (":" + "9" * 30, 0), (":²", 0)]
+)
+def test_a_number_behind_a_colon_is_a_line(wanted: str, line: int) -> None:
+    assert line_wanted(wanted) == line

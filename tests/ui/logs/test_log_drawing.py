@@ -1,0 +1,108 @@
+"""A row is drawn in exactly its width, with its own colours under what is looked for, chosen and selected."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from tests.ui.test_safetext import lines
+from tui_workbench.runs.logs.log_search import Pattern
+from tui_workbench.ui.logs.log_drawing import CONTINUES, Picture, look_of
+from tui_workbench.ui.logs.log_viewport import Row, ShownLine
+from tui_workbench.ui.terminal.safetext import safe_line
+from tui_workbench.ui.themes.themes import DEFAULT_THEME, load_theme
+
+LOOK = look_of(load_theme(DEFAULT_THEME).palette)
+
+
+def row_of(data: bytes, start: int = 0) -> Row:
+    line = ShownLine(start, start + len(data), safe_line(data))
+    return Row(line, 0, len(line.text.plain))
+
+
+def text_of(segments: list[Segment]) -> str:
+    return "".join(segment.text for segment in segments)
+
+
+@given(data=lines, width=st.integers(1, 30), left=st.integers(0, 40), query=st.sampled_from(["", "a", "1"]))
+def test_a_row_fills_its_width_whatever_is_in_it(data: bytes, width: int, left: int, query: str) -> None:
+    picture = Picture(
+        (row_of(data),),
+        width,
+        height=1,
+        left=left,
+        pattern=Pattern(query) if query else None,
+        chosen=0,
+        selection=Selection(Offset(1, 0), None),
+        selection_style=Style(reverse=True),
+    )
+    segments = picture.segments(0, LOOK)
+    assert sum(cell_len(segment.text) for segment in segments) == width
+
+
+@pytest.mark.parametrize(
+    ("text", "left", "shown"),
+    [
+        ("abcdefgh", 0, "abcde›"),
+        ("abcdefgh", 2, "cdefgh"),
+        ("abcdefgh", 4, "efgh  "),
+        ("abc", 9, "      "),
+        ("漢字漢字", 0, "漢字 ›"),
+        ("漢字漢字", 1, " 字漢›"),
+        ("漢字漢字", 2, "字漢字"),
+        ("e\u0301abc", 1, "abc   "),
+    ],
+)
+def test_a_row_is_cut_at_cells_and_says_that_it_goes_on(text: str, left: int, shown: str) -> None:
+    segments = Picture((row_of(text.encode()),), width=6, height=1, left=left).segments(0, LOOK)
+    assert text_of(segments) == shown
+    assert CONTINUES == "›"
+
+
+def test_what_is_looked_for_lies_over_the_logs_own_colours() -> None:
+    row = row_of(b"\x1b[31mred loss red\x1b[0m")
+    segments = Picture((row,), width=12, height=1, pattern=Pattern("loss")).segments(0, LOOK)
+    assert [segment.text for segment in segments] == ["red ", "loss", " red"]
+    colors = [segment.style.color.name for segment in segments if segment.style and segment.style.color]
+    assert colors[0] == colors[2] != colors[1]
+
+
+def test_the_chosen_line_stands_out_over_its_whole_width() -> None:
+    (segment,) = Picture((row_of(b"abc", start=7),), width=6, height=1, chosen=7).segments(0, LOOK)
+    assert segment == Segment("abc   ", LOOK.chosen)
+
+
+def test_numbers_stand_where_lines_begin() -> None:
+    line = ShownLine(0, 9, safe_line(b"abcdefgh"))
+    rows = (Row(line, 0, 4), Row(line, 4, 8), row_of(b"next", 9))
+    picture = Picture(rows, width=12, height=4, gutter=7, top_number=41)
+    assert [text_of(picture.segments(y, LOOK)) for y in range(4)] == [
+        "    42 abcd ",
+        "       efgh ",
+        "    43 next ",
+        "            ",
+    ]
+    assert text_of(picture._replace(top_number=None).segments(0, LOOK)) == "       abcd "
+
+
+def test_an_empty_log_says_why_in_the_middle() -> None:
+    picture = Picture((), width=12, height=5, words=("No run yet.", "ctrl+r runs it"))
+    assert [text_of(picture.segments(y, LOOK)) for y in range(4)] == [
+        "            ",
+        "No run yet. ",
+        "ctrl+r…ns it",
+        "            ",
+    ]
+
+
+def test_every_character_knows_its_place_in_the_file() -> None:
+    picture = Picture((row_of(b"\x1b[31mab\x1b[0mcd", start=90),), width=12, height=1, gutter=7, left=1)
+    strip = picture.strip_with_places(0, LOOK)
+    places = {segment.text: segment.style.meta.get("offset") for segment in strip if segment.style}
+    assert (places["b"], places["cd"]) == ((1, 90), (2, 90))

@@ -1,0 +1,56 @@
+"""What the terminal shows of a log view is what the log view would draw now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.containers import Horizontal
+from textual.widgets import Static
+
+from tests.ui.painted import PaintedDisplay
+from tests.ui.waiting import until
+from tui_workbench.ui.logs.log_view import LogView
+from tui_workbench.ui.terminal.screens import FullScreen
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from textual.app import ComposeResult
+    from textual.screen import Screen
+
+LONG = "0123456789" * 10
+
+
+class LogScreen(FullScreen[None]):
+    """A log beside something else, which decides how much room there is for the log."""
+
+    def compose(self) -> ComposeResult:
+        with Horizontal():
+            yield LogView()
+            yield Static("beside")
+
+
+class PaintedLogApp(PaintedDisplay[None]):
+    def get_default_screen(self) -> Screen[None]:
+        return LogScreen()
+
+    def seen(self, y: int) -> str:
+        """A row of the terminal."""
+        return "".join(text for text, _ in self.painter.frame.rows[y]).rstrip()
+
+
+async def test_a_log_that_becomes_wider_shows_more_of_its_long_lines(tmp_path: Path) -> None:
+    log = tmp_path / "output.log"
+    log.write_text(f"{LONG}\n" * 5)
+    app = PaintedLogApp()
+    async with app.run_test(size=(80, 10)) as pilot:
+        view, beside = app.screen.query_one(LogView), app.screen.query_one(Static)
+        beside.styles.width = 40
+        await until(lambda: view.size.width == 40)
+        view.set_log(str(log), active=False)
+        await until(lambda: app.seen(4)[:39] == f"{LONG[:38]}›")
+        beside.styles.width = 20
+        await until(lambda: view.size.width == 60)
+        await pilot.pause()
+        await until(lambda: app.is_painted)
+        assert [app.seen(y)[:59] for y in range(5)] == [f"{LONG[:58]}›"] * 5

@@ -1,0 +1,7 @@
+"""The machines and the project of the tests of the main screen."""
+
+from __future__ import annotations
+
+from tests.targets.conftest import connections, gpubox, key, keyring, ssh_folder  # noqa: F401  (fixtures)
+from tests.targets.docker_fixtures import gpubox_engine, session_gpubox_engine  # noqa: F401  (fixtures)
+from tests.ui.main.conftest import folder  # noqa: F401  (fixture)

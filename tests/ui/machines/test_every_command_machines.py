@@ -1,0 +1,115 @@
+"""Each command about machines, environments and secrets does what it says, on real machines."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.machines import PASSWORD, Machine
+from tests.ui.hand import Hand, proves
+from tests.ui.machines.test_machine import attached, known, type_text  # noqa: F401  (known is a fixture)
+from tests.ui.main.test_main import opened, screen_of, seen
+from tests.ui.starting.test_starting import choose, log_of
+from tests.ui.starting.test_starting import managed as managed
+from tests.ui.waiting import until
+from tui_workbench.runs.facade import Runs
+from tui_workbench.targets.hosts.host_for import ssh_host_of
+from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen, MachineScreen, Phase
+from tui_workbench.ui.runs.preparing import PlanScreen, PrepareScreen
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from textual.pilot import Pilot
+
+    from tui_workbench.core.model import Run
+    from tui_workbench.projects.project import Project
+
+    Workbench = Pilot[list[Run]]
+
+
+@proves("machine.up machine.down machine.next machine.previous machine.leave")
+async def test_the_fields_of_a_machine(project: Project) -> None:
+    async with opened(project) as pilot:
+        hand = Hand(pilot)
+        await pilot.press("2", "a")
+        await until(lambda: isinstance(pilot.app.screen, AttachScreen))
+        await pilot.pause()
+        await pilot.press("up")
+        await hand.changes("machine.down", lambda: seen(pilot))
+        await hand.changes("machine.up", lambda: seen(pilot))
+        await pilot.press("up", "up")
+        before = seen(pilot)
+        await hand.does("machine.next", lambda: seen(pilot) != before)
+        await hand.does("machine.previous", lambda: seen(pilot) == before)
+        await hand.does("machine.leave", lambda: pilot.app.screen is screen_of(pilot))
+
+
+@pytest.mark.usefixtures("ssh_folder")
+@proves("machine.yes machine.no machine.again machine.copy machine.close machine.go")
+async def test_a_machine_is_checked(project: Project, gpubox: Machine, home: Path) -> None:
+    attached(project, gpubox)
+    ssh_host_of(project.target("box")).disconnect()
+    known_hosts = home / ".ssh" / "known_hosts"
+    known_hosts.write_text("")
+
+    def phase() -> Phase:
+        screen = pilot.app.screen
+        return screen.view.phase if isinstance(screen, MachineScreen) else Phase.DONE
+
+    async with opened(project) as pilot:
+        hand = Hand(pilot)
+        await pilot.press("2", "home", "t")
+        await until(lambda: isinstance(pilot.app.screen, CheckScreen) and "SHA256:" in seen(pilot))
+        await hand.does("machine.no", lambda: phase() is Phase.DONE)
+        assert known_hosts.read_text() == ""
+        await hand.does("machine.copy", lambda: pilot.app.clipboard)
+        await hand.does("machine.again", lambda: "SHA256:" in seen(pilot) and phase() is not Phase.DONE)
+        await hand.does("machine.yes", lambda: "ssh-ed25519" in known_hosts.read_text())
+        await until(lambda: phase() is Phase.DONE)
+        await hand.does("machine.close", lambda: pilot.app.screen is screen_of(pilot))
+        await pilot.press("a")
+        await until(lambda: isinstance(pilot.app.screen, AttachScreen))
+        await hand.changes("machine.go", lambda: seen(pilot))
+
+
+@pytest.mark.usefixtures("known")
+@proves("secret.give secret.leave")
+async def test_a_secret_is_asked_for(project: Project, gpubox: Machine) -> None:
+    attached(project, gpubox, password=True)
+    ssh_host_of(project.target("box")).disconnect()
+    async with opened(project) as pilot:
+        hand = Hand(pilot)
+        await choose(pilot, "box")
+        await pilot.press("2", "ctrl+r")
+        await until(lambda: "Password of research" in seen(pilot))
+        await hand.does("secret.leave", lambda: "Password of research" not in seen(pilot))
+        assert Runs(project).list() == []
+        await pilot.press("2", "ctrl+r")
+        await until(lambda: "Password of research" in seen(pilot))
+        await type_text(pilot, PASSWORD)
+        await hand.does("secret.give", lambda: log_of(pilot)[:1] == ["hello"])
+
+
+@proves("plan.prepare preparing.leave preparing.stop preparing.close")
+async def test_an_environment_is_made(managed: Project, project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = os.environ["PIP_INDEX_URL"]
+    async with opened(managed) as pilot:
+        hand = Hand(pilot)
+        await choose(pilot, "own")
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            # Nobody answers there, so it takes until it is stopped.
+            monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
+            await pilot.press("1", "p")
+            await until(lambda: isinstance(pilot.app.screen, PlanScreen))
+            await hand.does("plan.prepare", lambda: isinstance(pilot.app.screen, PrepareScreen))
+            await hand.does("preparing.stop", lambda: "⊘" in seen(pilot))
+            await hand.does("preparing.leave", lambda: pilot.app.screen is screen_of(pilot))
+        monkeypatch.setenv("PIP_INDEX_URL", good)
+        await pilot.press("P")
+        await until(lambda: isinstance(pilot.app.screen, PrepareScreen))
+        await until(lambda: "✓ prepared:" in seen(pilot))
+        await hand.does("preparing.close", lambda: pilot.app.screen is screen_of(pilot))

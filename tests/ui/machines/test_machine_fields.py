@@ -1,0 +1,64 @@
+"""What is asked when a machine is attached, and the request that the answers make."""
+
+from __future__ import annotations
+
+import pytest
+
+from tui_workbench.targets.base.attach import AttachRequest
+from tui_workbench.ui.machines.machine_fields import (
+    KEY_FILE,
+    PASSWORD,
+    SECRET,
+    WORKBENCH_KEY,
+    attach_fields,
+    request_of,
+)
+
+
+def keys(**values: str) -> list[str]:
+    return [field.key for field in attach_fields(values)]
+
+
+def test_only_what_means_something_is_asked() -> None:
+    assert keys() == ["type", "name", "address", "username", "login", "gpu", "image"]
+    assert keys(type="remote") == ["type", "name", "address", "username", "login", "python"]
+    assert keys(type="localdocker") == ["type", "name", "gpu", "image"]
+    assert keys(login=KEY_FILE)[5:7] == ["private_key", SECRET]
+    assert keys(login=PASSWORD)[5] == SECRET
+    assert keys(login=WORKBENCH_KEY)[5] == SECRET
+
+
+def test_secrets_are_marked_as_such() -> None:
+    for login in (KEY_FILE, PASSWORD, WORKBENCH_KEY):
+        assert [field.key for field in attach_fields({"login": login}) if field.is_secret] == [SECRET]
+
+
+@pytest.mark.parametrize(
+    ("values", "request_"),
+    [
+        ({"name": " box ", "address": "h"}, AttachRequest("remotedocker", "box", "h")),
+        (
+            {"name": "box", "address": "h", "username": "u", "login": PASSWORD, SECRET: " x "},
+            AttachRequest("remotedocker", "box", "h", "u", has_password=True),
+        ),
+        (
+            {"name": "box", "address": "h", "login": KEY_FILE, "private_key": "~/k", "gpu": "no"},
+            AttachRequest("remotedocker", "box", "h", private_key="~/k", gpu=False),
+        ),
+        (
+            {"name": "box", "address": "h", "login": WORKBENCH_KEY, "type": "remote", "python": "python3.12"},
+            AttachRequest("remote", "box", "h", workbench_key=True, python="python3.12"),
+        ),
+        (
+            {"name": "box", "address": "h", "login": WORKBENCH_KEY, SECRET: "x"},
+            AttachRequest("remotedocker", "box", "h", workbench_key=True, has_password=True),
+        ),
+        # What was said before another kind was chosen counts no more.
+        (
+            {"name": "box", "type": "localdocker", "address": "h", "login": PASSWORD, SECRET: "x", "gpu": "yes"},
+            AttachRequest("localdocker", "box", gpu=True),
+        ),
+    ],
+)
+def test_the_answers_make_a_request(values: dict[str, str], request_: AttachRequest) -> None:
+    assert request_of(values) == request_

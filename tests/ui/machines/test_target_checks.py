@@ -1,0 +1,54 @@
+"""What is known of targets: from their checks, and from what their machines tell of GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.ui.gpu.states import machine, reading
+from tests.ui.main.test_main import opened, screen_of
+from tests.ui.seen import content_of
+from tests.ui.waiting import until
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.targets.checks.result import OK, CheckResult
+from tui_workbench.targets.gpu.fleet import MachineState
+from tui_workbench.ui.gpu.monitor_pane import MonitorPane
+from tui_workbench.ui.machines.target_checks import Checked, TargetChecks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tui_workbench.projects.project import Project
+
+BOX = ComputeTarget(name="box", path="/p/aml_config/box.compute", type="remote", address="box", username="me")
+LOST = MachineState("box", ("box",), "me@box", problem="out of reach: the name box is not known", remedy="Check it.")
+
+
+def test_a_machine_out_of_reach_is_one_for_all_panes_until_it_answers() -> None:
+    checks = TargetChecks()
+    assert checks.see([LOST])
+    assert "out of reach" in str(checks.errors([BOX])["box"])
+    assert not checks.see([LOST])
+    assert checks.see([machine(reading(0), reading(1), name="box")])
+    assert checks.errors([BOX]) == {}
+    assert checks.gpus == {"box": 2}
+
+
+def test_a_check_counts_more_than_what_the_gpus_tell() -> None:
+    checks = TargetChecks()
+    checks.see([LOST])
+    checks.add(Checked(BOX, [CheckResult("name", OK, "found")]))
+    assert checks.errors([BOX]) == {}
+
+
+def test_this_machine_without_a_gpu_is_no_problem_of_its_targets() -> None:
+    checks = TargetChecks()
+    assert not checks.see([LOST._replace(address="", problem="there is no nvidia-smi")])
+
+
+async def test_the_targets_say_of_a_machine_what_the_gpus_say(project: Project, project_root: Path) -> None:
+    (project_root / "aml_config" / "box.compute").write_text("type: remote\naddress: box\nusername: me\n")
+    async with opened(project) as pilot:
+        screen = screen_of(pilot)
+        await until(lambda: any("box" in line for line in content_of(screen.panes.targets)))
+        screen.post_message(MonitorPane.Seen("", frozenset(), [LOST]))
+        await until(lambda: any("✗ box" in line and "problem" in line for line in content_of(screen.panes.targets)))

@@ -1,0 +1,420 @@
+"""The main screen on a real project with real runs, driven by keys and read as a person reads it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from textual import events
+
+from tests.ui.seen import content_of, lines_of, screen_lines
+from tests.ui.waiting import until
+from tui_workbench.core.errors import UsageError
+from tui_workbench.runs.facade import Runs
+from tui_workbench.ui.app import WorkbenchApp
+from tui_workbench.ui.editor.text_editor import TextEditor
+from tui_workbench.ui.files.file_tree import FileTree, read_folder
+from tui_workbench.ui.main.main import MainScreen
+from tui_workbench.ui.messages import BackendFailed, RunsRead
+from tui_workbench.ui.program import farewell
+from tui_workbench.ui.session_state import Values
+from tui_workbench.ui.themes.themes import load_theme
+from tui_workbench.ui.widgets.footer import KeyFooter
+from tui_workbench.ui.widgets.line import TabRow
+from tui_workbench.ui.widgets.pieces import width_of
+from tui_workbench.ui.widgets.question_row import QuestionRow
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from textual.pilot import Pilot
+
+    from tui_workbench.core.model import Run
+    from tui_workbench.projects.project import Project
+
+WIDE, NARROW = (120, 36), (80, 24)
+SLOW = "import time\nprint('going', flush=True)\ntime.sleep(600)\n"
+
+
+def make_app(project: Project) -> WorkbenchApp:
+    tree = FileTree(project.root)
+    for folder in tree.to_read():
+        tree.accept(folder, read_folder(project.root, folder))
+    return WorkbenchApp(project, tree, load_theme("slate"))
+
+
+@asynccontextmanager
+async def opened(project: Project, size: tuple[int, int] = WIDE) -> AsyncIterator[Pilot[list[Run]]]:
+    """The workbench on the project, once it knows what there is to know."""
+    app = make_app(project)
+    async with app.run_test(size=size) as pilot:
+        await until(lambda: screen_of(pilot).is_complete)
+        await until(lambda: "ready" in seen(pilot) or "✓" in seen(pilot))
+        await until(lambda: screen_of(pilot).panes.run_bar.script)
+        yield pilot
+        for run in Runs(project).list():
+            if run.is_active:
+                Runs(project).cancel(run.run_id, grace=0)
+
+
+def screen_of(pilot: Pilot[list[Run]]) -> MainScreen:
+    screen = pilot.app.screen_stack[0]
+    assert isinstance(screen, MainScreen)
+    return screen
+
+
+def seen(pilot: Pilot[list[Run]]) -> str:
+    return "\n".join(screen_lines(pilot.app))
+
+
+async def test_keys_typed_before_all_is_there_wait_for_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    complete = MainScreen._complete
+
+    async def nothing(_screen: MainScreen) -> None: ...
+
+    monkeypatch.setattr(MainScreen, "_complete", nothing)
+    async with make_app(project).run_test(size=NARROW) as pilot:
+        for key in ("3", "4"):
+            pilot.app.post_message(events.Key(key, key).set_sender(pilot.app))
+        await pilot.pause()
+        screen = screen_of(pilot)
+        assert screen.focused is not None
+        assert screen.focused in screen.desk.files.walk_children()
+        screen.call_later(complete, screen)
+        await until(lambda: screen.is_complete and bool(lines_of(screen.panes.log)))
+        assert "4 Log" in lines_of(screen.panes.log)[0]
+
+
+async def test_the_first_frame_has_the_files_and_all_five_panes(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(_screen: MainScreen) -> None: ...
+
+    monkeypatch.setattr(MainScreen, "_complete", nothing)  # what comes after the first frame
+    app = make_app(project)
+    async with app.run_test(size=WIDE):
+        text = "\n".join(screen_lines(app))
+        for expected in ("1 Files", "2 Compute targets", "3 Editor", "4 Log", "5 Jobs", "hello.py", "local.compute"):
+            assert expected in text
+
+
+async def test_keys_that_come_before_all_parts_are_there_do_no_harm(project: Project) -> None:
+    app = make_app(project)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("slash", *"hello", "escape", "r", "s", "ctrl+r", "5", "z", "z", "ctrl+p", "escape")
+        await until(lambda: screen_of(pilot).is_complete)
+        await until(lambda: screen_of(pilot).panes.run_bar.script == "hello.py")
+
+
+async def test_the_project_is_shown_as_it_is(project: Project) -> None:
+    async with opened(project) as pilot:
+        parts = screen_of(pilot).panes
+        assert content_of(parts.targets)[0].split()[:2] == ["✓", "local"]
+        await until(lambda: "Python 3." in parts.run_bar.notice.text)
+        await until(lambda: content_of(parts.jobs) == ["No run yet.", "ctrl+r runs hello.py on local."])
+        assert "project" in lines_of(parts.header)[0]
+
+
+async def test_ctrl_r_runs_the_script_and_its_output_is_there(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("ctrl+r")
+        await until(lambda: "hello.py [1]" in seen(pilot) and "completed" in seen(pilot))
+        await until(lambda: content_of(screen_of(pilot).panes.log)[:1] == ["hello"])
+        (run,) = Runs(project).list()
+        assert run.exit_code == 0
+
+
+async def test_arguments_that_were_taken_away_are_not_brought_back_by_the_configuration(
+    project: Project, project_root: Path
+) -> None:
+    (project_root / "hello.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    configuration = project_root / "aml_config" / "local.runconfig"
+    configuration.write_text(configuration.read_text().replace('  - "$file"\n', '  - "$file"\n  - "--cuda"\n'))
+    async with opened(project) as pilot:
+        await pilot.press("minus", "ctrl+u", "ctrl+r")
+        await until(lambda: content_of(screen_of(pilot).panes.log)[:1] == ["[]"])
+
+
+async def test_several_runs_go_at_once_and_editing_goes_on(project: Project, project_root: Path) -> None:
+    (project_root / "hello.py").write_text(SLOW)
+    async with opened(project) as pilot:
+        await pilot.press("ctrl+r")
+        await until(lambda: "1 running" in seen(pilot))
+        await pilot.press("ctrl+r")
+        await until(lambda: "2 running" in seen(pilot))
+        await pilot.press("1", "G", "enter")
+        await until(lambda: "3 hello.py" in seen(pilot))
+
+
+async def test_x_cancels_the_selected_run_after_one_question(project: Project, project_root: Path) -> None:
+    (project_root / "hello.py").write_text(SLOW)
+    async with opened(project) as pilot:
+        await pilot.press("ctrl+r")
+        await until(lambda: "1 running" in seen(pilot))
+        await pilot.press("5", "x")
+        await until(lambda: "Cancel hello.py [1]?" in seen(pilot))
+        await pilot.press("y")
+        await until(lambda: "canceled" in seen(pilot))
+        assert not Runs(project).list()[0].is_active
+
+
+async def test_a_run_of_the_command_line_appears_by_itself(project: Project) -> None:
+    from tui_workbench.core.model import RunRequest
+
+    async with opened(project) as pilot:
+        Runs(project).submit(RunRequest("local", "hello.py"))
+        await until(lambda: "hello.py [1]" in seen(pilot))
+
+
+async def test_a_new_target_and_a_new_file_appear_by_themselves(project: Project, project_root: Path) -> None:
+    async with opened(project) as pilot:
+        (project_root / "aml_config" / "fresh.compute").write_text("type: localdocker\nbaseDockerImage: image:7\n")
+        await until(lambda: "Docker image:7" in seen(pilot) and "fresh.compute" in seen(pilot))
+
+
+async def test_a_bad_configuration_says_so_under_the_run_bar_and_opens_no_window(
+    project: Project, project_root: Path
+) -> None:
+    async with opened(project) as pilot:
+        config = project_root / "aml_config"
+        (config / "local.runconfig").write_text("Target: nowhere\nFramework: Python\nArgumentVector: [$file]\n")
+        bar = screen_of(pilot).panes.run_bar
+        await until(lambda: bar.notice.is_error and "aml_config/local.runconfig:1" in bar.notice.text)
+        await pilot.press("ctrl+r")
+        await pilot.pause()
+        assert len(pilot.app.screen_stack) == 1
+        assert Runs(project).list() == []
+        (config / "local.runconfig").write_text("Target: local\nFramework: Python\nArgumentVector: [$file]\n")
+        await until(lambda: not bar.notice.is_error)
+
+
+async def test_a_broken_compute_file_is_told_with_its_line_and_enter_goes_there(
+    project: Project, project_root: Path
+) -> None:
+    async with opened(project) as pilot:
+        (project_root / "aml_config" / "local.compute").write_text("type: local\npythonLocation: [\n")
+        await until(lambda: "problem" in seen(pilot) and "local.compute:" in seen(pilot))
+        await pilot.press("2", "enter")
+        await until(lambda: "3 local.compute" in seen(pilot))
+
+
+async def test_edited_files_are_saved_before_the_run(project: Project, project_root: Path) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("1", "G", "enter")
+        await until(lambda: "3 hello.py" in seen(pilot))
+        await until(lambda: screen_of(pilot).panes.editor.has_focus_within)
+        await pilot.press(*"print('new')", "enter")
+        await until(lambda: screen_of(pilot).panes.editor.dirty_paths())
+        await until(lambda: "● hello.py" in "\n".join(lines_of(screen_of(pilot).desk.files)))
+        await pilot.press("ctrl+r")
+        await until(lambda: content_of(screen_of(pilot).panes.log)[:1] == ["new"])
+        assert (project_root / "hello.py").read_text().startswith("print('new')")
+
+
+async def test_numbers_go_to_the_panes_and_tab_goes_round(project: Project) -> None:
+    async with opened(project) as pilot:
+        for key, pane in (("2", "targets"), ("3", "editor"), ("4", "log"), ("5", "jobs"), ("1", "files")):
+            await pilot.press(key)
+            await until(lambda pane=pane: pane in focused_ids(pilot))  # type: ignore[misc]
+        visited = []
+        for _ in range(9):
+            await pilot.press("tab")
+            await pilot.pause()
+            visited.append(focused_ids(pilot))
+        for pane in ("targets", "editor", "log", "jobs", "files", "environment", "script", "arguments"):
+            assert any(pane in ids for ids in visited), pane
+
+
+def focused_ids(pilot: Pilot[list[Run]]) -> list[str]:
+    focused = pilot.app.focused
+    return [str(node.id) for node in focused.ancestors_with_self] if focused is not None else []
+
+
+async def test_zoom_gives_a_pane_the_screen_and_takes_it_back(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("4", "z")
+        await until(lambda: "4 Log" in seen(pilot) and "1 Files" not in seen(pilot))
+        await pilot.press("5")
+        await until(lambda: "5 Jobs" in seen(pilot) and "4 Log" not in seen(pilot))
+        await pilot.press("z")
+        await until(lambda: "1 Files" in seen(pilot) and "5 Jobs" in seen(pilot))
+
+
+async def test_escape_leads_out_of_a_text_to_where_one_came_from(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("1", "G", "enter")
+        await until(lambda: screen_of(pilot).panes.editor.has_focus_within)
+        await pilot.press("escape")
+        await until(lambda: "files" in focused_ids(pilot))
+        await pilot.press("2", "enter")
+        await until(lambda: screen_of(pilot).panes.editor.has_focus_within)
+        await pilot.press("escape")
+        await until(lambda: "targets" in focused_ids(pilot))
+
+
+async def test_letters_stay_letters_where_text_is_typed(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("minus", *"q z ? 1 x")
+        await pilot.pause()
+        assert screen_of(pilot).panes.run_bar.request().arguments == ("q", "z", "?", "1", "x")
+        assert pilot.app.is_running
+
+
+async def test_in_80_by_24_one_pane_is_shown_under_tabs(project: Project) -> None:
+    async with opened(project, NARROW) as pilot:
+        assert "1 Files  2 Targets  3 Editor  4 Log  5 Jobs" in seen(pilot)
+        assert "hello.py" in seen(pilot)
+        await pilot.press("2")
+        await until(lambda: "ready" in seen(pilot) and "hello.py ▾" in seen(pilot))
+        assert "aml_config" not in seen(pilot)
+        await pilot.press("ctrl+r")
+        await until(lambda: any("hello.py [1]  hello" in line for line in screen_lines(pilot.app)))
+
+
+async def test_a_tab_can_be_clicked(project: Project) -> None:
+    async with opened(project, NARROW) as pilot:
+        row = next(y for y, line in enumerate(screen_lines(pilot.app)) if "2 Targets" in line)
+        await pilot.click(offset=(12, row))
+        await until(lambda: "ready" in seen(pilot))
+
+
+async def test_the_footer_shows_only_keys_that_work_now(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("5")
+        await until(lambda: "jobs" in focused_ids(pilot))
+        footer = screen_lines(pilot.app)[-1]
+        assert "Cancel" not in footer
+        assert "ctrl+r Run" in footer
+        assert "? Help" in footer
+        await pilot.press("minus")
+        await until(lambda: "? Help" not in screen_lines(pilot.app)[-1])
+        assert "f1 Help" in screen_lines(pilot.app)[-1]
+        assert "Quit" not in screen_lines(pilot.app)[-1]
+
+
+async def test_a_key_in_the_footer_can_be_clicked(project: Project) -> None:
+    async with opened(project) as pilot:
+        column = screen_lines(pilot.app)[-1].index("z Zoom") + 2
+        await pilot.click(offset=(column, WIDE[1] - 1))
+        await until(lambda: "2 Compute targets" not in seen(pilot))
+
+
+async def test_leaving_hands_back_the_runs_that_go_on(project: Project, project_root: Path) -> None:
+    (project_root / "hello.py").write_text(SLOW)
+    async with opened(project) as pilot:
+        await pilot.press("ctrl+r")
+        await until(lambda: "1 running" in seen(pilot))
+        await pilot.press("1", "q")
+        await until(lambda: pilot.app.return_value is not None)
+        assert [run.run_number for run in pilot.app.return_value or []] == [1]
+        assert farewell(pilot.app.return_value or []) == [
+            "1 run goes on: hello.py [1]",
+            "Follow with: workbench-tui logs -f 1",
+        ]
+
+
+async def test_leaving_with_unsaved_edits_asks_once_and_can_save(project: Project, project_root: Path) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("1", "G", "enter")
+        await until(lambda: screen_of(pilot).panes.editor.has_focus_within)
+        await pilot.press(*"# x", "enter")
+        await until(lambda: screen_of(pilot).panes.editor.dirty_paths())
+        await pilot.press("ctrl+q")
+        await until(lambda: "1 file with unsaved edits." in seen(pilot))
+        await pilot.press("escape")
+        await until(lambda: not screen_of(pilot).query(QuestionRow))
+        await pilot.press("ctrl+q")
+        await until(lambda: "1 file with unsaved edits." in seen(pilot))
+        await pilot.press("s")
+        await until(lambda: pilot.app.return_value is not None)
+    assert (project_root / "hello.py").read_text().startswith("# x")
+
+
+async def test_a_narrow_screen_begins_with_the_pane_that_was_left(project: Project) -> None:
+    app = make_app(project)
+    app._remembered = Values({"screen": {"active": "jobs"}})
+    async with app.run_test(size=NARROW) as pilot:
+        await until(lambda: screen_of(pilot).is_complete)
+        await until(lambda: app.focused is not None and "jobs" in [node.id for node in app.focused.ancestors])
+        tabs = screen_of(pilot).query_one(TabRow)
+        assert tabs.active == "jobs"
+        await until(lambda: "No run yet." in seen(pilot))
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+async def test_escape_leads_out_of_an_editor_that_was_restored(
+    project: Project, project_root: Path, size: tuple[int, int]
+) -> None:
+    tabs = [{"path": str(project_root / "hello.py"), "row": 0, "column": 0}]
+    app = make_app(project)
+    app._remembered = Values({"screen": {"active": "editor"}, "editor": {"tabs": tabs, "active": tabs[0]["path"]}})
+    async with app.run_test(size=size) as pilot:
+        await until(lambda: isinstance(app.focused, TextEditor))
+        await pilot.press("escape", "2")
+        await until(lambda: app.focused is not None and "targets" in [node.id for node in app.focused.ancestors])
+    assert (project_root / "hello.py").read_text() == 'print("hello")\n'
+
+
+# The line under the run bar.
+
+
+async def test_an_error_of_the_request_goes_when_its_cause_has_gone(project: Project, project_root: Path) -> None:
+    script = project_root / "later.py"
+    configuration = project_root / "aml_config" / "local.runconfig"
+    configuration.write_text(configuration.read_text().replace("$file", "later.py"))
+    async with opened(project) as pilot:
+        notice = screen_of(pilot).panes.run_bar.notice
+        await until(lambda: notice.is_error and "later.py" in notice.text)
+        script.write_text("print(1)\n")
+        await until(lambda: not notice.is_error and "Python 3." in notice.text)
+
+
+async def test_an_error_of_the_request_comes_back_after_a_message(project: Project, project_root: Path) -> None:
+    configuration = project_root / "aml_config" / "local.runconfig"
+    configuration.write_text(configuration.read_text().replace("$file", "missing.py"))
+    async with opened(project) as pilot:
+        screen = screen_of(pilot)
+        await until(lambda: screen.panes.run_bar.notice.is_error)
+        screen.workplace.stage.say("passing")
+        assert not screen.panes.run_bar.notice.is_error
+        screen.workplace.stage.say("")
+        assert screen.panes.run_bar.notice.is_error
+
+
+async def test_an_error_of_an_action_goes_when_another_pane_is_visited(project: Project) -> None:
+    async with opened(project) as pilot:
+        screen = screen_of(pilot)
+        notice = screen.panes.run_bar.notice
+        await until(lambda: "Python 3." in notice.text)
+        await pilot.press("2")
+        screen.workplace.stage.show_error(UsageError("it went wrong"))
+        await pilot.press("down", "up")
+        assert notice.is_error
+        await pilot.press("1")
+        await until(lambda: not notice.is_error and "Python 3." in notice.text)
+
+
+async def test_an_error_of_reading_goes_when_reading_works_again(project: Project) -> None:
+    async with opened(project) as pilot:
+        screen = screen_of(pilot)
+        notice = screen.panes.run_bar.notice
+        await until(lambda: "Python 3." in notice.text)
+        screen.post_message(BackendFailed(UsageError("the runs cannot be read")))
+        await until(lambda: notice.is_error)
+        screen.post_message(RunsRead([], {}))
+        await until(lambda: not notice.is_error)
+
+
+# The last line.
+
+
+async def test_the_last_line_keeps_help_and_commands_at_every_width(project: Project) -> None:
+    async with opened(project) as pilot:
+        footer = screen_of(pilot).query_one("#footer", KeyFooter)
+        for width in range(60, 200):
+            left, right = footer.pieces(width)
+            # `Line` leaves out the right part where nothing would be between it and the left.
+            assert width_of(left) + width_of(right) < width
+            assert "Commands " in [piece.text for piece in right]

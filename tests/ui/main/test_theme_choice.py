@@ -1,0 +1,113 @@
+"""Making a theme: the file in an editor, the choice of a theme open beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ui.main.test_main import opened, seen
+from tests.ui.waiting import until
+from tui_workbench.core import directories
+from tui_workbench.ui.themes import themes
+from tui_workbench.ui.themes.theme_choice import ThemeFiles, ThemeScreen
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from tui_workbench.core.model import Run
+    from tui_workbench.projects.project import Project
+
+SLATE = (Path(directories.packaged("themes")) / "slate.yaml").read_text()
+MINE = SLATE.replace('title: "Slate"', 'title: "Mine"')
+
+
+@pytest.fixture
+def mine(home: Path) -> Path:
+    """A theme of the user's own, as dark as the default one."""
+    path = Path(directories.user_config_directory()) / "themes" / "mine.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(MINE)
+    return path
+
+
+def write(path: Path, old: str, new: str) -> None:
+    """Writes the theme with one change."""
+    assert old in MINE
+    path.write_text(MINE.replace(old, new))
+
+
+async def choose(pilot: Pilot[list[Run]], typed: str) -> None:
+    """Opens the choice and types."""
+    await pilot.press("ctrl+p")
+    await until(lambda: "Commands" in seen(pilot))
+    await pilot.press(*"theme", "enter")
+    await until(lambda: "Slate" in seen(pilot))
+    await pilot.press(*typed)
+
+
+async def test_a_theme_whose_file_is_edited_is_shown_as_it_is_now(project: Project, mine: Path) -> None:
+    async with opened(project) as pilot:
+        await choose(pilot, "mine")
+        await until(lambda: pilot.app.theme == "mine")
+        assert "yours, dark" in seen(pilot)
+        write(mine, 'comment: "#97a1ac"', 'comment: "#123456"')
+        await until(lambda: themes.palette_of(pilot.app.screen).comment == "#123456")
+        write(mine, 'background: "#14171c"', 'background: "#010203"')
+        await until(lambda: pilot.app.screen_stack[0].styles.background.hex.startswith("#010203"))
+        await pilot.press("enter")
+        await until(lambda: themes.remembered_theme()[0].name == "mine")
+
+
+async def test_a_mistake_is_said_with_its_line_as_it_is_made_and_goes_as_it_is_mended(
+    project: Project, mine: Path
+) -> None:
+    async with opened(project) as pilot:
+        await choose(pilot, "mine")
+        await until(lambda: pilot.app.theme == "mine")
+        write(mine, 'accent: "#6cb6ff"', 'accent: "blue"')
+        line = MINE[: MINE.index("accent:")].count("\n") + 1
+        await until(lambda: f"line {line}: accent is 'blue', which is no colour" in seen(pilot))
+        assert themes.palette_of(pilot.app.screen).accent == "#6cb6ff"
+        write(mine, 'accent: "#6cb6ff"', 'accent: "#0000ff"')
+        await until(lambda: themes.palette_of(pilot.app.screen).accent == "#0000ff")
+        assert "problem" not in seen(pilot)
+
+
+async def test_a_theme_that_is_made_or_removed_meanwhile_comes_and_goes(project: Project, mine: Path) -> None:
+    async with opened(project) as pilot:
+        await choose(pilot, "")
+        write(mine.with_name("other.yaml"), "Mine", "Another one")
+        await until(lambda: "Another one" in seen(pilot))
+        mine.with_name("other.yaml").unlink()
+        await until(lambda: "Another one" not in seen(pilot))
+        await pilot.press("escape")
+        await until(lambda: len(pilot.app.screen_stack) == 1)
+        assert pilot.app.theme == "slate"
+
+
+async def test_themes_are_found_by_their_kind(project: Project) -> None:
+    async with opened(project) as pilot:
+        await choose(pilot, "light")
+        await until(lambda: "Slate" not in seen(pilot))
+        assert all(title in seen(pilot) for title in ("Linen", "Mist", "Paper"))
+
+
+def test_files_that_did_not_change_are_not_read_again(mine: Path) -> None:
+    files = ThemeFiles()
+    assert files.look()
+    assert not files.look()
+    before = files.loaded
+    write(mine, "Mine", "Changed")
+    os.utime(mine, ns=(1, 1))
+    assert files.look()
+    assert [name for name, theme in files.loaded.items() if theme is not before[name]] == ["mine"]
+
+
+async def test_nothing_dims_the_colours_behind_the_choice(project: Project) -> None:
+    async with opened(project) as pilot:
+        await choose(pilot, "")
+        assert isinstance(pilot.app.screen, ThemeScreen)
+        assert pilot.app.screen.styles.background.a == 0

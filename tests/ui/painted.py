@@ -1,0 +1,72 @@
+"""What a terminal would show of an app that runs without one, and where that differs from a repaint of everything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual._context import visible_screen_stack
+
+from tui_workbench.ui.terminal.screen_diff import Cell, LeanFrame
+from tui_workbench.ui.terminal.terminal_app import Result, TerminalApp
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from textual.screen import Screen
+
+
+class PaintedDisplay(TerminalApp[Result]):
+    """Draws each update into the frame, as the program does for a terminal."""
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        if self._running and not self._closed and not self._batch_count:
+            if isinstance(renderable, LayoutUpdate | ChopsUpdate):
+                self.painter.draw(renderable)
+            self.post_display_hook()
+
+    @property
+    def is_painted(self) -> bool:
+        """Whether everything that asked to be painted was painted."""
+        screen = self.screen
+        waiting = (
+            screen._dirty_widgets,
+            screen._compositor._dirty_regions,
+            screen._layout_required,
+            screen._scroll_required,
+            screen._repaint_required,
+            self._batch_count,
+        )
+        return not any(waiting)
+
+    def torn_rows(self) -> list[str]:
+        """The rows that differ from a repaint of everything, for people to read."""
+        rows = zip(map(_seen, self.painter.frame.rows), map(_seen, self._whole()), strict=True)
+        return [_difference(y, row, whole) for y, (row, whole) in enumerate(rows) if row != whole]
+
+    def _whole(self) -> list[list[Cell]]:
+        """The rows of a repaint of everything, which leaves what waits to be painted as it is."""
+        painted, compositor = self.painter.frame, self.screen._compositor
+        waiting = set(compositor._dirty_regions)
+        self.painter.frame = LeanFrame()
+        try:
+            visible_screen_stack.set(self._background_screens)
+            self.painter.draw(compositor.render_full_update())
+            return self.painter.frame.rows
+        finally:
+            self.painter.frame = painted
+            compositor._dirty_regions.update(waiting)
+
+
+def _seen(row: list[Cell]) -> list[Cell]:
+    """A row with the ground alone in place of the look of a blank, as a person sees it."""
+    return [(text, look.of_blanks if text == " " else look) for text, look in row]
+
+
+def _difference(y: int, row: list[Cell], whole: list[Cell]) -> str:
+    is_text, should = ("".join(text for text, _ in each) for each in (row, whole))
+    lines = [f"{y:3} is        {is_text}", f"    should be {should}"]
+    columns = [x for x, (cell, wanted) in enumerate(zip(row, whole, strict=True)) if cell[1] is not wanted[1]]
+    if columns:
+        codes = [each[columns[0]][1].codes for each in (row, whole)]
+        lines.append(f"    from column {columns[0]} to {columns[-1]}: {codes[0]!r}, and should be {codes[1]!r}")
+    return "\n".join(lines)

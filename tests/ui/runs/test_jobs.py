@@ -1,0 +1,283 @@
+"""The Jobs pane."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from textual.app import App, ComposeResult
+
+from tests.ui.seen import content_of
+from tests.ui.test_formatting import make_run
+from tests.ui.waiting import until
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.runs.gpu.verdict import Verdict, to_json
+from tui_workbench.runs.store.rundir import GPU_VERDICT
+from tui_workbench.ui.messages import CancelConfirmed, ReconnectWanted, RunRepeated, RunSelected
+from tui_workbench.ui.runs import jobs
+from tui_workbench.ui.runs.jobs import JobsPane
+from tui_workbench.ui.widgets.question_row import QuestionRow
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+NOW = time.time()
+
+
+def numbered(number: int, state: str, **fields: object) -> Run:
+    run = make_run(state, start=NOW - 100, end=0.0 if state == RunState.RUNNING else NOW - 59)
+    return run._replace(run_id=f"p_{number}", run_number=number, **fields)  # type: ignore[arg-type]
+
+
+RUNNING = numbered(3, RunState.RUNNING)
+FAILED = numbered(2, RunState.FAILED, exit_code=1)
+DONE = numbered(1, RunState.COMPLETED)
+
+
+class JobsApp(App[None]):
+    def __init__(self, width: int = 60) -> None:
+        super().__init__()
+        self.pane = JobsPane(id="jobs")
+        self.pane.styles.width = width
+        self.pane.styles.height = 10
+        self.told: list[tuple[str, str]] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.pane
+
+    def on_mount(self) -> None:
+        self.pane.take_focus()
+
+    def on_run_selected(self, event: RunSelected) -> None:
+        self.told.append(("open" if event.opened else "select", event.run_id))
+
+    def on_cancel_confirmed(self, event: CancelConfirmed) -> None:
+        self.told.append(("cancel", event.run_id))
+
+    def on_reconnect_wanted(self, event: ReconnectWanted) -> None:
+        self.told.append(("reconnect", event.run_id))
+
+    def on_run_repeated(self, event: RunRepeated) -> None:
+        self.told.append(("again", event.run_id))
+
+
+async def show(pilot: Pilot[None], *runs: Run) -> list[str]:
+    assert isinstance(pilot.app, JobsApp)
+    pilot.app.pane.show_runs(runs, empty=("No run yet.",))
+    await pilot.pause()
+    return content_of(pilot.app.pane)
+
+
+async def test_each_run_shows_state_script_number_start_and_duration() -> None:
+    async with JobsApp().run_test(size=(70, 20)) as pilot:
+        lines = await show(pilot, RUNNING, FAILED, DONE)
+        fields = [line.split() for line in lines]
+        assert [field[:4] for field in fields] == [
+            ["●", "train.py", "[3]", "running"],
+            ["✗", "train.py", "[2]", "exit"],
+            ["✓", "train.py", "[1]", "completed"],
+        ]
+        assert [field[-1] for field in fields[1:]] == ["0:41", "0:41"]
+        assert fields[2][4] == time.strftime("%H:%M", time.localtime(NOW - 100))
+
+
+def judged(run: Run, folder: Path, word: str) -> Run:
+    """The run with a directory that holds this verdict."""
+    directory = folder / run.run_id
+    directory.mkdir()
+    verdict = Verdict(word, "because")
+    (directory / GPU_VERDICT).write_text(json.dumps(to_json(verdict)))
+    return run._replace(directory=str(directory))
+
+
+async def test_whether_a_run_used_a_gpu_is_a_sign_and_a_word(tmp_path: Path) -> None:
+    async with JobsApp(width=70).run_test(size=(80, 20)) as pilot:
+        await show(pilot, judged(FAILED, tmp_path, "idle"), judged(DONE, tmp_path, "proven"))
+        await until(lambda: "▲ GPU idle" in content_of(pilot.app.query_one(JobsPane))[0])
+        lines = content_of(pilot.app.query_one(JobsPane))
+        assert "✓ GPU" in lines[1]
+        assert len({len(line) for line in lines}) == 1
+
+
+async def test_where_there_is_little_room_the_verdict_becomes_short(tmp_path: Path) -> None:
+    async with JobsApp(width=44).run_test(size=(70, 20)) as pilot:
+        await show(pilot, judged(FAILED, tmp_path, "idle"))
+        await until(lambda: "▲ GPU" in content_of(pilot.app.query_one(JobsPane))[0])
+        assert "idle" not in content_of(pilot.app.query_one(JobsPane))[0]
+        assert "train.py" in content_of(pilot.app.query_one(JobsPane))[0]
+
+
+async def test_a_run_without_a_gpu_in_reach_has_no_verdict(tmp_path: Path) -> None:
+    async with JobsApp(width=70).run_test(size=(80, 20)) as pilot:
+        await show(pilot, judged(FAILED, tmp_path, "not used"), DONE)
+        await until(lambda: "✗ no GPU" in content_of(pilot.app.query_one(JobsPane))[0])
+        assert "GPU" not in content_of(pilot.app.query_one(JobsPane))[1]
+
+
+async def test_the_verdict_on_a_run_that_goes_on_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "VERDICT_SECONDS", 1)
+    run = judged(RUNNING, tmp_path, "unknown")
+    async with JobsApp(width=70).run_test(size=(80, 20)) as pilot:
+        await show(pilot, run)
+        await until(lambda: "? GPU unknown" in content_of(pilot.app.query_one(JobsPane))[0])
+        (Path(run.directory) / GPU_VERDICT).write_text(json.dumps(to_json(Verdict("proven", "because"))))
+        await until(lambda: "✓ GPU" in content_of(pilot.app.query_one(JobsPane))[0])
+
+
+async def test_columns_stand_below_each_other() -> None:
+    async with JobsApp().run_test(size=(70, 20)) as pilot:
+        lines = await show(pilot, RUNNING, FAILED, DONE)
+        assert len({len(line) for line in lines}) == 1
+
+
+async def test_where_there_is_little_room_the_start_gives_way_before_the_name() -> None:
+    async with JobsApp(width=36).run_test(size=(70, 20)) as pilot:
+        lines = await show(pilot, DONE)
+        assert lines[0].split() == ["✓", "train.py", "[1]", "completed", "0:41"]
+
+
+async def test_a_run_without_end_is_shown_with_its_time_going_on() -> None:
+    async with JobsApp().run_test(size=(70, 20)) as pilot:
+        (first,) = await show(pilot, RUNNING)
+        assert isinstance(pilot.app, JobsApp)
+        pane = pilot.app.pane
+        await until(lambda: content_of(pane) != [first])
+
+
+async def test_no_timer_goes_while_nothing_runs() -> None:
+    app = JobsApp()
+    async with app.run_test(size=(70, 20)) as pilot:
+        await show(pilot, DONE)
+        assert app.pane._timer is None
+        await show(pilot, RUNNING, DONE)
+        assert app.pane._timer is not None
+        await show(pilot, DONE)
+        assert app.pane._timer is None
+
+
+async def test_the_cursor_selects_and_enter_opens_the_log() -> None:
+    app = JobsApp()
+    async with app.run_test(size=(70, 20)) as pilot:
+        await show(pilot, RUNNING, DONE)
+        app.told.clear()
+        await pilot.press("down", "enter", "a")
+        await pilot.pause()
+        assert app.told == [("select", "p_1"), ("open", "p_1"), ("again", "p_1")]
+
+
+@pytest.mark.parametrize("key", ["y", "enter"])
+async def test_cancel_asks_once_and_then_does_it(key: str) -> None:
+    app = JobsApp()
+    async with app.run_test(size=(70, 20)) as pilot:
+        await show(pilot, RUNNING, DONE)
+        app.told.clear()
+        await pilot.press("x")
+        assert any("Cancel train.py [3]?" in line for line in content_of(app.pane))
+        assert app.told == []
+        await pilot.press("x")
+        assert app.told == []
+        await pilot.press(key)
+        await until(lambda: ("cancel", "p_3") in app.told)
+        assert any("canceling" in line for line in content_of(app.pane))
+        assert app.pane.why_not("cancel")
+        app.pane.cancel_failed("p_3")
+        assert not app.pane.why_not("cancel")
+
+
+@pytest.mark.parametrize("key", ["escape", "n"])
+async def test_cancel_can_be_thought_better_of(key: str) -> None:
+    app = JobsApp()
+    async with app.run_test(size=(70, 20)) as pilot:
+        await show(pilot, RUNNING)
+        app.told.clear()
+        await pilot.press("x", key)
+        await until(lambda: not app.pane.query(QuestionRow))
+        assert app.told == []
+        assert app.pane.has_focus_within
+
+
+async def test_a_question_about_a_run_that_ends_goes_away() -> None:
+    app = JobsApp()
+    async with app.run_test(size=(70, 20)) as pilot:
+        await show(pilot, RUNNING)
+        await pilot.press("x")
+        await show(pilot, numbered(3, RunState.COMPLETED))
+        await until(lambda: not app.pane.query(QuestionRow))
+
+
+async def test_a_run_that_has_ended_cannot_be_canceled() -> None:
+    app = JobsApp()
+    async with app.run_test(size=(70, 20)) as pilot:
+        await show(pilot, DONE)
+        assert app.pane.why_not("cancel") == "The run has ended."
+        await pilot.press("x")
+        await pilot.pause()
+        assert not app.pane.query(QuestionRow)
+
+
+async def test_without_runs_it_says_how_to_get_one_and_offers_nothing() -> None:
+    app = JobsApp()
+    async with app.run_test(size=(70, 20)) as pilot:
+        assert await show(pilot) == ["No run yet."]
+        await pilot.press("enter", "a", "x")
+        await pilot.pause()
+        assert app.told == []
+
+
+async def test_of_very_many_runs_the_newest_are_listed_and_every_active_one() -> None:
+    runs = [numbered(number, RunState.COMPLETED) for number in range(10_000, 0, -1)]
+    runs[9_000] = numbered(1_000, RunState.RUNNING)
+    app = JobsApp()
+    async with app.run_test(size=(70, 20)) as pilot:
+        await show(pilot, *runs)
+        assert app.pane.border_title == "5 Jobs  1 active, newest 501 of 10,000"
+        await pilot.press("G")
+        assert any("[1000]" in line and "running" in line for line in content_of(app.pane))
+
+
+async def test_names_of_scripts_are_shown_and_not_obeyed() -> None:
+    async with JobsApp().run_test(size=(70, 20)) as pilot:
+        (line,) = await show(pilot, DONE._replace(script_name="a\x1b[2Jb\n[red].py"))
+        assert "a␛[2Jb␊[red].py" in line
+
+
+async def test_a_run_that_is_prepared_says_what_is_done_for_it_and_for_how_long() -> None:
+    preparing = make_run(RunState.PREPARING)._replace(
+        run_id="p_4", target_type="remotedocker", created=time.time() - 65
+    )
+    async with JobsApp().run_test(size=(70, 20)) as pilot:
+        assert isinstance(pilot.app, JobsApp)
+        pilot.app.pane.show_runs([preparing, RUNNING], steps={"p_4": "build", "p_3": "start"})
+        await pilot.pause()
+        first, second = content_of(pilot.app.pane)
+        assert "building" in first
+        assert first.split()[-1] in ("1:05", "1:06")
+        assert "running" in second
+
+
+async def test_the_files_of_an_ended_run_that_are_not_here_can_be_fetched() -> None:
+    ended = make_run(RunState.COMPLETED, start=NOW, end=NOW + 5)._replace(run_id="p_6")
+    async with JobsApp().run_test(size=(70, 20)) as pilot:
+        assert isinstance(pilot.app, JobsApp)
+        await show(pilot, ended)
+        assert pilot.app.pane.why_not("reconnect")
+        await show(pilot, ended._replace(lacks_outputs=True))
+        await pilot.press("r")
+        await until(lambda: ("reconnect", "p_6") in pilot.app.told)  # type: ignore[attr-defined]
+
+
+async def test_a_run_whose_target_is_out_of_reach_says_since_when_and_can_be_tried_now() -> None:
+    reason = "out of reach since 14:03:12: box: nothing answers"
+    lost = make_run(RunState.UNKNOWN, start=NOW)._replace(run_id="p_5", reason=reason)
+    async with JobsApp().run_test(size=(70, 20)) as pilot:
+        (line,) = await show(pilot, lost)
+        assert "? train.py [7]" in line
+        assert "unknown since 14:03" in line
+        assert isinstance(pilot.app, JobsApp)
+        await pilot.press("r")
+        await until(lambda: ("reconnect", "p_5") in pilot.app.told)  # type: ignore[attr-defined]
+        await show(pilot, RUNNING)
+        assert pilot.app.pane.why_not("reconnect")

@@ -1,6 +1,0 @@
-"""Machines for the tests of screens that reach one."""
-
-from __future__ import annotations
-
-from tests.targets.conftest import connections, gpubox, key, keyring, ssh_folder  # noqa: F401  (fixtures)
-from tests.targets.docker_fixtures import gpubox_engine, session_gpubox_engine  # noqa: F401  (fixtures)

@@ -1,0 +1,69 @@
+"""A run that asks for a GPU and would train on the CPU: asked about, with one key for each answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.gpu import frameworks as standins
+from tests.gpu.standin import Standin, gpu
+from tests.gpu.standin import standin as standin
+from tests.gpu.standin import standin_parts as standin_parts
+from tests.ui.main.test_main import NARROW, WIDE, opened, screen_of, seen
+from tests.ui.waiting import until
+from tui_workbench.core.model import RunState
+from tui_workbench.runs.facade import Runs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from textual.pilot import Pilot
+
+    from tui_workbench.core.model import Run
+    from tui_workbench.projects.project import Project
+
+
+@pytest.fixture
+def asking(project: Project, project_root: Path, tmp_path: Path, standin: Standin) -> Project:
+    """A project whose runs ask for a GPU, and whose PyTorch is a CPU build."""
+    standin.write(gpu(0))
+    standins.torch(tmp_path / "packages", version="2.4.0+cpu", cuda=None, capabilities=())
+    configuration = project_root / "aml_config"
+    with (configuration / "local.compute").open("a") as file:
+        file.write("gpus: all\n")
+    path = configuration / "local.runconfig"
+    path.write_text(path.read_text().replace("{}", f"{{PYTHONPATH: {tmp_path / 'packages'}}}"))
+    (project_root / "hello.py").write_text("import torch\nprint('hello')\n")
+    return project
+
+
+def words(pilot: Pilot[list[Run]]) -> str:
+    """What is seen, wherever its lines end."""
+    return " ".join(seen(pilot).split())
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+async def test_it_runs_on_the_cpu_with_one_key(asking: Project, size: tuple[int, int]) -> None:
+    async with opened(asking, size) as pilot:
+        await pilot.press("ctrl+r")
+        await until(lambda: "run it on the CPU" in words(pilot))
+        assert "It would use no GPU, though gpus is all: PyTorch 2.4.0+cpu is a CPU build" in words(pilot)
+        assert Runs(asking).list() == []
+        await pilot.press("r")
+        await until(lambda: [run.state for run in Runs(asking).list()] == [RunState.COMPLETED])
+        assert "run it on the CPU" not in words(pilot)
+
+
+async def test_what_mends_it_is_copied_and_nothing_is_run(asking: Project) -> None:
+    async with opened(asking) as pilot:
+        await pilot.press("ctrl+r")
+        await until(lambda: "copy what mends it" in words(pilot))
+        await pilot.press("c")
+        await until(lambda: pilot.app.clipboard.endswith("pip install --force-reinstall torch"))
+        await pilot.press("ctrl+r")
+        await until(lambda: "run nothing" in words(pilot))
+        await pilot.press("n")
+        await until(lambda: "Nothing was run." in words(pilot))
+        assert Runs(asking).list() == []
+        assert screen_of(pilot).is_current

@@ -1,0 +1,265 @@
+"""From the key on Run to a run elsewhere: what is asked for, shown and made before, on real machines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.machines import PASSWORD, Machine
+from tests.package_index import package_index
+from tests.ui.machines.test_machine import attached, known, type_text  # noqa: F401  (known is a fixture)
+from tests.ui.main.test_main import NARROW, opened, screen_of, seen
+from tests.ui.seen import content_of
+from tests.ui.waiting import until
+from tui_workbench.core.model import RunState
+from tui_workbench.runs.facade import Runs
+from tui_workbench.targets.base.secrets import SecretStore
+from tui_workbench.targets.hosts.host_for import ssh_host_of
+from tui_workbench.ui.runs.preparing import PlanScreen, PrepareScreen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from textual.pilot import Pilot
+
+    from tui_workbench.core.model import Run
+    from tui_workbench.projects.project import Project
+
+    Workbench = Pilot[list[Run]]
+
+
+async def choose(pilot: Workbench, configuration: str) -> None:
+    """Choose a run configuration in the run bar."""
+    await pilot.press("0", "enter")
+    await type_text(pilot, configuration)
+    await pilot.press("enter", "escape")
+    await until(lambda: screen_of(pilot).panes.run_bar.environment == configuration)
+
+
+def log_of(pilot: Workbench) -> list[str]:
+    return content_of(screen_of(pilot).panes.log)
+
+
+# What only a person can give.
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_password_that_is_missing_is_asked_for_before_there_is_a_run(project: Project, gpubox: Machine) -> None:
+    attached(project, gpubox, password=True)
+    ssh_host_of(project.target("box")).disconnect()
+    async with opened(project) as pilot:
+        await choose(pilot, "box")
+        await pilot.press("ctrl+r")
+        await until(lambda: "Password of research" in seen(pilot))
+        assert Runs(project).list() == []
+        await type_text(pilot, "wrong one")
+        assert "•" * 9 in seen(pilot)
+        assert "wrong" not in seen(pilot)
+        await pilot.press("enter")
+        await until(lambda: "Not accepted. Password of research" in seen(pilot))
+        await type_text(pilot, PASSWORD)
+        await pilot.press("enter")
+        await until(lambda: log_of(pilot)[:1] == ["hello"])
+        assert PASSWORD not in seen(pilot)
+
+
+@pytest.mark.usefixtures("known")
+async def test_without_the_password_nothing_is_run_and_the_focus_is_where_it_was(
+    project: Project, gpubox: Machine
+) -> None:
+    attached(project, gpubox, password=True)
+    ssh_host_of(project.target("box")).disconnect()
+    async with opened(project, NARROW) as pilot:
+        await choose(pilot, "box")
+        await pilot.press("2", "ctrl+r")
+        await until(lambda: "Password of research" in seen(pilot))
+        await pilot.press("escape")
+        await until(lambda: screen_of(pilot).panes.targets.has_focus_within)
+        assert "Password" not in seen(pilot)
+        assert Runs(project).list() == []
+
+
+@pytest.mark.usefixtures("ssh_folder")
+async def test_a_host_key_that_nobody_has_seen_is_shown_and_accepted_once(
+    project: Project, gpubox: Machine, home: Path
+) -> None:
+    attached(project, gpubox)
+    ssh_host_of(project.target("box")).disconnect()
+    known_hosts = home / ".ssh" / "known_hosts"
+    known_hosts.write_text("")
+    async with opened(project, NARROW) as pilot:
+        await choose(pilot, "box")
+        await pilot.press("ctrl+r")
+        await until(lambda: "SHA256:" in seen(pilot) and "accept it for good" in seen(pilot))
+        await pilot.press("n")
+        await until(lambda: "accept it" not in seen(pilot))
+        assert (known_hosts.read_text(), Runs(project).list()) == ("", [])
+        await pilot.press("1", "ctrl+r")
+        await until(lambda: "accept it for good" in seen(pilot))
+        await pilot.press("y")
+        await until(lambda: Runs(project).list() and Runs(project).list()[0].state == RunState.COMPLETED)
+        assert "ssh-ed25519" in known_hosts.read_text()
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_question_does_not_take_the_keys_from_who_is_typing(project: Project, gpubox: Machine) -> None:
+    attached(project, gpubox, password=True)
+    ssh_host_of(project.target("box")).disconnect()
+    async with opened(project) as pilot:
+        await choose(pilot, "box")
+        await pilot.press("minus", "ctrl+r")
+        await until(lambda: "ctrl+r answers" in seen(pilot))
+        await type_text(pilot, "--lr 1")
+        assert screen_of(pilot).panes.run_bar.request().arguments == ("--lr", "1")
+        await pilot.press("ctrl+r")
+        await type_text(pilot, "abc")
+        assert "•••" in seen(pilot)
+        await pilot.press("escape")
+
+
+@pytest.mark.usefixtures("ssh_folder")
+async def test_a_run_out_of_reach_says_since_when_and_is_tried_at_a_key(
+    project: Project, project_root: Path, gpubox: Machine
+) -> None:
+    attached(project, gpubox)
+    (project_root / "hello.py").write_text("import time\nprint('going', flush=True)\ntime.sleep(600)\n")
+    async with opened(project) as pilot:
+        await choose(pilot, "box")
+        await pilot.press("ctrl+r")
+        await until(lambda: log_of(pilot)[:1] == ["going"])
+        gpubox.stop_sshd()
+        try:
+            await until(lambda: "unknown since" in seen(pilot))
+            await until(lambda: any("out of reach since" in line for line in log_of(pilot)))
+            await pilot.press("5")
+            await until(lambda: "r Reconnect" in seen(pilot))
+        finally:
+            gpubox.start_sshd()
+        await pilot.press("r")
+        await until(lambda: "unknown" not in seen(pilot) and "running" in seen(pilot))
+        await until(lambda: log_of(pilot)[:1] == ["going"])
+
+
+# Plans and preparation.
+
+
+@pytest.mark.usefixtures("ssh_folder")
+async def test_the_plan_says_what_would_be_sent_and_sends_nothing(
+    project: Project, project_root: Path, gpubox: Machine
+) -> None:
+    attached(project, gpubox)
+    (project_root / "big.bin").write_bytes(os.urandom(123_000))
+    async with opened(project) as pilot:
+        await choose(pilot, "box")
+        await pilot.press("1", "p")
+        await until(lambda: isinstance(pilot.app.screen, PlanScreen))
+        await until(lambda: "This is what would be done now" in seen(pilot))
+        text = " ".join(seen(pilot).split())
+        assert "big.bin 123 kB" in text
+        assert "hello.py" in text
+        assert not list(gpubox.home().rglob("big.bin"))
+        await pilot.press("c")
+        assert "big.bin" in pilot.app.clipboard
+        assert Runs(project).list() == []
+        await pilot.press("enter")
+        await until(lambda: log_of(pilot)[:1] == ["hello"])
+        await pilot.press("4", "o")
+        await until(lambda: any("sent" in line and "kB" in line for line in log_of(pilot)))
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_plan_that_needs_a_password_asks_for_it_in_view_and_is_shown_then(
+    project: Project, gpubox: Machine
+) -> None:
+    attached(project, gpubox, password=True)
+    ssh_host_of(project.target("box")).disconnect()
+    async with opened(project, NARROW) as pilot:
+        await choose(pilot, "box")
+        await pilot.press("1", "p")
+        await until(lambda: pilot.app.screen is screen_of(pilot) and "Password of research" in seen(pilot))
+        await type_text(pilot, PASSWORD)
+        await pilot.press("enter")
+        await until(lambda: "This is what would be done now" in seen(pilot))
+        await pilot.press("escape")
+
+
+@pytest.fixture
+def managed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    """The project with a run configuration whose environment has to be made, and may not be by a run."""
+    for name in list(os.environ):
+        if name.startswith(("PIP_", "UV_")):
+            monkeypatch.delenv(name)
+    folder = tmp_path / "project" / "aml_config"
+    (folder / "own.compute").write_text(
+        f"type: local\nuserManagedEnvironment: false\npythonLocation: {sys.executable}\n"
+    )
+    (folder / "own.runconfig").write_text(
+        "Target: own\nFramework: Python\nCondaDependenciesFile: aml_config/own.yml\nPrepareEnvironment: false\n"
+    )
+    (folder / "own.yml").write_text("dependencies:\n  - pip:\n    - tinylib==1.0\n")
+    with package_index(tmp_path / "index", "127.0.0.1") as index:
+        monkeypatch.setenv("PIP_INDEX_URL", index.url)
+        index.add("tinylib", "1.0")
+        yield project
+
+
+async def test_what_is_not_prepared_is_said_before_the_run_with_the_key_that_prepares_it(managed: Project) -> None:
+    async with opened(managed) as pilot:
+        await choose(pilot, "own")
+        await pilot.press("1", "ctrl+r")
+        await until(lambda: "PrepareEnvironment is false" in seen(pilot) and "Prepare it, then run?" in seen(pilot))
+        assert Runs(managed).list() == []
+        await pilot.press("y")
+        await until(lambda: log_of(pilot)[:1] == ["hello"])
+        await until(lambda: [run.state for run in Runs(managed).list()] == [RunState.COMPLETED])
+
+
+async def test_preparing_is_followed_and_says_how_it_ended(managed: Project, project_root: Path) -> None:
+    async with opened(managed) as pilot:
+        await choose(pilot, "own")
+        await pilot.press("1", "P")
+        await until(lambda: isinstance(pilot.app.screen, PrepareScreen))
+        await until(lambda: "✓ prepared:" in seen(pilot) and "tinylib" in seen(pilot))
+        await pilot.press("escape")
+        (project_root / "aml_config" / "own.yml").write_text("dependencies:\n  - pip:\n    - nosuchthing\n")
+        await pilot.press("P")
+        await until(lambda: "✗" in seen(pilot) and "nosuchthing" in seen(pilot))
+        await pilot.press("escape")
+        await until(lambda: pilot.app.screen is screen_of(pilot))
+        assert Runs(managed).list() == []
+
+
+async def test_prepare_is_unavailable_on_local_and_says_why(project: Project) -> None:
+    async with opened(project) as pilot:
+        await until(lambda: screen_of(pilot).panes.run_bar.chosen[1] is not None)
+        await pilot.press("1", "P")
+        await until(lambda: "use your own Python: there is nothing to prepare" in seen(pilot).splitlines()[-1])
+        assert pilot.app.screen is screen_of(pilot)
+        await pilot.press("p")
+        await until(lambda: isinstance(pilot.app.screen, PlanScreen) and "esc Leave" in seen(pilot))
+        assert "Prepare" not in seen(pilot)
+
+
+# Detaching.
+
+
+@pytest.mark.usefixtures("known", "keyring")
+async def test_detaching_takes_files_and_secret_and_undo_brings_both_back(project: Project, gpubox: Machine) -> None:
+    attached(project, gpubox, password=True)
+    reference = project.target("box").password
+    assert SecretStore().get(reference) == PASSWORD
+    async with opened(project) as pilot:
+        await pilot.press("2", "home", "x")
+        await until(lambda: "Detach box" in seen(pilot) and "leaves the keyring" in " ".join(seen(pilot).split()))
+        await pilot.press("enter")
+        await until(lambda: pilot.app.screen is screen_of(pilot))
+        await until(lambda: "box" not in " ".join(content_of(screen_of(pilot).panes.targets)))
+        await until(lambda: SecretStore().get(reference) is None)
+        await pilot.press("ctrl+z")
+        await until(lambda: "box" in " ".join(content_of(screen_of(pilot).panes.targets)))
+        await until(lambda: SecretStore().get(reference) == PASSWORD)
+    assert {target.name for target in project.targets()} == {"box", "local"}

@@ -1,0 +1,86 @@
+"""A new layout is painted whole, whatever was asked for before it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.geometry import NULL_OFFSET, NULL_SPACING, Region
+from textual.layout import Layout, WidgetPlacement
+from textual.widgets import Static
+
+from tests.ui.painted import PaintedDisplay
+from tui_workbench.ui.terminal.screens import FullScreen
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.geometry import Size
+    from textual.screen import Screen
+    from textual.widget import Widget
+
+
+class Sized(Static):
+    """Counts how often it was told of its size."""
+
+    DEFAULT_CSS = "Sized { border: round white; }"
+    told = 0
+
+    def on_resize(self) -> None:
+        self.told += 1
+
+
+class TwoRows(Layout):
+    """Gives the first widget some lines, the second one the rest, and the others no place."""
+
+    name = "two rows"
+    lines = 1
+
+    def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> list[WidgetPlacement]:
+        regions = [Region(0, 0, size.width, self.lines), Region(0, self.lines, size.width, size.height - self.lines)]
+        return [
+            WidgetPlacement(region, NULL_OFFSET, NULL_SPACING, child)
+            for region, child in zip(regions, children, strict=False)
+        ]
+
+
+class Rows(FullScreen[None]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = TwoRows()
+
+    @property
+    def layout(self) -> Layout:
+        return self.rows
+
+    def compose(self) -> ComposeResult:
+        yield Static("head")
+        yield Sized("body")
+        yield Static("nowhere", id="nowhere")
+
+    def make_room(self, lines: int) -> None:
+        """As the main screen does for a question."""
+        self.rows.lines = lines
+        self._clear_arrangement_cache()
+        self.refresh(layout=True)
+
+
+class RowsApp(PaintedDisplay[None]):
+    def get_default_screen(self) -> Screen[None]:
+        return Rows()
+
+
+async def test_a_place_read_before_the_new_layout_tears_nothing() -> None:
+    app = RowsApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        await pilot.pause()
+        screen = app.screen
+        assert isinstance(screen, Rows)
+        body = screen.query_one(Sized)
+        told = body.told
+        # A widget without a place asked for a repaint: all places are looked up anew the next time one is read.
+        screen._compositor.update_widgets({screen.query_one("#nowhere")})
+        screen.make_room(4)
+        assert body.region.height == 8
+        await pilot.pause()
+        assert app.is_painted
+        assert app.torn_rows() == []
+        assert body.told == told + 1

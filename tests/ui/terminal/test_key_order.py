@@ -1,0 +1,151 @@
+"""Keys that arrive together mean what they mean one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+import pytest
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Input
+
+from tests.ui.waiting import until
+from tui_workbench.ui.terminal import key_order
+from tui_workbench.ui.terminal.terminal_app import TerminalApp
+
+
+class Pad(Widget, can_focus=True):
+    """Takes letters for commands, and opens a field on `/`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", "Search"),
+        Binding("x", "note('x')", "Note"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[str] = []
+        self.released = asyncio.Event()
+
+    async def action_search(self) -> None:
+        field = Input()
+        await self.mount(field)
+        field.focus()
+
+    def action_note(self, text: str) -> None:
+        self.noted.append(text)
+
+    async def on_key(self, event: events.Key) -> None:
+        if event.key == "w":
+            await self.released.wait()
+
+
+class PadApp(TerminalApp[None]):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("alt+r", "choose('r')", "Choose"),
+        Binding("alt+shift+r", "choose('R')", "Choose"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chosen: list[str] = []
+
+    def action_choose(self, text: str) -> None:
+        self.chosen.append(text)
+
+    def compose(self) -> ComposeResult:
+        yield Pad()
+
+    def on_mount(self) -> None:
+        self.query_one(Pad).focus()
+
+    def type(self, *keys: str) -> None:
+        for key in keys:
+            self.post_message(events.Key(key, "/" if key == "slash" else key if len(key) == 1 else None))
+
+    @property
+    def pad(self) -> Pad:
+        return self.query_one(Pad)
+
+    @property
+    def searched(self) -> str:
+        return "".join(field.value for field in self.query(Input))
+
+
+async def test_letters_behind_a_key_that_opens_a_field_go_into_the_field() -> None:
+    app = PadApp()
+    async with app.run_test():
+        app.type("x", "slash", "x", "a", "x")
+        await until(lambda: app.searched == "xax")
+        assert app.pad.noted == ["x"]
+
+
+async def test_a_paste_waits_its_turn() -> None:
+    app = PadApp()
+    async with app.run_test():
+        app.type("slash")
+        app.post_message(events.Paste("pasted"))
+        app.type("x")
+        await until(lambda: app.searched == "pastedx")
+
+
+async def test_a_letter_with_alt_is_a_command_and_no_text() -> None:
+    app = PadApp()
+    async with app.run_test():
+        app.type("slash")
+        # As Textual's parser gives them.
+        for key, character in (("alt+r", "r"), ("alt+shift+r", "R"), ("a", "a")):
+            app.post_message(events.Key(key, character))
+        await until(lambda: app.searched)
+        assert (app.searched, app.chosen) == ("a", ["r", "R"])
+
+
+async def test_a_widget_that_goes_away_holds_nothing_back() -> None:
+    app = PadApp()
+    async with app.run_test():
+        app.type("slash", "a")
+        await until(lambda: app.searched == "a")
+        field = app.query_one(Input)
+        app.type("b", "c")
+        await field.remove()
+        app.pad.focus()
+        app.type("x")
+        await until(lambda: app.pad.noted == ["x"])
+
+
+async def test_a_key_that_hangs_does_not_lock_a_person_out() -> None:
+    app = PadApp()
+    async with app.run_test():
+        app.type("w", "slash")
+        before, key_order.PATIENCE = key_order.PATIENCE, 0.0
+        try:
+            app.type("x")
+            await until(lambda: app.keys.is_empty)
+        finally:
+            key_order.PATIENCE = before
+        app.pad.released.set()
+        await until(lambda: len(app.query(Input)) == 1 or app.pad.noted)
+
+
+async def test_keys_typed_ahead_wait_until_there_is_something_that_they_are_for() -> None:
+    app = PadApp()
+    async with app.run_test() as pilot:
+        app.keys.hold()
+        app.type("x", "x", "slash", "x")
+        await pilot.pause()
+        assert app.pad.noted == []
+        await app.keys.release()
+        await until(lambda: bool(app.query(Input)) and app.query_one(Input).value == "x")
+        assert app.pad.noted == ["x", "x"]
+
+
+async def test_what_never_comes_locks_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_order, "LONGEST_HOLD", 0.0)
+    app = PadApp()
+    async with app.run_test():
+        app.keys.hold()
+        app.type("x")
+        await until(lambda: app.pad.noted == ["x"])

@@ -1,0 +1,106 @@
+"""What is concluded from the environment of a terminal, and which terminals are told that they will not do."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tui_workbench.ui.terminal import capabilities
+from tui_workbench.ui.terminal.capabilities import Terminal, UnfitTerminal, examine
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, Terminal("truecolor", True)),
+        ({"TERM": "xterm-256color"}, Terminal("256", True)),
+        ({"TERM": "xterm"}, Terminal("16", True)),
+        ({"TERM": "xterm-kitty"}, Terminal("truecolor", True)),
+        ({"TERM": "alacritty"}, Terminal("truecolor", True)),
+        ({"TERM": "xterm-direct"}, Terminal("truecolor", True)),
+        ({"TERM": "tmux"}, Terminal("16", True)),
+        ({"TERM": "tmux-256color", "COLORTERM": "truecolor", "TMUX": "x"}, Terminal("truecolor", True)),
+        ({"TERM": "screen", "TMUX": "x"}, Terminal("16", True)),
+        ({"TERM": "screen-256color", "TMUX": "x", "COLORTERM": "24bit"}, Terminal("truecolor", True)),
+        ({"TERM": "screen-256color", "STY": "x", "COLORTERM": "truecolor"}, Terminal("256", True)),
+        ({"TERM": "screen.xterm-256color", "STY": "x", "COLORTERM": "truecolor"}, Terminal("256", True)),
+        ({"TERM": "screen", "COLORTERM": "truecolor"}, Terminal("16", True)),
+        ({"TERM": "linux", "LANG": "C.UTF-8"}, Terminal("16", False)),
+        ({"TERM": "vt100"}, Terminal("none", False)),
+        ({"TERM": "vt220", "COLORTERM": "truecolor"}, Terminal("none", False)),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, Terminal("none", True)),
+        ({"TERM": "xterm-256color", "NO_COLOR": ""}, Terminal("256", True)),
+        ({"TERM": "some-new-256color"}, Terminal("256", True)),
+    ],
+    ids=lambda value: " ".join(value.values()) if isinstance(value, dict) else "",
+)
+def test_colours_follow_from_the_name_and_from_what_stands_between(environ: dict[str, str], expected: Terminal) -> None:
+    assert examine({"LANG": "en_US.UTF-8", **environ}) == expected
+
+
+@pytest.mark.parametrize(
+    ("environ", "unicode"),
+    [
+        ({}, True),
+        ({"LANG": "C"}, False),
+        ({"LANG": "POSIX"}, False),
+        ({"LANG": "en_US.UTF-8", "LC_ALL": "C"}, False),
+        ({"LANG": "C", "LC_ALL": "C.UTF-8"}, True),
+        ({"LANG": "C", "LC_ALL": ""}, False),
+        ({"LANG": "de_DE"}, True),
+        ({"LANG": "de_DE.utf8"}, True),
+        ({"LANG": "de_DE.ISO-8859-1"}, False),
+        ({"LANG": "en_US.UTF-8", "LC_CTYPE": "de_DE.ISO-8859-15"}, False),
+    ],
+    ids=lambda value: " ".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else "",
+)
+def test_unicode_is_drawn_unless_the_locale_says_otherwise(environ: dict[str, str], unicode: bool) -> None:
+    assert examine({"TERM": "xterm", **environ}).unicode is unicode
+
+
+def test_ascii_can_be_asked_for() -> None:
+    assert not examine({"TERM": "xterm", "LANG": "C.UTF-8"}, ascii_only=True).unicode
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "TERM is not set"),
+        ("dumb", "TERM is 'dumb', a terminal that cannot place its cursor"),
+        ("unknown", "cannot place its cursor"),
+        ("no-such-terminal", "nothing is known of a terminal named 'no-such-terminal'"),
+        ("vt52", "TERM is 'vt52', a terminal that does not understand ANSI's sequences"),
+    ],
+)
+def test_a_terminal_that_cannot_show_the_screens_gets_a_sentence_with_a_remedy(name: str, said: str) -> None:
+    with pytest.raises(UnfitTerminal) as caught:
+        examine({"TERM": name})
+    assert said in str(caught.value)
+    assert "try TERM=xterm-256color workbench-tui" in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(39, 24), (80, 9)])
+def test_a_terminal_that_is_too_small_is_told_how_large_it_must_be(columns: int, lines: int) -> None:
+    with pytest.raises(UnfitTerminal, match=f"{columns} columns and {lines} lines, and the screens need 40 and 10"):
+        capabilities.must_have_room(columns, lines)
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(40, 10), (0, 0), (200, 60)])
+def test_one_that_is_large_enough_or_does_not_know_its_size_is_taken(columns: int, lines: int) -> None:
+    capabilities.must_have_room(columns, lines)
+
+
+def test_what_textual_is_told_no_child_process_inherits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TEXTUAL_COLOR_SYSTEM", raising=False)
+    with capabilities.told_to_textual(Terminal("256")):
+        assert os.environ["TEXTUAL_COLOR_SYSTEM"] == "256"
+    assert "TEXTUAL_COLOR_SYSTEM" not in os.environ
+
+
+def test_what_the_user_tells_textual_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEXTUAL_COLOR_SYSTEM", "standard")
+    with capabilities.told_to_textual(Terminal("256")):
+        assert os.environ["TEXTUAL_COLOR_SYSTEM"] == "standard"
+    assert os.environ["TEXTUAL_COLOR_SYSTEM"] == "standard"

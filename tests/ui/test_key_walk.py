@@ -1,0 +1,57 @@
+"""A walk of random keys over the program at four sizes, from a first start and from a session that was left.
+
+`make walk` presses 2,000 keys in each, which takes a quarter of an hour; `WALK_KEYS` and `WALK_SEED` say how many, and
+which ones. A failure names its seed and the last keys. What is looked at after each key: `tests/ui/walk.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ui.runs.past import falling, past_run
+from tests.ui.walk import Walk
+
+if TYPE_CHECKING:
+    from tui_workbench.projects.project import Project
+
+KEYS = int(os.environ.get("WALK_KEYS", "100"))
+SEED = os.environ.get("WALK_SEED", "1")
+SIZES = [(80, 24), (100, 30), (120, 40), (160, 48)]
+IDS = [f"{width}x{height}" for width, height in SIZES]
+
+BOX = "type: remotedocker\naddress: 127.0.0.1:1\nusername: ada\nbaseDockerImage: python:3.12-slim\n"
+
+
+@pytest.fixture
+def walked(project: Project) -> Project:
+    """A project with runs, files, a folder, and a target that is out of reach."""
+    root = Path(project.root)
+    for number in range(1, 6):
+        curves = {"loss": falling(float(number))}
+        files = {"outputs/model.txt": b"weights\n"}
+        past_run(project, number, exit_code=0, curves=curves, output=b"epoch 1\n" * 60, files=files)
+    (root / "aml_config" / "box.compute").write_text(BOX)
+    (root / "aml_config" / "box.runconfig").write_text("Target: box\nFramework: Python\n")
+    (root / "readme.md").write_text("# Walked\n\nA project.\n")
+    (root / "long.py").write_text("".join(f"print({number})  # {'x' * number}\n" for number in range(200)))
+    (root / "data").mkdir()
+    (root / "data" / "values.csv").write_text("a,b\n1,2\n")
+    return project
+
+
+@pytest.mark.timeout(120 + KEYS)
+@pytest.mark.parametrize("size", SIZES, ids=IDS)
+async def test_random_keys_from_a_first_start(walked: Project, home: Path, size: tuple[int, int]) -> None:
+    await Walk(walked.root, str(home), f"{SEED} first {size}", size).run(KEYS)
+
+
+@pytest.mark.timeout(120 + KEYS)
+@pytest.mark.parametrize("size", SIZES, ids=IDS)
+async def test_random_keys_from_a_session_that_was_left(walked: Project, home: Path, size: tuple[int, int]) -> None:
+    walk = Walk(walked.root, str(home), f"{SEED} left {size}", size)
+    await walk.leave_a_session()
+    await walk.run(KEYS)

@@ -1,0 +1,94 @@
+"""What is remembered of a project: in the user's files, never in the way, and whatever the file holds."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tui_workbench.core.errors import StorageError
+from tui_workbench.ui.session_state import Values, memory_path, recall, remember
+
+if TYPE_CHECKING:
+    from tui_workbench.projects.project import Project
+
+
+def test_what_was_remembered_comes_back(project: Project) -> None:
+    remember(project.root, {"screen": {"active": "log", "zoomed": True, "lists": 400}, "tabs": [{"path": "/a"}]})
+    values, trouble = recall(project.root)
+    assert trouble is None
+    assert values.part("screen").text("active") == "log"
+    assert values.part("screen").flag("zoomed")
+    assert values.part("screen").number("lists") == 400
+    assert [tab.text("path") for tab in values.parts("tabs")] == ["/a"]
+
+
+def test_it_lies_in_the_users_state_and_only_the_user_reads_it(project: Project, home: Path) -> None:
+    remember(project.root, {})
+    path = Path(memory_path(project.root))
+    assert path.is_relative_to(home / ".local" / "state")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_two_projects_of_one_name_are_kept_apart(tmp_path: Path) -> None:
+    one, other = tmp_path / "one" / "project", tmp_path / "other" / "project"
+    for root in (one, other):
+        root.mkdir(parents=True)
+    remember(str(one), {"screen": {"active": "log"}})
+    assert not recall(str(other)).values.part("screen")
+
+
+def test_a_project_reached_by_a_link_is_the_same(project: Project, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(project.root)
+    remember(project.root, {"run": "x"})
+    assert recall(str(link)).values.text("run") == "x"
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"", b"{", b"[]", b'{"schema": "1"}', b"\xff\xfe", b"[" * 100_000], ids=lambda data: ascii(data[:8])
+)
+def test_a_damaged_file_is_told_of_and_counts_as_none(project: Project, damaged: bytes) -> None:
+    remember(project.root, {})
+    Path(memory_path(project.root)).write_bytes(damaged)
+    values, trouble = recall(project.root)
+    assert not values
+    assert trouble is not None
+    assert "damaged" in str(trouble)
+    assert trouble.remedy
+
+
+def test_what_a_later_program_wrote_is_left_alone(project: Project) -> None:
+    remember(project.root, {})
+    path = Path(memory_path(project.root))
+    path.write_text(json.dumps({**json.loads(path.read_text("ascii")), "schema": 99}), "ascii")
+    assert "later version" in str(recall(project.root).trouble)
+
+
+def test_values_of_another_type_are_not_there() -> None:
+    values = Values({"text": 1, "number": "1", "flag": 1, "texts": ["a", 2], "parts": [{"a": 1}, 3], "part": []})
+    assert values.text("text") == ""
+    assert values.number("number") == 0
+    assert not values.flag("flag")
+    assert values.texts("texts") == ("a",)
+    assert [bool(part) for part in values.parts("parts")] == [True, False]
+    assert not values.part("part")
+    assert Values({"number": -3}).number("number") == 0
+    assert Values({"number": True}).number("number") == 0
+
+
+def test_where_nothing_can_be_written_the_place_and_a_remedy_are_told(project: Project, home: Path) -> None:
+    (home / ".local").write_text("in the way", "ascii")
+    with pytest.raises(StorageError) as raised:
+        remember(project.root, {})
+    assert str(home) in str(raised.value)
+    assert raised.value.remedy
+
+
+def test_the_folder_of_the_project_stays_as_it_is(project: Project) -> None:
+    before = sorted(os.listdir(project.root))
+    remember(project.root, {"run": "x"})
+    assert sorted(os.listdir(project.root)) == before

@@ -1,0 +1,1 @@
+"""`computetarget ...`: attach, check, detach and list."""

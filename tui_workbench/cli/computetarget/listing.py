@@ -1,0 +1,31 @@
+"""`computetarget list`."""
+
+from __future__ import annotations
+
+import argparse
+
+from tui_workbench.cli.shared.output import emit, output, problem_text
+from tui_workbench.cli.shared.parser import options
+from tui_workbench.projects.project import Project
+
+COLUMNS = ("name", "type", "address", "interpreter", "problem")
+
+
+configure_list = options(output())
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """Every compute target; one whose file cannot be used says why."""
+    rows = [
+        {
+            "name": target.name,
+            "type": target.type or None,
+            "address": target.address or None,
+            "interpreter": target.python_location if target.kind.uses_interpreter else None,
+            "base_docker_image": target.base_docker_image or None,
+            "file": target.path,
+            "problem": problem_text(target.problem),
+        }
+        for target in Project.find(arguments.project).targets()
+    ]
+    return emit(rows, arguments, COLUMNS)

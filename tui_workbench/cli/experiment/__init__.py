@@ -1,0 +1,1 @@
+"""`experiment ...`: submit, sweep, resume, prepare, collect and clean."""

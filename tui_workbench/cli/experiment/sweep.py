@@ -1,0 +1,152 @@
+"""`experiment sweep`: one script over many values of its arguments."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+
+from tui_workbench.cli import INTERRUPTED
+from tui_workbench.cli.experiment.submit import (
+    ALLOW_CPU,
+    CONFIGURATION,
+    OUTPUT,
+    SCRIPT,
+    settle_target,
+    telling_of_allow_cpu,
+)  # fmt: skip
+from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, write_lines
+from tui_workbench.cli.shared.parser import option, options
+from tui_workbench.core.errors import UsageError
+from tui_workbench.core.model import Run, RunRequest, RunState
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.history_record import history_record
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.submission.planning import prepare
+from tui_workbench.runs.sweeps import sweep, sweep_values
+from tui_workbench.runs.sweeps.sweep import Member
+
+LOOK_SECONDS = 0.25
+RESUME_SECONDS = 2.0
+"""Between looks at the runs of a sweep, and between looks after those that nobody drives any more."""
+
+configure_sweep = options(
+    CONFIGURATION,
+    option("-t", "--target", metavar="TARGET", default="", help="instead of its Target"),
+    option("--param", metavar="NAME=VALUES", action="append", default=[], help="values of an argument, with commas"),
+    option("--list", metavar="FILE", default="", help="combinations of values, one run a line"),
+    option("--random", metavar="N", type=int, default=0, help="so many combinations, at random"),
+    option("--seed", metavar="N", type=int, default=0, help="of --random (default: %(default)s)"),
+    option("--max-parallel", metavar="N", type=int, default=1, help="runs at a time (default: 1)"),
+    option("--detach", action="store_true", help="print the sweep's name and return"),
+    option("--dry-run", action="store_true", help="print the runs that would be made, and do nothing"),
+    ALLOW_CPU,
+    OUTPUT,
+    SCRIPT,
+    option("arguments", metavar="ARGS", nargs="...", help="the script's arguments, the same for all"),
+    names_script=True,
+    usage="%(prog)s -c NAME (--param NAME=VALUE,... | --list FILE) [--random N [--seed N]]\n"
+    "                                      [--max-parallel N] [--detach | --dry-run] SCRIPT [ARGS...]",
+    epilog="""\
+One run for each combination of the values, all of the same snapshot. A value goes where `{name}` stands in the
+arguments, else `--name value` is appended. Runs that wait for their turn are `queued`; they begin also when this
+command has ended. Ctrl-C stops following; `experiment cancel --group SWEEP` cancels what has not begun.
+
+with --random N, values can also be drawn:  lr=loguniform(1e-5,1e-1)  dropout=uniform(0,0.5)  layers=randint(1,4)
+--list takes CSV or TSV with names in its first line, JSON, or one JSON object a line
+
+exit code: 0 when every run has completed, else 1; 130 when it was no longer followed
+
+examples:
+  workbench-tui experiment sweep -c local --param lr=0.1,0.01 --param batch=32,64 --max-parallel 2 train.py
+  workbench-tui experiment sweep -c gpu --random 20 --seed 1 --param 'lr=loguniform(1e-5,1e-1)' train.py --lr {lr}
+  workbench-tui experiment sweep -c local --list values.csv --detach train.py""",
+)
+
+
+def run_sweep(arguments: argparse.Namespace) -> int:
+    """Make the runs and follow them until all have ended, unless told otherwise."""
+    # What is told while the runs go on is plain lines already.
+    follows_plainly = arguments.plain and not arguments.query and not (arguments.detach or arguments.dry_run)
+    wants_record = bool(arguments.output or arguments.query) and not follows_plainly
+    if wants_record and not (arguments.detach or arguments.dry_run):
+        raise UsageError("-o and --query are for --detach and --dry-run", remedy="Leave them out.")
+    runs = Runs(Project.find(arguments.project))
+    request, members = _request(runs, arguments)
+    if arguments.dry_run:
+        runs.plan(request._replace(arguments=members[0].arguments, exact_arguments=True))
+        numbered = list(enumerate(members, 1))
+        if wants_record:
+            rows = [{"member": n, "values": each.values, "arguments": list(each.arguments)} for n, each in numbered]
+            return emit(rows, arguments)
+        write_lines(f"{number}. {shlex.join((request.script, *each.arguments))}" for number, each in numbered)
+        return 0
+    settle_target(runs.project, request)
+    made: list[Run] = []
+    with telling_of_allow_cpu():
+        group = runs.sweep(request, members, arguments.max_parallel, made.append)
+    if arguments.detach and wants_record:
+        records = [history_record(RunDirectory(run.directory).run()) for run in made]
+        return emit(records, arguments, HISTORY_COLUMNS)
+    sys.stdout.write(f"Sweep: {group} ({len(made)} runs, {arguments.max_parallel} at a time)\n")
+    sys.stdout.flush()
+    return 0 if arguments.detach else _follow(runs, group, [RunDirectory(run.directory) for run in made])
+
+
+def _request(runs: Runs, arguments: argparse.Namespace) -> tuple[RunRequest, Sequence[Member]]:
+    parameters = [sweep_values.parameter(text) for text in arguments.param]
+    if bool(parameters) == bool(arguments.list):
+        raise UsageError("one of --param and --list says what the values are", remedy="See `--help`.")
+    if arguments.list:
+        sets = sweep_values.listed(arguments.list)
+    elif arguments.random:
+        sets = sweep_values.chosen(parameters, arguments.random, arguments.seed)
+    else:
+        sets = sweep_values.grid(parameters)
+    request = RunRequest(arguments.run_configuration, arguments.script, tuple(arguments.arguments), arguments.target)
+    request = request._replace(allow_cpu=arguments.allow_cpu)
+    if not request.script or not request.arguments:
+        # What stands in ArgumentVector is the same for all as well.
+        spec = prepare(runs.project, request).spec
+        request = request._replace(script=spec.script, arguments=spec.arguments)
+    return request, sweep.members_of(request.arguments, sets)
+
+
+def _follow(runs: Runs, group: str, members: Sequence[RunDirectory]) -> int:
+    """Tell what each run comes to, as it does."""
+    told: dict[str, str] = {}
+    looked = time.monotonic()
+    try:
+        while len(ended := [each for each in members if told.get(each.run_id) in _ENDED]) < len(members):
+            for directory in members:
+                if directory not in ended:
+                    _tell(directory, told)
+            if time.monotonic() - looked > RESUME_SECONDS:
+                runs.resume()
+                looked = time.monotonic()
+            time.sleep(LOOK_SECONDS)
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            f"\nworkbench-tui: {group} goes on. Cancel what has not begun: "
+            f"workbench-tui experiment cancel --group {group}\n"
+        )
+        return INTERRUPTED
+    return 0 if all(state == RunState.COMPLETED for state in told.values()) else 1
+
+
+_ENDED = frozenset((*RunState.TERMINAL, "unknown how it ended"))
+
+
+def _tell(directory: RunDirectory, told: dict[str, str]) -> None:
+    run = directory.run()
+    state = run.state if run.is_active or run.state in RunState.TERMINAL else "unknown how it ended"
+    if state == told.get(run.run_id) or (run.is_active and state != RunState.RUNNING):
+        return
+    told[run.run_id] = state
+    note = f": {run.reason}" if run.reason and not run.is_active else ""
+    seconds = f" ({run.duration:.1f} s)" if run.duration else ""
+    words = " ".join((f"[{run.run_number}]", run.script_name, *run.arguments))
+    write_lines([f"{words}  {state}{seconds}{note}"])

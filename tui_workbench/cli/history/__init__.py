@@ -1,0 +1,1 @@
+"""`history ...`: list, compare, annotate, download and export."""

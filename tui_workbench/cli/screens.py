@@ -1,0 +1,11 @@
+"""The screens, which open when no command is given."""
+
+from __future__ import annotations
+
+from tui_workbench.projects.project import Project
+from tui_workbench.ui import start
+
+
+def open_screens(folder: str, *, ascii_only: bool) -> int:
+    """Open the screens on the project of a folder. Returns the exit code."""
+    return start.run(Project.find(folder).root, ascii_only=ascii_only)

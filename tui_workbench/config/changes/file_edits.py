@@ -1,0 +1,298 @@
+"""Configuration files by name: their checks, the fixes of their findings, and edits by key.
+
+Invariant: a file is written only when the result differs and was proved. Wrong use raises UsageError, a broken file
+ConfigurationError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from tui_workbench.config.changes.change_set import edited, unified_diff
+from tui_workbench.config.checks.findings import CODES, ERROR, INFO, Finding, Fix
+from tui_workbench.config.checks.project_context import CONFIG_DIRECTORY, Surroundings
+from tui_workbench.config.document import Document
+from tui_workbench.config.schema import field_types
+from tui_workbench.config.schema.field_types import NULL, TYPE_NAMES, Field
+from tui_workbench.config.schema.fields import kind_of
+from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path, dotted, find, parse, plain_value
+from tui_workbench.config.yaml_edit.values import Fault, convert
+from tui_workbench.core.errors import ConfigurationError, UsageError
+from tui_workbench.core.text_files import FileChangedError
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+MOST_ATTEMPTS = 100
+"""Each attempt that fails is a write of another program that succeeded."""
+
+
+class EditResult(NamedTuple):
+    """What an edit of one file did."""
+
+    file: str
+    key: str
+    old: Any
+    new: Any
+    changed: bool
+
+
+class FixResult(NamedTuple):
+    """What was put right in one file, and what is left."""
+
+    file: str
+    fixed: tuple[str, ...]  # titles of the fixes, in the order in which they were made
+    left: tuple[Finding, ...]
+    diff: str
+
+
+def get(path: str, key: str) -> Any:
+    """The value at a key: typed where a field declares it, and the field's default when it is not set.
+
+    Of a choice it is the word that stands in the file, so that it can be set back. Raises UsageError when there is
+    neither value nor default; ConfigurationError when the file is broken.
+    """
+    document = _opened(path)
+    steps = document.path_of(key)
+    node, value = find(document.tree, steps), document.get(steps)
+    field = document.kind.field(dotted(steps))
+    if value is None and node is None:
+        if field is None or field.default is None:
+            raise _not_set(document, key)
+        return plain(field.default)
+    if field is not None and node is not None and field.understand(node.text) == value:
+        return node.text
+    return plain(value)
+
+
+def _retried(edit: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Make the edit anew from the file as it is now when another program wrote it meanwhile."""
+
+    @functools.wraps(edit)
+    def retried(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        for _ in range(MOST_ATTEMPTS):
+            with contextlib.suppress(FileChangedError):
+                return edit(*arguments, **named)
+        return edit(*arguments, **named)
+
+    return retried
+
+
+@_retried
+def set_text(path: str, key: str, text: str, *, any_key: bool = False) -> EditResult:
+    """Give a key the value that `text` means for its field; a list or map is written in brackets: `[a, b]`, `{A: 1}`.
+
+    `any_key` allows keys that no field declares. Raises UsageError: `text` is of the wrong type, or no such field;
+    ConfigurationError: the file is broken, or the value cannot be changed alone.
+    """
+    document = _opened(path)
+    steps = document.path_of(key)
+    field = document.kind.field_at(steps)
+    if field is None and not any_key and find(document.tree, steps) is None:
+        raise _unknown_key(document, key)
+    value = parse_value(field, steps, text, key)
+    old = document.get(steps) if document.error is None else None
+    if find(document.tree, steps) is None or plain(old) != value:
+        document.set(steps, value)
+    return _saved(document, steps, old)
+
+
+@_retried
+def unset(path: str, key: str) -> EditResult:
+    """Remove a key or list item. Raises UsageError when it is not there, ConfigurationError when the file is broken."""
+    document = _opened(path)
+    steps = document.path_of(key)
+    if find(document.tree, steps) is None:
+        raise _not_set(document, key)
+    old = document.get(steps)
+    document.unset(steps)
+    return _saved(document, steps, old)
+
+
+@_retried
+def fix(path: str, *, code: str = "", dry_run: bool = False) -> FixResult:
+    """Apply the fixes of a file's findings, one after the other, until none is left.
+
+    Without `code`: fixes of errors and warnings that decide nothing for the user. With it: all fixes of that code.
+    Raises UsageError for an unknown code, ConfigurationError when the file cannot be read.
+    """
+    if code and code not in CODES:
+        raise UsageError(f"there is no code {code!r}", remedy=f"Known: {', '.join(CODES)}.")
+    document = _opened(path)
+    fixed: list[str] = []
+    refused: set[tuple[str, int]] = set()
+    while (found := _next_fixable(document, code, refused)) is not None:
+        finding, fixing = found
+        text = document.text
+        with contextlib.suppress(ConfigurationError):
+            document.apply(fixing)
+        if document.text == text or len(fixed) >= 1_000:
+            refused.add((finding.code, finding.start))
+        else:
+            fixed.append(fixing.title)
+    diff = unified_diff(edited(document), os.path.basename(path))
+    if document.is_dirty and not dry_run:
+        document.save()
+    return FixResult(path, tuple(fixed), tuple(document.problems()), diff)
+
+
+def _saved(document: Document, path: Path, old: Any) -> EditResult:
+    changed = document.is_dirty
+    if changed:
+        document.save()
+    field = document.kind.field_at(path)
+    old, new = (_hidden(one) if field is not None and field.secret else one for one in (old, document.get(path)))
+    return EditResult(document.path, dotted(path), plain(old), plain(new), changed)
+
+
+def _hidden(value: Any) -> Any:
+    """A secret that stands in a file by mistake is not repeated on the screen; a reference to one is none."""
+    return "(hidden)" if value and not str(value).startswith("AzureMlSecret=") else value
+
+
+def _next_fixable(document: Document, code: str, refused: set[tuple[str, int]]) -> tuple[Finding, Fix] | None:
+    for finding in document.problems():
+        fixing = finding.fix
+        if fixing is None or (finding.code, finding.start) in refused:
+            continue
+        if finding.code == code or (not code and finding.severity != INFO and not fixing.is_choice):
+            return finding, fixing
+    return None
+
+
+def _opened(path: str) -> Document:
+    return Document.open(path, surroundings_of(path))
+
+
+def _unknown_key(document: Document, key: str) -> UsageError:
+    names = [field.key for field in document.kind.fields if not field.is_old]
+    near = get_close_matches(key, names, 1, 0.6) or [name for name in names if name.lower() == key.lower()]
+    remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(names)}."
+    return UsageError(f"{key} is no field of a {document.kind.title.lower()}", remedy=remedy)
+
+
+def _not_set(document: Document, key: str) -> UsageError:
+    known = ", ".join(document.reading.nodes) or "none"
+    return UsageError(f"{key} is not set in {os.path.basename(document.path)}", remedy=f"Set are: {known}.")
+
+
+# -- files of a project ----------------------------------------------------------------------------------------------
+
+
+def configuration_files(root: str) -> list[str]:
+    """Every configuration file of the project at `root`: targets, run configurations, dependency files."""
+    directory = os.path.join(root, CONFIG_DIRECTORY)
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return []
+    found = [os.path.join(directory, name) for name in names if kind_of(name) is not None]
+    around = Surroundings(root)
+    for configuration in around.configurations():
+        # Dependency files may lie anywhere in the project and have any name.
+        named = (around.absolute(configuration.conda_file), around.absolute(configuration.spark_file))
+        found += [path for path in named if path not in found and os.path.isfile(path)]
+    return [path for path in found if os.path.isfile(path)]
+
+
+def find_file(name: str, root: str | None) -> str:
+    """The file that a word on the command line means: a path, or a name in the project's aml_config/."""
+    if os.path.exists(name) or root is None:
+        return name
+    candidates = (os.path.join(root, CONFIG_DIRECTORY, name), os.path.join(root, name))
+    return next((path for path in candidates if os.path.isfile(path)), name)
+
+
+def check(paths: Sequence[str]) -> list[Finding]:
+    """Check these files. A file that cannot be read at all is an error among the others, not the end of the check."""
+    surroundings: dict[str, Surroundings | None] = {}
+    findings: list[Finding] = []
+    for path in paths:
+        folder = os.path.dirname(os.path.abspath(path))
+        if folder not in surroundings:
+            surroundings[folder] = surroundings_of(path)
+        try:
+            findings += Document.open(path, surroundings[folder]).problems()
+        except ConfigurationError as error:
+            place = (path, error.line, error.column, 0, 0)
+            findings.append(Finding(ERROR, "refused", error.message, error.remedy, *place))
+    return findings
+
+
+def surroundings_of(path: str) -> Surroundings | None:
+    """The project that a file belongs to: that of its aml_config/, or the nearest one above; None for no project."""
+    for folder in pathlib.Path(os.path.abspath(path)).parents:
+        if os.path.isdir(folder / CONFIG_DIRECTORY):
+            return Surroundings(str(folder))
+    return None
+
+
+# -- values as words of a command line -------------------------------------------------------------------------------
+
+
+def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
+    """What a word of the command line means as the value at `path` of `field` (None: of a field nobody declared).
+
+    `null` is no value, where the field may have none; `"null"` is the text. Raises UsageError for a wrong type.
+    """
+    if text == NULL and (field is None or (field.nullable and path == field.path)):
+        return None
+    if text == f'"{NULL}"' and field is not None:
+        return NULL
+    is_gpu_list = field is not None and field.type == field_types.GPUS and text.lstrip().startswith("[")
+    if field is None or field.type == field_types.ANY or is_gpu_list:
+        return plain_value(parse(text).root)
+    if field.type in field_types.COLLECTIONS:
+        is_text = _is_text_inside(field, len(path) - len(field.path), text)
+        return text if is_text else _collection(field, path, text, key)
+    if field.type == field_types.STRING or text in (word for word, _ in field.synonyms):
+        return text
+    faults: list[Fault] = []
+    value = convert(field, Node(SCALAR, 0, len(text), text), path, faults)
+    if not faults:
+        is_count = field.type in (field_types.GPUS, field_types.PROCESSES) and value.isdigit()
+        return int(value) if is_count else value
+    if field.type == field_types.CHOICE:
+        raise UsageError(f"{key} cannot be {text!r}", remedy=f"Choose one of: {', '.join(field.choices)}.")
+    if field.type == field_types.INTEGER and text.lstrip("-").isdigit() and len(text) < 19:
+        raise UsageError(f"{key} cannot be {text}", remedy=f"It is {field.minimum} or more.")
+    raise UsageError(f"{key} is {TYPE_NAMES[field.type]}, not {text!r}", remedy="Correct the value.")
+
+
+def _is_text_inside(field: Field, inside: int, text: str) -> bool:
+    """Whether a text stands `inside` steps below the field, and not a list or map."""
+    if field.type == field_types.DEPENDENCIES:
+        # An item is a package or `{pip: [...]}`; below that comes the list, then its items.
+        return inside > 2 or (inside == 1 and not text.startswith("{"))
+    return inside >= (2 if field.type == field_types.ROWS else 1)
+
+
+def _collection(field: Field, path: Path, text: str, key: str) -> Any:
+    example = {field_types.STRINGS: "[a, b]", field_types.MAPPING: "{A: 1}"}.get(field.type, field.example or "[...]")
+    remedy = f"Write it in brackets: '{example}'."
+    try:
+        node = parse(text).root
+    except ConfigurationError as error:
+        raise UsageError(f"{key}: {error.message}", remedy=remedy) from error
+    if node is not None and len(path) > len(field.path):
+        return plain_value(node)
+    faults: list[Fault] = []
+    value = convert(field, node, path, faults) if node is not None and node.kind in (MAP, LIST) else None
+    if value is None or faults:
+        raise UsageError(f"{key} is {TYPE_NAMES[field.type]}", remedy=remedy)
+    return plain(value)
+
+
+def plain(value: Any) -> Any:
+    """Tuples as lists, all the way down, as JSON has them."""
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    return value

@@ -1,0 +1,316 @@
+"""What is known about Docker images by their names, and which of them hold the CUDA that packages need.
+
+Invariant: a function answers None where the tables know nothing; a check that builds on a guess would be worse than
+none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from tui_workbench.config.checks import packages
+from tui_workbench.config.checks.packages import Build, Requirement, Version, show_version
+from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.core.model import ComputeTarget, RunConfiguration
+
+DEFAULT_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
+"""A current public image with CUDA and PyTorch. CUDA 13 needs an NVIDIA driver of at least 580."""
+
+OLDER_DRIVER_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda12.6-cudnn9-runtime"
+"""The same for machines whose driver is older than 580 (at least 525)."""
+
+ORIGINAL_GPU_IMAGES = (
+    "microsoft/mmlspark:plus-gpu-0.9.9",
+    "microsoft/mmlspark:plus-gpu-0.7.91",
+    "microsoft/mmlspark:plus-gpu-0.7.9",
+)
+"""The GPU images of the original product, newest first. They hold Spark and Open MPI as well."""
+
+_ORIGINAL_BUILD = Build((3, 5), (3, 5), cuda=(8, 0), cudnn=(6,))
+"""Python, CUDA and cuDNN of these images."""
+
+LAST_CPU_IMAGE = "microsoft/mmlspark:plus-0.9.9"
+"""The original product's last default image."""
+
+
+class Image(NamedTuple):
+    """A Docker image reference in its parts."""
+
+    repository: str  # host and path, without a tag
+    tag: str  # "" when the reference has none
+    digest: str  # "" when the reference has none
+
+
+_REFERENCE = re.compile(
+    r"(?P<name>[^@\s]+?)(?::(?P<tag>[\w][\w.-]{0,127}))?(?:@(?P<digest>[\w+.-]+:[0-9a-fA-F]{32,}))?\Z"
+)
+_COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_PATH = re.compile(rf"(?:[a-zA-Z0-9.-]+(?::[0-9]+)?/)?{_COMPONENT}(?:/{_COMPONENT})*\Z")
+
+
+def parse_image(reference: str) -> Image | None:
+    """The parts of an image reference, None when Docker would not accept it."""
+    match = _REFERENCE.match(reference)
+    if match is None or not _PATH.match(match["name"]):
+        return None
+    return Image(match["name"], match["tag"] or "", match["digest"] or "")
+
+
+def _parts(reference: str) -> Image:
+    return parse_image(reference) or Image("", "", "")
+
+
+def is_gpu_image(reference: str) -> bool | None:
+    """Whether an image holds CUDA: True, False, or None when its name does not tell."""
+    name, tag = short_name(reference), _parts(reference).tag.lower()
+    if re.search(r"(?:^|[^a-z])(?:gpu|cuda|cu\d{2,3}|nvidia)(?:[^a-z]|\d|$)", f"{name}:{tag}"):
+        return True
+    if name in _CPU_UNLESS_TAGGED or name.split("/")[-1] in _CPU_REPOSITORIES:
+        return False
+    return "cpu" not in tag if name == "pytorch/pytorch" else None
+
+
+_CPU_UNLESS_TAGGED = {"microsoft/mmlspark", "tensorflow/tensorflow", "microsoft/cntk", "jupyter/tensorflow-notebook"}
+_CPU_REPOSITORIES = frozenset(
+    ("python", "ubuntu", "debian", "alpine", "fedora", "centos", "miniconda3", "anaconda3", "micromamba")
+)
+
+
+def short_name(reference: str) -> str:
+    """The repository without a registry's host name and the `library/` of official images; "" for no image name."""
+    repository = _parts(reference).repository
+    first, slash, rest = repository.partition("/")
+    path = rest if slash and ("." in first or ":" in first or first == "localhost") else repository
+    return path.removeprefix("library/")
+
+
+def cuda_of_image(reference: str) -> Version | None:
+    """The CUDA version of an image, by its name or the tables; None when neither tells."""
+    tag = _parts(reference).tag
+    if short_name(reference) == "nvidia/cuda":
+        match = re.match(r"(\d+)\.(\d+)", tag)
+    else:
+        match = re.search(r"cuda[-_]?(\d+)\.(\d+)", tag) or re.search(r"cu(\d{2})(\d)(?!\d)", tag)
+    if match is not None:
+        return int(match[1]), int(match[2])
+    build = _build_of_image(reference)
+    return build.cuda if build is not None else None
+
+
+def cudnn_of_image(reference: str) -> Version | None:
+    """The first number of an image's cuDNN version, by its name or the tables; None when neither tells."""
+    match = re.search(r"cudnn[-_]?(\d+)", _parts(reference).tag)
+    if match is not None:
+        return (int(match[1]),)
+    build = _build_of_image(reference)
+    return build.cudnn if build is not None else None
+
+
+def _build_of_image(reference: str) -> Build | None:
+    """Return the build that a GPU image is made for, None when the tables do not know it."""
+    name, tag = short_name(reference), _parts(reference).tag
+    if "gpu" not in tag:
+        return None
+    if name == "microsoft/mmlspark":
+        return _ORIGINAL_BUILD
+    # TensorFlow's own image of a release holds the CUDA that the release needs.
+    return packages.build_of("tensorflow", packages.parse_version(tag)) if name == "tensorflow/tensorflow" else None
+
+
+def removed_reason(reference: str) -> str:
+    """Why a registry may no longer hold an image, "" when nothing is known of that."""
+    image = _parts(reference)
+    repository = image.repository.removeprefix("docker.io/")
+    cuda = cuda_of_image(reference)
+    if repository.startswith("microsoft/") and not image.digest:
+        return "Docker Hub removed all images of microsoft/ in July 2021"
+    if repository == "nvidia/cuda" and not image.digest and cuda is not None and cuda < (11, 0):
+        return "NVIDIA removed its images of CUDA 10.2 and older from Docker Hub in 2023"
+    return ""
+
+
+def newest_gpu_of(reference: str) -> str:
+    """The newest generation of GPUs that the CUDA of an image can use, "" when it can use today's."""
+    cuda = cuda_of_image(reference)
+    if cuda is None or cuda >= (11, 0):
+        return ""
+    return {8: "Pascal (2016)", 9: "Volta (2017)", 10: "Turing (2018)"}.get(cuda[0], "Maxwell (2014)")
+
+
+def gpu_twin(reference: str) -> str | None:
+    """The image of the same family and version that holds CUDA, None when none is known."""
+    name, tag = short_name(reference), _parts(reference).tag
+    if is_gpu_image(reference):
+        return None
+    if name == "microsoft/mmlspark":
+        same = [one for one in ORIGINAL_GPU_IMAGES if mmlspark_version(one) == mmlspark_version(tag)]
+        return (same or ORIGINAL_GPU_IMAGES)[0]
+    if name == "tensorflow/tensorflow":
+        end = "-py3" if tag.endswith("-py3") else ""
+        return f"tensorflow/tensorflow:{(tag or 'latest').replace('-py3', '')}-gpu{end}"
+    return None
+
+
+def newest_relative(reference: str) -> str | None:
+    """The newest image of the same family without CUDA, None when the family is not known."""
+    return LAST_CPU_IMAGE if short_name(reference) == "microsoft/mmlspark" else None
+
+
+def stale_reason(reference: str) -> str:
+    """Why an image is too old to be a good base, "" when nothing speaks against it."""
+    tag = _parts(reference).tag
+    if short_name(reference) == "microsoft/mmlspark":
+        if tag and mmlspark_version(tag) < _FIRST_LASTING_MMLSPARK:
+            return "an early image of 2017 that newer ones of its family replaced"
+        if not tag:
+            return "an image of 2017 without a tag, so nobody knows which version it is"
+        return "an image of 2017 or 2018, made for the GPUs of its time (Tesla K80)" if "gpu" in tag else ""
+    cuda = cuda_of_image(reference)
+    if cuda is not None and cuda < (11, 0):
+        return f"CUDA {cuda[0]}.{cuda[1]} is older than every GPU since 2020 needs"
+    return ""
+
+
+_FIRST_LASTING_MMLSPARK = (0, 7, 91)
+"""The first version of September 2017 that was not replaced within days."""
+
+
+def mmlspark_version(tag: str) -> Version:
+    """The version in a tag like `plus-gpu-0.10.9`; () when there is none, as in `gpu`."""
+    match = re.search(r"(?:\A|-)(\d+(?:\.\d+)*)", tag)
+    return packages.parse_version(match[1]) if match else ()
+
+
+def wants_gpu(target: ComputeTarget) -> bool:
+    """Whether a `.compute` file asks for a GPU, by its image or by nvidiaDocker."""
+    return target.nvidia_docker or bool(is_gpu_image(target.base_docker_image))
+
+
+# -- the CUDA that the packages of a project need ---------------------------------------------------------------------
+
+_TENSORFLOW_RELEASES: dict[Version, str] = {(1, 13): "1.13.1", (2, 16): "2.16.1"}
+"""The first release of a line, where it is not `.0`."""
+
+_CNTK_IMAGES: dict[Version, str] = {
+    (2, 0): "microsoft/cntk:2.0-gpu-python3.5-cuda8.0-cudnn5.1",
+    (2, 1): "microsoft/cntk:2.1-gpu-python3.5-cuda8.0-cudnn6.0",
+    (2, 2): "microsoft/cntk:2.2-gpu-python3.5-cuda8.0-cudnn6.0",
+    (2, 3): "microsoft/cntk:2.3-gpu-python3.5-cuda8.0-cudnn6.0",
+    (2, 4): "microsoft/cntk:2.4-gpu-python3.5-cuda9.0-cudnn7.0",
+    (2, 5): "microsoft/cntk:2.5.1-gpu-python3.5-cuda9.0-cudnn7.0",
+    (2, 6): "microsoft/cntk:2.6-gpu-python3.5-cuda9.0-cudnn7.0",
+    (2, 7): "mcr.microsoft.com/cntk/release:2.7-gpu-python3.5-cuda10.0-cudnn7.3",
+}
+"""CNTK's own images: besides CUDA its wheels need Open MPI, which images of other frameworks do not hold."""
+
+
+class Need(NamedTuple):
+    """The build of a framework that the project uses, which the image must fit."""
+
+    package: str  # as the file names it, lower case
+    line: Version  # its release line, as (1, 14)
+    build: Build
+    manager: str  # conda or pip; conda packages bring their own CUDA, of the version that they need
+    is_pinned: bool  # False: the file names no version, and this is the newest line for its Python
+
+    @property
+    def title(self) -> str:
+        """The framework with its version, for sentences."""
+        return f"{packages.TITLES[self.package]} {show_version(self.line)}"
+
+
+def needs_of_runs(around: Surroundings, configurations: Iterable[RunConfiguration]) -> list[Need]:
+    """Return the needs of all frameworks in the dependency files of these run configurations."""
+    files = dict.fromkeys(around.absolute(one.conda_file) for one in configurations)
+    trees = [around.tree(path) for path in files]
+    return [need for tree in trees if tree is not None for need in _needs_of(packages.requirements_of(tree.root))]
+
+
+def _needs_of(requirements: Sequence[Requirement]) -> Iterator[Need]:
+    """Yield the needs of these packages, without those that bring their own CUDA."""
+    python = packages.python_of(requirements)
+    for one in requirements:
+        line = one.pin[:2] or newest_line(one, python)
+        build = packages.build_of(one.name, line) if line else None
+        if line and build is not None and _takes_cuda_of_image(one, build):
+            yield Need(one.name, line, build, one.manager, bool(one.pin))
+
+
+def newest_line(one: Requirement, python: Version, cuda: Version | None = None) -> Version | None:
+    """Return the newest release line of a framework for this Python and CUDA (None: any), None for other packages."""
+    below = (1, 15) if is_old_tensorflow(one, python) else (99,)
+    return packages.newest_for(one.name, python, cuda, below=below)
+
+
+def is_old_tensorflow(one: Requirement, python: Version) -> bool:
+    """Return True for TensorFlow up to 1.14, whose GPU build is a separate package.
+
+    Without a version, Python 3.5 and older mean TensorFlow 1.
+    """
+    if one.name not in ("tensorflow", "tensorflow-gpu"):
+        return False
+    if one.pin:
+        return (1, 0) <= one.pin[:2] < (1, 15)
+    upper = re.search(r"<\s*=?\s*(\d+(?:\.\d+)*)", one.spec)
+    if upper:
+        return packages.parse_version(upper[1]) <= (2,)
+    return bool(python) and python[:2] <= (3, 5)
+
+
+def _takes_cuda_of_image(one: Requirement, build: Build) -> bool:
+    if packages.TITLES[one.name] == "TensorFlow":
+        # `tensorflow[and-cuda]` brings CUDA along. Without the extra, every release needs the CUDA of the image.
+        return "and-cuda" not in one.extras
+    return build.cuda is not None
+
+
+def fits(image: str, need: Need) -> bool:
+    """Return False if the image is known to lack the CUDA or cuDNN that a framework needs."""
+    name = short_name(image)
+    if need.build.cuda is None:
+        # The CUDA of these releases is not in the table: they fit TensorFlow's own image and unknown ones.
+        return name not in ("pytorch/pytorch", "microsoft/mmlspark", "microsoft/cntk", "cntk/release")
+    if packages.TITLES[need.package] == "CNTK" and name in ("tensorflow/tensorflow", "pytorch/pytorch"):
+        return False
+    pairs = ((cuda_of_image(image), need.build.cuda), (cudnn_of_image(image), need.build.cudnn))
+    return all(held is None or wanted is None or held[: len(wanted)] == wanted for held, wanted in pairs)
+
+
+def fitting_image(current: str, needs: Iterable[Need]) -> str:
+    """Return the GPU image to take in place of `current`: the first candidate that fits every need, else the first."""
+    wanted = list(needs)
+    candidates = image_candidates(current, wanted)
+    return next((one for one in candidates if all(fits(one, need) for need in wanted)), candidates[0])
+
+
+def image_candidates(current: str, needs: Iterable[Need]) -> list[str]:
+    """Return the GPU images that may take the place of `current`, the best first."""
+    own = [image for need in needs if (image := _own_image(need))]
+    twin = gpu_twin(current)
+    family = [twin] if twin is not None else []
+    is_original = short_name(current) == "microsoft/mmlspark"
+    if is_original and any(packages.TITLES[need.package] == "CNTK" for need in needs):
+        # The original's guide for CNTK names these first. No registry holds any of them now.
+        return list(dict.fromkeys([*family, *own, *ORIGINAL_GPU_IMAGES]))
+    originals = ORIGINAL_GPU_IMAGES if is_original else ()
+    return list(dict.fromkeys([*own, *([] if own else [DEFAULT_GPU_IMAGE]), *family, *originals]))
+
+
+def _own_image(need: Need) -> str:
+    """The framework's own GPU image of this release line, "" when none is known."""
+    if packages.TITLES[need.package] == "CNTK":
+        return _CNTK_IMAGES.get(need.line, "")
+    if packages.TITLES[need.package] != "TensorFlow":
+        return ""
+    release = _TENSORFLOW_RELEASES.get(need.line, f"{show_version(need.line)}.0")
+    # Up to 2.1 the plain tag has Python 2.
+    return f"tensorflow/tensorflow:{release}-gpu{'-py3' if need.line < (2, 2) else ''}"
+
+
+def is_kept(image: str, needs: Iterable[Need]) -> bool:
+    """Return True if a target can keep its image: it may hold CUDA, and it fits every need as far as is known."""
+    if not image or is_gpu_image(image) is False or parse_image(image) is None:
+        return False
+    return all(fits(image, need) for need in needs)

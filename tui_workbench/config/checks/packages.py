@@ -1,0 +1,246 @@
+"""Packages: the lines of a conda environment file in their parts, and tables of what packages run with.
+
+Invariant: a function answers None where the tables know nothing; a check that builds on a guess would be worse than
+none.
+
+Sources: the frameworks' published tables of tested builds, their release notes, and the original product's GPU guide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path
+
+Version = tuple[int, ...]
+
+GPU_PACKAGES = {
+    "tensorflow-cpu": "tensorflow",
+    "intel-tensorflow": "tensorflow",
+    "cntk": "cntk-gpu",
+    "mxnet": "mxnet-cu112",
+    "onnxruntime": "onnxruntime-gpu",
+    "faiss-cpu": "faiss-gpu",
+    "paddlepaddle": "paddlepaddle-gpu",
+    "pytorch-cpu": "pytorch",
+    "torchvision-cpu": "torchvision",
+}
+"""CPU builds that have a name of their own, and their counterparts with CUDA."""
+
+CPU_MARKERS = {"cpuonly": "conda's switch for CPU builds of PyTorch", "nomkl-cpu": "a CPU build"}
+"""Packages whose only effect is to choose CPU builds."""
+
+LARGE_PACKAGES = frozenset(
+    """
+    tensorflow tensorflow-gpu tensorflow-cpu torch pytorch pytorch-gpu torchvision torchaudio cntk cntk-gpu mxnet jax
+    jaxlib cudatoolkit cuda-toolkit cudnn paddlepaddle paddlepaddle-gpu onnxruntime-gpu vllm xformers nvidia-cudnn-cu12
+    """.split()  # noqa: SIM905 - a paragraph of names reads better than 25 lines of them
+)
+"""Packages of hundreds of megabytes and more: without a version, each rebuild may fetch another one."""
+
+STANDARD_LIBRARY = frozenset(
+    """
+    abc base64 bisect collections copy csv datetime functools gc getpass glob gzip hashlib heapq inspect io itertools
+    json logging math operator os pickle platform pprint random re shutil socket sqlite3 string struct subprocess sys
+    tarfile tempfile textwrap threading time traceback types urllib uuid warnings zipfile
+    """.split()  # noqa: SIM905
+)
+"""Modules of Python itself that no package index has: an environment that asks for one cannot be built."""
+
+
+class Build(NamedTuple):
+    """What one release line of a framework runs with."""
+
+    oldest_python: Version
+    newest_python: Version
+    cuda: Version | None = None  # that the image must hold; None when the package brings its own
+    cudnn: Version | None = None  # its first number, which goes with that CUDA
+
+
+_TENSORFLOW: dict[Version, Build] = {
+    **dict.fromkeys([(1, n) for n in range(3)], Build((2, 7), (3, 6), (8, 0), (5,))),
+    **dict.fromkeys([(1, 3), (1, 4)], Build((2, 7), (3, 6), (8, 0), (6,))),
+    **dict.fromkeys([(1, n) for n in range(5, 13)], Build((2, 7), (3, 6), (9, 0), (7,))),
+    **dict.fromkeys([(1, 13), (1, 14), (1, 15)], Build((2, 7), (3, 7), (10, 0), (7,))),
+    (2, 0): Build((2, 7), (3, 7), (10, 0), (7,)),
+    (2, 1): Build((2, 7), (3, 7), (10, 1), (7,)),
+    **dict.fromkeys([(2, 2), (2, 3)], Build((3, 5), (3, 8), (10, 1), (7,))),
+    (2, 4): Build((3, 6), (3, 8), (11, 0), (8,)),
+    **dict.fromkeys([(2, 5), (2, 6)], Build((3, 6), (3, 9), (11, 2), (8,))),
+    **dict.fromkeys([(2, n) for n in range(7, 12)], Build((3, 7), (3, 10), (11, 2), (8,))),
+    **dict.fromkeys([(2, 12), (2, 13)], Build((3, 8), (3, 11))),
+    **dict.fromkeys([(2, 14), (2, 15)], Build((3, 9), (3, 11))),
+    **dict.fromkeys([(2, 16), (2, 17), (2, 18), (2, 19)], Build((3, 9), (3, 12))),
+    (2, 20): Build((3, 9), (3, 13)),
+}
+_TORCH: dict[Version, Build] = {
+    **dict.fromkeys([(0, 4), (1, 0), (1, 1), (1, 2), (1, 3)], Build((2, 7), (3, 7))),
+    **dict.fromkeys([(1, 4)], Build((2, 7), (3, 8))),
+    (1, 5): Build((3, 5), (3, 8)),
+    **dict.fromkeys([(1, 6)], Build((3, 6), (3, 8))),
+    **dict.fromkeys([(1, n) for n in range(7, 11)], Build((3, 6), (3, 9))),
+    **dict.fromkeys([(1, 11), (1, 12)], Build((3, 7), (3, 10))),
+    (1, 13): Build((3, 7), (3, 11)),
+    **dict.fromkeys([(2, 0), (2, 1)], Build((3, 8), (3, 11))),
+    **dict.fromkeys([(2, 2), (2, 3), (2, 4)], Build((3, 8), (3, 12))),
+    **dict.fromkeys([(2, 5), (2, 6), (2, 7), (2, 8)], Build((3, 9), (3, 13))),
+}
+_CNTK: dict[Version, Build] = {
+    (2, 0): Build((2, 7), (3, 6), (8, 0), (5,)),
+    **dict.fromkeys([(2, 1), (2, 2), (2, 3)], Build((2, 7), (3, 6), (8, 0), (6,))),
+    **dict.fromkeys([(2, 4), (2, 5), (2, 6)], Build((2, 7), (3, 6), (9, 0), (7,))),
+    (2, 7): Build((2, 7), (3, 6), (10, 0), (7,)),
+}
+_BUILDS = {"TensorFlow": _TENSORFLOW, "PyTorch": _TORCH, "CNTK": _CNTK}
+
+TITLES = {
+    "tensorflow": "TensorFlow",
+    "tensorflow-gpu": "TensorFlow",
+    "torch": "PyTorch",
+    "pytorch": "PyTorch",
+    "cntk": "CNTK",
+    "cntk-gpu": "CNTK",
+}
+"""How the frameworks are called in sentences."""
+
+
+def build_of(package: str, version: Version) -> Build | None:
+    """What this version of a framework runs with, None when the tables do not know it."""
+    return _BUILDS[TITLES[package]].get(version[:2]) if package in TITLES else None
+
+
+def newest_for(package: str, python: Version, cuda: Version | None, *, below: Version = (99,)) -> Version | None:
+    """The newest release line of a framework before `below`, for this Python ((): any) and this CUDA (None: any)."""
+    found = [
+        line
+        for line, build in _BUILDS.get(TITLES.get(package, ""), {}).items()
+        if (not python or build.oldest_python <= python[:2] <= build.newest_python)
+        and (cuda is None or build.cuda in (None, cuda))
+        and line < below
+    ]
+    return max(found, default=None)
+
+
+def parse_version(text: str) -> Version:
+    """The leading numbers of a version: `1.4.0rc1` is (1, 4, 0); () when it begins with none."""
+    match = re.match(r"\d+(?:\.\d+)*", text)
+    return tuple(map(int, match[0].split("."))) if match else ()
+
+
+def show_version(version: Version) -> str:
+    """A version as people write it."""
+    return ".".join(map(str, version))
+
+
+# -- lines of a conda environment file -------------------------------------------------------------------------------
+
+_WHEEL = re.compile(
+    r"(?P<name>[A-Za-z0-9_.]+?)-(?P<version>[^-/]+)(?:-\d[^-/]*)?-(?P<python>[\w.]+)-(?P<abi>[\w.]+)-(?P<platform>[\w.]+)\.whl"
+)
+_NAME = re.compile(r"(?:(?P<channel>[\w./-]+)::)?(?P<name>[A-Za-z0-9][\w.-]*)(?P<extras>\[[^\]]*\])?\s*(?P<spec>.*)\Z")
+_CONDA_EXACT = re.compile(r"={1,2}\s*(\d[\w.!+]*)")
+_PIP_EXACT = re.compile(r"={2,3}\s*(\d[\w.!+*]*)\s*(?:;.*)?\Z")
+
+
+class Wheel(NamedTuple):
+    """The tags of a wheel's file name."""
+
+    name: str
+    version: str
+    python: str  # cp35, py3, cp27.cp35, ...
+    abi: str
+    platform: str  # linux_x86_64, win_amd64, any, ...
+
+
+class Requirement(NamedTuple):
+    """A package that a file asks for."""
+
+    text: str  # as written
+    manager: str  # conda or pip
+    path: Path
+    start: int
+    end: int
+    name: str = ""  # lower case, `-` for `_`; "" for options like --index-url
+    version: str = ""  # of an exact pin, else ""
+    spec: str = ""  # all behind the name
+    extras: str = ""
+    url: str = ""  # of a direct reference or a local file
+    wheel: Wheel | None = None
+
+    @property
+    def pin(self) -> Version:
+        """The exact version as numbers, () when there is none."""
+        return parse_version(self.version)
+
+
+def requirements_of(root: Node | None) -> list[Requirement]:
+    """Every package of a conda environment file, in order; () of a file of another shape."""
+    node = root.get("dependencies") if root is not None and root.kind == MAP else None
+    if node is None or node.kind != LIST:
+        return []
+    return list(_items(node))
+
+
+def python_of(requirements: Iterable[Requirement]) -> Version:
+    """The version of Python that conda packages pin, () when they pin none."""
+    return next((one.pin for one in requirements if one.manager == "conda" and one.name == "python"), ())
+
+
+def name_of(text: str) -> str:
+    """The normalized name of the package in a line of a file, "" for an address."""
+    match = _NAME.match(text.strip())
+    return _normal(match["name"]) if match is not None and "://" not in text else ""
+
+
+def _items(node: Node) -> Iterator[Requirement]:
+    for index, item in enumerate(node.items):
+        here: Path = ("dependencies", index)
+        if item.kind == SCALAR:
+            yield _conda(item, here)
+        elif item.kind == MAP:
+            pip = item.get("pip")
+            for inner, one in enumerate(pip.items if pip is not None and pip.kind == LIST else ()):
+                if one.kind == SCALAR:
+                    yield _pip(one, (*here, "pip", inner))
+
+
+def _conda(node: Node, path: Path) -> Requirement:
+    found = Requirement(node.text, "conda", path, node.start, node.end)
+    match = _NAME.match(node.text.strip())
+    if match is None:
+        return found
+    spec = match["spec"].strip()
+    exact = _CONDA_EXACT.match(spec)
+    version = exact[1] if exact else ""
+    if spec[:1].isdigit():
+        # `python 3.5.2` and `python 3.5.2 0` are conda's older way to pin.
+        version = spec.split()[0]
+    return found._replace(name=_normal(match["name"]), version=version.rstrip(".*"), spec=spec)
+
+
+def _pip(node: Node, path: Path) -> Requirement:
+    text = node.text.strip()
+    found = Requirement(node.text, "pip", path, node.start, node.end)
+    if text.startswith("-"):
+        return found
+    tags = _WHEEL.search(text.replace("%2B", "+"))
+    if tags is not None:
+        wheel = Wheel(*tags.group("name", "version", "python", "abi", "platform"))
+        return found._replace(name=_normal(wheel.name), version=wheel.version, spec=text, url=text, wheel=wheel)
+    if "://" in text or text.startswith(("./", "../", "/", "~")):
+        name, _, rest = text.partition("@")
+        is_named = bool(rest) and "://" not in name
+        return found._replace(name=_normal(name.strip()) if is_named else "", url=text, spec=text)
+    match = _NAME.match(text)
+    if match is None:
+        return found
+    spec = match["spec"].strip()
+    exact = _PIP_EXACT.match(spec)
+    version = exact[1].rstrip(".*") if exact else ""
+    return found._replace(name=_normal(match["name"]), version=version, spec=spec, extras=match["extras"] or "")
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,211 @@
+"""What a check gets: a configuration file as it was read, and the project around it.
+
+Invariant: asking never fails and never changes anything; a file that is broken is a file that says nothing. What was
+read is kept until the file changes on disk, and an editor's unsaved text counts more than the file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tui_workbench.config.checks.findings import CODES, Finding, Fix
+from tui_workbench.config.loading import compute_target_of, run_configuration_of, top_level_keys
+from tui_workbench.config.schema import fields
+from tui_workbench.config.schema.field_types import FileKind
+from tui_workbench.config.schema.fields import kind_of
+from tui_workbench.config.yaml_edit.syntax import Node, Tree, parse, read
+from tui_workbench.config.yaml_edit.values import Reading, read_fields
+from tui_workbench.core import files
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import ComputeTarget, RunConfiguration
+
+CONFIG_DIRECTORY = "aml_config"
+
+_SPARK = re.compile(rb"\b(?:pyspark|SparkSession|SparkContext|SQLContext|mmlspark|sparkdl)\b")
+_SCRIPT_BYTES = 200_000
+"""Enough of a script to see its imports."""
+
+
+class _Parsed(NamedTuple):
+    """A file that could be read."""
+
+    tree: Tree
+    kind: FileKind
+    values: dict[str, Any]
+
+
+class Surroundings:
+    """The project around a configuration file. `root` is the project's folder."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.directory = os.path.join(root, CONFIG_DIRECTORY)
+        self._read: dict[str, tuple[object, _Parsed]] = {}
+        self._unsaved: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, path: str) -> Surroundings | None:
+        """The surroundings of a file that lies in a project's configuration folder, else None."""
+        directory = os.path.dirname(os.path.abspath(path))
+        return cls(os.path.dirname(directory)) if os.path.basename(directory) == CONFIG_DIRECTORY else None
+
+    def show_unsaved(self, path: str, text: str | None) -> None:
+        """Let `text` count in place of the file at `path`; None ends that."""
+        key = os.path.abspath(path)
+        self._read.pop(key, None)
+        if text is None:
+            self._unsaved.pop(key, None)
+        else:
+            self._unsaved[key] = text
+
+    def names(self, suffix: str) -> list[str]:
+        """Names of the configuration files that end with `suffix` (`.compute`), sorted."""
+        try:
+            found = os.listdir(self.directory)
+        except OSError:
+            return []
+        return sorted(name[: -len(suffix)] for name in found if name.endswith(suffix) and name != suffix)
+
+    def targets(self) -> list[ComputeTarget]:
+        """Every compute target that can be read."""
+        found = [self.target(name) for name in self.names(".compute")]
+        return [target for target in found if target is not None]
+
+    def target(self, name: str) -> ComputeTarget | None:
+        """The compute target of this name, None when there is none or its file is broken."""
+        path = os.path.join(self.directory, f"{name}.compute")
+        found = self._load(path) if name and "/" not in name else None
+        return compute_target_of(path, found.values, found.values) if found is not None else None
+
+    def configurations(self) -> list[RunConfiguration]:
+        """Every run configuration that can be read."""
+        found = [self.configuration(name) for name in self.names(".runconfig")]
+        return [configuration for configuration in found if configuration is not None]
+
+    def configuration(self, name: str) -> RunConfiguration | None:
+        """The run configuration of this name, None when there is none or its file is broken."""
+        path = os.path.join(self.directory, f"{name}.runconfig")
+        found = self._load(path)
+        return run_configuration_of(path, found.kind, found.values, {}) if found is not None else None
+
+    def configurations_of(self, target: str) -> list[RunConfiguration]:
+        """The run configurations that name `target`."""
+        return [configuration for configuration in self.configurations() if configuration.target == target]
+
+    def users_of(self, path: str) -> list[RunConfiguration]:
+        """The run configurations whose environment comes from the dependency file at `path`."""
+        wanted = os.path.abspath(path)
+        files_of = ((one, (one.conda_file, one.spark_file)) for one in self.configurations())
+        return [one for one, names in files_of if wanted in map(self.absolute, names)]
+
+    def role_of(self, path: str) -> FileKind | None:
+        """What the run configurations use the dependency file at `path` as; None when none of them names it."""
+        if not path.lower().endswith((".yml", ".yaml")):
+            return None
+        wanted = os.path.abspath(path)
+        users = self.users_of(path)
+        if not users:
+            return None
+        return fields.CONDA if wanted == self.absolute(users[0].conda_file) else fields.SPARK
+
+    def absolute(self, relative: str) -> str:
+        """The path of something named relative to the project."""
+        return os.path.normpath(os.path.join(self.root, relative))
+
+    def exists(self, relative: str) -> bool:
+        """Whether a file of this name, relative to the project, is there."""
+        path = self.absolute(relative)
+        return path in self._unsaved or os.path.isfile(path)
+
+    def uses_spark(self, script: str = "") -> bool | None:
+        """Whether `script`, or for "" any script at the top of the project, mentions Spark; None when there is none."""
+        try:
+            names = [script] if script else sorted(os.listdir(self.root))
+        except OSError:
+            return None
+        known = [_mentions_spark(self.absolute(name)) for name in names if name.endswith(".py")]
+        return None if all(each is None for each in known) else any(known)
+
+    def tree(self, path: str) -> Tree | None:
+        """The parsed file at `path`, None when it is not there or broken."""
+        found = self._load(path)
+        return found.tree if found is not None else None
+
+    def _load(self, path: str) -> _Parsed | None:
+        path = os.path.abspath(path)
+        unsaved = self._unsaved.get(path)
+        try:
+            signature: object = unsaved if unsaved is not None else files.signature(path)
+            if signature is None:
+                return None
+            known = self._read.get(path)
+            if known is None or known[0] != signature:
+                tree = parse(unsaved if unsaved is not None else read(path).text, path)
+                kind = kind_of(path, top_level_keys(tree)) or fields.CONDA
+                known = self._read[path] = (signature, _Parsed(tree, kind, read_fields(tree, kind).values))
+        except WorkbenchError:
+            self._read.pop(path, None)
+            return None
+        return known[1]
+
+
+def _mentions_spark(path: str) -> bool | None:
+    try:
+        with open(path, "rb") as file:
+            return _SPARK.search(file.read(_SCRIPT_BYTES)) is not None
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The file under inspection. `target_type` is that of a `.compute` file, else ""."""
+
+    path: str
+    text: str
+    kind: FileKind
+    tree: Tree
+    reading: Reading
+    target_type: str
+    surroundings: Surroundings | None
+
+    @property
+    def name(self) -> str:
+        """The file's name without its suffix: that of the target or run configuration."""
+        return os.path.splitext(os.path.basename(self.path))[0]
+
+    @property
+    def configuration(self) -> RunConfiguration:
+        """What a file in one of the forms of a run configuration says."""
+        return run_configuration_of(self.path, self.kind, self.values, {})
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The typed value of every field that is set, by key."""
+        return self.reading.values
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """Where each set field's value stands."""
+        return self.reading.nodes
+
+    def finding(
+        self,
+        code: str,
+        message: str,
+        remedy: str,
+        key: str = "",
+        fix: Fix | None = None,
+        *,
+        at: Node | tuple[int, int] | None = None,
+        severity: str = "",
+    ) -> Finding:
+        """A finding about a node or span, by default the value of the field `key`, else the whole file."""
+        node = at or self.nodes.get(key)
+        start, end = node if isinstance(node, tuple) else (node.start, node.end) if node is not None else (0, 0)
+        line, column = self.tree.place(start)
+        severity = severity or CODES[code].severity
+        return Finding(severity, code, message, remedy, self.path, line, column, start, end, key, fix)

@@ -1,0 +1,92 @@
+"""The schema as JSON Schema (draft 2020-12), so that other editors check and complete the same files.
+
+Invariant: whatever this accepts, the workbench reads, old forms included; the two come from one declaration of the
+fields.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tui_workbench.config.schema import field_types, fields
+from tui_workbench.config.schema.field_types import Field, FileKind
+from tui_workbench.core import target_types
+
+
+def json_schemas() -> dict[str, Any]:
+    """A JSON Schema for each kind of file, by kind name: compute, runconfig, conda, spark."""
+    runconfig = _schema(fields.RUNCONFIG)
+    # One of two forms, told apart by their keys.
+    runconfig["anyOf"] = [{"required": runconfig.pop("required")}, {"$ref": "#/$defs/sdk"}]
+    runconfig["$defs"] = {"sdk": _schema(fields.SDK_RUNCONFIG)}
+    others = {kind.name: _schema(kind) for kind in (fields.CONDA, fields.SPARK)}
+    return {"compute": _compute(), "runconfig": runconfig, **others}
+
+
+def _compute() -> dict[str, Any]:
+    """Which fields are required depends on the type."""
+    made = _schema(fields.COMPUTE)
+    made["required"] = []
+    made["anyOf"] = [{"required": ["type"]}, {"required": ["cluster"]}, {"required": ["native"]}]
+    made["allOf"] = []
+    for kind in target_types.BUILT_IN:
+        if kind.required:
+            words = [kind.name, *(word for word, name in target_types.SYNONYMS.items() if name == kind.name)]
+            condition = {"properties": {"type": {"enum": words}}, "required": ["type"]}
+            made["allOf"].append({"if": condition, "then": {"required": list(kind.required)}})
+    return made
+
+
+def _schema(kind: FileKind) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": kind.title,
+        "description": kind.help,
+        "type": "object",
+        "properties": {},
+    }
+    for field in kind.fields:
+        holder = made["properties"]
+        *sections, last = field.path
+        for section in sections:
+            holder = holder.setdefault(section, {"type": ["object", "null"], "properties": {}})["properties"]
+        holder[last] = _field(field)
+    required = [field.key for field in kind.fields if field.required]
+    if required:
+        made["required"] = required
+    return made
+
+
+def _field(field: Field) -> dict[str, Any]:
+    made: dict[str, Any] = {"description": field.help, **_type(field)}
+    if field.default is not None:
+        made["default"] = list(field.default) if isinstance(field.default, tuple) else field.default
+    if field.example:
+        made["examples"] = [field.example]
+    if field.is_old:
+        made["deprecated"] = True
+    return made
+
+
+def _type(field: Field) -> dict[str, Any]:
+    # A text may be written without quotes, and then other readers take it for a number or a boolean.
+    text = {"type": ["string", "number", "boolean"]}
+    null = ["null"] if field.nullable else []
+    none = [None] if field.nullable else []
+    columns = {column.key: {"description": column.help, **text} for column in field.row}
+    row = {"type": "object", "properties": columns, "required": [each.key for each in field.row if each.required]}
+    pip = {"type": "object", "properties": {"pip": {"type": ["array", "null"], "items": text}}, "required": ["pip"]}
+    least = {} if field.minimum is None else {"minimum": field.minimum}
+    types: dict[str, dict[str, Any]] = {
+        field_types.STRING: {"type": [*text["type"], *null]},
+        field_types.BOOLEAN: {"type": ["boolean", *null]},
+        field_types.INTEGER: {"type": ["integer", *null], **least},
+        field_types.CHOICE: {"enum": [*field.choices, *(written for written, _ in field.synonyms), *none]},
+        field_types.GPUS: {"type": ["string", "integer", "array", *null], "items": text},
+        field_types.PROCESSES: {"anyOf": [{"type": "integer", "minimum": 1}, {"enum": ["gpus", *none]}]},
+        field_types.STRINGS: {"type": ["array", *null], "items": text},
+        field_types.MAPPING: {"type": ["object", *null], "additionalProperties": {"type": [*text["type"], "null"]}},
+        field_types.ROWS: {"type": ["array", *null], "items": row},
+        field_types.DEPENDENCIES: {"type": ["array", *null], "items": {"anyOf": [{"type": "string"}, pip]}},
+    }
+    return types.get(field.type, {})

@@ -1,0 +1,95 @@
+"""The configuration reference page, made from the declaration of the fields.
+
+Invariant: nothing on the page is written by hand; a test compares the page in docs/ with what this makes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from tui_workbench.config.checks.findings import CODES
+from tui_workbench.config.schema.field_types import TYPE_NAMES, Field, FileKind, written
+from tui_workbench.config.schema.fields import COMPUTE, KINDS
+from tui_workbench.core import target_types
+
+_INTRODUCTION = """\
+# Configuration reference
+
+Made by `python -m tui_workbench.config.schema.reference > docs/configuration-reference.md`; edit the tables in
+`tui_workbench/config/schema/fields.py` instead.
+
+The files are YAML in UTF-8; JSON is YAML too. A value is read by the type of its field: `no` and `0022` are texts where
+a text belongs. Unknown keys are kept and have no effect. `workbench-tui config check` finds what is wrong, `config set
+FILE KEY VALUE` changes one value and nothing else, and `config schema` gives all this as JSON Schema.
+"""
+
+_SOURCES = """\
+Where a field's meaning is from: `docs` the original product's documentation, `template` comments in the files it
+generated, `files` real files of public projects, `old` the same from before September 2017, `sdk` the SDK of 2018,
+`conda` conda, `workbench` this program.
+"""
+
+
+_FINDINGS = """\
+## What `config check` finds
+
+An error means that a run would fail; a warning that something is unwise; info that a better form exists.
+"""
+
+
+def reference_page() -> str:
+    """The whole page as Markdown."""
+    codes = _table(["Code", "Severity", "Meaning"], [[f"`{name}`", *code] for name, code in CODES.items()])
+    kinds = [line for kind in KINDS for line in _kind(kind)]
+    return "\n".join([_INTRODUCTION, _SOURCES, *kinds, _FINDINGS, *codes]) + "\n"
+
+
+def _kind(kind: FileKind) -> Iterator[str]:
+    yield f"## {kind.title}: `{kind.pattern}`\n\n{kind.help}\n"
+    has_targets = kind is COMPUTE
+    head = ["Key", "Type", "Default", *(["Targets"] if has_targets else []), "Meaning", "Source"]
+    yield from _table(head, [_cells(field, has_targets) for field in kind.fields if not field.is_old])
+    yield ""
+    old = [_cells(field, has_targets) for field in kind.fields if field.is_old]
+    if old:
+        yield "Old forms, understood and not rewritten unasked:\n"
+        yield from _table(head, old)
+        yield ""
+
+
+def _table(head: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'|'.join('---' for _ in head)}|"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _cells(field: Field, has_targets: bool) -> list[str]:
+    kind = ", ".join(f"`{choice}`" for choice in field.choices) or TYPE_NAMES[field.type]
+    targets = [", ".join(field.targets) or "all"] if has_targets else []
+    return [f"`{field.key}`", kind, _default(field), *targets, _meaning(field), field.source]
+
+
+def _default(field: Field) -> str:
+    if field.required or any(field.key in each.required for each in target_types.BUILT_IN):
+        return "required"
+    if isinstance(field.default, tuple):
+        return f"`[{', '.join(field.default)}]`"
+    return "" if field.default is None else f"`{written(field.default)}`"
+
+
+def _meaning(field: Field) -> str:
+    synonyms = ", ".join(f"`{word}` as `{meant}`" for word, meant in field.synonyms)
+    columns = ", ".join(f"`{column.key}`" for column in field.row)
+    parts = (
+        (synonyms, f"Also understood: {synonyms}."),
+        (columns, f"Each with {columns}."),
+        (field.replaced_by, f"Use `{field.replaced_by}`."),
+        (field.example, f"Example: `{field.example}`."),
+    )
+    return " ".join([field.help, *(text for has, text in parts if has)])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference_page())

@@ -1,0 +1,86 @@
+"""Compare what a run configuration in the SDK's form says about where it runs with what its target does.
+
+The `.compute` file decides where and how a run executes. The SDK's form says part of it again (Docker, image, GPUs,
+who makes the environment). Where the two disagree the run is refused; nothing is ignored silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from tui_workbench.config.schema.field_types import written
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.target_types import BUILT_IN
+
+DEFAULT_CONDA_FILE = "aml_config/conda_dependencies.yml"
+
+
+class Conflict(NamedTuple):
+    """One key of the run configuration that says something else than the target."""
+
+    key: str  # dotted, as in the file
+    message: str
+    remedy: str
+    fitting: Any = None  # the value that agrees with the target; None when no value does
+
+
+def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by dotted key: `{"history": {"enabled": True}}` becomes `{"history.enabled": True}`."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found[prefix + key] = value
+        if isinstance(value, dict):
+            found |= flattened(value, f"{prefix}{key}.")
+    return found
+
+
+def conflicts(values: Mapping[str, Any], target: ComputeTarget, has_file: Callable[[str], bool]) -> Iterator[Conflict]:
+    """Every disagreement between `values` (typed, by dotted key) and the target; keys that are not set agree.
+
+    `has_file` tells whether the project holds a file of this name. Target types of other packages are not judged.
+    """
+    if target.kind not in BUILT_IN:
+        return
+    for key, fitting, does, other in _claims(values, target, has_file):
+        value = values.get(key)
+        if value not in (None, "", fitting):
+            ways = [f"remove `{key}`" if fitting is None else f"set `{key}: {written(fitting)}`"]
+            ways.append(f"name {other} in `target`" if other else "correct the target")
+            remedy = " or ".join(ways)
+            message = f"`{key}` is {written(value)}, but the target {target.name} {does}"
+            yield Conflict(key, message, f"{remedy[0].upper()}{remedy[1:]}.", fitting)
+
+
+def _claims(
+    values: Mapping[str, Any], target: ComputeTarget, has_file: Callable[[str], bool]
+) -> Iterator[tuple[str, Any, str, str]]:
+    """What the target says: key, the value that agrees with it (None: none does), a clause, and another target."""
+    docker, python = "environment.docker.", "environment.python."
+    is_docker, has_own_python = target.kind.runs_in_container, target.kind.uses_interpreter
+    does = "runs scripts in Docker" if is_docker else "runs scripts without Docker"
+    other = "a target without Docker" if is_docker else "a `localdocker` or `remotedocker` target"
+    yield docker + "enabled", is_docker, does, other
+    if is_docker and values.get(docker + "enabled") is not False:
+        image, mounts = target.base_docker_image, target.shared_volumes is not False
+        registry = values.get(docker + "baseImageRegistry.address") or ""
+        yield docker + "baseImage", image, f"takes {image}", ""
+        if not image.startswith(registry.rstrip("/") + "/"):
+            does = f"takes {image}, which is not of that registry"
+            yield docker + "baseImageRegistry.address", None, does, ""
+        yield docker + "sharedVolumes", mounts, f"{'mounts' if mounts else 'copies'} the project", ""
+        does = f"gives its containers {'GPUs' if target.gives_gpus else 'no GPU'}"
+        yield docker + "gpuSupport", target.gives_gpus, does, ""
+    conda_file = values.get(python + "condaDependenciesFile") or DEFAULT_CONDA_FILE
+    if has_own_python and target.user_managed_environment:
+        yield python + "userManagedDependencies", True, "uses its Python as it is", ""
+    elif has_own_python or has_file(conda_file):
+        # A container without a conda file uses the Python of its image as it is.
+        yield python + "userManagedDependencies", False, f"makes the environment from {conda_file}", ""
+    has = target.python_location if has_own_python else "the Python of its image"
+    # The SDK wrote `python` into every file; it names no interpreter in particular.
+    if values.get(python + "userManagedDependencies") and values.get(python + "interpreterPath") != has:
+        yield python + "interpreterPath", "python", f"uses {has}", ""
+    if target.kind.reads("yarnDeployMode"):
+        mode = target.values.get("yarnDeployMode", "cluster")
+        yield "hdi.yarnDeployMode", mode, f"has {mode}", ""

@@ -1,0 +1,101 @@
+"""Dotted keys as people type them (`EnvironmentVariables.LR`, `packages[0].version`), as paths into a file.
+
+Invariant: a name with dots in it (`spark.app.name`) needs no quoting where the schema or the file says that names stand
+there.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tui_workbench.config.schema import field_types
+from tui_workbench.config.schema.field_types import FileKind
+from tui_workbench.config.yaml_edit.syntax import LIST, MAP, Node, Path, Tree
+from tui_workbench.core.errors import UsageError
+
+_TOKEN = re.compile(
+    r"""\[(-?\d+)\] | "((?:[^"\\]|\\.)*)" | '([^']*)' | ([^.\[\]"']+(?:["'][^.\[\]]*)?) | (\.)""", re.VERBOSE
+)
+
+
+def parse_key(key: str, tree: Tree | None, kind: FileKind) -> Path:
+    """The path that `key` means in a file of this kind; `tree` (None: not readable) tells names that have dots.
+
+    Raises UsageError when `key` is not well formed.
+    """
+    steps = _tokens(key)
+    path: list[str | int] = []
+    node = tree.root if tree is not None else None
+    while steps:
+        step = _next_step(steps, path, node, kind)
+        if step == "pip" and node is not None and node.kind == LIST:
+            # `dependencies.pip[0]`: the one map in conda's list, wherever it stands.
+            index = next((i for i, item in enumerate(node.items) if item.get("pip") is not None), len(node.items))
+            path.append(index)
+            node = node.items[index] if index < len(node.items) else None
+        path.append(step)
+        node = node.child(step) if node is not None else None
+    return tuple(path)
+
+
+def _tokens(key: str) -> list[tuple[str | int, bool]]:
+    """Each step as written, and whether it stands for itself: an index, or a quoted name."""
+    found: list[tuple[str | int, bool]] = []
+    at = 0
+    needs_name = True
+    while at < len(key):
+        match = _TOKEN.match(key, at)
+        if match is None:
+            raise _malformed(key)
+        at = match.end()
+        index, double, single, word, dot = match.groups()
+        if dot is not None:
+            if needs_name:
+                raise _malformed(key)
+            needs_name = True
+            continue
+        if index is not None:
+            found.append((int(index), True))
+        elif word is not None:
+            found.append((word, False))
+        else:
+            found.append((re.sub(r"\\(.)", r"\1", double) if double is not None else single, True))
+        needs_name = False
+    if needs_name:
+        raise _malformed(key)
+    return found
+
+
+def _malformed(key: str) -> UsageError:
+    return UsageError(f"{key!r} is no key", remedy='Write keys as A.B, list items as A[0], and quote names: A."x.y".')
+
+
+def _next_step(
+    steps: list[tuple[str | int, bool]], path: list[str | int], node: Node | None, kind: FileKind
+) -> str | int:
+    step, quoted = steps.pop(0)
+    if isinstance(step, int) or quoted:
+        return step
+    if node is not None and node.kind == LIST and step.lstrip("-").isdigit():
+        return int(step)
+    field = kind.field_at(tuple(path))
+    if field is not None and field.type == field_types.MAPPING and len(path) == len(field.path):
+        # A map of free names stands here.
+        words = [step]
+        while steps and isinstance(steps[0][0], str):
+            words.append(str(steps.pop(0)[0]))
+        return ".".join(words)
+    return _longest_known(step, steps, node)
+
+
+def _longest_known(step: str, steps: list[tuple[str | int, bool]], node: Node | None) -> str:
+    """The longest name with dots that the file has here; the single step when it has none."""
+    if node is None or node.kind != MAP:
+        return step
+    names = {key.text for key, _ in node.entries}
+    words = [step, *(str(one) for one, quoted in steps if isinstance(one, str) and not quoted)]
+    for length in range(len(words), 1, -1):
+        if ".".join(words[:length]) in names:
+            del steps[: length - 1]
+            return ".".join(words[:length])
+    return step

@@ -1,0 +1,279 @@
+"""Edits of a text as splices: the bytes of one value change and nothing else.
+
+Invariant: every function returns a text whose tree equals the old one in all but the value named, or raises. The splice
+is made, the result parsed and compared; where the natural way to write the value does not hold (a comment in a bad
+place, a block scalar that would swallow the next line), plainer ways are tried, and in the end the edit is refused
+rather than made wrongly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tui_workbench.config.schema import field_types
+from tui_workbench.config.schema.field_types import FileKind
+from tui_workbench.config.yaml_edit import layout
+from tui_workbench.config.yaml_edit.layout import colon_end, column, content_start, line_break, line_end
+from tui_workbench.config.yaml_edit.scalars import Manner, block, flow, means, render, render_block, render_key
+from tui_workbench.config.yaml_edit.splices import (
+    EditRefusedError,
+    Splice,
+    apply,
+    first_good,
+    image,
+    item_candidates,
+    key_candidates,
+    reads,
+    refuse_shared,
+    refused,
+    remove,
+    removes,
+    sets,
+)
+from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path, Tree, dotted, find, own, parse
+
+
+def set_value(tree: Tree, path: Path, value: Any, kind: FileKind | None = None) -> str:
+    """The text in which `path` has `value`: str, bool, int, float, None, or lists and dicts of them.
+
+    Missing maps on the way are made; an index one past the end of a list appends. Raises EditRefusedError.
+    """
+    old = own(tree, path)
+    if old is not None:
+        if isinstance(value, dict) and old.kind == MAP and old.entries and value:
+            return _set_map(tree, path, old, value, kind)
+        if isinstance(value, (list, tuple)) and old.kind == LIST and old.items and value:
+            return _set_list(tree, path, old.items, list(value), kind)
+        return _replace(tree, path, old, value, kind)
+    return _insert(tree, path, value, kind)
+
+
+def unset(tree: Tree, path: Path) -> str:
+    """The text without the key or list item at `path`, unchanged when there is none. Raises EditRefusedError."""
+    parent = find(tree, path[:-1])
+    if parent is None or own(tree, path) is None:
+        return tree.text
+    refuse_shared(tree, path[:-1], path)
+    if parent.kind == LIST:
+        indices = [int(path[-1]) % len(parent.items)]
+    else:
+        indices = [i for i, (key, _) in enumerate(parent.entries) if key.text == path[-1]]
+    splices = remove(tree, path[:-1], parent, indices[-1])
+    if len(indices) > 1:
+        # A key that stands twice: each goes, or the earlier one would come to light.
+        return unset(parse(apply(tree.text, splices)), path)
+    return first_good([splices], tree, removes(tree, path), path)
+
+
+def drop_earlier(tree: Tree, path: Path) -> str:
+    """The text in which a key that stands several times keeps only its last entry. Raises EditRefusedError."""
+    while True:
+        parent = find(tree, path[:-1])
+        indices = [i for i, (key, _) in enumerate(parent.entries if parent else ()) if key.text == path[-1]]
+        if parent is None or len(indices) < 2:
+            return tree.text
+        is_good = reads(tree, path, _says(find(tree, path)), path)
+        tree = parse(first_good([remove(tree, path[:-1], parent, indices[0])], tree, is_good, path))
+
+
+def _says(node: Node | None) -> Callable[[Node], bool]:
+    """Accepts a node that says the same as this one."""
+    expected = image(node)
+    return lambda after: bool(image(after) == expected)
+
+
+def insert_item(tree: Tree, path: Path, index: int, value: Any, kind: FileKind | None = None) -> str:
+    """The text with `value` as a new item before item `index` of the list at `path`.
+
+    A missing list is made. Raises EditRefusedError.
+    """
+    sequence = find(tree, path)
+    if sequence is None or sequence.is_null or (sequence.kind == LIST and not sequence.items):
+        return set_value(tree, path, [value], kind)
+    if sequence.kind != LIST:
+        raise refused(tree, sequence, "this is no list")
+    refuse_shared(tree, path, (*path, index))
+    index = max(0, min(index, len(sequence.items)))
+    is_good = reads(tree, (*path, index), lambda node: means(node, value), None)
+    return first_good(item_candidates(tree, sequence, index, value), tree, is_good, (*path, index))
+
+
+def move_item(tree: Tree, path: Path, index: int, to: int) -> str:
+    """The text in which item `index` of the list at `path` is item `to`; its line takes its comments along.
+
+    Raises EditRefusedError.
+    """
+    sequence = find(tree, path)
+    if sequence is None or sequence.kind != LIST or not {index, to} <= {*range(len(sequence.items))}:
+        raise EditRefusedError(f"`{dotted(path)}` has no such items", remedy="Choose items that are there.")
+    if index == to:
+        return tree.text
+    order = list(range(len(sequence.items)))
+    order.insert(to, order.pop(index))
+    expected = [image(sequence.items[place]) for place in order]
+    is_good = reads(tree, path, lambda moved: [image(item) for item in moved.items] == expected, path)
+    ways = [_permuted(tree.text, layout.spans_of(sequence), order)]
+    if not sequence.flow:
+        ways.insert(0, _permuted(tree.text, _line_spans(tree.text, sequence), order))
+    return first_good(ways, tree, is_good, path)
+
+
+def _permuted(text: str, spans: list[tuple[int, int]], order: list[int]) -> list[Splice]:
+    moved = [(span, spans[source]) for span, source in zip(spans, order, strict=True)]
+    return [Splice(*span, text[slice(*source)]) for span, source in moved if span != source]
+
+
+def _line_spans(text: str, sequence: Node) -> list[tuple[int, int]]:
+    """For each item of a block list its lines, with the comments and blank lines above them."""
+    spans = []
+    start = layout.line_start(text, layout.dash_of(text, sequence, 0))
+    while start and text[layout.line_start(text, start - 1) : start].strip()[:1] in ("", "#"):
+        start = layout.line_start(text, start - 1)
+    for item in sequence.items:
+        end = line_end(text, max(item.end, item.start))
+        spans.append((start, end))
+        start = min(end + len(line_break(text, end)), len(text))
+    return spans
+
+
+def rename_key(tree: Tree, path: Path, new: str) -> str:
+    """The text in which the key at `path` is called `new`. Raises EditRefusedError, also when `new` is there."""
+    parent = find(tree, path[:-1])
+    entry = parent.entry(path[-1]) if parent is not None else None
+    if parent is None or entry is None:
+        raise EditRefusedError(f"there is no `{path[-1]}` here", remedy="Choose a key that exists.")
+    key, value = entry
+    if parent.get(new) is not None and new != path[-1]:
+        raise refused(tree, key, f"`{new}` is here already")
+    written = render_key(new, layout.manner_of(tree, parent)._replace(key_quote=key.style))
+    is_good = reads(tree, (*path[:-1], new), _says(value), path)
+    return first_good([[Splice(content_start(tree.text, key), key.end, written)]], tree, is_good, path)
+
+
+def _replace(tree: Tree, path: Path, old: Node, value: Any, kind: FileKind | None) -> str:
+    if means(old, value) and not (value is None and old.kind != SCALAR):
+        return tree.text
+    refuse_shared(tree, path, path)
+    return first_good(_replacements(tree, path, old, value, kind), tree, sets(tree, path, value), path)
+
+
+def _replacements(tree: Tree, path: Path, old: Node, value: Any, kind: FileKind | None) -> Iterator[list[Splice]]:
+    parent = find(tree, path[:-1]) if path else None
+    entry = parent.entry(path[-1]) if parent is not None else None
+    manner = layout.manner_of(tree, parent, kind)
+    field = kind.field_at(path) if kind is not None else None
+    if field is not None and field.type == field_types.MAPPING and len(path) > len(field.path):
+        manner = manner._replace(plain_numbers=True)
+    if isinstance(value, (dict, list, tuple)):
+        if value and entry is not None and parent is not None and not parent.flow:
+            yield _null_to_block(tree.text, entry, value, manner)
+        yield _over(tree.text, entry, old, flow(value, manner))
+        return
+    if parent is not None and old.style in ("|", ">") and isinstance(value, str):
+        yield _over_block_scalar(tree.text, old, value)
+    yield _over(tree.text, entry, old, render(value, manner, old if old.kind == SCALAR else None))
+    if old.kind == SCALAR and isinstance(value, str):
+        yield _over(tree.text, entry, old, render(value, manner._replace(json=True)))
+
+
+def _over(text: str, entry: tuple[Node, Node] | None, old: Node, written: str) -> list[Splice]:
+    """Put `written` in the place of `old`, with a space or colon where there was nothing to stand behind."""
+    start = content_start(text, old) if not old.tag else old.start + len(f"&{old.anchor} ") * bool(old.anchor)
+    if entry is not None and old.kind != SCALAR and not old.flow and old.alias_of is None:
+        return [Splice(colon_end(text, *entry), old.end, " " + written)]
+    if old.start != old.end:
+        return [Splice(start, old.end, written)]
+    if entry is not None and colon_end(text, *entry) < 0:
+        key = entry[0]
+        return [Splice(key.end, key.end, ": " + written)]
+    # `key: ` with a space left behind: the value goes where the space ends the key, not after two of them.
+    if text[start : start + 1] == " " and text[start + 1 : start + 2] in ("", "\n", "\r"):
+        return [Splice(start + 1, start + 1, written)]
+    return [Splice(start, start, written if text[start - 1 : start] in (" ", "\n", "", "[", "{") else " " + written)]
+
+
+def _over_block_scalar(text: str, old: Node, value: str) -> list[Splice]:
+    body = text.find("\n", old.start, old.end) + 1
+    first = text[body : old.end].lstrip(" \n")
+    indent = column(text, old.end - len(first)) if body and first else 0
+    written = render_block(value, old.style, indent, line_break(text, old.start)) if indent else None
+    return [Splice(content_start(text, old), old.end, written)] if written else []
+
+
+def _null_to_block(text: str, entry: tuple[Node, Node], value: Any, manner: Manner) -> list[Splice]:
+    """`Key: null  # comment` becomes `Key:  # comment` with the block below it."""
+    key, old = entry
+    if old.kind != SCALAR and not (old.flow and not old.entries and not old.items):
+        return []
+    if old.anchor or old.tag or old.alias_of is not None:
+        return []
+    after_colon = colon_end(text, key, old)
+    below = block(value, column(text, key.start), manner, line_break(text, key.start))
+    end = line_end(text, layout.entry_end(key, old))
+    blank = Splice(after_colon, max(old.end, after_colon), "")
+    if end == blank.end:
+        return [Splice(blank.start, end, line_break(text, end) + below)]
+    return [blank, Splice(end, end, line_break(text, end) + below)]
+
+
+def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
+    """A key or item that is not there, with the maps that lead to it."""
+    depth = len(path) - 1
+    while depth and find(tree, path[:depth]) is None:
+        depth -= 1
+    here, key = path[:depth], path[depth]
+    for step in reversed(path[depth + 1 :]):
+        if step == 0:
+            value = [value]
+            continue
+        if isinstance(step, int):
+            raise EditRefusedError(f"there is no list at `{dotted(path)}`", remedy="Add the list first.")
+        value = {step: value}
+    parent = find(tree, here)
+    if isinstance(key, int):
+        if parent is None or parent.kind != LIST or key != len(parent.items):
+            remedy = "Choose an index of the list, or one past its end."
+            raise EditRefusedError(f"`{dotted(path)}` has no item {key}", remedy=remedy)
+        return insert_item(tree, here, key, value, kind)
+    if depth and (parent is None or parent.is_null or _is_empty_in_block(tree, here, parent)):
+        return set_value(tree, here, {key: value}, kind)
+    if parent is not None and parent.kind != MAP:
+        raise refused(tree, parent, f"`{dotted(here) or 'the file'}` is no map, so it cannot hold `{key}`")
+    refuse_shared(tree, here, path)
+    target = (*here, key)
+    candidates = key_candidates(tree, here, parent, key, value, kind)
+    return first_good(candidates, tree, sets(tree, target, value), target)
+
+
+def _is_empty_in_block(tree: Tree, path: Path, node: Node) -> bool:
+    """`Key: {}` on lines of its own: there is no style to keep, and what comes in stands better on its own lines."""
+    holder = find(tree, path[:-1])
+    return node.flow and node.kind == MAP and not node.entries and holder is not None and not holder.flow
+
+
+def _set_map(tree: Tree, path: Path, old: Node, value: dict[str, Any], kind: FileKind | None) -> str:
+    gone = [key.text for key, _ in old.entries if key.text not in value]
+    for key, one in value.items():
+        tree = parse(set_value(tree, (*path, key), one, kind))
+    for key in dict.fromkeys(gone):
+        tree = parse(unset(tree, (*path, key)))
+    return tree.text
+
+
+def _set_list(tree: Tree, path: Path, old: list[Node], value: list[Any], kind: FileKind | None) -> str:
+    """Items that stay keep their bytes: only the middle between the common beginning and end is changed."""
+    head = 0
+    while head < min(len(old), len(value)) and means(old[head], value[head]):
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(value)) - head and means(old[-1 - tail], value[-1 - tail]):
+        tail += 1
+    common = min(len(old), len(value)) - head - tail
+    for index in range(head, head + common):
+        tree = parse(set_value(tree, (*path, index), value[index], kind))
+    for index in range(head + common, len(value) - tail):
+        tree = parse(insert_item(tree, path, index, value[index], kind))
+    for _ in range(len(old) - len(value)):
+        tree = parse(unset(tree, (*path, head + common)))
+    return tree.text

@@ -1,0 +1,335 @@
+"""Values by the type that the schema declares, and what is wrong with them.
+
+Invariant: a text field gets the text that stands in the file, never YAML 1.1's guess about it (`no` is "no", `0022` is
+"0022"), and every value that cannot be read gives a `Fault` with its place instead of an exception, so that one reading
+finds all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from tui_workbench.config.schema import field_types
+from tui_workbench.config.schema.field_types import FALSE_WORDS, TRUE_WORDS, TYPE_NAMES, Field, FileKind
+from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path, Tree, plain_value
+from tui_workbench.config.yaml_edit.syntax_errors import missing_space
+from tui_workbench.core import target_types
+
+_PLACEHOLDER = re.compile(r"<[A-Za-z0-9_][\w .,-]*>")
+# Python refuses to read thousands of digits, and nothing here counts that far.
+_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
+_GPU_COUNT = re.compile(r"[0-9]{1,3}")
+_GPU_ID = re.compile(r"[0-9]+|(?:GPU|MIG)-[^,]*", re.ASCII)
+_PROCESSES = re.compile(r"gpus|[1-9][0-9]{0,2}")
+
+GPUS_WORD = "gpus"
+"""As many processes as the run has GPUs."""
+
+
+class Fault(NamedTuple):
+    """A value that the schema does not allow. `path` leads to it; `start` and `end` are offsets into the text."""
+
+    code: str
+    message: str
+    remedy: str
+    start: int
+    end: int
+    path: Path
+    field: Field | None = None
+
+
+class Reading(NamedTuple):
+    """All that one pass over a file found."""
+
+    values: dict[str, Any]
+    """The typed value of every field that is set, by `Field.key`."""
+    nodes: dict[str, Node]
+    """Where each set field's value stands."""
+    faults: list[Fault]
+    unknown: list[tuple[tuple[str, ...], Node, Node]]
+    """Keys that no field declares: path, key node, value node."""
+
+
+def read_fields(tree: Tree, kind: FileKind) -> Reading:
+    """Every field of `kind` that `tree` sets, typed, with every fault of shape and type."""
+    reading = Reading({}, {}, [], [])
+    root = tree.root
+    if tree.extra >= 0:
+        line, _ = tree.place(tree.extra)
+        mark = tree.text[tree.extra : tree.extra + 3]
+        message = f"`{mark}` ends the document here: what follows is not read"
+        remedy = f"Remove line {line}, or what follows it."
+        reading.faults.append(Fault("several-documents", message, remedy, tree.extra, tree.extra + 3, ()))
+    if root is not None and root.kind == MAP:
+        _read_map(root, kind, "", reading)
+    elif root is not None:
+        reading.faults.append(_no_map(tree, root))
+    return reading
+
+
+def _no_map(tree: Tree, root: Node) -> Fault:
+    # A file whose only line lacks the space behind its colon is one long word to YAML.
+    error = missing_space(tree.text)
+    if error is not None:
+        return Fault(error.code, error.message, error.remedy, error.offset, error.offset, ())
+    found = "a list" if root.kind == LIST else "a single value"
+    message = f"the file holds {found} where `key: value` lines are expected"
+    return Fault("not-a-map", message, "Write one `key: value` on each line.", root.start, root.end, ())
+
+
+def _read_map(node: Node, kind: FileKind, prefix: str, reading: Reading) -> None:
+    seen: set[str] = set()
+    for key, value in node.own_entries:
+        name = prefix + key.text
+        path = tuple(name.split(".")) if prefix else (key.text,)
+        if key.text in seen:
+            reading.faults.append(_duplicate(key, path))
+        seen.add(key.text)
+        field = None if "." in key.text else kind.field(name)
+        if field is not None:
+            _read_field(field, value, path, reading)
+        elif "." in key.text or not kind.is_section(name):
+            reading.unknown.append((path, key, value))
+        elif value.kind == MAP:
+            _read_map(value, kind, name + ".", reading)
+        elif not value.is_null:
+            message = f"`{name}` is {_describe(value)}, expected a map"
+            remedy = f"`{name}` holds further keys. Indent them below it."
+            reading.faults.append(Fault("wrong-type", message, remedy, value.start, value.end, path))
+    for source in node.merged:
+        for key, value in source.entries:
+            field = kind.field(prefix + key.text)
+            if field is not None and field.key not in reading.values and key.text not in seen:
+                _read_field(field, value, field.path, reading)
+
+
+def _duplicate(key: Node, path: Path) -> Fault:
+    message = f"`{key.text}` stands here a second time"
+    return Fault("duplicate-key", message, "Remove one of them.", key.start, key.end, path)
+
+
+def _read_field(field: Field, node: Node, path: Path, reading: Reading) -> None:
+    reading.nodes[field.key] = node
+    before = len(reading.faults)
+    if not node.is_null or field.type == field_types.ANY:
+        value = convert(field, node, path, reading.faults)
+        if len(reading.faults) == before or value is not None:
+            reading.values[field.key] = value
+    elif not field.nullable:
+        message, remedy = f"`{field.key}` has no value", f"Write {_expected(field)} behind the colon."
+        reading.faults.append(Fault("missing-value", message, remedy, node.start, node.end, path, field))
+
+
+class _Value(NamedTuple):
+    """A value to read as its field declares it, and where its faults go."""
+
+    field: Field
+    node: Node
+    path: Path
+    faults: list[Fault]
+    name: str  # what messages call it
+
+    def below(self, step: str | int, node: Node) -> _Value:
+        """A value inside of this one."""
+        name = f"item {step + 1} of" if isinstance(step, int) else f"`{step}` in"
+        return self._replace(node=node, path=(*self.path, step), name=f"{name} `{self.field.key}`")
+
+    def fault(self, code: str, message: str, remedy: str) -> None:
+        """Add a fault at this value."""
+        self.faults.append(Fault(code, message, remedy, self.node.start, self.node.end, self.path, self.field))
+
+    def wrong(self, expected: str, remedy: str = "") -> None:
+        """Add the fault of a value of another type."""
+        message = f"{self.name} is {_describe(self.node)}, expected {expected}"
+        self.fault("wrong-type", message, remedy or f"Write {expected}.")
+
+
+def convert(field: Field, node: Node, path: Path, faults: list[Fault]) -> Any:
+    """The value of `node` as `field` declares it; what cannot be read adds to `faults` and is left out (None)."""
+    value = _Value(field, node, path, faults, f"`{field.key}`")
+    shape, read, remedy = _READERS[field.type]
+    if node.kind == shape or not shape:
+        return read(value)
+    value.wrong(_expected(field), remedy.format(", ".join(column.key for column in field.row)))
+    return None
+
+
+def _string(value: _Value) -> str | None:
+    field, text = value.field, value.node.text
+    if field.is_old or not is_placeholder(text, secret=field.secret):
+        return text
+    # A secret in such brackets would be shown by mistake.
+    shown = "a placeholder" if field.secret else f"the placeholder {_short(text)!r}"
+    value.fault("placeholder", f"`{field.key}` is still {shown}", "Write the real value.")
+    return None
+
+
+def _boolean(value: _Value) -> bool | None:
+    word = value.node.text.strip().lower()
+    if word in TRUE_WORDS | FALSE_WORDS:
+        return word in TRUE_WORDS
+    value.wrong(_expected(value.field))
+    return None
+
+
+def _integer(value: _Value) -> int | None:
+    least = value.field.minimum
+    if not _INTEGER.fullmatch(value.node.text):
+        value.wrong(_expected(value.field))
+    elif least is not None and int(value.node.text) < least:
+        value.wrong(f"{least} or more")
+    else:
+        return int(value.node.text)
+    return None
+
+
+def _processes(value: _Value) -> str | None:
+    word = value.node.text.strip().lower()
+    if _PROCESSES.fullmatch(word):
+        return word
+    value.wrong(_expected(value.field), "Write a number of processes from 1, or gpus.")
+    return None
+
+
+def _choice(value: _Value) -> str | None:
+    field, text = value.field, value.node.text
+    understood = field.understand(text)
+    if not understood and field.key == "type" and target_types.is_known(text):
+        understood = text
+    if understood:
+        return understood
+    message = f"`{field.key}` is {_short(text)!r}, which is none of its values"
+    value.fault("wrong-choice", message, f"Write one of: {', '.join(field.offered)}.")
+    return None
+
+
+def is_placeholder(text: str, *, secret: bool = False) -> bool:
+    """Whether a text holds something like `<ipAddress>`, as manuals write what is to be filled in.
+
+    A secret may hold such brackets itself; it is one only as a whole, or in a reference.
+    """
+    if secret and not text.startswith("AzureMlSecret="):
+        return _PLACEHOLDER.fullmatch(text.strip()) is not None
+    return _PLACEHOLDER.search(text) is not None
+
+
+def _strings(value: _Value) -> tuple[str, ...]:
+    return tuple(_text_items(value))
+
+
+def _text_items(value: _Value) -> Iterator[str]:
+    for index, node in enumerate(value.node.items):
+        item = value.below(index, node)
+        if node.kind != SCALAR:
+            item.wrong("a text", "Quote it if it holds `: `." if node.kind == MAP else "Write one text an item.")
+        elif node.start == node.end:
+            item.fault("missing-value", f"{item.name} is empty", 'Write it, or "" for an empty text.')
+        else:
+            yield node.text
+
+
+def _gpus(value: _Value) -> str | None:
+    """`all`, `free`, a number as digits, or a list as `[0, GPU-...]`."""
+    node = value.node
+    if node.kind == LIST:
+        items = [item.strip() for item in _text_items(value)]
+        wrong = next((item for item in items if not _GPU_ID.fullmatch(item)), "")
+        if not wrong:
+            return f"[{', '.join(items)}]" if len(items) == len(node.items) else None
+        remedy = "Name GPUs by their number or by their id, as `nvidia-smi -L` shows them."
+        value.fault("wrong-choice", f"`{value.field.key}` names {_short(wrong)!r}, which is no GPU", remedy)
+        return None
+    word = node.text.strip().lower()
+    if word in ("all", "free"):
+        return word
+    if _GPU_COUNT.fullmatch(word):
+        return str(int(word))
+    value.wrong(_expected(value.field), "Write all, free, a number of GPUs, or a list as in [0, 1].")
+    return None
+
+
+def _mapping(value: _Value) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, node in value.node.entries:
+        if key.text in found:
+            value.faults.append(_duplicate(key, (*value.path, key.text)))
+        if node.kind != SCALAR:
+            value.below(key.text, node).wrong("a text", "Write one text, in quotes if it holds brackets.")
+        else:
+            found[key.text] = "" if node.is_null else node.text
+    return found
+
+
+def _rows(value: _Value) -> tuple[dict[str, str], ...]:
+    columns = ", ".join(column.key for column in value.field.row)
+    rows = []
+    for index, node in enumerate(value.node.items):
+        item = value.below(index, node)
+        if node.kind == MAP:
+            rows.append(_row(item))
+        else:
+            item.wrong(f"a map of {columns}")
+    return tuple(rows)
+
+
+def _row(value: _Value) -> dict[str, str]:
+    empty = [key.text for key, node in value.node.entries if node.is_null]
+    found = {key: text for key, text in _mapping(value).items() if key not in empty}
+    for column in value.field.row:
+        if column.required and column.key not in found:
+            message = f"an item of `{value.field.key}` has no `{column.key}`"
+            value.fault("missing-field", message, f"Add `{column.key}: {column.example or '...'}`.")
+    return found
+
+
+def _dependencies(value: _Value) -> tuple[Any, ...]:
+    """Conda packages as strings, and `{"pip": (...)}` where the file has it."""
+    found: list[Any] = []
+    for index, node in enumerate(value.node.items):
+        item = value.below(index, node)
+        pip = node.entries[0][1] if len(node.entries) == 1 and node.entries[0][0].text == "pip" else None
+        if node.kind == SCALAR and node.start == node.end:
+            item.fault("missing-value", f"{item.name} is empty", "Write a package, or remove the line.")
+        elif node.kind == SCALAR:
+            found.append(node.text)
+        elif pip is None:
+            item.wrong("a package", "Write a package, or `pip:` with a list below it.")
+        elif pip.kind == LIST:
+            found.append({"pip": _strings(item.below("pip", pip))})
+        elif not pip.is_null:
+            remedy = "Begin each package with `- `, indented below `pip:`."
+            item.below("pip", pip)._replace(name="`pip`").wrong("a list of packages", remedy)
+    return tuple(found)
+
+
+def _describe(node: Node) -> str:
+    """What stands there, in a few words."""
+    if node.kind != SCALAR:
+        return "a map" if node.kind == MAP else "a list"
+    return "empty" if node.is_null else repr(_short(node.text))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+def _expected(field: Field) -> str:
+    return f"one of: {', '.join(field.choices)}" if field.choices else TYPE_NAMES[field.type]
+
+
+_READERS: dict[str, tuple[str, Callable[[_Value], Any], str]] = {
+    field_types.STRING: (SCALAR, _string, "Write one text, in quotes if it holds brackets."),
+    field_types.BOOLEAN: (SCALAR, _boolean, ""),
+    field_types.INTEGER: (SCALAR, _integer, ""),
+    field_types.CHOICE: (SCALAR, _choice, ""),
+    field_types.PROCESSES: (SCALAR, _processes, ""),
+    field_types.GPUS: ("", _gpus, ""),
+    field_types.STRINGS: (LIST, _strings, "Begin each item with `- ` on its own line."),
+    field_types.MAPPING: (MAP, _mapping, "Write `NAME: value` lines, indented below it."),
+    field_types.ROWS: (LIST, _rows, "Begin each with `- ` and give {}."),
+    field_types.DEPENDENCIES: (LIST, _dependencies, "Begin each package with `- ` on its own line."),
+    field_types.ANY: ("", lambda value: plain_value(value.node), ""),
+}
+"""By type: the kind of node ("" for any), the function that reads it, and the remedy for another kind of node."""

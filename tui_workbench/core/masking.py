@@ -1,0 +1,142 @@
+"""Masking: the one place that decides which parts of a command, a variable or a text are secret.
+
+Everything that is shown or written down passes through here: run.json, plans, the trace, exports, crash reports. A
+run itself receives the true values.
+
+Secret are the values of variables and options whose names say so (`GITHUB_PAT`, `--api-key`), passwords in URLs, and
+parts of connection strings (`AccountKey=...`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from tui_workbench.core.model import Plan
+
+MASK = "***"
+"""Stands in place of a secret."""
+
+_NAME_HINTS = (
+    "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "KEY", "CREDENTIAL", "CONNECTION_STRING", "CONNECTIONSTRING",
+)  # fmt: skip
+_NAME_WORDS = frozenset(("PAT", "PWD", "SAS"))
+_HARMLESS_NAMES = frozenset(("PWD", "OLDPWD", "TOKENIZERS_PARALLELISM"))
+
+_SECRET_FILES = frozenset((".env", ".netrc", ".pypirc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"))
+_SECRET_SUFFIXES = (".pem", ".key")
+
+_ENDINGS = (
+    "password", "passwd", "passphrase", "secret", "token", "pat", "credential", "credentials",
+    "apikey", "api-key", "api_key", "accesskey", "access-key", "access_key", "accountkey", "account-key", "account_key",
+    "secretkey", "secret-key", "secret_key",
+)  # fmt: skip
+"""How the names of options end whose values are secret. `--key 3` of a script is seldom a secret."""
+
+_SPECIAL_TOKENS = frozenset(("bos", "cls", "end", "eos", "mask", "max", "num", "pad", "sep", "start", "stop", "unk"))
+"""Words before `token` in the names of a language model's settings: `--pad-token`."""
+
+_USER_IN_URL = re.compile(r"(?<=://)([^\s/'\"]+)@")
+_PAIR = re.compile(
+    r"([\w.-]*(?:password|passwd|pwd|passphrase|secret|token|credentials?|signature|\bsig|"
+    r"(?:api|access|account|secret)[-_]?key))=([^\s;&,'\"]+)",
+    re.IGNORECASE,
+)
+_PAIR_HINTS = ("pass", "pwd", "secret", "token", "credential", "signature", "sig=", "key=")
+_MASKED_FORMS = (f"={MASK}", f":{MASK}@", f"//{MASK}@", f"earer {MASK}")
+_BEARER = re.compile(r"\b(bearer) +([^\s'\"]+)", re.IGNORECASE)
+
+
+def is_secret_name(name: str) -> bool:
+    """True for a variable whose value is secret, judged by its name."""
+    upper = name.upper()
+    if upper in _HARMLESS_NAMES:
+        return False
+    return any(hint in upper for hint in _NAME_HINTS) or not _NAME_WORDS.isdisjoint(upper.split("_"))
+
+
+def mask_text(text: str) -> str:
+    """The text with masks in place of passwords in URLs, parts of connection strings, and bearer tokens."""
+    if "://" in text and "@" in text:
+        text = _USER_IN_URL.sub(_masked_user, text)
+    if "=" in text:
+        lower = text.lower()
+        if any(hint in lower for hint in _PAIR_HINTS):
+            text = _PAIR.sub(_masked_pair, text)
+    if "earer " in text:
+        text = _BEARER.sub(lambda found: f"{found[1]} {MASK}", text)
+    return text
+
+
+def mask_value(name: str, value: str) -> str:
+    """The value of a variable or of a named setting."""
+    return MASK if is_secret_name(name) else mask_text(value)
+
+
+def mask_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables with masks in place of secrets."""
+    return {name: mask_value(name, value) for name, value in variables.items()}
+
+
+def mask_words(words: Iterable[str]) -> list[str]:
+    """The words of a command or of a script's arguments with masks in place of secrets."""
+    found = []
+    follows_secret = False
+    for word in words:
+        name, equals, value = word.partition("=")
+        if follows_secret and not word.startswith("--"):
+            found.append(MASK)
+        elif equals and value and _is_secret_option(name):
+            found.append(f"{name}={MASK}")
+        else:
+            found.append(mask_text(word))
+        follows_secret = not equals and name.startswith("-") and _is_secret_option(name)
+    return found
+
+
+def mask_plan(plan: Plan) -> Plan:
+    """The plan with masks in place of secrets."""
+    steps = []
+    for step in plan.steps:
+        environment = mask_variables(step.environment)
+        steps.append(step._replace(command=tuple(mask_words(step.command)), environment=environment))
+    return plan._replace(steps=tuple(steps))
+
+
+def has_mask(words: Sequence[str]) -> str:
+    """The first of a script's arguments in which a mask stands for a secret; "" if there is none."""
+    return next((word for word in words if word == MASK or any(form in word for form in _MASKED_FORMS)), "")
+
+
+def _is_secret_option(name: str) -> bool:
+    if name.isupper():
+        return name.isidentifier() and is_secret_name(name)
+    lower = name.lower()
+    if not lower.endswith(_ENDINGS) or _is_special_token(lower):
+        return False
+    return not lower.endswith("pat") or lower.lstrip("-").replace("_", "-").split("-")[-1] == "pat"
+
+
+def _is_special_token(name: str) -> bool:
+    """True for `eos_token` and the like."""
+    words = name.lower().lstrip("-").replace("-", "_").split("_")
+    return words[-1] == "token" and len(words) > 1 and words[-2] in _SPECIAL_TOKENS
+
+
+def _masked_user(found: re.Match[str]) -> str:
+    name, colon, _ = found[1].partition(":")
+    before = found.string[: found.start()].lower()
+    # A token can stand there as the name; behind that of an SSH user is no secret.
+    return f"{name}:{MASK}@" if colon else found[0] if before.endswith("ssh://") else f"{MASK}@"
+
+
+def _masked_pair(found: re.Match[str]) -> str:
+    is_folder = found[1].upper() in _HARMLESS_NAMES and found[2].startswith("/")
+    return found[0] if is_folder or _is_special_token(found[1]) else f"{found[1]}={MASK}"
+
+
+def is_secret_file(path: str) -> bool:
+    """True for a file that holds secrets by its name, as `.env` and private keys do."""
+    name = os.path.basename(path)
+    return name in _SECRET_FILES or name.startswith(".env.") or name.endswith(_SECRET_SUFFIXES)

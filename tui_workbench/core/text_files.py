@@ -1,0 +1,227 @@
+"""Text files as they are shown and edited: unedited text writes back byte for byte.
+
+The invariant: `file.encode(file.text)` equals the bytes that were read, for every file that may be edited.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from tui_workbench.core import locks
+from tui_workbench.core.errors import StorageError, storage_error
+from tui_workbench.core.files import Signature, signature, signature_of, write_atomically
+
+LARGEST_EDITABLE = 2 * 1024 * 1024
+"""Bytes. Above this a file is shown in part and not edited: every key would cost more than a frame."""
+
+HEAD_OF_LARGE = 256 * 1024
+"""Bytes shown of a file that is too large: some 5,000 lines, which open at once."""
+
+HEAD_OF_BINARY = 4 * 1024
+"""Bytes of a binary file that are shown in hexadecimal: enough to recognise it."""
+
+LOCK_SECONDS = 10.0
+"""How long a write waits for another one in the same folder before it gives up."""
+
+_BOMS = (("utf-8", b"\xef\xbb\xbf"), ("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff"))
+
+
+class TextFile(NamedTuple):
+    """One version of a file, as read.
+
+    Line ends that are all alike are line feeds in `text`; mixed ones stand there as they are.
+    """
+
+    path: str
+    text: str
+    signature: Signature
+    encoding: str = "utf-8"  # utf-8, utf-16-le, utf-16-be, latin-1 (read-only), or "" for a binary file
+    newline: str = "\n"  # what every line ends with; "" when they are mixed: then `text` holds them as they are
+    has_bom: bool = False
+    is_binary: bool = False
+    too_large: bool = False
+    read_only: str = ""  # why it cannot be edited, as a clause; "" when it can
+
+    def same_content(self, other: TextFile) -> bool:
+        """True when both versions hold the same bytes, whenever they were written."""
+        mine = (self.text, self.encoding, self.newline, self.has_bom, self.is_binary, self.too_large)
+        return mine == (other.text, other.encoding, other.newline, other.has_bom, other.is_binary, other.too_large)
+
+    def encode(self, text: str) -> bytes:
+        """The bytes of `text` in this file's encoding, line ends and BOM.
+
+        Raises StorageError when the file is read-only or a character of `text` has no form in its encoding.
+        """
+        if self.read_only:
+            raise StorageError(f"this file is read-only here: {self.read_only}", file=self.path)
+        native = text if self.newline in ("", "\n") else text.replace("\n", self.newline)
+        try:
+            data = native.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            # Every supported encoding is a Unicode one, so a lone surrogate is all that can have no form.
+            at = next(index for index, character in enumerate(text) if "\ud800" <= character <= "\udfff")
+            line, column = place_in(text, at)
+            message = f"the character U+{ord(text[at]):04X} has no form in {self.encoding}"
+            remedy = "Remove it and save again."
+            raise StorageError(message, remedy=remedy, file=self.path, line=line, column=column) from error
+        return dict(_BOMS)[self.encoding] + data if self.has_bom else data
+
+
+class FileChangedError(StorageError):
+    """The file on disk is no longer the version that was edited; `theirs` is what stands there now."""
+
+    def __init__(self, theirs: TextFile) -> None:
+        message = "it changed on disk since it was opened"
+        super().__init__(message, remedy="Choose which version to keep.", file=theirs.path)
+        self.theirs = theirs
+
+
+def place_in(text: str, offset: int) -> tuple[int, int]:
+    """Line and column of the character at `offset`, both from 1, as editors count them; past the end gives the end."""
+    offset = min(max(offset, 0), len(text))
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+def read_text_file(path: str, *, largest: int = LARGEST_EDITABLE, head: int = HEAD_OF_LARGE) -> TextFile:
+    """Read a file to be shown or edited. Of one above `largest` bytes only the first `head` bytes are read.
+
+    Raises StorageError when there is no such file, it may not be read, or it is a folder, pipe or device.
+    """
+    try:
+        data, found, allowed = _read(path, largest, head)
+    except OSError as error:
+        raise storage_error("read", path, error) from error
+    if b"\0" in data and not data.startswith(tuple(bom for name, bom in _BOMS if name.startswith("utf-16"))):
+        shown, too_large = _hexadecimal(data[:HEAD_OF_BINARY]), found.size > largest
+        return TextFile(path, shown, found, "", is_binary=True, too_large=too_large, read_only="it is binary")
+    if found.size > largest:
+        data = data[: data.rfind(b"\n") + 1] or data
+        file = _decode(path, data, found, lenient=True)
+        return file._replace(too_large=True, read_only=f"it is larger than {largest >> 20} MB")
+    file = _decode(path, data, found)
+    if not file.read_only and not allowed:
+        file = file._replace(read_only="its permissions do not let you write it")
+    return file
+
+
+def reread(file: TextFile) -> TextFile | None:
+    """The file as it stands on disk now, or None when it is gone. Cheap when its signature is as it was.
+
+    Raises StorageError when it is there but cannot be read.
+    """
+    now = signature(file.path)
+    if now is None or now == file.signature:
+        return file if now else None
+    current = read_text_file(file.path)
+    if current.same_content(file):
+        return file._replace(signature=current.signature, read_only=current.read_only)
+    return current
+
+
+def save(file: TextFile, text: str) -> TextFile:
+    """Write `text` in place of the version `file`; gives the version that now stands on disk.
+
+    A file that was deleted meanwhile is written anew. Raises FileChangedError when another version stands on disk
+    (nothing is written then), and StorageError as `TextFile.encode` and `write_atomically` do.
+    """
+    data = file.encode(text)
+    with locked([file.path]):
+        # The signature alone is not enough: two writes within one clock tick can share it.
+        current = read_text_file(file.path) if signature(file.path) is not None else None
+        if current is not None and not current.same_content(file):
+            raise FileChangedError(current)
+        return file._replace(text=text, signature=write_atomically(file.path, data))
+
+
+@contextlib.contextmanager
+def locked(paths: Iterable[str]) -> Iterator[None]:
+    """Hold off other writers of these files, from the check of their content to the write.
+
+    The lock is advisory and lies on the folders of the files, so it leaves nothing behind; `save` and `ChangeSet` take
+    it. Folders that do not exist yet, and file systems without locks, are not locked. Raises StorageError when another
+    program holds a lock for longer than LOCK_SECONDS.
+    """
+    with contextlib.ExitStack() as held:
+        # Always in the same order, so that two writers never wait for each other.
+        for folder in sorted({os.path.dirname(os.path.realpath(path)) for path in paths}):
+            try:
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError:
+                continue
+            with contextlib.suppress(OSError):
+                held.enter_context(locks.held(descriptor, _patience(folder)))
+        yield
+
+
+def _patience(folder: str) -> Callable[[], None]:
+    deadline = time.monotonic() + LOCK_SECONDS
+
+    def pause() -> None:
+        if time.monotonic() > deadline:
+            message = "another program keeps this folder locked"
+            raise StorageError(message, remedy="Try again when it is done.", file=folder)
+        time.sleep(0.005)
+
+    return pause
+
+
+def _read(path: str, largest: int, head: int) -> tuple[bytes, Signature, bool]:
+    # Without O_NONBLOCK a named pipe would hold the thread until somebody writes into it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if not stat.S_ISREG(status.st_mode):
+            remedy = "Pipes, sockets and devices cannot be opened."
+            raise StorageError("this is no regular file", remedy=remedy, file=path)
+        found = signature_of(status)
+        wanted = head if found.size > largest else largest + 1
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(wanted)
+    finally:
+        os.close(descriptor)
+    # /proc and growing files report a smaller size than they deliver.
+    found = found._replace(size=max(found.size, len(data))) if len(data) > largest else found
+    allowed = os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+    return data, found, allowed
+
+
+def _decode(path: str, data: bytes, found: Signature, *, lenient: bool = False) -> TextFile:
+    encoding, bom = next(((name, mark) for name, mark in _BOMS if data.startswith(mark)), ("utf-8", b""))
+    body = data[len(bom) :]
+    read_only = ""
+    try:
+        text = body.decode(encoding, "replace" if lenient else "strict")
+    except UnicodeDecodeError:
+        text, encoding, bom = data.decode("latin-1"), "latin-1", b""
+        read_only = "it is not UTF-8 (shown as Latin-1)"
+    newline = _newline_of(text)
+    if newline not in ("", "\n"):
+        text = text.replace(newline, "\n")
+    file = TextFile(path, text, found, encoding, newline, has_bom=bool(bom), read_only=read_only)
+    if not lenient and not read_only and file.encode(text) != data:
+        return file._replace(read_only=f"its {encoding} would not write back as it is")
+    return file
+
+
+def _newline_of(text: str) -> str:
+    ends = set(re.findall("\r\n|\r|\n", text)) or {"\n"}
+    return ends.pop() if len(ends) == 1 else ""
+
+
+def _hexadecimal(data: bytes) -> str:
+    """Offset, sixteen bytes, and those of them that are ASCII: the form every hex viewer uses."""
+    lines = []
+    for offset in range(0, len(data), 16):
+        row = data[offset : offset + 16]
+        shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{offset:08x}  {row[:8].hex(' '):<23}  {row[8:].hex(' '):<23}  {shown}")
+    return "\n".join(lines)

@@ -1,0 +1,204 @@
+"""A project is a folder that holds `aml_config/`; everything of ours lies in its `.workbench/` and nowhere else in it.
+
+A project that cannot be written keeps its runs in the user's data directory instead, and `notice` says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections.abc import Callable
+from functools import partial
+from pathlib import PurePath
+from typing import TypeVar
+
+from tui_workbench.config.loading import load_compute, load_run_configuration
+from tui_workbench.config.sdk_conflicts import conflicts, flattened
+from tui_workbench.core.directories import derived_directory, user_data_directory
+from tui_workbench.core.errors import ConfigurationError, ProjectNotFound, StorageError
+from tui_workbench.core.files import FOLDER_MODE, make_folders, write_below
+from tui_workbench.core.model import ComputeTarget, Problem, RunConfiguration
+
+_Entry = TypeVar("_Entry", ComputeTarget, RunConfiguration)
+
+CONFIG_DIRECTORY = "aml_config"
+STATE_DIRECTORY = ".workbench"
+COMPUTE_SUFFIX = ".compute"
+RUN_CONFIGURATION_SUFFIX = ".runconfig"
+
+
+class Project:
+    """An open project folder.
+
+    `root` is absolute; `name` is the folder's name; `config_directory` holds the configuration files;
+    `state_directory` and `runs_directory` hold what is ours; `notice` is a sentence for the user when that is outside
+    of the project, else empty.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        self.name = os.path.basename(self.root) or "project"
+        self.config_directory = os.path.join(self.root, CONFIG_DIRECTORY)
+        self.notice = ""
+        self.state_directory = os.path.join(self.root, STATE_DIRECTORY)
+        if not _can_hold_state(self.root, self.state_directory):
+            why = "cannot be written"
+            if os.path.islink(self.state_directory) or os.path.islink(os.path.join(self.state_directory, "runs")):
+                why = f"holds a link in place of {STATE_DIRECTORY}, which is not followed"
+            self.state_directory = state_elsewhere(self.root)
+            self.notice = f"{self.root} {why}: its runs are kept in {self.state_directory}"
+        self.runs_directory = os.path.join(self.state_directory, "runs")
+        # Outside of the project: what lies in it may be anybody's. No cache before the first run.
+        self._cache_directory = derived_directory(self.state_directory)
+
+    @classmethod
+    def find(cls, start: str) -> Project:
+        """The project at `start` or in its nearest parent that holds `aml_config/`.
+
+        Raises ProjectNotFound when there is none up to the root of the file system, or `start` does not exist.
+        """
+        try:
+            start = os.path.abspath(start)
+        except FileNotFoundError as error:
+            raise ProjectNotFound(
+                "the current folder has been removed", remedy="Change to another one and try again."
+            ) from error
+        if not os.path.isdir(start):
+            raise ProjectNotFound(
+                f"{start} is not a folder" if os.path.exists(start) else f"{start} does not exist",
+                remedy="Name a project folder, or make one with `workbench-tui project create NAME`.",
+            )
+        for folder in (start, *map(str, PurePath(start).parents)):
+            if os.path.isdir(os.path.join(folder, CONFIG_DIRECTORY)):
+                return cls(folder)
+        raise ProjectNotFound(
+            f"{start} is no project: neither it nor a folder above it holds {CONFIG_DIRECTORY}/",
+            remedy=f"Name one with --project, make this folder one with `workbench-tui project add "
+            f"{shlex.quote(start)}`, or begin one with `workbench-tui project create NAME`.",
+        )
+
+    @property
+    def cache_directory(self) -> str:
+        """The folder in the user's cache directory for what is derived from the runs; "" where there can be none."""
+        if not self._cache_directory:
+            self._cache_directory = derived_directory(self.state_directory)
+        return self._cache_directory
+
+    def prepare_state(self) -> None:
+        """Make the state directory, which ignores itself for git. Raises StorageError."""
+        ignore = os.path.join(self.state_directory, ".gitignore")
+        try:
+            # Made before anything that it is to hide; an empty one was left by a full disk.
+            if not os.path.exists(ignore) or not os.path.getsize(ignore):
+                os.makedirs(self.state_directory, FOLDER_MODE, exist_ok=True)
+                write_below(self.state_directory, ".gitignore", b"*\n")
+            make_folders(self.state_directory, "runs")
+            # Logs and provenance lie in it: closed to other users.
+            status = os.stat(self.state_directory)
+            if status.st_mode & 0o077 and status.st_uid == os.geteuid():
+                os.chmod(self.state_directory, FOLDER_MODE)
+        except OSError as error:
+            raise StorageError(
+                f"cannot keep runs in {self.state_directory}: {error.strerror}",
+                remedy="Free space there or make the folder writable.",
+            ) from error
+
+    def targets(self) -> list[ComputeTarget]:
+        """Every `.compute` file by name; one that cannot be used has `problem` set."""
+        return self._entries(COMPUTE_SUFFIX, load_compute, partial(ComputeTarget, type=""))
+
+    def run_configurations(self) -> list[RunConfiguration]:
+        """Every `.runconfig` file by name; one that cannot be used has `problem` set."""
+        return self._entries(RUN_CONFIGURATION_SUFFIX, load_run_configuration, partial(RunConfiguration, target=""))
+
+    def target(self, name: str) -> ComputeTarget:
+        """The compute target of this name. Raises ConfigurationError when its file is missing or wrong."""
+        return load_compute(self._path_of(name, COMPUTE_SUFFIX, "compute target"))
+
+    def run_configuration(self, name: str) -> RunConfiguration:
+        """The run configuration of this name. Raises ConfigurationError when its file is missing or wrong."""
+        return load_run_configuration(self._path_of(name, RUN_CONFIGURATION_SUFFIX, "run configuration"))
+
+    def target_of(self, configuration: RunConfiguration, override: str = "") -> ComputeTarget:
+        """The target that the configuration names, or `override`.
+
+        Raises ConfigurationError when there is none, or when a configuration in the SDK's form disagrees with it.
+        """
+        name = override or configuration.target
+        key = configuration.key("Target")
+        if not os.path.isfile(os.path.join(self.config_directory, name + COMPUTE_SUFFIX)) and not override:
+            known = self._names(COMPUTE_SUFFIX)
+            raise ConfigurationError(
+                f"{key} is {name!r}, and there is no {CONFIG_DIRECTORY}/{name}{COMPUTE_SUFFIX}",
+                remedy=f"Set {key} to one of: {', '.join(known)}." if known else "Attach a compute target first.",
+                file=configuration.path,
+                line=line_of_key(configuration.path, key),
+            )
+        target = self.target(name)
+        if configuration.is_sdk_form:
+            found = conflicts(
+                flattened(configuration.values), target, lambda path: os.path.isfile(os.path.join(self.root, path))
+            )
+            for conflict in found:
+                line = line_of_key(configuration.path, conflict.key)
+                raise ConfigurationError(conflict.message, remedy=conflict.remedy, file=configuration.path, line=line)
+        return target
+
+    def _names(self, suffix: str) -> list[str]:
+        try:
+            entries = os.listdir(self.config_directory)
+        except OSError:
+            return []
+        return sorted(name[: -len(suffix)] for name in entries if name.endswith(suffix) and name != suffix)
+
+    def _path_of(self, name: str, suffix: str, kind: str) -> str:
+        path = os.path.join(self.config_directory, name + suffix)
+        if not name or "/" in name or not os.path.isfile(path):
+            known = ", ".join(self._names(suffix))
+            remedy = f"Known here: {known}." if known else f"No {suffix} file is in {self.config_directory}."
+            raise ConfigurationError(f"there is no {kind} {name!r} ({CONFIG_DIRECTORY}/{name}{suffix})", remedy=remedy)
+        return path
+
+    def _entries(self, suffix: str, load: Callable[[str], _Entry], unusable: Callable[..., _Entry]) -> list[_Entry]:
+        entries = []
+        for name in self._names(suffix):
+            path = os.path.join(self.config_directory, name + suffix)
+            try:
+                entries.append(load(path))
+            except ConfigurationError as error:
+                problem = Problem(path, error.line, error.column, "error", "unusable", error.message, error.remedy)
+                entries.append(unusable(name=name, path=path, problem=problem))
+        return entries
+
+
+def _can_hold_state(root: str, state: str) -> bool:
+    if os.path.islink(state) or os.path.islink(os.path.join(state, "runs")):
+        return False
+    if os.path.isdir(state):
+        return os.access(state, os.W_OK | os.X_OK)
+    return os.access(root, os.W_OK | os.X_OK)
+
+
+def state_elsewhere(root: str) -> str:
+    """The place in the user's data directory for a read-only project.
+
+    Its path, made one name, so that two never share it.
+    """
+    return os.path.join(user_data_directory(), "projects", root.strip("/").replace("%", "%25").replace("/", "%2F"))
+
+
+def root_of_state(state_directory: str) -> str:
+    """The project folder that a state directory belongs to."""
+    folder, name = os.path.split(state_directory)
+    return folder if name == STATE_DIRECTORY else "/" + name.replace("%2F", "/").replace("%25", "%")
+
+
+def line_of_key(path: str, key: str) -> int:
+    """The line of a key, for an error message only; 0 when it is not found the simple way."""
+    key = key.rpartition(".")[2]
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip(" {,").lstrip("\"'").startswith(key):
+                return number
+    return 0

@@ -1,0 +1,148 @@
+"""Runs that came from elsewhere: those that another machine submitted to a target of ours, and imported ones.
+
+What the target knows of a run is its folder there: the record, the log, the outputs. A run that is brought here is
+followed like any other, and can be canceled; but what it holds over there is left for the machine that it belongs to.
+
+The author of an imported run is not trusted, so nothing in its directory may say which processes are the run's or how
+far it is. Only a run that has not started is taken over, to start as if it had just been submitted; its events and its
+lock begin anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+
+from tui_workbench.core import trace
+from tui_workbench.core.errors import ConfigurationError, ImportedRun, StorageError, WorkbenchError, storage_errors
+from tui_workbench.core.files import FOLDER_MODE, open_folder, remove_below, write_below
+from tui_workbench.core.model import ComputeTarget, RunState
+from tui_workbench.core.plaintext import visible
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.lifecycle.building import ENVIRONMENT, begin_directory, discard_run, next_run_number, publish
+from tui_workbench.runs.store import ownership
+from tui_workbench.runs.store.annotations import FILE as ANNOTATIONS
+from tui_workbench.runs.store.annotations import LOCK as ANNOTATIONS_LOCK
+from tui_workbench.runs.store.record import record_from_json
+from tui_workbench.runs.store.rundir import (
+    CONTROLLER_LOCK,
+    COPY,
+    EVENTS,
+    FOLLOWED,
+    RECORD,
+    TURN,
+    WAITING,
+    WORKING_COPY,
+    RunDirectory,
+)
+from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.base.values import ProjectNames
+
+
+def adopt_runs(project: Project, name: str) -> list[str]:
+    """Bring every run of the project that the target knows, and that is not here, into the history here.
+
+    Returns their ids; each is active until a controller has seen how it stands. Raises ConfigurationError,
+    TargetUnreachable or StorageError.
+    """
+    target = project.target(name)
+    implementation = target_for(target)
+    if not implementation.keeps_runs:
+        raise ConfigurationError(
+            f"runs on {name} are kept here and nowhere else",
+            remedy="Name a target on another machine.",
+            file=target.path,
+        )
+    project.prepare_state()
+    adopted = []
+    with contextlib.closing(implementation):
+        known = implementation.known_runs(ProjectNames(project.name, project.root))
+    for run_id, text in known:
+        is_name = run_id == os.path.basename(run_id) and not run_id.startswith(".")
+        path = os.path.join(project.runs_directory, run_id)
+        if is_name and not os.path.lexists(path) and _adopt(project, target, run_id, text):
+            adopted.append(run_id)
+    return adopted
+
+
+def _adopt(project: Project, target: ComputeTarget, run_id: str, text: bytes) -> bool:
+    """Make the run's directory here; False when its record is not of our form."""
+    path = os.path.join(project.runs_directory, run_id)
+    try:
+        record = record_from_json(json.loads(text), path)
+    except (ValueError, KeyError, TypeError, WorkbenchError):
+        return False
+    building = begin_directory(project, run_id)
+    try:
+        with storage_errors("make", path):
+            # The target as it is called and reached from here; there is no snapshot of the run here.
+            spec = record.spec._replace(target=target)
+            record = record._replace(spec=spec, snapshot="none", run_number=next_run_number(project))
+            building.write_record(record)
+            write_below(building.path, FOLLOWED, f"{RECORD} came from the target {target.name}\n".encode())
+            building.append_event("state", state=RunState.QUEUED)
+            for step in ("prepare", "start"):
+                building.append_event("step", step=step, status="done")
+            building.append_event("state", state=RunState.RUNNING)
+            publish(building, record)
+    except BaseException:
+        discard_run(building, path)
+        raise
+    return True
+
+
+_RENEWED = (ENVIRONMENT, CONTROLLER_LOCK, EVENTS)
+
+_OF_A_RUN_THAT_HAS_NOT_STARTED = frozenset(
+    (*_RENEWED, RECORD, WORKING_COPY, TURN, WAITING, COPY, trace.FILE, ANNOTATIONS, ANNOTATIONS_LOCK)
+)
+"""The files that `submit` makes before a run starts, and those that anybody may add."""
+
+
+def refuse_unless_new(directory: RunDirectory) -> None:
+    """Raise ImportedRun if the run may have started, or has the id of another run of this user; also StorageError.
+
+    Containers, folders on other machines and processes carry the id of their run: with that of another run, canceling
+    this one would end that one.
+    """
+    status = directory.status()
+    with storage_errors("read", directory.path):
+        unknown = set(os.listdir(directory.path)) - _OF_A_RUN_THAT_HAS_NOT_STARTED
+    rerun = f"Run it again instead: workbench-tui experiment rerun -r {directory.run_id}"
+    if unknown or os.path.islink(directory.file(WORKING_COPY)):
+        names = ", ".join(map(visible, sorted(unknown)[:3])) or f"{WORKING_COPY} as a link"
+        raise ImportedRun(f"run {directory.run_id} is not as `submit` makes it: it holds {names}", remedy=rerun)
+    if status.state != RunState.QUEUED or status.begun or status.ending is not None:
+        raise ImportedRun(f"run {directory.run_id} may have started already and cannot be taken over", remedy=rerun)
+    if ownership.has_other(directory.file(RECORD)):
+        raise ImportedRun(f"you have another run of the id {directory.run_id}", remedy=rerun)
+
+
+def take_in(directory: RunDirectory) -> None:
+    """Make an imported run this user's own. Raises ImportedRun, RunNotFound and StorageError."""
+    directory.read_record()
+    refuse_unless_new(directory)
+    try:
+        _close_to_others(directory)
+        for name in _RENEWED:
+            remove_below(directory.path, name)
+        directory.append_event("state", state=RunState.QUEUED)
+        ownership.register(directory.file(RECORD))
+    except OSError as error:
+        raise StorageError(
+            f"cannot take over the run: {error.strerror or error}",
+            remedy="It must belong to you: copy the project, then take over the run of the copy.",
+            file=directory.path,
+        ) from error
+
+
+def _close_to_others(directory: RunDirectory) -> None:
+    """Let nobody else put files into the run's directory. Raises OSError."""
+    folder = open_folder(directory.path)
+    try:
+        if os.fstat(folder).st_uid != os.geteuid():
+            raise PermissionError(f"{directory.path} is not a folder of this user")
+        os.fchmod(folder, FOLDER_MODE)
+    finally:
+        os.close(folder)

@@ -1,0 +1,288 @@
+"""The directory of a run until the run begins.
+
+While it is built it is a folder that is no run; then it is registered as this user's own and gets its name, which holds
+a run id that no other run has. A run that may have to wait also keeps the submitter's environment, and notes that its
+working copy is still to be made, for the process that will start it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tui_workbench.config.schema.data_references import data_in_project
+from tui_workbench.core import locks
+from tui_workbench.core.errors import StorageError, UsageError, storage_errors
+from tui_workbench.core.files import load_json, open_below, remove_below, unlink_below
+from tui_workbench.core.masking import mask_value
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.snapshots.snapshot import SnapshotStore
+from tui_workbench.runs.store import ownership, rundir
+from tui_workbench.runs.store.rundir import ControllerLock, Record, RunDirectory, json_bytes
+
+BUILDING_PREFIX = ".new-"
+"""Folders so named are no runs yet."""
+
+BUILDING_SECONDS = 10.0
+"""How long a folder may be without its maker's lock before it counts as left behind."""
+
+
+def begin_directory(project: Project, run_id: str) -> RunDirectory:
+    """Make the folder in which the directory of a run is built, for this user alone. Raises StorageError."""
+    building = os.path.join(project.runs_directory, BUILDING_PREFIX + run_id)
+    with storage_errors("make", building):
+        os.mkdir(building, 0o700)
+    try:
+        ownership.claim(building, _record_path(project, run_id))
+    except OSError as error:
+        discard(building)
+        raise _not_registered(error) from error
+    return RunDirectory(building)
+
+
+def publish(building: RunDirectory, record: Record) -> RunDirectory:
+    """Register the finished directory as this user's own and give it its name. Raises StorageError.
+
+    Its controller makes it durable, while the script starts already.
+    """
+    final = record.spec.run_directory
+    try:
+        ownership.register(building.file(rundir.RECORD), os.path.join(final, rundir.RECORD))
+    except OSError as error:
+        raise _not_registered(error) from error
+    with storage_errors("make", final):
+        os.rename(building.path, final)
+    return RunDirectory(final)
+
+
+def _record_path(project: Project, run_id: str) -> str:
+    return os.path.join(project.runs_directory, run_id, rundir.RECORD)
+
+
+def _not_registered(error: OSError) -> StorageError:
+    return StorageError(
+        f"cannot register the run as yours: {error.strerror or error}",
+        remedy="Make the folder writable, or set XDG_STATE_HOME to one that is.",
+        file=ownership.registry(),
+    )
+
+
+def remove_unfinished(project: Project) -> None:
+    """Remove the folders of this user's submits whose process died before there was a run."""
+    try:
+        names = [name for name in os.listdir(project.runs_directory) if name.startswith(BUILDING_PREFIX)]
+    except OSError:
+        return
+    for name in names:
+        building = os.path.join(project.runs_directory, name)
+        record = _record_path(project, name.removeprefix(BUILDING_PREFIX))
+        try:
+            if not ownership.is_claimed(building, record):
+                continue
+            if time.time() - os.lstat(building).st_ctime < BUILDING_SECONDS:
+                continue  # made a moment ago: its maker may not hold the lock yet
+            lock = ControllerLock.of_unfinished(RunDirectory(building))
+        except (OSError, StorageError):
+            continue
+        if lock is not None:
+            discard(building)
+            ownership.forget(record)
+            lock.release()
+
+
+def discard_run(directory: RunDirectory, final: str) -> None:
+    """Remove the directory of a run that did not come about, and its entry in the registry; `final` is its name."""
+    discard(directory.path)
+    ownership.forget(os.path.join(final, rundir.RECORD))
+
+
+def discard(folder: str) -> None:
+    """Remove a run's folder as far as that can be done."""
+    remove_below(os.path.dirname(folder), os.path.basename(folder))
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let a Ctrl-C wait for the end of this context. Many people press it twice."""
+    pressed: list[int] = []
+    try:
+        # Not a mask of signals: that is each thread's own, and another thread would take the signal.
+        before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    except ValueError:
+        yield  # only the main thread is ever interrupted
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed and callable(before):
+        before(pressed[0], None)
+
+
+RUN_NUMBER_FILE = "run_number"
+"""Two numbers in fixed places, so that a full disk cannot take them away."""
+
+COUNTERS_SIZE = 64
+IDENTIFIER_LENGTH = 100
+"""Maximum length of the project name in a run id."""
+
+
+def likely_run_id(project: Project) -> str:
+    """The run id that a submit at this moment would most likely get."""
+    return _run_id(project, time.time_ns() // 1_000_000)
+
+
+def reserve_run_id(project: Project) -> str:
+    """A run id that no other submit gets, later than all before it even when the clock was set back."""
+    with _counters(project) as counters:
+        counters.milliseconds = max(time.time_ns() // 1_000_000, counters.milliseconds + 1)
+        return _run_id(project, counters.milliseconds)
+
+
+def created_at(run_id: str) -> float:
+    """The moment in a run id, which is later than that of any earlier run even when the clock was set back."""
+    return int(run_id.rpartition("_")[2]) / 1000
+
+
+def next_run_number(project: Project) -> int:
+    """The project's runs are numbered from 1 in the order of their submission."""
+    with _counters(project) as counters:
+        counters.number += 1
+        return counters.number
+
+
+def identifier(name: str) -> str:
+    """The project's name as it stands in run ids: those are folder names, git references and command-line words."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)
+    while ".." in plain:
+        plain = plain.replace("..", ".")
+    return plain.strip("-.")[:IDENTIFIER_LENGTH] or "project"
+
+
+def _run_id(project: Project, milliseconds: int) -> str:
+    return f"{identifier(project.name)}_{milliseconds}"
+
+
+@dataclass
+class _Counters:
+    number: int
+    milliseconds: int
+
+
+@contextlib.contextmanager
+def _counters(project: Project) -> Iterator[_Counters]:
+    """The last run number, and the milliseconds of the last run id: kept as they are when the context ends well.
+
+    Meanwhile they are this process's alone. Raises StorageError.
+    """
+    folder = project.state_directory
+    with storage_errors("write", os.path.join(folder, RUN_NUMBER_FILE)), contextlib.ExitStack() as stack:
+        descriptor = open_below(folder, RUN_NUMBER_FILE, os.O_RDWR | os.O_CREAT)
+        stack.callback(os.close, descriptor)
+        locks.lock(descriptor)
+        words = os.pread(descriptor, COUNTERS_SIZE, 0).split()
+        is_whole = len(words) == 2 and all(word.isdigit() for word in words)
+        counters = _Counters(*map(int, words)) if is_whole else _recovered_counters(project)
+        yield counters
+        line = b"%-15d %-15d\n" % (counters.number, counters.milliseconds)
+        if os.pwrite(descriptor, line, 0) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _recovered_counters(project: Project) -> _Counters:
+    """What the counters must be at least, by the runs there are."""
+    number = milliseconds = 0
+    for name in os.listdir(project.runs_directory):
+        last = name.rpartition("_")[2]
+        milliseconds = max(milliseconds, int(last) if last.isdecimal() else 0)
+        if os.path.exists(os.path.join(project.runs_directory, name, rundir.RECORD)):
+            try:
+                record = RunDirectory(os.path.join(project.runs_directory, name)).read_record()
+            except UsageError:
+                continue
+            number = max(number, record.run_number)
+    return _Counters(number, milliseconds)
+
+
+ENVIRONMENT = "environment.json"
+"""The environment of whoever submitted the run, without its secrets."""
+
+
+def keep_environment(directory: RunDirectory, variables: Mapping[str, str]) -> None:
+    """Keep the environment for the process that will start the run; only this user may read it. Raises StorageError."""
+    _write(directory, ENVIRONMENT, json_bytes(without_secrets(variables)))
+
+
+def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables that may be written down."""
+    return {name: value for name, value in variables.items() if mask_value(name, value) == value}
+
+
+def environment_of(directory: RunDirectory, own: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment to start the run in: the kept one, with the secrets of this process's `own`; else `own`."""
+    try:
+        kept = load_json(directory.file(ENVIRONMENT))
+    except (OSError, ValueError):
+        return own
+    secrets = {name: value for name, value in own.items() if mask_value(name, value) != value}
+    return {**secrets, **kept} if isinstance(kept, dict) else own
+
+
+def forget_environment(directory: RunDirectory) -> None:
+    """The run has begun, or never will."""
+    with contextlib.suppress(OSError):
+        unlink_below(directory.path, ENVIRONMENT)
+
+
+def leave_copy_for_later(directory: RunDirectory) -> None:
+    """Note that the working copy is to be made when the run begins. Raises StorageError."""
+    _write(directory, rundir.COPY, b"")
+
+
+def note_copy(directory: RunDirectory) -> None:
+    """Note that the working copy is whole, and return when what is written next is later. Raises StorageError."""
+    _write(directory, rundir.COPY, b"made\n")
+    let_clock_move_on(directory, directory.copied_at)
+
+
+def let_clock_move_on(directory: RunDirectory, moment: int) -> None:
+    """Wait until what is written next has a later file time than `moment`, in nanoseconds. Raises OSError.
+
+    A file system's clock ticks every few milliseconds, on an old one every second or two.
+    """
+    with open(open_below(directory.path, rundir.CONTROLLER_LOCK, os.O_RDWR), "rb") as clock:
+        os.utime(clock.fileno())
+        while os.fstat(clock.fileno()).st_mtime_ns <= moment:
+            time.sleep(0.0005)
+            os.utime(clock.fileno())
+
+
+def copy_is_due(directory: RunDirectory) -> bool:
+    """True while the working copy is to be made when the run begins."""
+    try:
+        return os.stat(directory.file(rundir.COPY)).st_size == 0
+    except OSError:
+        return False
+
+
+def make_copy(directory: RunDirectory, record: Record) -> None:
+    """Make the working copy of a run that was left for later; does nothing when there is one. Raises StorageError."""
+    if not copy_is_due(directory):
+        return
+    root = record.spec.project_root
+    data = data_in_project(root, record.spec.run_configuration.data_references)
+    store = SnapshotStore(root, os.path.dirname(os.path.dirname(directory.path)), data)
+    discard(directory.file(rundir.WORKING_COPY))
+    store.check_out(record.commit_id, directory.file(rundir.WORKING_COPY))
+    note_copy(directory)
+
+
+def _write(directory: RunDirectory, name: str, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with storage_errors("write", directory.file(name)), open(open_below(directory.path, name, flags), "wb") as file:
+        file.write(data)

@@ -1,0 +1,106 @@
+"""What a run made: moved out of its working copy when it has ended, or brought here later.
+
+Everything that the run made or changed is kept; only what is still as the snapshot holds it may go. The run may have
+put links anywhere in its directory, so nothing here follows one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+
+from tui_workbench.core.errors import UsageError, storage_errors
+from tui_workbench.core.files import is_folder_below, make_folders, open_folder, rename_below
+from tui_workbench.core.model import RunState
+from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
+from tui_workbench.runs.metrics.keeping import Keeper
+from tui_workbench.runs.store.annotations import tell_index
+from tui_workbench.runs.store.rundir import OUTPUTS, WORKING_COPY, ControllerLock, RunDirectory
+from tui_workbench.runs.transfer.into_project import keep_outputs
+from tui_workbench.targets.base.registry import target_for
+
+
+def collect(directory: RunDirectory, state_directory: str) -> None:
+    """Bring what is missing of a run that has ended; fine when nothing is.
+
+    Raises ImportedRun, TargetUnreachable or StorageError.
+    """
+    record = directory.own_record()
+    lock = ControllerLock.acquire(directory)
+    if lock is None:
+        raise UsageError(f"another process is at work on {directory.run_id}", remedy="Try again in a moment.")
+    with lock:
+        run = directory.run()
+        if run.is_active:
+            raise UsageError(f"{run.run_id} has not ended", remedy="Its files come home when it has.")
+        if not run.lacks_outputs:
+            return
+        lifecycle = TargetLifecycle(target_for(record.spec.target), directory, record)
+        with contextlib.closing(lifecycle), storage_errors("write", directory.path):
+            lifecycle.collect()
+        if run.state == RunState.COMPLETED:
+            keep_outputs(directory, record)
+        metrics = Keeper(directory)
+        metrics.look()
+        metrics.keep()
+        tell_index(state_directory, directory.run_id)
+
+
+CACHE = "__pycache__"
+
+
+def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = True) -> list[str]:
+    """After the run: move `outputs/` out, drop files that the run left as they were, keep the rest.
+
+    `since_ns` is the moment (file system time, nanoseconds) at which the copy was complete: whatever was changed,
+    renamed or linked later is the run's. Without `drop_unchanged` nothing is dropped but bytecode. Returns the kept
+    paths of the run, relative to the copy. Can be called again after it was interrupted. Raises OSError.
+    """
+    _move_outputs(directory)
+    kept: list[str] = []
+    if not os.path.lexists(os.path.join(directory, WORKING_COPY)):
+        return kept
+    top = open_folder(directory, WORKING_COPY)
+    try:
+        for folder, folders, files, descriptor in os.fwalk(".", topdown=False, dir_fd=top):
+            is_cache = os.path.basename(folder) == CACHE
+            for name in files + folders:
+                try:
+                    status = os.lstat(name, dir_fd=descriptor)
+                    if stat.S_ISDIR(status.st_mode):
+                        if drop_unchanged or is_cache or name == CACHE:
+                            _remove_empty(name, descriptor)
+                        continue
+                    # Not the time of modification: that one can be set to anything, and copying does set it.
+                    unchanged = status.st_ctime_ns <= since_ns
+                    if is_cache or (unchanged and drop_unchanged):
+                        os.unlink(name, dir_fd=descriptor)
+                    elif not unchanged:
+                        kept.append(os.path.normpath(os.path.join(folder, name)))
+                except OSError:
+                    continue  # removed meanwhile, or in a folder that the run made read-only: it stays
+    finally:
+        os.close(top)
+    if drop_unchanged:
+        parent = open_folder(directory)
+        try:
+            _remove_empty(WORKING_COPY, parent)
+        finally:
+            os.close(parent)
+    return sorted(kept)
+
+
+def _remove_empty(name: str, parent: int) -> None:
+    try:
+        os.rmdir(name, dir_fd=parent)
+    except OSError:
+        return  # something is kept in it, or it is a link
+
+
+def _move_outputs(directory: str) -> None:
+    """Give the run its `outputs/`, an empty one when the script removed it. A link in its place is kept as it is."""
+    produced = os.path.join(WORKING_COPY, OUTPUTS)
+    if is_folder_below(directory, produced) and not os.path.lexists(os.path.join(directory, OUTPUTS)):
+        rename_below(directory, produced, OUTPUTS)
+    make_folders(directory, OUTPUTS)

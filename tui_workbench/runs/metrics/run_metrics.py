@@ -1,0 +1,391 @@
+"""All sources of one run as one set of metrics, each with a name of its own, from the best source that tells it."""
+
+from __future__ import annotations
+
+import math
+import os
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from tui_workbench.core.files import load_json, open_regular
+from tui_workbench.projects.project import root_of_state
+from tui_workbench.runs.metrics.discovery import Discovery, Root, Window
+from tui_workbench.runs.metrics.output import MOST_POINTS, PROGRESS, Output
+from tui_workbench.runs.metrics.rules import NAME, read_rules
+from tui_workbench.runs.metrics.stored import Contents, Stored, open_cache, read_summary
+from tui_workbench.runs.metrics.tables import Logged, Table
+from tui_workbench.runs.metrics.tail import Reader
+from tui_workbench.runs.metrics.tensorboard import EventFile
+from tui_workbench.runs.metrics.values import (
+    LIST,
+    MAX_ITEMS,
+    MAX_NAMES,
+    SCALAR,
+    SDK,
+    SOURCES,
+    TAG,
+    TEXT,
+    UPLOAD,
+    Column,
+    Columns,
+    LoggedItem,
+    MetricSummary,
+    Series,
+    number,
+)
+from tui_workbench.runs.store.rundir import LIVE, METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
+
+EVENT_FILE = "tfevents"
+"""What TensorBoard itself knows event files by: it stands in their names."""
+
+
+class RunMetrics:
+    """The metrics of the run at `directory`, read incrementally. Reading never writes into the run.
+
+    A caller keeps one for as long as it shows the run, and calls `refresh` whenever it wants to know what is new. Not
+    for several threads at once.
+    """
+
+    def __init__(self, directory: str, *, use_stored: bool = True, at_most: int = 0) -> None:
+        """With `at_most`, no more than so many bytes of each log are read: enough for the last values of most."""
+        self._directory = directory
+        self._use_stored = use_stored
+        self._stored: Stored | None = None
+        self._root, is_tracked = _project_of(directory)
+        self._rules = read_rules(self._root)
+        self._end_ns = 0
+        self._logged = Logged(f"{directory}/{METRICS}", at_most=at_most)
+        self._output = Output(f"{directory}/{OUTPUT}", self._rules, at_most=at_most)
+        self._files: dict[str, Reader] = {}
+        roots = [
+            Root(f"{directory}/{OUTPUTS}", directory),
+            Root(f"{directory}/{WORKING_COPY}", f"{directory}/{WORKING_COPY}"),
+            Root(f"{directory}/{LIVE}", f"{directory}/{LIVE}/{WORKING_COPY}"),
+        ]
+        if self._root and not is_tracked:
+            roots.append(Root(self._root, self._root, is_shared=True))  # other runs write into it as well
+        self._discovery = Discovery(roots, self._is_wanted)
+        self._catalog: dict[str, Entry] = {}
+        self._known: list[tuple[int, int, int]] | None = None
+        self._has_read = self._has_noted = False
+
+    def refresh(self, *, ended: bool = False) -> bool:
+        """Read what is new; True when something came. `ended` says that nothing will follow, to who has not read it."""
+        if not self._end_ns:
+            # Before anything is read: what was written before the end is read then.
+            self._end_ns = int(RunDirectory(self._directory).status().end * 1e9)  # 0 while it goes on
+            if self._end_ns and self._use_stored and not self._has_read:
+                self._stored = open_cache(self._directory, self._rules.text)
+                if self._stored is not None:
+                    return True
+        if self._stored is not None:
+            return False
+        self._has_read = True
+        ended = ended or self._end_ns > 0
+        something = self._logged.refresh()
+        something = self._output.refresh(ended=ended) or something
+        for before, path in (*self._noted(), *self._discovery.look(self._window())):
+            file = self._files.pop(before, None) or (EventFile if EVENT_FILE in os.path.basename(path) else Table)(path)
+            file.path = path  # outputs move out of the working copy when a run ends
+            self._files[path] = file
+        for path in [path for path in self._files if path.startswith(f"{self._directory}/{LIVE}/")]:
+            if not os.path.exists(path):
+                del self._files[path]  # it has come home, and is found in its own place now
+        for file in self._files.values():
+            something = file.refresh() or something
+        return something
+
+    def follow(self) -> bool:
+        """Read the next piece of what grows while the run goes on; False when there is little to read.
+
+        For the controller, which has read most of a long log by this when the run ends.
+        """
+        return self._logged.follow() or self._output.follow()
+
+    @property
+    def rules_changed(self) -> bool:
+        """Whether the project's rules have been edited since they were read."""
+        return read_rules(self._root).text != self._rules.text
+
+    def summary(self) -> dict[str, MetricSummary]:
+        """Every metric by its name, those that the script logged itself first."""
+        if self._stored is not None:
+            return dict(self._stored.summary)
+        found = summaries(self._entries())
+        for name, summary in item_summaries(self._logged.columns, SDK).items():
+            found.setdefault(name, summary)
+        return found
+
+    def series(self, name: str) -> Series:
+        """The curve of a metric; of a list its last one over its places. Empty when there is none of this name."""
+        if self._stored is not None and name in self._stored:
+            stored = self._stored.series(name)
+            if stored is not None:
+                return stored
+            # The cache was deleted while it was open.
+            self._stored, self._use_stored = None, False
+            self.refresh()
+        entry = self._entries().get(name)
+        if entry is not None:
+            return series_of(entry)
+        lists = [item for item in self._items() if item.kind == LIST and item.name == name]
+        return list_series(lists[-1].value) if lists else Series(array("d"), array("d"), array("d"))
+
+    def items(self, kind: str) -> list[LoggedItem]:
+        """What was logged of a kind: lists, rows, tables, confusion matrices, images, tags or uploads, in order."""
+        return [self._placed(item) for item in self._items() if item.kind == kind]
+
+    def notes(self) -> list[str]:
+        """What a person should know of what could not be read or is not kept, a sentence each."""
+        if self._stored is not None:
+            return list(self._stored.notes)
+        found = [f"{NAME}: {mistake}" for mistake in self._rules.mistakes]
+        for source in (self._logged, self._output, *self._files.values()):
+            name, columns = os.path.relpath(source.path, self._directory), source.columns
+            if columns.unreadable:
+                found.append(f"{name}: {columns.unreadable:,} lines or records could not be understood")
+            if columns.beyond:
+                found.append(
+                    f"{name}: it has more than {MAX_NAMES:,} names; {columns.beyond:,} values of others are not shown"
+                )
+            if columns.items_beyond:
+                found.append(f"{name}: {columns.items_beyond:,} lists and tables beyond {MAX_ITEMS:,} are not shown")
+            if columns.damaged_at >= 0:
+                found.append(f"{name}: damaged from byte {columns.damaged_at:,} on")
+        if self._output.skipped:
+            megabytes = max(self._output.skipped / 1e6, 0.1)
+            found.append(f"{OUTPUT}: metrics of {megabytes:,.1f} MB in its middle are missing: too much came at once")
+        if self._output.columns.is_thinned:
+            found.append(f"{OUTPUT}: more than {MOST_POINTS:,} values: curves show their extremes")
+        if self._discovery.is_cut:
+            found.append("the run has so many files that not all were looked at for metrics")
+        return found
+
+    def contents(self) -> Contents:
+        """All of it, to be stored."""
+        entries, real = self._entries(), os.path.realpath(self._directory)
+        return Contents(
+            summary=self.summary(),
+            series={name: series_of(entry) for name, entry in entries.items() if entry.curves()},
+            items=self._logged.columns.items,
+            notes=self.notes(),
+            # Where they really are, from the run's folder: links of the working copy go when the run ends.
+            files=[os.path.relpath(os.path.realpath(path), real) for path in sorted(self._files)],
+            rules=self._rules.text,
+            points=sum(source.columns.points for source in (self._logged, self._output, *self._files.values())),
+            is_long=self._output.is_long,
+        )
+
+    def _items(self) -> list[LoggedItem]:
+        return self._logged.columns.items if self._stored is None else self._stored.items()
+
+    def _entries(self) -> dict[str, Entry]:
+        sources: list[Reader] = [self._logged, *sorted(self._files.values(), key=_order), self._output]
+        # By identity: a file that is read anew has other columns, which may have as many names.
+        known = [(id(source.columns), len(source.columns.curves), len(source.columns.texts)) for source in sources]
+        if known != self._known:
+            self._catalog, self._known = catalog(sources, self._rules.ignores), known
+        return self._catalog
+
+    def _is_wanted(self, name: str, path: str) -> bool:
+        return (self._rules.tensorboard and EVENT_FILE in name) or self._rules.is_table(name, path)
+
+    def _noted(self) -> Iterator[tuple[str, str]]:
+        """Files that were found while the run was going on, in folders that only links of its copy led to."""
+        if not self._end_ns or self._has_noted:
+            return
+        self._has_noted = True
+        stored = read_summary(self._directory) or {}
+        root = os.path.realpath(self._root or self._directory)
+        for name in stored.get("files", ()):
+            path = os.path.realpath(os.path.join(os.path.realpath(self._directory), str(name)))
+            if path.startswith(f"{root}/") and self._discovery.add(path):
+                yield "", path
+
+    def _window(self) -> Window:
+        try:
+            return Window(RunDirectory(self._directory).copied_at, self._end_ns)
+        except OSError:
+            return Window(0, self._end_ns)
+
+    def _placed(self, item: LoggedItem) -> LoggedItem:
+        """The item with its file where that is by now: outputs move out of the working copy when the run ends."""
+        if not item.path or os.path.exists(f"{self._directory}/{item.path}"):
+            return item
+        inside = f"{WORKING_COPY}/{item.path}"
+        return item._replace(path=inside) if os.path.exists(f"{self._directory}/{inside}") else item
+
+
+def _project_of(directory: str) -> tuple[str, bool]:
+    """The project of the run at `directory`, "" when its record cannot be read, and whether the run has a copy."""
+    try:
+        record = load_json(f"{directory}/{RECORD}")
+        is_tracked = bool(record["run_configuration"]["tracked_run"] or record["snapshot"] != "none")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return "", False
+    return root_of_state(os.path.dirname(os.path.dirname(directory))), is_tracked
+
+
+def _order(file: Reader) -> tuple[float, str]:
+    """Event files of a folder in the order in which they were begun, which their names tell."""
+    parts = os.path.basename(file.path).split(".tfevents.")
+    digits = parts[-1].split(".")[0] if len(parts) > 1 else ""
+    return (float(digits) if digits.isdigit() else math.inf, file.path)
+
+
+TABLE_ENDINGS = frozenset((".csv", ".tsv", ".jsonl", ".ndjson"))
+
+
+class Entry(NamedTuple):
+    """A metric, and where it stands."""
+
+    source: str
+    name: str  # as the files have it
+    columns: tuple[Columns, ...]
+
+    def curves(self) -> list[Column]:
+        """The parts of its curve."""
+        return [found for columns in self.columns if (found := columns.curves.get(self.name)) is not None]
+
+
+def catalog(sources: Sequence[Reader], ignores: Callable[[str], bool]) -> dict[str, Entry]:
+    """Every metric by the name that it is shown under.
+
+    What nobody wants is left out, unless the script has logged it itself.
+
+    A name that several folders (or tables) of one kind of source tell gets the folder's name before it in each of
+    them, and so do the usual pairs of training and validation.
+    """
+    found: dict[str, Entry] = {}
+    for kind in SOURCES:
+        units: dict[str, list[Reader]] = {}
+        for source in sources:
+            if source.source == kind:
+                units.setdefault(source.unit, []).append(source)
+        names_of = {
+            unit: dict.fromkeys(name for member in members for name in member.columns.names)
+            for unit, members in units.items()
+        }
+        tellers = Counter(name for names in names_of.values() for name in names)
+        labels = distinct_labels(list(units))
+        for unit, members in units.items():
+            columns = tuple(member.columns for member in members)
+            for name in names_of[unit]:
+                label = labels[unit]
+                is_labeled = tellers[name] > 1 or (members[0].always_labeled and not name.startswith(f"{label}/"))
+                shown = f"{label}/{name}" if is_labeled else name
+                if kind == SDK or not ignores(shown):
+                    found.setdefault(shown, Entry(kind, name, columns))
+    return found
+
+
+def distinct_labels(paths: list[str]) -> dict[str, str]:
+    """For each path the shortest end of it that no other one has; without an ending of a file's name."""
+    parts = {path: _without_ending(path).strip("/").split("/") for path in paths}
+    labels: dict[str, str] = {}
+    for path in paths:
+        for length in range(1, len(parts[path]) + 1):
+            label = "/".join(parts[path][-length:])
+            if not any(other != path and parts[other][-length:] == parts[path][-length:] for other in paths):
+                break
+        labels[path] = label
+    return labels
+
+
+def _without_ending(path: str) -> str:
+    whole, ending = os.path.splitext(path)
+    return whole if ending.lower() in TABLE_ENDINGS else path
+
+
+def series_of(entry: Entry) -> Series:
+    """The curve of a metric, from all the files that tell parts of it."""
+    curves = entry.curves()
+    if len(curves) == 1:
+        return curves[0].series()
+    steps, values, times = array("d"), array("d"), array("d")
+    for curve in curves:
+        steps += curve.steps
+        values += curve.values
+        times += curve.times
+    return Series(steps, values, times)
+
+
+def list_series(value: object) -> Series:
+    """A logged list as a curve over its places."""
+    values = array("d")
+    for item in value if isinstance(value, list) else ():
+        found = number(item)
+        values.append(math.nan if found is None else found)
+    return Series(array("d", range(len(values))), values, array("d", [math.nan]) * len(values))
+
+
+def summaries(entries: dict[str, Entry]) -> dict[str, MetricSummary]:
+    """What a table shows of every metric."""
+    return {name: _summary(name, entry) for name, entry in entries.items()}
+
+
+def _summary(name: str, entry: Entry) -> MetricSummary:
+    curves = [curve for curve in entry.curves() if curve.values]
+    if not curves:
+        texts = [found for columns in entry.columns if (found := columns.texts.get(entry.name)) is not None]
+        count = sum(count for _, count in texts)
+        return MetricSummary(name, TEXT, texts[-1][0], count, math.nan, math.nan, entry.source)
+    numbers = [value for curve in curves for value in curve.values if value == value]
+    return MetricSummary(
+        name,
+        SCALAR,
+        curves[-1].values[-1],
+        sum(curve.count for curve in curves),
+        min(numbers, default=math.nan),
+        max(numbers, default=math.nan),
+        entry.source,
+    )
+
+
+def item_summaries(columns: Columns, source: str) -> dict[str, MetricSummary]:
+    """The same of what is no curve: lists, rows, tables, confusion matrices and images."""
+    last = {item.name: item for item in columns.items if item.kind not in (TAG, UPLOAD)}
+    counts = Counter(item.name for item in columns.items if item.kind not in (TAG, UPLOAD))
+    found = {}
+    for name, item in last.items():
+        numbers = list_series(item.value).values if item.kind == LIST else ()
+        known = [value for value in numbers if value == value]
+        low, high = min(known, default=math.nan), max(known, default=math.nan)
+        found[name] = MetricSummary(name, item.kind, None, counts[name], low, high, source)
+    return found
+
+
+SMALL = 64 << 10
+"""Bytes of a log that are read at a glance."""
+
+
+def tells_nothing(directory: str) -> bool:
+    """Whether the run at `directory` left nothing that could be a metric in its own folder; False when in doubt.
+
+    Lists of ten thousand runs ask it of each, so it costs next to nothing.
+    """
+    head = _head(f"{directory}/{OUTPUT}")
+    return not (
+        len(head) > SMALL
+        or PROGRESS.search(head)
+        or _head(f"{directory}/{METRICS}")
+        or any(_holds(f"{directory}/{name}") for name in (OUTPUTS, WORKING_COPY, LIVE))
+    )
+
+
+def _head(path: str) -> bytes:
+    try:
+        with open_regular(path) as file:
+            return file.read(SMALL + 1)
+    except OSError:
+        return b""
+
+
+def _holds(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(True for _ in entries)
+    except OSError:
+        return False

@@ -1,0 +1,303 @@
+"""What a run gets of its project, counted before anything is made: refused when it is too large, told in the plan.
+
+Ignored files are copied for each run: at no cost where the file system shares blocks between copies, else as long as
+all of them together stay below a limit. What is larger has to be declared as data, or left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from tui_workbench.config.schema.data_references import IGNORE_FILE, data_in_project, problem_of_reference
+from tui_workbench.core.errors import ConfigurationError, LargeFiles, storage_errors
+from tui_workbench.core.model import Plan, RunConfiguration, RunSpec, Step
+from tui_workbench.core.progress import size_text
+from tui_workbench.projects.project import Project, line_of_key
+from tui_workbench.runs.snapshots.file_copy import can_clone
+from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
+from tui_workbench.runs.store.rundir import NOTE, RunDirectory
+
+COPY_BYTES = 2 << 30
+"""Ignored files that are copied byte by byte may take so much together."""
+
+COPY_FILES = 50_000
+"""As many ignored files are copied, whether their blocks are shared or not."""
+
+SNAPSHOT_FILE_BYTES = 1 << 30
+"""A snapshot keeps every version of a file for good, so it takes none that is larger."""
+
+MANY_FILES, MANY_BYTES = 20_000, 500_000_000
+"""A snapshot with more than this is worth a word of advice."""
+
+SHOWN_PARTS, SHOWN_IN_PLAN = 3, 6
+"""How many paths a message names, and a plan."""
+
+
+class Part(NamedTuple):
+    """A file or folder of the project, and what it holds: files, and bytes on the disk."""
+
+    path: str
+    files: int = 0
+    size: int = 0
+
+
+class Contents(NamedTuple):
+    """What a run of the project would get, as it is now."""
+
+    snapshot: Part = Part("")
+    largest_folder: Part = Part("")  # of the snapshot, where it has more than is wise
+    too_large: tuple[Part, ...] = ()  # files that no snapshot takes
+    copied: tuple[Part, ...] = ()
+    uncloned: tuple[Part, ...] = ()  # those of `copied` that would be copied byte by byte
+    linked: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()  # what cannot be read, or has too long a path
+    secret: tuple[str, ...] = ()  # configuration files that hold a password
+    files: tuple[str, ...] = ()  # what a snapshot takes
+    items: tuple[Item, ...] = ()  # what `working_copy.fill` needs
+
+    def without_snapshot(self) -> Contents:
+        """The same for a run that has its snapshot already."""
+        return self._replace(snapshot=Part(""), largest_folder=Part(""), too_large=(), secret=())
+
+
+def contents_of(root: str, state_directory: str, data: Collection[str] = (), *, beside: str = "") -> Contents:
+    """What a run of the project would get now. `beside` is as for `project_files`. Raises OSError."""
+    paths: dict[Kind, list[str]] = defaultdict(list)
+    items: dict[Kind, list[Item]] = defaultdict(list)
+    needed: list[Item] = []
+    for item in project_files(root, data, beside=beside, room=room_of(state_directory)):
+        if item.kind in (Kind.COPIED, Kind.LINKED) or item.is_folder:
+            needed.append(item)
+        if item.kind in (Kind.SNAPSHOT, Kind.COPIED):
+            items[item.kind].append(item)
+        else:
+            paths[item.kind].append(item.path)
+    # By their apparent size: git reads holes as well.
+    files = [(item, item.status.st_size) for item in items[Kind.SNAPSHOT] if item.status and not item.is_folder]
+    folders = _Parts()
+    for item, size in files:
+        folders.add(item.path.partition(os.sep)[0], size)
+    whole = Part("", len(files), sum(size for _, size in files))
+    copied, uncloned = _copied(items[Kind.COPIED], root, state_directory)
+    return Contents(
+        snapshot=whole,
+        largest_folder=_largest_folder(whole, folders.values()),
+        too_large=tuple(
+            Part(item.path, 1, size) for item, size in files if size > SNAPSHOT_FILE_BYTES and not item.is_link
+        ),
+        copied=copied,
+        uncloned=uncloned,
+        linked=tuple(paths[Kind.LINKED]),
+        left_out=(*paths[Kind.LEFT_OUT], *paths[Kind.ENVIRONMENT]),
+        skipped=(*paths[Kind.UNREADABLE], *paths[Kind.TOO_LONG]),
+        secret=tuple(paths[Kind.SECRET]),
+        files=tuple(item.path for item, _ in files),
+        items=tuple(needed),
+    )
+
+
+def _copied(items: Iterable[Item], root: str, state_directory: str) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+    """The topmost paths that are ignored, and those of them that would be copied byte by byte."""
+    parts = _Parts()
+    samples: dict[int, tuple[int, str]] = {}  # device: size and path of the largest file there
+    devices: dict[str, int] = {}  # of each part
+    part = ""
+    for item in items:
+        if item.begins:
+            part = item.path
+            parts[part] = Part(part)
+        if item.status is not None and not item.is_folder:
+            size, device = min(item.status.st_size, item.status.st_blocks * 512), item.status.st_dev
+            parts.add(part, size)
+            devices.setdefault(part, device)
+            samples[device] = max(samples.get(device, (0, "")), (size, item.path))
+    folder = state_directory
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    cloning = {
+        device for device, (size, path) in samples.items() if size and can_clone(os.path.join(root, path), folder)
+    }
+    copied = tuple(parts.values())
+    return copied, tuple(part for part in copied if part.size and devices.get(part.path) not in cloning)
+
+
+class _Parts(dict[str, Part]):
+    """Parts of the project by their paths."""
+
+    def add(self, path: str, size: int, files: int = 1) -> None:
+        known = self.get(path, Part(path))
+        self[path] = Part(path, known.files + files, known.size + size)
+
+
+def _largest_folder(whole: Part, folders: Iterable[Part]) -> Part:
+    """The folder at the top of the project that holds the most, of a snapshot with more than is wise."""
+    if whole.files > MANY_FILES:
+        return max(folders, key=lambda part: part.files)
+    return max(folders, key=lambda part: part.size) if whole.size > MANY_BYTES else Part("")
+
+
+def room_of(state_directory: str) -> int:
+    """The bytes that the path of a run's working copy may take: as long as the longest run id."""
+    return len(os.fsencode(state_directory)) + len("/runs/.new-/work/") + 120
+
+
+def described(contents: Contents) -> str:
+    """What a run would get, in one line of a plan."""
+    count, size = contents.snapshot.files, contents.snapshot.size
+    files = "file" if count == 1 else "files"
+    texts = [f"the snapshot, {count:,} {files} ({size_text(size)})" if count else "the snapshot"]
+    for title, paths in (
+        ("ignored files copied", [_with_size(part) for part in contents.copied]),
+        ("data linked", list(contents.linked)),
+        ("left out", list(contents.left_out)),
+        ("cannot be copied", list(contents.skipped)),
+        ("left out, holds a password", list(contents.secret)),
+    ):
+        if paths:
+            texts.append(f"{title}: {_first(paths, SHOWN_IN_PLAN)}")
+    return "; ".join(texts)
+
+
+def notes_on(contents: Contents) -> list[str]:
+    """What a person should know of a run that was just submitted, a line each."""
+    notes = [
+        f"{path} holds a password and was left out of the snapshot; put the password into the keyring with "
+        f"`workbench-tui computetarget attach` and a reference in its place"
+        for path in contents.secret
+    ]
+    if contents.skipped:
+        notes.append(f"not in the run's copy, unreadable or with too long a path: {_first(contents.skipped, 3)}")
+    if contents.largest_folder.path:
+        folder, whole = contents.largest_folder, contents.snapshot
+        notes.append(
+            f"the snapshot has {whole.files:,} files ({size_text(whole.size)}), {_with_size(folder)} among them; "
+            f"`/{folder.path}` in {IGNORE_FILE} leaves that out, `DataReferences: [{folder.path}]` links it"
+        )
+    return notes
+
+
+def _with_size(part: Part) -> str:
+    files = "" if part.files == 1 else f"{part.files:,} files, "
+    return f"{part.path} ({files}{size_text(part.size)})"
+
+
+def _first(paths: Sequence[str], count: int) -> str:
+    more = f" and {len(paths) - count:,} more" if len(paths) > count else ""
+    return ", ".join(paths[:count]) + more
+
+
+def refuse_large(contents: Contents, configuration_path: str = "") -> None:
+    """Raise LargeFiles when a run would copy, or its snapshot keep, more than is sensible."""
+    if contents.too_large:
+        message = f"a snapshot takes no file of more than {size_text(SNAPSHOT_FILE_BYTES)}"
+        raise _large_files(message, contents.too_large, configuration_path)
+    size, files = sum(part.size for part in contents.uncloned), sum(part.files for part in contents.copied)
+    if size > COPY_BYTES:
+        message = f"each run would copy {size_text(size)} of ignored files; the limit is {size_text(COPY_BYTES)}"
+        raise _large_files(message, _largest(contents.uncloned, 2, size - COPY_BYTES), configuration_path)
+    if files > COPY_FILES:
+        message = f"each run would copy {files:,} ignored files; the limit is {COPY_FILES:,}"
+        raise _large_files(message, _largest(contents.copied, 1, files - COPY_FILES), configuration_path)
+
+
+def _largest(parts: Iterable[Part], field: int, excess: int) -> tuple[Part, ...]:
+    """The largest parts that together make up the excess; their folders, where they are many."""
+    chosen: list[Part] = []
+    for part in sorted(parts, key=lambda part: part[field], reverse=True):
+        chosen.append(part)
+        excess -= int(part[field])
+        if excess <= 0:
+            break
+    if len(chosen) <= SHOWN_PARTS:
+        return tuple(chosen)
+    folders = _Parts()
+    for part in chosen:
+        folders.add(os.path.dirname(part.path) or part.path, part.size, part.files)
+    return tuple(folders.values())
+
+
+def _large_files(message: str, parts: tuple[Part, ...], configuration_path: str) -> LargeFiles:
+    named = _first([f"{part.path} ({size_text(part.size)})" for part in parts], SHOWN_PARTS)
+    line = f"DataReferences: {json.dumps([part.path for part in parts[:SHOWN_PARTS]], ensure_ascii=False)}"
+    return LargeFiles(
+        f"{message}: {named}",
+        paths=tuple((part.path, part.size) for part in parts),
+        remedy=f"Declare them as data, which is linked and never copied: `{line}` in "
+        f"{configuration_path or 'the run configuration'}; or leave "
+        f"them out of runs: `/{parts[0].path}` in {IGNORE_FILE}.",
+        configuration=configuration_path,
+    )
+
+
+# -- of a run --------------------------------------------------------------------------------------------------------
+
+
+def look_at_files(project: Project, spec: RunSpec, origin: str) -> Contents:
+    """What a run would get of the project now; with an `origin` the snapshot is taken already.
+
+    Raises LargeFiles, ConfigurationError or StorageError.
+    """
+    if not origin:
+        _require_data(project, spec.run_configuration)
+    contents = _contents_of(spec, project.state_directory, is_again=bool(origin))
+    refuse_large(contents, spec.run_configuration.path)
+    return contents
+
+
+def planned_files(spec: RunSpec, plan: Plan, *, is_again: bool) -> Plan:
+    """The plan with what the run would get of the project, or why it would not start. Raises StorageError."""
+    contents = _contents_of(spec, os.path.dirname(os.path.dirname(spec.run_directory)), is_again=is_again)
+    texts = [f"note: {text}" for text in notes_on(contents)]
+    try:
+        refuse_large(contents, spec.run_configuration.path)
+    except LargeFiles as error:
+        texts.insert(0, f"it would not start: {error.message}. {error.remedy}")
+    plan = with_files(plan, contents)
+    return plan._replace(steps=(*(Step("files", text) for text in texts), *plan.steps))
+
+
+def with_files(plan: Plan, contents: Contents) -> Plan:
+    """The plan with what the run would get of the project."""
+    # Targets on other machines have a step of this name as well, and it comes later.
+    index = next((index for index, step in enumerate(plan.steps) if step.name == "copy"), -1)
+    title = f"make the run's own copy: {described(contents)}"
+    steps = (step._replace(title=title) if number == index else step for number, step in enumerate(plan.steps))
+    return plan._replace(steps=tuple(steps))
+
+
+def leave_notes(directory: RunDirectory, contents: Contents) -> None:
+    """Let whoever submitted the run know what is unusual about its files."""
+    for text in notes_on(contents):
+        directory.append_event(NOTE, text=text)
+
+
+def notes_of(directory: RunDirectory) -> list[str]:
+    """What whoever submitted the run should know, a line each."""
+    return [str(event.get("text", "")) for event in directory.events() if event["event"] == NOTE]
+
+
+def _contents_of(spec: RunSpec, state_directory: str, *, is_again: bool) -> Contents:
+    data = data_in_project(spec.project_root, spec.run_configuration.data_references)
+    with storage_errors("read", spec.project_root, exact=True):
+        contents = contents_of(spec.project_root, state_directory, data)
+    return contents.without_snapshot() if is_again else contents
+
+
+def _require_data(project: Project, configuration: RunConfiguration) -> None:
+    for reference in configuration.data_references:
+        problem = problem_of_reference(project.root, reference)
+        path = os.path.join(project.root, reference)
+        if not problem and not os.path.isabs(reference) and not os.path.lexists(path):
+            problem = f"DataReferences: {reference!r} does not exist"
+        if problem:
+            raise ConfigurationError(
+                problem,
+                remedy="Name a path in the project, or one that begins with `/`.",
+                file=configuration.path,
+                line=line_of_key(configuration.path, "DataReferences"),
+            )

@@ -1,0 +1,187 @@
+"""Ignore files in git's syntax (gitignore(5)), for machines without git.
+
+Whoever asks walks the tree from its root and does not enter excluded folders; so only the entry itself is ever matched
+against a pattern, never what is below it. As for git, names and patterns are bytes: `?` is one of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Rule(NamedTuple):
+    """One pattern: what it matches is excluded, or brought back."""
+
+    excludes: bool
+    folders_only: bool
+    expression: re.Pattern[str]
+
+
+class IgnoreFile(NamedTuple):
+    """The patterns of one file; `folder` is where it lies, relative to the root of the tree, "" for the root."""
+
+    folder: str
+    rules: tuple[Rule, ...]
+    any_rule: re.Pattern[str] | None = None  # matches a path that at least one rule matches; None without rules
+
+    def verdict(self, path: str, *, is_folder: bool) -> bool | None:
+        """Whether the entry is excluded, None when no pattern speaks of it. The last pattern that does counts.
+
+        `path` is relative to the root of the tree.
+        """
+        if self.any_rule is None:
+            return None
+        path = _bytewise(os.fsencode(path[len(self.folder) + 1 :] if self.folder else path))
+        # Most paths match no rule: a single expression is much faster than trying them one by one.
+        if self.any_rule.fullmatch(path) is None:
+            return None
+        for rule in reversed(self.rules):
+            if (is_folder or not rule.folders_only) and rule.expression.fullmatch(path):
+                return rule.excludes
+        return None
+
+
+def read_ignore_file(root: str, folder: str, name: str) -> IgnoreFile:
+    """The ignore file `name` in a folder of the tree at `root`; without patterns when there is none to read."""
+    try:
+        with open(os.path.join(root, folder, name), "rb") as file:
+            return parse(file.read(), folder)
+    except OSError:
+        return IgnoreFile(folder, ())
+
+
+def parse(content: bytes, folder: str = "") -> IgnoreFile:
+    """The patterns of a file with this content."""
+    lines = _bytewise(content.removeprefix(b"\xef\xbb\xbf")).split("\n")
+    rules = tuple(rule for rule in (_rule(line.removesuffix("\r")) for line in lines) if rule is not None)
+    if not rules:
+        return IgnoreFile(folder, ())
+    together = "|".join(f"(?:{rule.expression.pattern})" for rule in rules)
+    return IgnoreFile(folder, rules, re.compile(together, re.DOTALL))
+
+
+def is_excluded(path: str, *, is_folder: bool, files: Sequence[IgnoreFile]) -> bool:
+    """Whether the entry is excluded by these files, of which the first that speaks of it counts."""
+    for file in files:
+        verdict = file.verdict(path, is_folder=is_folder)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def pattern_of(path: str) -> str:
+    """The pattern that matches this path, relative to the folder of the ignore file, and no other."""
+    escaped = "".join(f"\\{c}" if c in "\\*?[" else c for c in path)
+    return f"/{escaped[:-1]}\\ " if escaped.endswith(" ") else f"/{escaped}"
+
+
+def _bytewise(name: bytes) -> str:
+    """A text of one character for each byte."""
+    return name.decode("latin-1")
+
+
+def _rule(line: str) -> Rule | None:
+    pattern = _without_trailing_spaces(line)
+    if not pattern or pattern.startswith("#"):
+        return None
+    excludes = not pattern.startswith("!")
+    pattern = pattern if excludes else pattern[1:]
+    folders_only = pattern.endswith("/")
+    pattern = pattern.removesuffix("/")
+    if not pattern:
+        return None
+    # A slash anywhere but at the end ties the pattern to the folder of its file.
+    anchored = "/" in pattern
+    expression = _expression(pattern.removeprefix("/"))
+    if expression is None:
+        return None
+    try:
+        return Rule(excludes, folders_only, re.compile(expression if anchored else f"(?:.*/)?{expression}", re.DOTALL))
+    except re.error:
+        return None
+
+
+def _without_trailing_spaces(line: str) -> str:
+    stripped = line.rstrip(" ")
+    backslashes = len(stripped) - len(stripped.rstrip("\\"))
+    return stripped + " " if backslashes % 2 and len(stripped) < len(line) else stripped
+
+
+def _expression(pattern: str) -> str | None:
+    """The regular expression of a pattern; None for one that can match nothing."""
+    out = []
+    i = 0
+    while i < len(pattern):
+        starts = i == 0 or pattern[i - 1] == "/"
+        if starts and pattern.startswith("**/", i):
+            out.append("(?:.*/)?")
+            i += 3
+        elif starts and pattern[i:] == "**":
+            out.append(".+" if i else ".*")
+            i += 2
+        elif pattern[i] == "*":
+            out.append("[^/]*")
+            i += 1
+        elif pattern[i] == "?":
+            out.append("[^/]")
+            i += 1
+        elif pattern[i] == "[":
+            part, i = _bracket(pattern, i)
+            if part is None:
+                return None
+            out.append(part)
+        else:
+            i += pattern[i] == "\\"
+            if i == len(pattern):
+                return None
+            out.append(re.escape(pattern[i]))
+            i += 1
+    return "".join(out)
+
+
+_CLASSES = {
+    "alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "blank": " \\t", "cntrl": "\\x00-\\x1f\\x7f", "digit": "0-9",
+    "graph": "!-~", "lower": "a-z", "print": " -~", "punct": "!-/:-@\\[-`{-~", "space": " \\t\\n\\r\\f\\v",
+    "upper": "A-Z", "xdigit": "0-9a-fA-F",
+}  # fmt: skip
+
+
+def _bracket(pattern: str, start: int) -> tuple[str | None, int]:
+    """The part of a regular expression for `[...]` at `start`, and where the pattern goes on."""
+    i = start + 1
+    negated = pattern[i : i + 1] in ("!", "^")
+    i += negated
+    inside: list[str] = []
+    first = i
+    while i < len(pattern) and (pattern[i] != "]" or i == first):
+        if pattern.startswith("[:", i) and (end := pattern.find(":]", i + 2)) >= 0:
+            name = pattern[i + 2 : end]
+            if name not in _CLASSES:
+                return None, i
+            inside.append(_CLASSES[name])
+            i = end + 2
+            continue
+        i += pattern[i] == "\\"
+        if i >= len(pattern):
+            return None, i
+        low = pattern[i]
+        i += 1
+        if pattern[i : i + 1] == "-" and i + 1 < len(pattern) and pattern[i + 1] != "]":
+            i += 1
+            i += pattern[i] == "\\"
+            if i >= len(pattern):
+                return None, i
+            if low <= pattern[i]:
+                inside.append(f"{re.escape(low)}-{re.escape(pattern[i])}")
+            i += 1
+        else:
+            inside.append(re.escape(low))
+    if i >= len(pattern):
+        return None, i
+    listed = "".join(inside)
+    if not listed:
+        return ("[^/]" if negated else "(?!)"), i + 1
+    return (f"[^{listed}/]" if negated else f"(?!/)[{listed}]"), i + 1

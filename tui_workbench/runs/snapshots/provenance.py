@@ -1,0 +1,233 @@
+"""Where a tracked run comes from: `provenance.json` and `git.diff` in its directory.
+
+Its snapshot, the user's own git with what was not committed, the packages, the interpreter or image, the machine and
+its GPUs, the seeds among its arguments. It is collected by a child of the run's controller, with low priority and while
+the script runs already, so nobody waits for it; it is written once and whole. What could not be learned stands there
+as a problem with its reason. Secrets in addresses are masked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tui_workbench import __version__
+from tui_workbench.core import processes, trace
+from tui_workbench.core.errors import WorkbenchError, storage_errors
+from tui_workbench.core.files import load_json, open_regular, write_below
+from tui_workbench.core.masking import MASK, is_secret_name
+from tui_workbench.runs.snapshots.project_files import files_with_secrets
+from tui_workbench.runs.store.rundir import DIFF, FOLLOWED, PROVENANCE, Record, RunDirectory
+from tui_workbench.targets.base.registry import target_for
+
+SCHEMA = 1
+
+LARGEST_DIFF = 10 << 20
+"""Bytes that are kept of what was not committed; the snapshot has all of it anyway."""
+
+MOST_NAMES = 10_000
+GIT_SECONDS = 60.0
+NICENESS = 10
+
+_USER_PART = re.compile(r"^([a-z][a-z0-9+.-]*://)([^/@]*)@", re.IGNORECASE)
+_SEED = re.compile(r"(?:^|[-_.])(?:\w*seed)$", re.IGNORECASE)
+
+
+def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
+    """Collect it in a child of this process, which has one thread and holds the lock `lock` that the child lets go of.
+
+    Returns a descriptor that is at its end when the child is, -1 when there is nothing to do.
+    """
+    if not record.spec.tracked or any(os.path.exists(directory.file(name)) for name in (PROVENANCE, FOLLOWED)):
+        return -1
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        return -1
+    if pid == 0:
+        _be_child(directory, record, (reading, lock))
+    os.close(writing)
+    os.waitpid(pid, 0)
+    return reading
+
+
+def _be_child(directory: RunDirectory, record: Record, inherited: Sequence[int]) -> None:
+    """Let a grandchild do it, whom nobody has to collect; it keeps the pipe open until it has ended."""
+    try:
+        for descriptor in inherited:
+            os.close(descriptor)
+        if os.fork() == 0:
+            os.nice(NICENESS)
+            write_provenance(directory, record)
+    finally:
+        os._exit(0)
+
+
+def write_provenance(directory: RunDirectory, record: Record) -> None:
+    """Collect everything and write it. Raises StorageError."""
+    found, diff = collect(record)
+    with storage_errors("write", directory.file(PROVENANCE)):
+        if diff:
+            write_below(directory.path, DIFF, diff, durable=True)
+        write_below(directory.path, PROVENANCE, json.dumps(found, indent=1).encode() + b"\n", durable=True)
+
+
+def collect(record: Record) -> tuple[dict[str, Any], bytes]:
+    """What `provenance.json` and `git.diff` are to hold. Blocks for seconds; raises nothing that a target may raise."""
+    spec = record.spec
+    git, diff = _git_of_origin(record) or git_of(spec.project_root)
+    try:
+        surroundings = target_for(spec.target).machine_info(spec, record.plan.interpreter)
+    except WorkbenchError as error:
+        surroundings = {"problems": {"surroundings": str(error)}}
+    packages = surroundings.get("packages")
+    if isinstance(packages, dict):
+        surroundings["packages"] = {str(name): _without_secrets(packages[name]) for name in sorted(packages)}
+    found = {
+        "schema": SCHEMA,
+        "collected": round(time.time(), 3),
+        "workbench": __version__,
+        "user": record.user_id,
+        "submitted_from": os.uname().nodename,
+        "snapshot": {"kind": record.snapshot, "commit": record.commit_id or None},
+        "git": git,
+        "seeds": seeds_of(spec.arguments, spec.run_configuration.environment_variables),
+        **surroundings,
+    }
+    return found, diff
+
+
+def _git_of_origin(record: Record) -> tuple[dict[str, Any] | None, bytes] | None:
+    """What a run that repeats another one has from it; None for any other, or when nothing is known of that one."""
+    if not record.origin:
+        return None
+    origin = os.path.join(os.path.dirname(record.spec.run_directory), record.origin)
+    try:
+        git = load_json(os.path.join(origin, PROVENANCE))["git"]
+        if not git or not git.get("diff"):
+            return git, b""
+        with open_regular(os.path.join(origin, DIFF)) as diff:
+            return git, diff.read(LARGEST_DIFF)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        # The project of today has nothing to do with what ran then.
+        return {"problem": f"what {record.origin} came from was not recorded"}, b""
+
+
+def git_of(folder: str) -> tuple[dict[str, Any] | None, bytes]:
+    """What the user's own git says of a project, and what of it was not committed; None where there is no repository.
+
+    Neither its index nor anything else of it is written.
+    """
+    if not _may_be_in_repository(folder):
+        return None, b""
+    status = _git(folder, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--", ".")
+    if status[0] != 0:
+        complaint = status[2].decode("utf-8", "replace").strip().split("\n")[0]
+        return (None if "not a git repository" in complaint else {"problem": complaint}), b""
+    found = _of_status(status[1])
+    addresses = _git(folder, "config", "--null", "--get-regexp", r"^remote\..*\.url$")
+    remotes = [entry.partition(b"\n")[2] for entry in addresses[1].split(b"\0") if entry]
+    found["remote"] = masked_address(os.fsdecode(remotes[0])) if remotes else None
+    diff = b""
+    if found["commit"] and found["changed"]:
+        plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
+        secret = (f":(exclude,literal){path}" for path in files_with_secrets(folder))
+        done = _git(folder, "diff", *plain, "HEAD", "--", ".", *secret)
+        if done[0] != 0:
+            found["problem"] = f"git diff: {done[2].decode('utf-8', 'replace').strip()}"
+        else:
+            diff = done[1]
+    if len(diff) > LARGEST_DIFF:
+        found["diff_left_out"] = len(diff) - LARGEST_DIFF
+        diff = diff[:LARGEST_DIFF]
+    found["diff"] = DIFF if diff else None
+    return found, diff
+
+
+def _of_status(text: bytes) -> dict[str, Any]:
+    commit = branch = None
+    changed: list[str] = []
+    untracked: list[str] = []
+    entries = iter(os.fsdecode(entry) for entry in text.split(b"\0"))
+    for entry in entries:
+        kind, _, rest = entry.partition(" ")
+        if kind == "#":
+            name, _, value = rest.partition(" ")
+            commit = value if name == "branch.oid" and value != "(initial)" else commit
+            branch = value if name == "branch.head" and value != "(detached)" else branch
+        elif kind == "?":
+            untracked.append(rest)
+        elif kind in ("1", "2", "u"):
+            # A path may hold spaces; the fields before it do not.
+            changed.append(rest.split(" ", {"1": 7, "2": 8, "u": 9}[kind])[-1])
+            if kind == "2":
+                next(entries, None)  # where it was renamed from
+    return {
+        "commit": commit,
+        "branch": branch,
+        "changed": sorted(changed)[:MOST_NAMES],
+        "untracked": sorted(untracked)[:MOST_NAMES],
+    }
+
+
+def _may_be_in_repository(folder: str) -> bool:
+    """False where git would only say that there is no repository, which is no failure to write down."""
+    if "GIT_DIR" in os.environ:
+        return True
+    path = Path(folder).resolve()
+    return any(os.path.lexists(parent / ".git") for parent in (path, *path.parents))
+
+
+def _git(folder: str, *arguments: str) -> tuple[int, bytes, bytes]:
+    """Exit code, stdout and stderr of a git command; -1 and the reason where there is no git or it does not end."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment.update(GIT_OPTIONAL_LOCKS="0", GIT_TERMINAL_PROMPT="0", LC_ALL="C")
+    command = ["git", "-C", folder, "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", *arguments]
+    try:
+        environment = processes.clean_environment(environment)
+        done = processes.run(command, kind=trace.GIT, environment=environment, timeout=GIT_SECONDS)
+    except OSError as error:
+        return -1, b"", f"git: {error.strerror}".encode()
+    except subprocess.TimeoutExpired:
+        return -1, b"", b"git did not answer in %d s" % GIT_SECONDS
+    return done.returncode, done.stdout, done.stderr
+
+
+def masked_address(address: str) -> str:
+    """The address of a repository or package without what could be a secret in it."""
+    scheme = _USER_PART.match(address)
+    if scheme is not None and not (scheme[1].lower().endswith("ssh://") and ":" not in scheme[2]):
+        address = f"{scheme[1]}{MASK}@{address[scheme.end() :]}"
+    before, question, _ = address.partition("?")
+    return f"{before}?{MASK}" if question else address
+
+
+def _without_secrets(version: Any) -> str:
+    number, at, address = str(version).partition(" @ ")
+    return f"{number} @ {masked_address(address)}" if at else number
+
+
+def seeds_of(arguments: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
+    """The seeds that a run was given: `--seed 1`, `--data-seed=1`, `random_seed=1`, and variables so named."""
+    found: dict[str, str] = {}
+    for position, word in enumerate(arguments):
+        name, equals, value = word.partition("=")
+        if not _SEED.search(name):
+            continue
+        if equals:
+            found[name] = value
+        elif name.startswith("-") and position + 1 < len(arguments):
+            found[name] = arguments[position + 1]
+    for name, value in variables.items():
+        if _SEED.search(name) and not is_secret_name(name):
+            found[name] = value
+    return found

@@ -1,0 +1,213 @@
+"""What a run's working copy holds besides the snapshot, and its files as a target on another machine is sent them.
+
+Copies of ignored files and links to data are added to the snapshot. A run never gets a path into the project that it
+could write by accident, but for data that was declared.
+
+What is sent of a file that git knows is told by git's name for its content, so it is never read again to see whether it
+changed, and a fresh copy of an unchanged project is known to be unchanged. An ignored file is told by its time and
+size. Links to data in the project stay here, as do ignored files that hold secrets by their names.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Collection, Iterable, Iterator
+
+from tui_workbench.core.masking import is_secret_file
+from tui_workbench.core.model import RunSpec
+from tui_workbench.core.progress import BYTES, meter
+from tui_workbench.runs.snapshots.contents import SNAPSHOT_FILE_BYTES
+from tui_workbench.runs.snapshots.file_copy import copy_file
+from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
+from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
+from tui_workbench.runs.store.rundir import OUTPUTS, Record
+from tui_workbench.targets.hosts.host import Entry
+
+_GONE = frozenset((errno.ENOENT, errno.EACCES, errno.EPERM, errno.EINVAL, errno.ELOOP))
+
+
+def clone_files(root: str, working_copy: str, paths: Iterable[tuple[str, bool]], before_ns: int) -> list[str]:
+    """Clone files of the project into the copy: path, and whether it can be executed; returns the paths that are left.
+
+    Left are files that may have changed since `before_ns` (file system time), when git had not read them yet, and those
+    whose blocks cannot be shared.
+    """
+    left: list[str] = []
+    for path, executable in paths:
+        source, copy = os.path.join(root, path), os.path.join(working_copy, path)
+        try:
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            is_there = copy_file(source, copy, mode=0o777 if executable else 0o666, clone_only=True)
+            # Looked at afterwards: a change in between is one since then.
+            if is_there and os.lstat(source).st_ctime_ns < before_ns:
+                continue
+        except OSError:
+            is_there = os.path.lexists(copy)
+        if is_there:
+            os.unlink(copy)
+        left.append(path)
+    return left
+
+
+def fill(root: str, working_copy: str, items: Iterable[Item]) -> None:
+    """Copy into `working_copy` the folders of `items`, their copied files and links, and link their data.
+
+    What the snapshot has put there stays. Raises OSError when the copy cannot be written.
+    """
+    blocked: set[str] = set()
+    copied = 0
+    with meter("copying", BYTES) as copying:
+        for item in items:
+            copy = os.path.join(working_copy, item.path)
+            parent = os.path.dirname(item.path)
+            if parent in blocked:
+                blocked.add(item.path)
+            elif item.kind == Kind.LINKED:
+                _link_data(root, working_copy, item.path)
+            elif item.is_folder:
+                try:
+                    os.mkdir(copy)
+                except FileExistsError:
+                    if os.path.islink(copy) or not os.path.isdir(copy):
+                        blocked.add(item.path)  # something else stands in its place
+            elif item.kind == Kind.COPIED and not os.path.lexists(copy):
+                _copy(root, working_copy, item)
+                copied += item.status.st_size if item.status is not None else 0
+                copying.update(copied)
+
+
+def _copy(root: str, working_copy: str, item: Item) -> None:
+    source, copy = os.path.join(root, item.path), os.path.join(working_copy, item.path)
+    try:
+        if item.is_link:
+            os.symlink(os.readlink(source), copy)
+            redirect_link(root, working_copy, item.path)
+        else:
+            copy_file(source, copy)
+    except OSError as error:
+        # It may be gone, closed or replaced since it was seen.
+        if error.filename != source or error.errno not in _GONE:
+            raise
+
+
+def _link_data(root: str, working_copy: str, path: str) -> None:
+    copy = os.path.join(working_copy, path)
+    if not os.path.lexists(os.path.join(root, path)) or os.path.lexists(copy):
+        return
+    if leads_through_folders(working_copy, path):
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        os.symlink(os.path.join(root, path), copy)
+
+
+def leads_through_folders(root: str, path: str) -> bool:
+    """False when something on the way from `root` to `path` is no folder, but a file or a link to elsewhere."""
+    folder = os.path.dirname(path)
+    while folder:
+        whole = os.path.join(root, folder)
+        if os.path.lexists(whole) and (os.path.islink(whole) or not os.path.isdir(whole)):
+            return False
+        folder = os.path.dirname(folder)
+    return True
+
+
+def redirect_link(root: str, working_copy: str, path: str) -> None:
+    """Let a link of the copy lead to where it leads in the project.
+
+    One that stays within the project leads into the copy, however it is spelled; one that leads out still does.
+    """
+    link, folder = os.path.join(working_copy, path), os.path.dirname(path)
+    leads = os.readlink(link)
+    wanted = os.path.join(root, folder, leads)
+    whole = os.path.normpath(wanted)
+    inside = _inside(root, whole) or (_inside(root, os.path.realpath(whole)) if os.path.lexists(whole) else "")
+    is_plain = os.path.isabs(leads)
+    if inside:
+        wanted = os.path.relpath(inside, folder or os.curdir)
+        is_plain = not is_plain and not _leads_out(os.path.normpath(os.path.join(folder, leads)))
+    if not is_plain:
+        os.unlink(link)
+        os.symlink(wanted, link)
+
+
+def _inside(root: str, path: str) -> str:
+    """The path relative to the project, "" when it lies elsewhere."""
+    relatives = (os.path.relpath(path, folder) for folder in (root, os.path.realpath(root)))
+    return next((relative for relative in relatives if not _leads_out(relative)), "")
+
+
+def _leads_out(path: str) -> bool:
+    return path == os.pardir or path.startswith(os.pardir + os.sep)
+
+
+def listing_of(record: Record) -> list[Entry]:
+    """Every file and link of the run's working copy, as a target is sent them. Raises StorageError."""
+    spec = record.spec
+    state_directory = os.path.dirname(os.path.dirname(spec.run_directory))
+    files = snapshot_files(state_directory, record.commit_id) if record.snapshot == "git" else []
+    found = [
+        _link(spec, file.path, file.name)
+        if file.is_link
+        else Entry(file.path, file.name, file.size, executable=file.is_executable)
+        for file in files
+    ]
+    known = {file.path for file in files}
+    for path in _paths_below(spec.working_directory):
+        if path not in known and not is_secret_file(path):
+            status = os.lstat(os.path.join(spec.working_directory, path))
+            found.append(_link(spec, path, "link") if stat.S_ISLNK(status.st_mode) else _entry(path, status))
+    return [entry for entry in found if entry is not None]
+
+
+def listing_of_project(root: str, data: Collection[str] = ()) -> list[Entry]:
+    """Every file and link of the project at `root` that a run of this moment would get."""
+    found = []
+    for item in project_files(root, data):
+        path, status = os.path.join(root, item.path), item.status
+        if item.kind not in (Kind.SNAPSHOT, Kind.COPIED) or item.is_folder or status is None:
+            continue
+        if item.kind == Kind.COPIED and is_secret_file(item.path):
+            continue
+        if item.kind == Kind.SNAPSHOT and status.st_size > SNAPSHOT_FILE_BYTES:
+            continue  # no snapshot takes it, and it would be read to its end
+        if item.is_link:
+            found.append(Entry(item.path, f"link-{os.readlink(path)}", link=os.readlink(path)))
+        else:
+            name = _blob_name(path, status.st_size) if item.kind == Kind.SNAPSHOT else ""
+            found.append(_entry(item.path, status, name))
+    return found
+
+
+def _blob_name(path: str, size: int) -> str:
+    """Git's name for a file's content."""
+    digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    with open(path, "rb") as file:
+        while data := file.read(1 << 20):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+def _entry(path: str, status: os.stat_result, name: str = "") -> Entry:
+    identity = name or f"{status.st_mtime_ns}-{status.st_size}"
+    return Entry(path, identity, status.st_size, executable=bool(status.st_mode & 0o100))
+
+
+def _paths_below(root: str) -> Iterator[str]:
+    """Every file and link of a working copy but for its outputs."""
+    for folder, folders, files in os.walk(root):
+        if folder == root and OUTPUTS in folders:
+            folders.remove(OUTPUTS)
+        for name in (*files, *(each for each in folders if os.path.islink(os.path.join(folder, each)))):
+            yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def _link(spec: RunSpec, path: str, name: str) -> Entry | None:
+    """A link of the copy; None when it leads back into the project, which is not there on another machine."""
+    try:
+        leads = os.readlink(os.path.join(spec.working_directory, path))
+    except OSError:
+        return None
+    is_in_project = os.path.isabs(leads) and f"{leads}/".startswith(f"{spec.project_root}/")
+    return None if is_in_project else Entry(path, f"{name}-{leads}", link=leads)

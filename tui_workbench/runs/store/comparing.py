@@ -1,0 +1,249 @@
+"""What several runs have in common and what not: metrics, arguments, configuration, code, packages, machine.
+
+Rows that differ come first, in the order of the sections, then those that are the same. A value that a run does not
+have is None, which is not the same as any value; what could not be compared at all is told in a note, and never passed
+over.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from tui_workbench.core.errors import RunNotFound, StorageError, UsageError
+from tui_workbench.core.files import load_json
+from tui_workbench.core.model import Run
+from tui_workbench.runs.metrics.stored import read_summary
+from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
+from tui_workbench.runs.store.history_record import Facts, facts_of
+from tui_workbench.runs.store.rundir import PROVENANCE, RunDirectory
+
+VERDICT = "verdict"
+"""The row of section `gpu` that says whether a run used a GPU."""
+
+SECTIONS = ("metrics", "arguments", "configuration", "code", "git", "packages", "python", "image", "gpu", "host", "run")
+"""In the order in which a person asks: what came of it, what was asked for, what ran, what it ran on."""
+
+_Column: TypeAlias = Mapping[str, Any]
+"""What one run has in a section, by the names of the rows."""
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][\w.\-/]*=")
+_NUMBER = re.compile(r"-((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
+
+_NOTHING = (None, "", ())
+_CONFIGURATION = (
+    "framework", "argument_vector", "conda_dependencies_file", "spark_dependencies_file", "prepare_environment",
+    "tracked_run", "require_gpu", "stop_if_idle_minutes", "max_duration_minutes",
+)  # fmt: skip
+_TARGET = (
+    "type", "address", "username", "python_location", "base_docker_image", "nvidia_docker", "gpus", "shared_volumes",
+    "native_shared_directory",
+)  # fmt: skip
+
+
+class ComparedRow(NamedTuple):
+    """One thing in all runs: `values` has one for each, None where the run has none."""
+
+    section: str
+    name: str
+    values: tuple[str | float | None, ...]
+    differs: bool
+
+
+class Comparison(NamedTuple):
+    """The runs in the order that was asked for, the rows, and what could not be compared."""
+
+    runs: tuple[Run, ...]
+    rows: tuple[ComparedRow, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def differences(self) -> tuple[ComparedRow, ...]:
+        """The rows that differ."""
+        return tuple(row for row in self.rows if row.differs)
+
+
+def compare(state_directory: str, runs: Sequence[Run]) -> Comparison:
+    """Compare two runs or more of the project whose state is in `state_directory`. Raises UsageError for fewer."""
+    if len(runs) < 2:
+        raise UsageError("one run cannot be compared", remedy="Name two or more.")
+    notes: list[tuple[Run, str]] = []
+    facts = [facts_of(run.directory) for run in runs]
+    origins = [_provenance(run.directory) for run in runs]
+    columns: dict[str, Sequence[_Column]] = {
+        "run": [_of_run(run, known) for run, known in zip(runs, facts, strict=True)],
+        "metrics": [known.metrics for known in facts],
+        "arguments": [{"script": run.script_name, **arguments_by_name(run.arguments)} for run in runs],
+        "configuration": [_of_configuration(run) for run in runs],
+        "code": _of_code(state_directory, runs, notes),
+        "git": [_of_git(_mapping(origin.get("git"))) for origin in origins],
+        "gpu": [_of_gpu(known.gpu, origin.get("gpus")) for known, origin in zip(facts, origins, strict=True)],
+    }
+    for section in ("packages", "python", "image", "host"):
+        columns[section] = [_mapping(origin.get(section)) for origin in origins]
+    for run, origin in zip(runs, origins, strict=True):
+        if not origin:
+            lacking = "packages, interpreter and machine were not recorded"
+            notes.append((run, lacking if run.tracked else "untracked: only the request is recorded"))
+        incomplete = (read_summary(run.directory) or {}).get("notes")
+        if isinstance(incomplete, list):
+            notes += [(run, note) for note in incomplete if isinstance(note, str)]
+    rows = [row for section in SECTIONS for row in _rows(section, columns[section])]
+    return Comparison(tuple(runs), tuple(sorted(rows, key=lambda row: not row.differs)), _sentences(notes, len(runs)))
+
+
+def _sentences(notes: Iterable[tuple[Run, str]], count: int) -> tuple[str, ...]:
+    """The notes, each once and with those of the `count` runs that it is about."""
+    about: dict[str, dict[str, Run]] = {}
+    for run, note in notes:
+        about.setdefault(note, {})[run.run_id] = run
+    found = []
+    for note, runs in about.items():
+        numbers = _ranges(sorted(run.run_number for run in runs.values()))
+        several = f"all {count} runs" if len(runs) == count else f"runs {numbers}"
+        found.append(f"{several if len(runs) > 1 else next(iter(runs))}: {note}")
+    return tuple(found)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """`1-3, 5` for 1, 2, 3, 5."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][-1] + 1:
+            found[-1][1:] = [number]
+        else:
+            found.append([number])
+    return ", ".join("-".join(map(str, part)) for part in found)
+
+
+def arguments_by_name(arguments: Sequence[str]) -> dict[str, str]:
+    """The arguments as options with their values (`--lr 0.1`, `lr=0.1`); a word on its own is named by its place.
+
+    An option that comes several times has all its values, with spaces between them.
+    """
+    found: dict[str, str] = {}
+    place = 0
+    waiting = ""
+
+    def add(name: str, value: str) -> None:
+        found[name] = f"{found[name]} {value}" if name in found else value
+
+    for word in arguments:
+        name, equals, value = word.partition("=")
+        if word.startswith("-") and len(word) > 1 and not _NUMBER.fullmatch(word):
+            if waiting:
+                add(waiting, "yes")
+            if equals:
+                add(name, value)
+            waiting = "" if equals else name
+        elif waiting:
+            add(waiting, word)
+            waiting = ""
+        elif _ASSIGNMENT.match(word):
+            add(name, value)
+        else:
+            place += 1
+            found[f"argument {place}"] = word
+    if waiting:
+        add(waiting, "yes")
+    return found
+
+
+def _rows(section: str, columns: Iterable[_Column]) -> Iterable[ComparedRow]:
+    """The rows of a section, but for those that no run has a value in."""
+    shown = [{name: _shown(value) for name, value in column.items() if value not in _NOTHING} for column in columns]
+    for name in dict.fromkeys(name for column in shown for name in column):
+        values = tuple(column.get(name) for column in shown)
+        # A NaN is the same as another one here: nobody looks for that difference.
+        differs = len({"NaN" if value != value else value for value in values}) > 1
+        yield ComparedRow(section, name, values, differs)
+
+
+def _shown(value: Any) -> str | float:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float | str):
+        return value
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _of_run(run: Run, facts: Facts) -> _Column:
+    tags = sorted(facts.annotations.tags.items())
+    return {
+        "state": run.state,
+        "exit code": run.exit_code,
+        "duration": round(run.duration, 3) if run.duration else None,
+        "user": run.user_id,
+        "note": facts.annotations.note,
+        "tags": ", ".join(f"{name}={value}" if value else name for name, value in tags),
+    }
+
+
+def _of_configuration(run: Run) -> _Column:
+    found: dict[str, Any] = {"runconfig": run.run_configuration, "target": run.target}
+    try:
+        spec = RunDirectory(run.directory).read_record().spec
+    except RunNotFound:
+        return found
+    configuration, target = spec.run_configuration, spec.target
+    for field in _CONFIGURATION:
+        found["".join(word.capitalize() for word in field.split("_"))] = getattr(configuration, field)
+    for field in _TARGET:
+        first, *words = field.split("_")
+        found[f"target {first}{''.join(map(str.capitalize, words))}"] = getattr(target, field)
+    variables = sorted(configuration.environment_variables.items())
+    return found | {f"EnvironmentVariables {name}": value for name, value in variables}
+
+
+def _of_code(state_directory: str, runs: Sequence[Run], notes: list[tuple[Run, str]]) -> list[_Column]:
+    """The files that are not the same in all snapshots, and how many are."""
+    trees: dict[str, dict[str, str]] = {}
+    for run in runs:
+        if not run.commit_id:
+            notes.append((run, "there is no snapshot in git, so the code is not compared"))
+        elif run.commit_id not in trees:
+            try:
+                files = snapshot_files(state_directory, run.commit_id)
+                trees[run.commit_id] = {file.path: file.name[:12] for file in files}
+            except StorageError as error:
+                notes.append((run, str(error)))
+    known = list(trees.values())
+    paths = sorted({path for tree in known for path in tree})
+    changed = [path for path in paths if any(tree.get(path) != known[0].get(path) for tree in known)]
+    columns: list[_Column] = []
+    for run in runs:
+        column: dict[str, Any] = {"commit": run.commit_id[:12]}
+        if (tree := trees.get(run.commit_id)) is not None:
+            column |= {path: tree.get(path) for path in changed}
+            column["files that are the same"] = len(paths) - len(changed)
+        columns.append(column)
+    return columns
+
+
+def _of_git(git: _Column) -> _Column:
+    changed = git.get("changed")
+    count = len(changed) if git.get("commit") and isinstance(changed, list) else None
+    return {**{name: git.get(name) for name in ("commit", "branch", "remote")}, "changed files": count}
+
+
+def _of_gpu(verdict: _Column, gpus: Any) -> _Column:
+    """Whether a run used a GPU, and how much, and the GPUs of its machine."""
+    names = {VERDICT: "verdict", "GPU seconds": "gpu_seconds", "energy Wh": "energy_wh"}
+    found = {name: verdict.get(key) for name, key in names.items()}
+    for number, gpu in enumerate(gpus if isinstance(gpus, list) else ()):
+        found |= {f"GPU {number} {name}": _mapping(gpu).get(name) for name in ("name", "driver", "memory")}
+    return found
+
+
+def _provenance(directory: str) -> _Column:
+    """Where a run came from; {} when that cannot be read."""
+    try:
+        return _mapping(load_json(os.path.join(directory, PROVENANCE)))
+    except (OSError, ValueError):
+        return {}
+
+
+def _mapping(value: Any) -> _Column:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,295 @@
+"""The run index: a cache in SQLite of what the run directories say. It can be deleted at any time and is then rebuilt.
+
+A run that has ended never changes but for what people say of it, so only runs that are active, unreadable, new or gone
+are looked at, and those that the journal of annotations names. New and gone ones show in the modification time of the
+folder that holds them. That time is trusted only when the folder had been at rest for a while as it was read (git's
+rule for its index). Nothing is written while nothing has changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from tui_workbench.core.errors import RunNotFound
+from tui_workbench.core.files import LARGEST, open_regular
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.progress import metered
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.store import index_file
+from tui_workbench.runs.store.annotations import JOURNAL, is_being_changed
+from tui_workbench.runs.store.history_record import facts_from_text, facts_of, record_text
+from tui_workbench.runs.store.index_file import IndexRow, delete_rows, insert_rows, run_from_text
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.store.table import (
+    COLUMNS,
+    SCANNED,
+    Group,
+    Page,
+    RunQuery,
+    RunRow,
+    condition_of,
+    order_of,
+    value_of,
+)
+
+_Parameters = ParamSpec("_Parameters")
+_Answer = TypeVar("_Answer")
+
+SETTLED_NS = 1_000_000_000
+DEAR_SECONDS = 0.005
+"""When reading the metrics of a run that goes on took more, they are read again only after a pause."""
+
+_PAUSES, _LONGEST_PAUSE = 100, 60.0
+"""The pause is so many times the time that the reading took, and at most so many seconds."""
+
+ENDED, ACTIVE, UNREADABLE, IMPORTED = 0, 1, 2, 3
+"""Of a row: it never changes again; the run goes on; the directory holds no run that this version reads; the run is
+imported."""
+
+_NEWEST_FIRST = "ORDER BY created DESC, run_id DESC"
+
+
+def _answering(
+    question: Callable[Concatenate[RunIndex, _Parameters], _Answer],
+) -> Callable[Concatenate[RunIndex, _Parameters], _Answer]:
+    """Answer from a new file when the file turns out to be damaged or not ours."""
+
+    @functools.wraps(question)
+    def answer(index: RunIndex, /, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Answer:
+        try:
+            return question(index, *arguments, **options)
+        except (sqlite3.DatabaseError, ValueError, KeyError, TypeError, AttributeError):
+            index.rebuild()
+            return question(index, *arguments, **options)
+
+    return answer
+
+
+class RunIndex:
+    """The index of a project's runs, brought up to date when it is entered."""
+
+    def __init__(self, project: Project) -> None:
+        self._folder = project.runs_directory
+        # Outside of the project: looking writes nothing in it, and a database that lies in it may be anybody's.
+        self._path = os.path.join(project.cache_directory, index_file.FILE) if project.cache_directory else ":memory:"
+        self._journal_path = os.path.join(project.state_directory, JOURNAL)
+        self._connection: sqlite3.Connection
+
+    def __enter__(self) -> RunIndex:
+        self._connection = self._open(self._path if os.path.isdir(self._folder) else ":memory:")
+        self.refresh()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    @_answering
+    def runs(self, limit: int = -1) -> list[Run]:
+        """Every run, or as many as the limit, newest first."""
+        rows = self._execute(f"SELECT run FROM runs {_NEWEST_FIRST} LIMIT ?", limit)
+        return [run_from_text(text) for (text,) in rows]
+
+    @_answering
+    def id_of(self, number: int) -> str:
+        """The id of the newest run of a number; "" when there is none."""
+        rows = self._execute(f"SELECT run_id FROM listed WHERE number = ? {_NEWEST_FIRST} LIMIT 1", number)
+        return next((str(run_id) for (run_id,) in rows), "")
+
+    @_answering
+    def history_json(self, *, hidden: bool = False) -> bytes:
+        """The history record of every run that is not archived as JSON, newest first, separated as in a list.
+
+        It is empty when there is none; with `hidden` the archived ones are among them. The duration of an active run is
+        up to now.
+        """
+        rows = self._execute(f"SELECT open, run, facts, record FROM runs WHERE ? OR NOT hidden {_NEWEST_FIRST}", hidden)
+        return ",\n".join(
+            record_text(run_from_text(run), facts_from_text(facts)) if openness == ACTIVE else record
+            for openness, run, facts, record in rows
+        ).encode()
+
+    @_answering
+    def active(self) -> list[str]:
+        """The ids of the runs that have not ended."""
+        return [run_id for (run_id,) in self._execute("SELECT run_id FROM runs WHERE open AND open = ?", ACTIVE)]
+
+    @_answering
+    def page(self, query: RunQuery, offset: int = 0, limit: int = 100) -> Page:
+        """The rows of the table of runs from `offset` on, at most `limit` of them."""
+        condition = condition_of(query.filter, archived=query.archived)
+        is_plain = query.sort == "created" and not query.filter and not query.group
+        source = "listed" if is_plain else SCANNED
+        ((total,),) = self._execute(f"SELECT count(*) FROM {source} WHERE {condition.sql}", *condition.values)
+        order, join, values = order_of(query, condition)
+        chosen = f"SELECT listed.id FROM {source} {join} WHERE {condition.sql} ORDER BY {order} LIMIT ? OFFSET ?"
+        rows = []
+        for (number,) in self._execute(chosen, *values, *condition.values, limit, offset).fetchall():
+            ((run, facts),) = self._execute("SELECT run, facts FROM runs WHERE id = ?", number)
+            rows.append(RunRow(run_from_text(run), facts_from_text(facts)))
+        return Page(total, rows)
+
+    @_answering
+    def groups(self, query: RunQuery) -> list[Group]:
+        """The groups that the query's `group` makes, the one with the newest run first."""
+        condition = condition_of(query.filter, archived=query.archived)
+        by = COLUMNS.get(query.group, "script")
+        active = "sum(state NOT IN ('completed', 'failed', 'canceled') AND ended = 0)"
+        found = self._execute(
+            f"SELECT {by}, count(*), {active}, max(created) FROM {SCANNED} WHERE {condition.sql} GROUP BY {by}"
+            f" ORDER BY max(created) DESC, {by}",
+            *condition.values,
+        )
+        return [Group(str(value), *rest) for value, *rest in found]
+
+    @_answering
+    def column(self, query: RunQuery, name: str, limit: int = 1000) -> list[tuple[str, int, Any]]:
+        """Id, number and value of a column or metric for the newest runs that the query finds, oldest first.
+
+        Runs that have no value there are left out.
+        """
+        condition = condition_of(query.filter, archived=query.archived)
+        value, join, values = value_of(name)
+        chosen = (
+            f"SELECT run_id, number, {value} FROM listed {join} WHERE {condition.sql} AND {value} IS NOT NULL"
+            f" {_NEWEST_FIRST} LIMIT ?"
+        )
+        return self._execute(chosen, *values, *condition.values, limit).fetchall()[::-1]
+
+    @_answering
+    def metric_names(self, limit: int = 1000) -> list[tuple[str, int]]:
+        """The metrics of all runs, and how many runs have each; the most common first."""
+        chosen = "SELECT name, count(*) AS runs FROM metrics GROUP BY name ORDER BY runs DESC, name LIMIT ?"
+        return self._execute(chosen, limit).fetchall()
+
+    def rebuild(self) -> None:
+        """Read every run anew into a new file."""
+        self._connection.close()
+        self._connection = self._open(self._path, anew=True)
+        self._refresh()
+
+    @_answering
+    def refresh(self) -> None:
+        """Bring the index up to date with the run directories."""
+        self._refresh()
+
+    def _execute(self, statement: str, *values: object) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
+
+    def _open(self, path: str, *, anew: bool = False) -> sqlite3.Connection:
+        """A connection to tables of our form; in memory where the file cannot be used.
+
+        Then the answer is the same, it only takes longer.
+        """
+        if anew and os.path.isabs(path):
+            index_file.remove(path)
+        try:
+            return index_file.connect(path)
+        except sqlite3.OperationalError:
+            return index_file.connect(":memory:")  # locked for long, no permission, no space
+        except sqlite3.DatabaseError:
+            return index_file.connect(":memory:") if anew else self._open(path, anew=True)
+
+    def _refresh(self) -> None:
+        opened = self._execute("SELECT run_id, run, facts, due FROM runs WHERE open")
+        known_open: dict[str, tuple[str, str, float]] = {row[0]: row[1:] for row in opened}
+        ((seen_mtime, *seen_journal),) = self._execute("SELECT folder_mtime, journal, journal_mtime FROM seen")
+        try:
+            mtime = os.stat(self._folder).st_mtime_ns
+        except OSError:
+            mtime = 0
+        # Before anything is read that it tells of: what comes meanwhile is looked at next time.
+        journal, told = self._journal(*seen_journal)
+        new: set[str] = set()
+        gone: set[str] = set()
+        if mtime != seen_mtime:
+            present = _run_ids(self._folder)
+            known = {run_id for (run_id,) in self._execute("SELECT run_id FROM runs")}
+            new, gone = present - known, known - present
+        settled = mtime if time.time_ns() - mtime > SETTLED_NS else 0
+        rows = []
+        for run_id in metered("indexing", "runs", list(new | told | (known_open.keys() - gone))):
+            row = self._row(run_id, known_open.get(run_id))
+            if row is not None and (*row.texts, row.due) != known_open.get(run_id):
+                rows.append(row)
+            if row is not None and row.openness != ACTIVE and is_being_changed(row.run.directory):
+                journal = tuple(seen_journal)
+        if rows or gone or (settled and settled != seen_mtime) or journal != tuple(seen_journal):
+            self._store(rows, gone, settled, journal)
+
+    def _journal(self, seen: int, seen_mtime: int) -> tuple[tuple[int, int], set[str]]:
+        """Size and time of the journal of annotations, and the runs that it tells of since it was `seen` bytes long."""
+        size = mtime = 0
+        data = b""
+        try:
+            with open_regular(self._journal_path) as file:
+                status = os.fstat(file.fileno())
+                size, mtime = status.st_size, status.st_mtime_ns if status.st_size else 0
+                if size > seen:
+                    file.seek(seen)
+                    data = file.read(min(size - seen, LARGEST + 1))
+        except OSError:
+            pass  # there is none
+        if (size, mtime) == (seen, seen_mtime):
+            return (size, mtime), set()
+        if size <= seen:
+            raise ValueError("the journal of annotations is another one")
+        if len(data) > LARGEST:
+            return (size, mtime), _run_ids(self._folder)  # it is not ours: look at every run
+        *lines, torn = data.split(b"\n")
+        names = map(os.fsdecode, lines)
+        return (size - len(torn), mtime), {name for name in names if name and "/" not in name and name[0] != "."}
+
+    def _row(self, run_id: str, stored: tuple[str, str, float] | None) -> IndexRow | None:
+        """The run as it is now, also one that this version cannot read; None when its directory is gone.
+
+        `stored` is what the index has of it as one that has not ended.
+        """
+        path = os.path.join(self._folder, run_id)
+        try:
+            run = RunDirectory(path).run()
+            openness = IMPORTED if run.imported else ACTIVE if run.is_active else ENDED
+        except RunNotFound as error:
+            try:
+                moment = os.stat(path).st_mtime
+            except OSError:
+                return None
+            openness = UNREADABLE
+            run = Run(run_id, 0, path, "", (), "", "", "", RunState.UNKNOWN, str(error), created=moment, end=moment)
+        begun = time.time()
+        if stored is not None and openness == ACTIVE and begun < stored[2] < begun + _LONGEST_PAUSE:
+            return IndexRow(run, openness, facts_of(run.directory, facts_from_text(stored[1])), stored[2])
+        facts = facts_of(run.directory)
+        spent = time.time() - begun
+        is_dear = openness == ACTIVE and spent > DEAR_SECONDS
+        due = round(begun + min(_PAUSES * spent, _LONGEST_PAUSE), 1) if is_dear else 0.0
+        return IndexRow(run, openness, facts, due)
+
+    def _store(self, rows: Sequence[IndexRow], gone: Iterable[str], mtime: int, journal: tuple[int, int]) -> None:
+        try:
+            self._execute("BEGIN IMMEDIATE")
+            insert_rows(self._connection, rows)
+            delete_rows(self._connection, gone)
+            self._execute("UPDATE seen SET folder_mtime = ?, journal = ?, journal_mtime = ?", mtime, *journal)
+            self._execute("COMMIT")
+        except sqlite3.OperationalError:
+            # Read-only, full, or locked for long: answer from memory this time.
+            if self._connection.in_transaction:
+                self._execute("ROLLBACK")
+            memory = sqlite3.connect(":memory:", isolation_level=None)
+            self._connection.backup(memory)
+            self._connection.close()
+            self._connection = memory
+            self._store(rows, gone, mtime, journal)
+
+
+def _run_ids(folder: str) -> set[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()}
+    except OSError:
+        return set()

@@ -1,0 +1,151 @@
+"""The file of the run index: its tables, how it is opened, and how runs are written into it.
+
+A file that is damaged, of another version or not ours is an error of SQLite's; whoever meets it makes the file anew.
+
+The table `runs` holds what is read back as it is; `listed` and `metrics` hold the same once more, in columns, for the
+table of runs to filter and sort by.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from tui_workbench import __version__
+from tui_workbench.core.model import Run
+from tui_workbench.runs.store.history_record import Facts, facts_text, record_text
+from tui_workbench.runs.store.rundir import SCHEMA
+
+FILE = "index.db"
+
+FORM = f"9 {__version__} {SCHEMA} {' '.join(Run._fields)}"
+"""What the rows are made by. An index of any other form is built anew."""
+
+BUSY_SECONDS = 5.0
+
+_TABLES = """
+CREATE TABLE runs (id INTEGER PRIMARY KEY, run_id TEXT UNIQUE, created REAL, open INTEGER, hidden INTEGER, run TEXT,
+    facts TEXT, record TEXT, due REAL);
+CREATE INDEX runs_by_time ON runs (created, run_id);
+CREATE INDEX runs_open ON runs (open) WHERE open;
+CREATE TABLE listed (id INTEGER PRIMARY KEY, run_id TEXT, number INTEGER, script TEXT, target TEXT, configuration TEXT,
+    user TEXT, state TEXT, code INTEGER, created REAL, started REAL, ended REAL, pinned INTEGER, hidden INTEGER,
+    tags TEXT, note TEXT, sweep TEXT, search TEXT, gpu TEXT, gpu_seconds REAL, energy REAL);
+CREATE INDEX listed_by_time ON listed (hidden, pinned, created, run_id);
+CREATE TABLE metrics (name TEXT, id INTEGER, value, PRIMARY KEY (name, id)) WITHOUT ROWID;
+CREATE INDEX metrics_by_run ON metrics (id);
+CREATE TABLE seen (folder_mtime INTEGER, journal INTEGER, journal_mtime INTEGER, form TEXT);
+"""
+
+
+class IndexRow(NamedTuple):
+    """A run as it is about to be stored."""
+
+    run: Run
+    openness: int
+    facts: Facts
+    due: float = 0.0  # when the metrics of a run that goes on are worth reading again, in seconds since the epoch
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The run and its facts as JSON, for the index alone."""
+        return json.dumps(self.run._asdict()), facts_text(self.facts)
+
+
+def run_from_text(text: str) -> Run:
+    """The run that the index holds as JSON. Raises ValueError, KeyError or TypeError when it is none."""
+    values = json.loads(text)
+    values["arguments"] = tuple(values["arguments"])
+    return Run(**values)
+
+
+def connect(place: str) -> sqlite3.Connection:
+    """Open or make the tables. Raises DatabaseError when the file holds something else."""
+    connection = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        if connection.execute("PRAGMA user_version").fetchone()[0]:
+            if connection.execute("SELECT form FROM seen").fetchone() != (FORM,):
+                raise sqlite3.DatabaseError("another version wrote this index")
+            return connection
+        # What is read is mostly long: fewer, larger pages.
+        connection.execute("PRAGMA page_size = 16384")
+        connection.execute("BEGIN IMMEDIATE")
+        if not connection.execute("PRAGMA user_version").fetchone()[0]:
+            for statement in _TABLES.split(";\n"):
+                connection.execute(statement)
+            connection.execute("INSERT INTO seen VALUES (0, 0, 0, ?)", (FORM,))
+            connection.execute("PRAGMA user_version = 1")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def remove(path: str) -> None:
+    """Remove the file and what SQLite leaves beside it, as far as that can be done."""
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        with contextlib.suppress(OSError):
+            os.unlink(path + suffix)
+
+
+def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> None:
+    """Store the runs, in place of what is there of them. Call it in a transaction."""
+    ((last,),) = connection.execute("SELECT coalesce(max(id), 0) FROM runs")
+    known = _numbers(connection, (row.run.run_id for row in rows))
+    _delete(connection, known.values())
+    stored, listed, metrics = [], [], []
+    for row in rows:
+        run, facts = row.run, row.facts
+        if (number := known.get(run.run_id, 0)) == 0:
+            number = last = last + 1
+        about = (number, run.run_id, run.created, row.openness, facts.annotations.archived)
+        stored.append((*about, *row.texts, record_text(run, facts), row.due))
+        listed.append((number, *map(_storable, _columns(run, facts))))
+        metrics += [(_storable(name), number, _storable(value)) for name, value in facts.metrics.items()]
+    connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", stored)
+    connection.executemany(f"INSERT INTO listed VALUES ({', '.join('?' * 21)})", listed)
+    connection.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?)", metrics)
+
+
+def delete_rows(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
+    """Forget runs that are gone. Call it in a transaction."""
+    _delete(connection, _numbers(connection, run_ids).values())
+
+
+def _numbers(connection: sqlite3.Connection, run_ids: Iterable[str]) -> dict[str, int]:
+    """The numbers under which runs are stored."""
+    select = "SELECT run_id, id FROM runs WHERE run_id = ?"
+    return dict(row for run_id in run_ids for row in connection.execute(select, (run_id,)))
+
+
+def _delete(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
+    every = [(number,) for number in numbers]
+    for table in ("runs", "listed", "metrics"):
+        connection.executemany(f"DELETE FROM {table} WHERE id = ?", every)
+
+
+def _storable(value: Any) -> Any:
+    """The value as SQLite takes it: in names that are no UTF-8, a mark stands for each byte that is none."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return value
+
+
+def _columns(run: Run, facts: Facts) -> tuple[Any, ...]:
+    said, gpu = facts.annotations, facts.gpu
+    tags = "\n".join(f"{name}={value}" if value else name for name, value in said.tags.items())
+    words = (
+        f"#{run.run_number}", run.run_id, run.script_name, " ".join(run.arguments), run.target, run.run_configuration,
+        run.state, run.user_id, tags, said.note,
+    )  # fmt: skip
+    return (
+        run.run_id, run.run_number, run.script_name, run.target, run.run_configuration, run.user_id, run.state,
+        run.exit_code, run.created, run.start, run.end, said.pinned, said.archived, tags.casefold(),
+        said.note.casefold(), run.group, "\n".join(words).casefold(), gpu.get("verdict", ""),
+        gpu.get("gpu_seconds"), gpu.get("energy_wh"),
+    )  # fmt: skip

@@ -1,0 +1,125 @@
+"""`run.json` as values: what was asked for when a run was submitted."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from tui_workbench.core.masking import mask_plan, mask_variables, mask_words
+from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step
+from tui_workbench.projects.project import root_of_state
+
+SCHEMA = 1
+"""Number of the form of run.json and events.jsonl; raised when a reader of the old form would misread the new one."""
+
+WORKING_COPY = "work"
+_LARGEST = 1 << 63
+_END_OF_TIME = 1e12
+"""Seconds since the epoch that no clock shows."""
+
+
+class Record(NamedTuple):
+    """`run.json`: what was asked, as it was at that moment."""
+
+    run_id: str
+    run_number: int
+    created: float
+    user_id: str
+    spec: RunSpec
+    plan: Plan
+    commit_id: str
+    snapshot: str  # git, copy (no git on this machine) or none (untracked)
+    origin: str = ""  # the run that this one repeats
+    group: str = ""  # the sweep that it belongs to
+    member: int = 0  # its place in the group, from 1
+
+
+def record_to_json(record: Record) -> dict[str, Any]:
+    """The record as run.json holds it; secrets are masked."""
+    spec = record.spec
+    configuration = spec.run_configuration._replace(
+        environment_variables=mask_variables(spec.run_configuration.environment_variables),
+        argument_vector=tuple(mask_words(spec.run_configuration.argument_vector)),
+    )
+    belongs = {"origin": record.origin, "group": record.group, "member": record.member,
+               "gpu_check_due": spec.gpu_check_due, "keep_outputs": spec.keep_outputs}  # fmt: skip
+    return {
+        "schema": SCHEMA,
+        "run_id": record.run_id,
+        "run_number": record.run_number,
+        "created": record.created,
+        "user_id": record.user_id,
+        "project": spec.project_name,
+        "project_root": spec.project_root,
+        "working_directory": spec.working_directory,
+        "script": spec.script,
+        "arguments": mask_words(spec.arguments),
+        "commit_id": record.commit_id,
+        "snapshot": record.snapshot,
+        **{key: value for key, value in belongs.items() if value},
+        "run_configuration": _without_cause(configuration._asdict()),
+        "target": _without_cause(spec.target._asdict()),
+        "interpreter": record.plan.interpreter,
+        "plan": [step._asdict() for step in mask_plan(record.plan).steps],
+    }
+
+
+def _without_cause(values: dict[str, Any]) -> dict[str, Any]:
+    # `problem` is about a file that cannot be used; a run never starts from one. `values` repeats the rest.
+    return {key: value for key, value in values.items() if key not in ("problem", "values")}
+
+
+def record_from_json(stored: dict[str, Any], directory: str) -> Record:
+    """The record that run.json holds, for the run directory at `directory`. Raises what a wrong form brings about.
+
+    Paths come from where the directory lies and never from the file, which anybody may have written.
+    """
+    if stored["schema"] > SCHEMA:
+        raise ValueError(f"it has the form {stored['schema']}")
+    if stored["run_id"] != os.path.basename(directory):
+        raise ValueError(f"this is the record of another run, {stored['run_id']!r}")
+    if not all(isinstance(argument, str) for argument in stored["arguments"]):
+        raise TypeError("an argument is not text")
+    # Earlier versions kept more.
+    known = {key: value for key, value in stored["run_configuration"].items() if key in RunConfiguration._fields}
+    known["argument_vector"] = tuple(known["argument_vector"])
+    known["data_references"] = tuple(known.get("data_references", ()))
+    target = ComputeTarget(**stored["target"])
+    root = root_of_state(os.path.dirname(os.path.dirname(directory)))
+    spec = RunSpec(
+        run_id=stored["run_id"],
+        run_directory=directory,
+        project_root=root,
+        project_name=stored["project"],
+        working_directory=root,
+        script=stored["script"],
+        arguments=tuple(stored["arguments"]),
+        run_configuration=RunConfiguration(**known),
+        target=target,
+        gpu_check_due=bool(stored.get("gpu_check_due")),
+        keep_outputs=tuple(stored.get("keep_outputs", ())),
+    )
+    if spec.tracked:
+        spec = spec._replace(working_directory=os.path.join(directory, WORKING_COPY))
+    steps = tuple(Step(**{**step, "command": tuple(step["command"])}) for step in stored["plan"])
+    plan = Plan(target.name, target.type, stored["interpreter"], steps)
+    return Record(
+        stored["run_id"], stored["run_number"], stored["created"], stored["user_id"], spec, plan,
+        stored["commit_id"], stored["snapshot"],
+        stored.get("origin", ""), stored.get("group", ""), stored.get("member", 0),
+    )  # fmt: skip
+
+
+def fault_of(run: Run) -> str:
+    """What is wrong with the values of a run, "" when nothing is: files of others may hold anything."""
+    texts = (run.script_name, run.run_configuration, run.target, run.target_type, run.interpreter, run.commit_id,
+             run.user_id, run.group, *run.arguments)  # fmt: skip
+    times = (run.created, run.start, run.end)
+    sound = (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(moment, int | float) and abs(moment) < _END_OF_TIME for moment in times)
+        and isinstance(run.run_number, int)
+        and abs(run.run_number) < _LARGEST
+        and abs(run.exit_code or 0) < _LARGEST
+    )
+    return "" if sound else "this is no record of a run: a value in it is of another kind"

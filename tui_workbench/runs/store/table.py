@@ -1,0 +1,211 @@
+"""The table of runs: which rows, in which order, a part at a time.
+
+Everything is answered by the index (`RunIndex.page` and the like). Pinned runs come first, runs without a value in
+the column that is sorted by come last, and among equals the newest first: an order that never depends on anything else.
+
+The filter is what a person types, made a condition in SQL. Words must all occur (in any case) in what a row shows:
+number, script, arguments, target, configuration, state, user, tags, note. `"two words"` is one, `-word` must not occur.
+`column:text` looks in one column, `column=value` wants all of it, and numbers, times and metrics compare: `loss<0.1`,
+`duration>10m`, `started>=2026-01-31`, `accuracy!=1`. `is:pinned`, `is:active`, `is:archived`, `has:accuracy`,
+`has:note`, `has:gpu` (a verdict on its use of GPUs). What is not complete yet (`loss<`) filters nothing, so that the
+table does not become empty while you type. No text ever becomes part of the SQL: it goes in as values.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from tui_workbench.core.model import Run
+from tui_workbench.runs.store.history_record import Facts
+
+TEXT_COLUMNS = {
+    "script": "script", "target": "target", "configuration": "configuration", "config": "configuration",
+    "runconfig": "configuration", "user": "user", "state": "state", "status": "state", "tag": "tags", "tags": "tags",
+    "note": "note", "id": "run_id", "run_id": "run_id", "sweep": "sweep", "group": "sweep",
+    "gpu": "gpu",
+}  # fmt: skip
+_NOW = "(julianday('now') - 2440587.5) * 86400"
+
+NUMBER_COLUMNS = {
+    "number": "number", "#": "number", "run_number": "number", "exit": "code", "exit_code": "code",
+    "duration": f"CASE WHEN started > 0 THEN max(0, (CASE WHEN ended > 0 THEN ended ELSE {_NOW} END) - started) END",
+    "started": "nullif(started, 0)", "start": "nullif(started, 0)", "ended": "nullif(ended, 0)",
+    "end": "nullif(ended, 0)", "created": "created", "gpu_seconds": "gpu_seconds", "energy": "energy",
+}  # fmt: skip
+_IS = {
+    "pinned": "pinned", "archived": "hidden", "hidden": "hidden", "tagged": "tags != ''", "noted": "note != ''",
+    "active": "(state NOT IN ('completed', 'failed', 'canceled') AND ended = 0)",
+    "ended": "(state IN ('completed', 'failed', 'canceled') OR ended > 0)",
+}  # fmt: skip
+_OF_METRIC = "SELECT id FROM metrics WHERE name = ?"
+_TOKEN = re.compile(r'(-?)((?:[^\s":=<>!]*(?:!=|<=|>=|[:=<>]))?"[^"]*"?|\S+)')
+_COMPARISON = re.compile(r'([^:=<>!"]+)(!=|<=|>=|[:=<>])(.*)', re.DOTALL)
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
+_DURATION = re.compile(r"(\d+(?:\.\d*)?)\s*([smhd]?)")
+_CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d+(?:\.\d*)?)")
+
+SCANNED = "listed NOT INDEXED"
+"""All rows as they lie in the file: a twentieth of the time that it takes to go through them by an index."""
+
+COLUMNS = {**NUMBER_COLUMNS, **TEXT_COLUMNS}
+"""Columns to sort and group by, as names that people use; any other name is that of a metric."""
+
+
+class RunQuery(NamedTuple):
+    """Which runs, and in which order."""
+
+    filter: str = ""
+    sort: str = "created"  # a column, or a metric
+    descending: bool = True
+    group: str = ""  # a column whose equal values stand together: script, target, state, sweep, ...
+    archived: bool = False  # archived runs are among them
+
+
+class RunRow(NamedTuple):
+    """One row: the run, its metrics and what people said of it."""
+
+    run: Run
+    facts: Facts
+
+
+class Page(NamedTuple):
+    """Part of a table: `total` is the number of rows of all of it, `rows` those that were asked for."""
+
+    total: int
+    rows: list[RunRow]
+
+
+class Group(NamedTuple):
+    """Runs with the same value in a column: how many, how many of them go on, and when the newest was created."""
+
+    value: str
+    total: int
+    active: int
+    newest: float
+
+
+def order_of(query: RunQuery, condition: Condition) -> tuple[str, str, tuple[Any, ...]]:
+    """What to order by, what to join for it, and the values in that."""
+    direction = "DESC" if query.descending else "ASC"
+    values: tuple[Any, ...] = ()
+    if query.sort == "created":
+        join = ""
+        order = f"pinned DESC, created {direction}, run_id {direction}"
+    else:
+        value, join, values = value_of(query.sort)
+        order = f"pinned DESC, {value} IS NULL, {value} {direction}, created DESC, run_id DESC"
+    if query.group in COLUMNS:
+        by = COLUMNS[query.group]
+        newest = f"SELECT {by} AS grouped, max(created) AS newest FROM {SCANNED} WHERE {condition.sql} GROUP BY {by}"
+        join += f" JOIN ({newest}) AS groups ON groups.grouped IS {by}"
+        order, values = f"newest DESC, grouped, {order}", (*values, *condition.values)
+    return order, join, values
+
+
+def value_of(name: str) -> tuple[str, str, tuple[Any, ...]]:
+    """The SQL of a column's or metric's value, what to join for it, and the values in that."""
+    if name in COLUMNS:
+        return COLUMNS[name], "", ()
+    return "metrics.value", "LEFT JOIN metrics ON metrics.id = listed.id AND metrics.name = ?", (name,)
+
+
+class Condition(NamedTuple):
+    """A condition on a row of `listed`, with the values for its question marks."""
+
+    sql: str
+    values: tuple[Any, ...] = ()
+
+
+def condition_of(text: str, *, archived: bool = False) -> Condition:
+    """The condition that the filter `text` makes. Archived runs are left out unless wanted or asked for by it."""
+    parts: list[str] = []
+    values: list[Any] = []
+    for minus, word in _TOKEN.findall(text):
+        if word in ("is:archived", "is:hidden"):
+            archived = True
+        found = _condition(word)
+        if found is not None:
+            parts.append(f"NOT coalesce(({found.sql}), 0)" if minus else f"({found.sql})")
+            values += found.values
+    if not archived:
+        parts.insert(0, "hidden = 0")
+    return Condition(" AND ".join(parts) or "1", tuple(values))
+
+
+def _condition(word: str) -> Condition | None:
+    """The condition of one word of the filter; None for one that is not complete yet."""
+    match = None if word.startswith('"') else _COMPARISON.fullmatch(word)
+    if match is None:
+        return _occurs("search", word.strip('"'))
+    name, operator, value = match[1], match[2], match[3].strip('"')
+    if not value:
+        return None
+    key = name.casefold()
+    if operator == ":" and key == "is":
+        return Condition(_IS[value.casefold()]) if value.casefold() in _IS else _occurs("state", value)
+    if operator == ":" and key == "has":
+        if value in ("gpu", "note", "tag", "tags"):
+            return Condition(f"{TEXT_COLUMNS[value]} != ''")
+        return Condition(f"listed.id IN ({_OF_METRIC})", (value,))
+    if key in TEXT_COLUMNS:
+        return _on_text(TEXT_COLUMNS[key], operator, value)
+    if key in NUMBER_COLUMNS:
+        number = _number_of(key, value)
+        comparison = f"{NUMBER_COLUMNS[key]} {'=' if operator == ':' else operator} ?"
+        return None if number is None else Condition(comparison, (number,))
+    return _on_metric(name, operator, value, word)
+
+
+def _occurs(column: str, value: str) -> Condition | None:
+    return Condition(f"instr({column}, ?)", (value.casefold(),)) if value else None
+
+
+def _on_text(column: str, operator: str, value: str) -> Condition | None:
+    if column == "tags" and operator in ("=", "!="):
+        # Tags stand there a line each; one with a value is also found by its name.
+        lines = "('\n' || tags || '\n')"
+        sql = f"(instr({lines}, ?) OR instr({lines}, ?))"
+        folded = value.casefold()
+        return Condition(sql if operator == "=" else f"NOT {sql}", (f"\n{folded}\n", f"\n{folded}="))
+    if operator == ":":
+        looked_for = value.casefold() if column in ("tags", "note") else value
+        return Condition(f"instr(lower({column}), lower(?))", (looked_for,))
+    if operator in ("=", "!="):
+        return Condition(f"{column} {operator} ? COLLATE NOCASE", (value,))
+    return Condition(f"{column} {operator} ?", (value,))
+
+
+def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | None:
+    """A condition on a metric; what could as well be part of the arguments (`lr=0.1`) is looked for there too."""
+    one = f"{_OF_METRIC} AND value"
+    compared: float | str = value
+    try:
+        compared = float(value)
+    except ValueError:
+        if operator in ("<", ">", "<=", ">="):
+            return None
+    if operator in (":", "="):
+        return Condition(f"listed.id IN ({one} = ?) OR instr(search, ?)", (name, compared, word.casefold()))
+    # In SQL texts are larger than all numbers.
+    kind = "" if isinstance(compared, str) else " AND typeof(value) != 'text'"
+    return Condition(f"listed.id IN ({one} {operator} ?{kind})", (name, compared))
+
+
+def _number_of(column: str, value: str) -> float | None:
+    """The number that a value stands for: of a duration in seconds, of a time in seconds since the epoch."""
+    if column == "duration":
+        if clock := _CLOCK.fullmatch(value):
+            return int(clock[1] or 0) * 3600 + int(clock[2]) * 60 + float(clock[3])
+        match = _DURATION.fullmatch(value)
+        return float(match[1]) * _UNITS[match[2]] if match else None
+    if column in ("started", "start", "ended", "end", "created"):
+        try:
+            return datetime.fromisoformat(value).astimezone().timestamp()
+        except (ValueError, OverflowError):
+            return None
+    try:
+        return float(value.lstrip("#"))
+    except ValueError:
+        return None

@@ -1,0 +1,129 @@
+"""Secrets that a run needs and its record does not hold.
+
+run.json holds masks in their place. Until the script has started, the true arguments lie in a file that only this user
+can read, in the user's state directory: a run may be started later by another process than the one that submitted it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+
+from tui_workbench.config.loading import load_run_configuration
+from tui_workbench.core.directories import user_state_directory
+from tui_workbench.core.errors import ConfigurationError, UsageError, storage_errors
+from tui_workbench.core.files import load_json, write_below
+from tui_workbench.core.masking import MASK, has_mask, mask_words
+from tui_workbench.core.model import RunSpec
+from tui_workbench.core.trace import hide_variables
+from tui_workbench.runs.store.rundir import json_bytes
+
+FOLDER = "arguments"
+"""Name of the folder in the user's state directory."""
+
+
+def refuse_masks(arguments: Sequence[str]) -> None:
+    """Raise UsageError for arguments that were copied from a record, with a mask in place of a secret."""
+    masked = has_mask(arguments)
+    if masked:
+        raise UsageError(
+            f"the argument {masked} is a mask: the record of a run does not hold the secret behind it",
+            remedy="Name the arguments again, or pass the secret in EnvironmentVariables of the run configuration.",
+        )
+
+
+def keep(spec: RunSpec) -> None:
+    """Keep the arguments if run.json will not hold all of them. Raises StorageError."""
+    if tuple(mask_words(spec.arguments)) == spec.arguments:
+        return
+    _prune()
+    path = _path(spec.run_directory)
+    data = json_bytes({"run_directory": spec.run_directory, "arguments": spec.arguments})
+    with storage_errors("write", path):
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        write_below(*os.path.split(path), data)
+
+
+def with_secrets(spec: RunSpec) -> RunSpec:
+    """The specification with the values that run.json does not hold.
+
+    Arguments are those that were submitted. Raises ConfigurationError when a value is not there any more.
+    """
+    arguments, masked = spec.arguments, has_mask(spec.arguments)
+    if masked:
+        run_directory, arguments = _read(_path(spec.run_directory))
+        if run_directory != spec.run_directory:
+            raise ConfigurationError(
+                f"the secret behind the argument {masked} is not kept any more", remedy="Submit the run again."
+            )
+    configuration = spec.run_configuration._replace(environment_variables=variables_of(spec))
+    return spec._replace(arguments=arguments, run_configuration=configuration)
+
+
+def variables_of(spec: RunSpec) -> Mapping[str, str]:
+    """The run's variables; secret ones are taken from the run configuration as it is now.
+
+    Raises ConfigurationError when one is not there any more.
+    """
+    variables = spec.run_configuration.environment_variables
+    masked = [name for name, value in variables.items() if MASK in value]
+    if not masked:
+        return variables
+    now = load_run_configuration(spec.run_configuration.path).environment_variables
+    missing = [name for name in masked if name not in now]
+    if missing:
+        raise ConfigurationError(
+            f"EnvironmentVariables no longer holds {missing[0]}, which this run was submitted with",
+            remedy="Submit it again.",
+            file=spec.run_configuration.path,
+        )
+    return {name: now[name] if name in masked else value for name, value in variables.items()}
+
+
+def hide(spec: RunSpec) -> None:
+    """Have the run's secret variables masked in everything that this process writes down."""
+    # A secret that is not there any more cannot be in a text that is about to be written.
+    with contextlib.suppress(ConfigurationError):
+        hide_variables(variables_of(spec))
+
+
+def forget(spec: RunSpec) -> None:
+    """Remove the arguments of a run that has started or never will."""
+    with contextlib.suppress(OSError):
+        os.unlink(_path(spec.run_directory))
+
+
+def refuse_secrets(arguments: Sequence[str]) -> None:
+    """Raise UsageError for secret arguments where they would be written to a file of the project."""
+    for argument, masked in zip(arguments, mask_words(arguments), strict=True):
+        if argument != masked:
+            shown = masked if masked != MASK else "the value of an option"
+            raise UsageError(
+                f"the arguments of a sweep are written to a file, and {shown} is a secret",
+                remedy="Set it in EnvironmentVariables of the run configuration.",
+            )
+
+
+def _path(run_directory: str) -> str:
+    place = zlib.crc32(os.fsencode(run_directory))
+    return os.path.join(user_state_directory(), FOLDER, f"{os.path.basename(run_directory)}.{place:08x}")
+
+
+def _prune() -> None:
+    """Remove the arguments of runs that were removed before they started."""
+    with contextlib.suppress(OSError), os.scandir(os.path.join(user_state_directory(), FOLDER)) as entries:
+        for entry in entries:
+            run_directory, _ = _read(entry.path)
+            if run_directory and not os.path.isdir(run_directory):
+                os.unlink(entry.path)
+
+
+def _read(path: str) -> tuple[str, tuple[str, ...]]:
+    """The run directory in a file of arguments and its true arguments; nothing where that cannot be read."""
+    try:
+        stored = load_json(path)
+        return str(stored["run_directory"]), tuple(map(str, stored["arguments"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return "", ()

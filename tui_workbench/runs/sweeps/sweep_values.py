@@ -1,0 +1,173 @@
+"""The values of a sweep: read from words like `lr=0.1,0.01` or from a file, and combined.
+
+The same words and the same seed give the same values in the same order.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tui_workbench.core.errors import UsageError
+
+_DISTRIBUTIONS = ("uniform", "loguniform", "randint")
+
+
+class Range(NamedTuple):
+    """A distribution to draw from; both ends belong to it."""
+
+    kind: str
+    low: float
+    high: float
+
+    def draw(self, generator: random.Random) -> str:
+        """A value as it stands in an argument."""
+        if self.kind == "randint":
+            return str(generator.randint(int(self.low), int(self.high)))
+        if self.kind == "uniform":
+            return f"{generator.uniform(self.low, self.high):.6g}"
+        return f"{math.exp(generator.uniform(math.log(self.low), math.log(self.high))):.6g}"
+
+
+class Parameter(NamedTuple):
+    """A name and the values that it takes, or what they are drawn from."""
+
+    name: str
+    values: tuple[str, ...]
+    range: Range | None = None
+
+
+def parameter(text: str) -> Parameter:
+    """Read `name=value,value...` or `name=uniform(low,high)`. Raises UsageError."""
+    name, equals, rest = text.partition("=")
+    if not equals or not _is_name(name):
+        raise UsageError(f"--param {text!r} has no name and values", remedy="Write it as in `--param lr=0.1,0.01`.")
+    kind, bracket, inside = rest.partition("(")
+    if bracket and kind in _DISTRIBUTIONS and inside.endswith(")"):
+        return Parameter(name, (), _range(text, kind, inside[:-1]))
+    return Parameter(name, tuple(dict.fromkeys(rest.split(","))))
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and not name.startswith("-") and all(c.isalnum() or c in "-_." for c in name)
+
+
+def _range(text: str, kind: str, inside: str) -> Range:
+    try:
+        low, high = (float(word) for word in inside.split(","))
+    except ValueError:
+        low = high = math.nan
+    is_sound = math.isfinite(low) and math.isfinite(high) and low < high
+    if kind == "loguniform":
+        is_sound = is_sound and low > 0
+    elif kind == "randint":
+        is_sound = is_sound and low.is_integer() and high.is_integer()
+    if not is_sound:
+        rules = {"uniform": "two numbers", "loguniform": "two numbers above 0", "randint": "two whole numbers"}
+        raise UsageError(f"--param {text!r}: {kind} needs {rules[kind]}, the smaller one first", remedy="Correct it.")
+    return Range(kind, low, high)
+
+
+def grid(parameters: Sequence[Parameter]) -> list[dict[str, str]]:
+    """Every combination, the last parameter changing fastest. Raises UsageError."""
+    _refuse_twice(parameters)
+    drawn = [each.name for each in parameters if each.range is not None]
+    if drawn:
+        raise UsageError(f"the values of {drawn[0]} are drawn at random", remedy="Say how many with --random N.")
+    sets: list[dict[str, str]] = [{}]
+    for each in parameters:
+        # What is too many is told by who counts them; a million combinations need not be made for it.
+        sets = [{**known, each.name: value} for known in sets[:100_000] for value in each.values]
+    return sets
+
+
+def chosen(parameters: Sequence[Parameter], number: int, seed: int) -> list[dict[str, str]]:
+    """So many combinations at random, no two the same as long as there are others. Raises UsageError."""
+    _refuse_twice(parameters)
+    if number < 1:
+        raise UsageError(f"--random {number} makes no run", remedy="Name 1 or more.")
+    generator = random.Random(seed)
+    found: dict[tuple[str, ...], None] = {}
+    there_are = math.prod(len(each.values) for each in parameters) if all(not each.range for each in parameters) else 0
+    wanted = min(number, there_are) if there_are else number
+    for _ in range(100 * wanted + 1000):
+        if len(found) == wanted:
+            break
+        draw = (each.range.draw(generator) if each.range else generator.choice(each.values) for each in parameters)
+        found.setdefault(tuple(draw))
+    return [dict(zip((each.name for each in parameters), values, strict=True)) for values in found]
+
+
+def listed(path: str) -> list[dict[str, str]]:
+    """The combinations in a file: CSV or TSV with the names in its first line, JSON, or one JSON object a line.
+
+    An empty cell leaves its parameter out. Raises UsageError, with the line.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise UsageError(f"--list {path} cannot be read: {why}", remedy="Name a CSV or JSON file.") from error
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix in (".json", ".jsonl", ".ndjson"):
+        rows = list(_json_rows(path, text, by_line=suffix != ".json"))
+    else:
+        rows = list(_table_rows(path, text, "\t" if suffix == ".tsv" else ","))
+    for line, row in rows:
+        for name in row:
+            if not _is_name(name):
+                raise _bad_line(path, line, f"{name!r} is no name for a parameter")
+    return [row for _, row in rows]
+
+
+def _table_rows(path: str, text: str, delimiter: str) -> Iterator[tuple[int, dict[str, str]]]:
+    reader = csv.reader(text.splitlines(), delimiter=delimiter)
+    try:
+        names = [name.strip() for name in next(reader, [])]
+        if len(set(names)) < len(names):
+            raise _bad_line(path, 1, "a name stands there twice")
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(names):
+                raise _bad_line(path, reader.line_num, f"{len(row)} values for {len(names)} names")
+            cells = {name: value.strip() for name, value in zip(names, row, strict=True)}
+            yield reader.line_num, {name: value for name, value in cells.items() if value}
+    except csv.Error as error:
+        raise _bad_line(path, reader.line_num, str(error)) from error
+
+
+def _json_rows(path: str, text: str, *, by_line: bool) -> Iterator[tuple[int, dict[str, str]]]:
+    parts = enumerate(text.splitlines(), 1) if by_line else ((1, text),)
+    for line, part in parts:
+        if not part.strip():
+            continue
+        try:
+            found = json.loads(part)
+        except (ValueError, RecursionError) as error:
+            raise _bad_line(path, line, f"no JSON: {error}") from error
+        for row in [found] if by_line else found if isinstance(found, list) else [found]:
+            if not isinstance(row, dict):
+                raise _bad_line(path, line, "no JSON object")
+            yield line, {name: _word(value) for name, value in row.items() if value is not None}
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _bad_line(path: str, line: int, what: str) -> UsageError:
+    return UsageError(f"{path}:{line}: {what}", remedy="One name a column, one run a line.")
+
+
+def _refuse_twice(parameters: Sequence[Parameter]) -> None:
+    names = [each.name for each in parameters]
+    twice = next((name for name in names if names.count(name) > 1), "")
+    if twice:
+        raise UsageError(f"--param {twice} is named twice", remedy="Give all its values at once.")

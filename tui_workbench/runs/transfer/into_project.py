@@ -1,0 +1,176 @@
+"""Files that a run made, copied into its project: on request, or at its end where `--keep-outputs` names them.
+
+Nothing is written through a link, and no file of the project is lost: one that is replaced is saved first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tui_workbench.core.errors import UsageError
+from tui_workbench.core.files import make_folders, open_below, open_regular, replacing_below
+from tui_workbench.runs.snapshots.file_copy import copy_content
+from tui_workbench.runs.snapshots.ignore import IgnoreFile, parse
+from tui_workbench.runs.snapshots.project_files import NEVER_TAKEN
+from tui_workbench.runs.store.rundir import FOLLOWED, OUTPUTS, WORKING_COPY, Record, RunDirectory
+from tui_workbench.runs.transfer.downloads import artifact_path, chosen_artifacts, files_below, files_made
+
+REPLACED = "replaced"
+"""The folder in `.workbench/` that keeps what was replaced, in a folder for each run."""
+
+FOLDER_MODE = 0o777
+"""Less the umask: the project is not the workbench's own."""
+
+_CHUNK = 1 << 20
+
+
+class Brought(NamedTuple):
+    """Paths in the project: copied there, left as they are because they are the same, and refused with the reason."""
+
+    copied: tuple[str, ...] = ()
+    same: tuple[str, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    saved: str = ""  # the folder that keeps what was replaced, "" when nothing was
+
+    @property
+    def text(self) -> str:
+        """`copied 2 files into the project; refused out/x: a link is in its place`."""
+        count = len(self.copied)
+        texts = [f"copied {count:,} file{'' if count == 1 else 's'} into the project"]
+        if self.same:
+            texts.append(f"{len(self.same):,} unchanged")
+        if self.saved:
+            texts.append(f"the replaced ones are in {self.saved}")
+        texts += [f"refused {path}: {why}" for path, why in self.refused[:3]]
+        if len(self.refused) > 3:
+            texts.append(f"refused {len(self.refused) - 3} more")
+        return "; ".join(texts)
+
+
+def keep_outputs(directory: RunDirectory, record: Record) -> None:
+    """Bring into the project what `--keep-outputs` named, once all files of the completed run are here.
+
+    An event tells the result; what cannot be copied costs the run nothing. Raises StorageError.
+    """
+    status = directory.status()
+    is_missing = "fetch" in status.begun - status.done
+    if not record.spec.keep_outputs or is_missing or os.path.lexists(directory.file(FOLLOWED)):
+        return
+    state_directory = os.path.dirname(os.path.dirname(directory.path))
+    try:
+        text = kept_outputs(directory.path, record.spec.project_root, state_directory, record.spec.keep_outputs).text
+    except OSError as error:
+        text = f"nothing was copied into the project: {error}"
+    directory.append_event("step", step="keep", status="done", text=text)
+
+
+def kept_outputs(directory: str, project_root: str, state_directory: str, patterns: Sequence[str]) -> Brought:
+    """Bring what the run at `directory` made, as far as `patterns` match, into the project; replaced files are saved.
+
+    A pattern is one of `.gitignore`, and is matched with the path in the project: `out/*.pt`, `data/`, `outputs/`.
+    """
+    rules = parse("\n".join(patterns).encode("utf-8", "surrogateescape"))
+    made = [*files_below(directory, OUTPUTS), *files_made(directory)]
+    wanted = [name for name in made if _is_named(in_project(name), rules)]
+    return _bring(directory, project_root, state_directory, wanted)
+
+
+def bring_home(
+    directory: str, project_root: str, state_directory: str, names: Sequence[str], *, overwrite: bool = False
+) -> Brought:
+    """Bring artifacts into the project; all files outside outputs/ when none is named.
+
+    Raises UsageError for a name that is none, and when a file would be replaced and `overwrite` is not set; then
+    nothing is copied.
+    """
+    chosen = chosen_artifacts(directory, names) if names else sorted(files_made(directory))
+    foreign = next((name for name in chosen if name.split(os.sep)[0] not in (OUTPUTS, WORKING_COPY)), "")
+    if foreign:
+        raise UsageError(
+            f"{foreign} is part of the run's record and has no place in the project", remedy="Use --directory."
+        )
+    if not overwrite:
+        for name in chosen:
+            path = in_project(name)
+            is_there = os.path.lexists(os.path.join(project_root, path))
+            if is_there and not _is_same(artifact_path(directory, name), project_root, path):
+                raise UsageError(
+                    f"{path} is in the project already, and is another",
+                    remedy="Give --overwrite to replace it; it is saved first.",
+                )
+    return _bring(directory, project_root, state_directory, chosen)
+
+
+def in_project(name: str) -> str:
+    """Where an artifact of a run belongs in its project."""
+    return os.path.relpath(name, WORKING_COPY) if name.split(os.sep)[0] == WORKING_COPY else name
+
+
+def _bring(directory: str, project_root: str, state_directory: str, names: Iterable[str]) -> Brought:
+    """Copy files of the run to their places in the project, each whole or not at all."""
+    copied, same, refused = [], [], []
+    saved = f"{REPLACED}/{os.path.basename(directory)}"
+    was_saved = False
+    for name in names:
+        path = in_project(name)
+        try:
+            if any(part in NEVER_TAKEN for part in path.split(os.sep)):
+                raise UsageError("files of the workbench, of git and caches are not replaced")
+            source = artifact_path(directory, name)
+            if _is_same(source, project_root, path):
+                same.append(path)
+                continue
+            make_folders(project_root, os.path.dirname(path), FOLDER_MODE)
+            if os.path.lexists(os.path.join(project_root, path)):
+                _save(project_root, path, state_directory, saved)
+                was_saved = True
+            _place(source, project_root, path)
+            copied.append(path)
+        except (OSError, UsageError) as error:
+            refused.append((path, error.strerror or str(error) if isinstance(error, OSError) else error.message))
+    place = os.path.join(state_directory, saved) if was_saved else ""
+    return Brought(tuple(copied), tuple(same), tuple(refused), place)
+
+
+def _is_same(source: str, root: str, path: str) -> bool:
+    """True when there is a file with the same content in the project."""
+    try:
+        descriptor = open_below(root, path)
+    except OSError:
+        return False
+    with open(descriptor, "rb") as there, open_regular(source) as ours:
+        if os.fstat(descriptor).st_size != os.fstat(ours.fileno()).st_size:
+            return False
+        while data := ours.read(_CHUNK):
+            if there.read(len(data)) != data:
+                return False
+    return True
+
+
+def _save(root: str, path: str, state_directory: str, saved: str) -> None:
+    """Keep a file of the project before it is replaced. Raises OSError, also for what is no regular file."""
+    name = f"{saved}/{path}"
+    names = itertools.chain((name,), (f"{name}~{number}" for number in itertools.count(2)))
+    with open(open_below(root, path), "rb") as file:
+        make_folders(state_directory, os.path.dirname(name))
+        free = next(each for each in names if not os.path.lexists(os.path.join(state_directory, each)))
+        with replacing_below(state_directory, free, durable=True) as copy:
+            copy_content(file.fileno(), copy.fileno())
+
+
+def _place(source: str, root: str, path: str) -> None:
+    """Put a copy of a file into the project, in place of one that is there. Raises OSError."""
+    with open_regular(source) as file:
+        mode = 0o777 if os.fstat(file.fileno()).st_mode & 0o100 else 0o666
+        with replacing_below(root, path, mode, durable=True) as copy:
+            copy_content(file.fileno(), copy.fileno())
+
+
+def _is_named(path: str, rules: IgnoreFile) -> bool:
+    """True when a pattern names the path or a folder that it lies in."""
+    parts = path.split(os.sep)
+    folders = (os.sep.join(parts[:count]) for count in range(1, len(parts)))
+    return bool(rules.verdict(path, is_folder=False)) or any(rules.verdict(each, is_folder=True) for each in folders)

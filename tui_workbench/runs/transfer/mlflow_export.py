@@ -1,0 +1,184 @@
+"""Runs on their way out: MLflow's file store, and one table as CSV. Nobody is locked in.
+
+The file store is a folder an experiment and a folder a run; its names allow less than ours, and the two that would
+become one get different names. What had to be named otherwise, or did not fit, is told. A run that was exported
+before is replaced as a whole; nothing else in the destination is touched.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tui_workbench.core.errors import UsageError, storage_errors
+from tui_workbench.core.files import make_folders, write_atomically
+from tui_workbench.core.model import Run
+from tui_workbench.core.progress import metered
+from tui_workbench.runs.metrics import RunMetrics
+from tui_workbench.runs.store.comparing import arguments_by_name
+from tui_workbench.runs.store.history_record import history_record, metric_name
+from tui_workbench.runs.store.rundir import OUTPUT, OUTPUTS
+from tui_workbench.runs.store.table import RunRow
+from tui_workbench.runs.transfer import mlflow_store as store
+from tui_workbench.runs.transfer.downloads import copy_file, files_below, made_elsewhere
+
+LONGEST_PARAMETER = 6_000
+LONGEST_NAME = 250
+_ODD = re.compile(r"[^/\w.\- ]")
+
+
+class ExportReport(NamedTuple):
+    """What did not stay as it was: `[run id, old name, new name]`, and names whose value was cut."""
+
+    renamed: list[list[str]]
+    cut: list[str]
+
+
+def export_mlflow(name: str, runs: Sequence[RunRow], destination: str) -> ExportReport:
+    """Write runs as an experiment called `name` into a folder like `mlruns`. Raises StorageError and UsageError."""
+    identifier = str(int(hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()[:15], 16))
+    folder = os.path.join(destination, identifier)
+    report = ExportReport([], [])
+    created = min((each.run.created for each in runs), default=0.0)
+    with storage_errors("write", folder, exact=True):
+        os.makedirs(destination, exist_ok=True)
+        make_folders(os.path.realpath(destination), identifier, 0o777)
+        about = {
+            "artifact_location": Path(folder).absolute().as_uri(), "creation_time": store.milliseconds(created),
+            "experiment_id": identifier,
+            "last_update_time": store.milliseconds(max((each.run.created for each in runs), default=0.0)),
+            "lifecycle_stage": "active", "name": name,
+        }  # fmt: skip
+        store.write_meta(folder, about)
+        for each in metered("exporting", "runs", runs):
+            _export_run(each, folder, identifier, report)
+    return report
+
+
+def export_csv(runs: Sequence[RunRow], path: str) -> None:
+    """Write one table with a row a run, newest first, as CSV in UTF-8. Raises StorageError."""
+    records = [history_record(each.run, each.facts) for each in runs]
+    columns = list(dict.fromkeys(key for record in records for key in record))
+    # The record's own keys first, then the metrics in alphabetical order.
+    columns.sort(key=lambda key: (metric_name(key) != "", key if metric_name(key) else ""))
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, restval="")
+    writer.writeheader()
+    for record in records:
+        nested = {key: value for key, value in record.items() if isinstance(value, dict | list)}
+        writer.writerow(record | {key: json.dumps(value, ensure_ascii=False) for key, value in nested.items()})
+    with storage_errors("make", os.path.dirname(path)):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    write_atomically(path, text.getvalue().encode("utf-8", "backslashreplace"))
+
+
+def _export_run(each: RunRow, folder: str, experiment: str, report: ExportReport) -> None:
+    run = each.run
+    identifier = hashlib.md5(f"{run.directory}\0{run.run_id}".encode(errors="surrogateescape"), usedforsecurity=False)
+    place = os.path.join(folder, identifier.hexdigest())
+    if os.path.lexists(place) and not os.path.exists(os.path.join(place, store.TAGS, store.RUN_ID_TAG)):
+        raise UsageError(f"{place} is there already, and was not written by an export", remedy="Name another folder.")
+    building = f"{place}.new"
+    shutil.rmtree(building, ignore_errors=True)
+    for part in (store.METRICS, store.PARAMETERS, store.TAGS, store.ARTIFACTS):
+        os.makedirs(os.path.join(building, part))
+    meta: dict[str, Any] = {
+        "artifact_uri": Path(place, store.ARTIFACTS).absolute().as_uri(),
+        "end_time": store.milliseconds(run.end) or None, "entry_point_name": "", "experiment_id": experiment,
+        "lifecycle_stage": "active",
+        "run_id": identifier.hexdigest(), "run_name": run.run_id, "run_uuid": identifier.hexdigest(),
+        "source_name": run.script_name, "source_type": 4, "source_version": run.commit_id,
+        "start_time": store.milliseconds(run.start or run.created), "status": store.number_of_state(run.state),
+        "tags": [], "user_id": run.user_id,
+    }  # fmt: skip
+    store.write_meta(building, meta)
+    _export_metrics(run, os.path.join(building, store.METRICS), _Names(run.run_id, report))
+    parameters = arguments_by_name(run.arguments)
+    _export_values(parameters, os.path.join(building, store.PARAMETERS), _Names(run.run_id, report), LONGEST_PARAMETER)
+    _export_values(_tags(each), os.path.join(building, store.TAGS), _Names(run.run_id, report), 0)
+    _export_artifacts(run.directory, os.path.join(building, store.ARTIFACTS))
+    shutil.rmtree(place, ignore_errors=True)
+    os.rename(building, place)
+
+
+def _tags(each: RunRow) -> dict[str, str]:
+    run, said = each.run, each.facts.annotations
+    theirs = {
+        store.RUN_NAME_TAG: run.run_id, store.USER_TAG: run.user_id, store.SCRIPT_TAG: run.script_name,
+        "mlflow.source.type": "LOCAL",
+    }  # fmt: skip
+    tags = {
+        store.RUN_ID_TAG: run.run_id, "workbench.run_number": str(run.run_number), "workbench.state": run.state,
+        "workbench.target": run.target, "workbench.run_configuration": run.run_configuration,
+    }  # fmt: skip
+    where_known = {store.NOTE_TAG: said.note, "workbench.reason": run.reason, "workbench.commit": run.commit_id}
+    return {**theirs, **said.tags, **tags, **{name: value for name, value in where_known.items() if value}}
+
+
+def _export_metrics(run: Run, folder: str, names: _Names) -> None:
+    metrics = RunMetrics(run.directory)
+    metrics.refresh()
+    for name in metrics.summary():
+        series = metrics.series(name)
+        lines = [
+            store.point_line(run.start or run.created if math.isnan(moment) else moment, value, step)
+            for step, value, moment in zip(series.steps, series.values, series.times, strict=True)
+        ]
+        if lines:
+            store.write_value(os.path.join(folder, names.allowed(name)), "".join(lines))
+
+
+def _export_values(values: Mapping[str, str], folder: str, names: _Names, longest: int) -> None:
+    for name, value in values.items():
+        allowed = names.allowed(name.lstrip("-") or name)
+        if longest and len(value) > longest:
+            names.report.cut.append(f"{names.run_id}: {name}")
+            value = value[:longest]
+        store.write_value(os.path.join(folder, allowed), value)
+
+
+def _export_artifacts(directory: str, folder: str) -> None:
+    for path in files_below(directory, OUTPUTS):
+        copy_file(os.path.join(directory, path), os.path.join(folder, os.path.relpath(path, OUTPUTS)))
+    has_log = os.path.isfile(os.path.join(directory, OUTPUT))
+    for path in (*made_elsewhere(directory), *([OUTPUT] if has_log else ())):
+        if not os.path.lexists(os.path.join(folder, path)):
+            copy_file(os.path.join(directory, path), os.path.join(folder, path))
+
+
+class _Names:
+    """Names for the files of one run: those that the file store allows, each only once, upper and lower case alike."""
+
+    def __init__(self, run_id: str, report: ExportReport) -> None:
+        self.run_id = run_id
+        self.report = report
+        self._taken: set[str] = set()
+
+    def allowed(self, name: str) -> str:
+        """A name for `name`."""
+        clean = _ODD.sub("_", name)[:LONGEST_NAME]
+        if os.path.normpath(clean) != clean or clean.startswith(("/", "..")) or not clean.strip("."):
+            clean = clean.replace("/", "_").replace("..", "__") or "_"
+            clean = "_" if clean == "." else clean
+        candidate, number = clean, 1
+        while self._is_taken(candidate):
+            number += 1
+            candidate = f"{clean.replace('/', '_')[: LONGEST_NAME - 8]}_{number}"
+        self._taken.add(candidate.casefold())
+        if candidate != name.lstrip("-"):
+            self.report.renamed.append([self.run_id, name, candidate])
+        return candidate
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether a file of this name is there, or a folder, or a file where a folder would have to be."""
+        folded = name.casefold() + "/"
+        return any(f"{taken}/".startswith(folded) or folded.startswith(f"{taken}/") for taken in self._taken)

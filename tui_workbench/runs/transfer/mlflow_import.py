@@ -1,0 +1,248 @@
+"""Runs on their way in: MLflow's file store, a folder an experiment and a folder a run.
+
+Each run that has ended becomes a run directory of the usual form, written whole before it gets its name. It is known by
+MLflow's id, so importing again imports only what is new. What cannot be read is told and passed over; nothing in the
+source is changed, and nothing lands outside of the new run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from tui_workbench.core.errors import StorageError, UsageError, WorkbenchError, storage_errors
+from tui_workbench.core.files import make_folders, write_below
+from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunSpec, RunState
+from tui_workbench.core.progress import metered
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.lifecycle.building import begin_directory, discard_run, identifier, next_run_number, publish
+from tui_workbench.runs.metrics.values import json_number
+from tui_workbench.runs.snapshots.provenance import masked_address
+from tui_workbench.runs.store.annotations import FILE, LONGEST_NAME, LONGEST_TEXT, SCHEMA
+from tui_workbench.runs.store.rundir import EVENTS, METRICS, OUTPUT, OUTPUTS, ControllerLock, Record
+from tui_workbench.runs.transfer import mlflow_store as store
+from tui_workbench.runs.transfer.downloads import copy_file
+
+ORIGIN = "imported.json"
+"""In a run that was imported: where it came from."""
+
+_PLACE = re.compile(r"argument \d+")
+"""An argument that has no name but its place, as an export calls it."""
+
+_KEPT_TAGS = ("mlflow.parentRunId", store.RUN_NAME_TAG)
+
+
+class ImportReport(NamedTuple):
+    """The ids of the new runs; how many were here already, and how many were passed over, with the reasons.
+
+    `elsewhere` tells of artifacts of new runs that lie where they could not be copied from.
+    """
+
+    imported: list[str]
+    known: int
+    skipped: int
+    notes: list[str]
+    elsewhere: list[str]
+
+
+class _Source(NamedTuple):
+    """A run as its folder in the file store tells it."""
+
+    folder: str
+    identifier: str
+    experiment: str
+    meta: dict[str, Any]
+
+    def part(self, *names: str) -> str:
+        """The path of a part of its folder."""
+        return os.path.join(self.folder, *names)
+
+
+def import_mlflow(project: Project, source: str) -> ImportReport:
+    """Import every run of an `mlruns` folder. Raises UsageError when it is none, StorageError when the disk is full."""
+    notes: list[str] = []
+    sources = sorted(_sources(source, notes), key=lambda each: _start(each.meta))
+    if not sources and not notes:
+        raise UsageError(
+            f"{source} holds no runs of MLflow", remedy=f"Name the folder that holds <experiment>/<run>/{store.META}."
+        )
+    project.prepare_state()
+    known = _known(project)
+    imported: list[str] = []
+    elsewhere: list[str] = []
+    failed: list[str] = []
+    are_known = 0
+    for each in metered("importing", "runs", sources):
+        if each.identifier in known or store.read_value(each.part(store.TAGS, store.RUN_ID_TAG)) in known:
+            are_known += 1
+            continue
+        try:
+            imported.append(_import(project, each))
+            elsewhere += _elsewhere(each)
+        except StorageError:
+            raise
+        except (OSError, ValueError, TypeError, WorkbenchError) as error:
+            failed.append(f"{each.folder}: {error}")
+    return ImportReport(imported, are_known, len(failed) + len(notes), [*failed, *notes], elsewhere)
+
+
+def _sources(root: str, notes: list[str]) -> Iterator[_Source]:
+    """The runs below a file store, or of one experiment; `notes` gets why one of them is none."""
+    for experiment in (root, *(os.path.join(root, name) for name in sorted(_folders(root)))):
+        about = _experiment(experiment)
+        if "experiment_id" not in about or "run_id" in about or "run_uuid" in about:
+            continue
+        for entry in sorted(_folders(experiment)):
+            folder = os.path.join(experiment, entry)
+            if not os.path.isfile(os.path.join(folder, store.META)):
+                continue
+            try:
+                meta = store.read_meta(folder)
+            except (OSError, ValueError) as error:
+                notes.append(f"{folder}: {store.META} cannot be read: {error}")
+                continue
+            if "run_id" not in meta and "run_uuid" not in meta:
+                continue  # an experiment, or something of a later MLflow
+            if meta.get("lifecycle_stage") == "deleted":
+                notes.append(f"{folder}: it was deleted in MLflow")
+            elif not store.state_of(meta):
+                notes.append(f"{folder}: it has not ended")
+            else:
+                yield _Source(folder, str(meta.get("run_id") or meta["run_uuid"]), str(about.get("name", "")), meta)
+
+
+def _experiment(folder: str) -> dict[str, Any]:
+    try:
+        return store.read_meta(folder)
+    except (OSError, ValueError):
+        return {}
+
+
+def _folders(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+    except OSError:
+        return []
+
+
+def _import(project: Project, source: _Source) -> str:
+    """Make a run of it; its id."""
+    start = _start(source.meta)
+    run_id = _free_id(project, start)
+    final = os.path.join(project.runs_directory, run_id)
+    directory = begin_directory(project, run_id)
+    with storage_errors("import it into", final), contextlib.ExitStack() as undone:
+        undone.callback(discard_run, directory, final)
+        lock = ControllerLock.wait_for(directory)
+        undone.callback(lock.release)
+        record = _record(project, source, run_id, next_run_number(project))
+        directory.write_record(record)
+        _write(directory.path, EVENTS, _events(source, start))
+        _write(directory.path, METRICS, _metrics(source.part(store.METRICS)))
+        _write(directory.path, ORIGIN, [{"source": source.folder, "run_id": source.identifier}])
+        _copy_artifacts(source.part(store.ARTIFACTS), directory.path)
+        _annotate(source, directory.path)
+        publish(directory, record)
+        undone.pop_all()
+        lock.release()
+    return run_id
+
+
+def _record(project: Project, source: _Source, run_id: str, number: int) -> Record:
+    name = store.read_value(source.part(store.TAGS, store.SCRIPT_TAG)) or str(source.meta.get("source_name") or "")
+    script = os.path.basename(name) or str(source.meta.get("run_name") or "") or "imported"
+    parameters = sorted(store.read_values(source.part(store.PARAMETERS)).items())
+    spec = RunSpec(
+        run_id=run_id,
+        run_directory=os.path.join(project.runs_directory, run_id),
+        project_root=project.root,
+        project_name=project.name,
+        working_directory=project.root,
+        script=script,
+        arguments=tuple(value if _PLACE.fullmatch(key) else f"{key}={value}" for key, value in parameters),
+        run_configuration=RunConfiguration("mlflow", "", "mlflow", framework="Python", tracked_run=False),
+        target=ComputeTarget("mlflow", "", "local"),
+    )
+    user = str(source.meta.get("user_id") or store.read_value(source.part(store.TAGS, store.USER_TAG)))
+    plan = Plan("mlflow", "local", "", ())
+    return Record(run_id, number, _start(source.meta), user, spec, plan, "", "none")
+
+
+def _events(source: _Source, start: float) -> Iterable[dict[str, Any]]:
+    state = store.state_of(source.meta)
+    end = store.seconds(source.meta.get("end_time")) or start
+    reason = "it failed; MLflow does not tell why" if state == RunState.FAILED else ""
+    yield {"time": start, "event": "state", "state": RunState.QUEUED}
+    yield {"time": start, "event": "state", "state": RunState.RUNNING}
+    yield {"time": end, "event": "state", "state": state, "reason": reason, "final": True, "end": end}
+
+
+def _metrics(folder: str) -> Iterable[dict[str, Any]]:
+    """Every point, in the order of the file of each metric."""
+    for name, path in store.files_by_name(folder):
+        for moment, value, step in store.points(path):
+            yield {"name": name, "step": step, "value": json_number(value), "time": moment}
+
+
+def _annotate(source: _Source, directory: str) -> None:
+    every = store.read_values(source.part(store.TAGS))
+    tags = {
+        name: value[:LONGEST_TEXT]
+        for name, value in every.items()
+        if (name in _KEPT_TAGS or not name.startswith(("mlflow.", "workbench.")))
+        and name.isprintable()
+        and len(name) <= LONGEST_NAME
+    }
+    if source.experiment:
+        tags["mlflow.experiment"] = source.experiment
+    note = every.get(store.NOTE_TAG, "")[:LONGEST_TEXT]
+    _write(directory, FILE, [{"schema": SCHEMA, "tags": tags, "note": note}])
+
+
+def _copy_artifacts(source: str, directory: str) -> None:
+    make_folders(directory, OUTPUTS)
+    for name, path in store.files_by_name(source):
+        # An export of ours has the log among them.
+        copy_file(path, os.path.join(directory, name if name == OUTPUT else f"{OUTPUTS}/{name}"))
+
+
+def _elsewhere(source: _Source) -> list[str]:
+    """That its artifacts are in a store of another kind, where they are."""
+    place = str(source.meta.get("artifact_uri") or "")
+    if os.path.isdir(source.part(store.ARTIFACTS)) or not place or place.startswith(("file:", "/", ".")):
+        return []
+    return [f"{source.folder}: its artifacts are in {masked_address(place)}, and were not copied"]
+
+
+def _write(directory: str, name: str, values: Iterable[Any]) -> None:
+    """Write a file with a line of JSON for each value."""
+    write_below(directory, name, "".join(json.dumps(value) + "\n" for value in values).encode())
+
+
+def _known(project: Project) -> set[str]:
+    """The ids by which runs are known here: their own, and MLflow's of those that were imported."""
+    found = set(_folders(project.runs_directory))
+    for name in list(found):
+        try:
+            with open(os.path.join(project.runs_directory, name, ORIGIN), encoding="utf-8") as file:
+                found.add(str(json.load(file)["run_id"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def _free_id(project: Project, start: float) -> str:
+    """A run id with the time at which the run was started, as all have it, or a millisecond that is free after it."""
+    ids = (f"{identifier(project.name)}_{milliseconds}" for milliseconds in itertools.count(int(start * 1000)))
+    return next(each for each in ids if not os.path.lexists(os.path.join(project.runs_directory, each)))
+
+
+def _start(meta: dict[str, Any]) -> float:
+    return store.seconds(meta.get("start_time")) or store.seconds(meta.get("end_time")) or time.time()

@@ -1,0 +1,125 @@
+"""MLflow's file store: a folder an experiment and a folder a run, each with a `meta.yaml`.
+
+A run's folder holds folders of metrics (a line a point), parameters and tags (a file a value), and artifacts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tui_workbench.core.model import RunState
+from tui_workbench.runs.transfer.downloads import files_below
+
+META = "meta.yaml"
+LARGEST_META = 1 << 20
+LARGEST_TEXT = 1 << 20
+
+METRICS, PARAMETERS, TAGS, ARTIFACTS = "metrics", "params", "tags", "artifacts"
+
+RUN_ID_TAG = "workbench.run_id"
+"""The tag by which a run is known to be one of ours."""
+
+RUN_NAME_TAG, USER_TAG, SCRIPT_TAG, NOTE_TAG = (
+    "mlflow.runName", "mlflow.user", "mlflow.source.name", "mlflow.note.content",
+)  # fmt: skip
+
+STATES = {3: RunState.COMPLETED, 4: RunState.FAILED, 5: RunState.CANCELED}
+"""The states of runs that have ended, by their numbers in the file store."""
+
+_WORDS = {"FINISHED": 3, "FAILED": 4, "KILLED": 5}
+
+
+def number_of_state(state: str) -> int:
+    """The number of a state in the file store."""
+    if state == RunState.UNKNOWN:
+        state = RunState.FAILED
+    return next((number for number, known in STATES.items() if known == state), 1)
+
+
+def state_of(meta: Mapping[str, Any]) -> str:
+    """How the run of a `meta.yaml` ended; "" when it has not."""
+    status = meta.get("status")
+    return STATES.get(status if isinstance(status, int) else _WORDS.get(str(status), 0), "")
+
+
+def read_meta(folder: str) -> dict[str, Any]:
+    """What `meta.yaml` in a folder says. Raises OSError and ValueError."""
+    import yaml
+
+    with open(os.path.join(folder, META), "rb") as file:
+        data = file.read(LARGEST_META + 1)
+    if len(data) > LARGEST_META:
+        raise ValueError("it is too large")
+    try:
+        found = yaml.safe_load(data)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    if not isinstance(found, dict):
+        raise ValueError("it is no mapping")
+    return found
+
+
+def write_meta(folder: str, values: Mapping[str, Any]) -> None:
+    """Write `meta.yaml` into a folder. Raises OSError."""
+    # JSON is YAML, a line a key as MLflow writes it.
+    lines = (f"{key}: {json.dumps(value)}\n" for key, value in sorted(values.items()))
+    write_value(os.path.join(folder, META), "".join(lines))
+
+
+def read_value(path: str) -> str:
+    """The value in the file of a parameter or tag; "" when there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(LARGEST_TEXT).strip("\n")
+    except OSError:
+        return ""
+
+
+def write_value(path: str, text: str) -> None:
+    """Write a file of the store, with the folders that it needs. Raises OSError."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    # A link in a folder that somebody else made is not followed.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        file.write(text)
+
+
+def files_by_name(folder: str) -> list[tuple[str, str]]:
+    """Name and path of each file below a folder; a name may have parts."""
+    names = sorted(os.path.normpath(path) for path in files_below(folder, "."))
+    return [(name, os.path.join(folder, name)) for name in names]
+
+
+def read_values(folder: str) -> dict[str, str]:
+    """The parameters or tags in a folder by their names."""
+    return {name: read_value(path) for name, path in files_by_name(folder)}
+
+
+def point_line(time: float, value: float, step: float) -> str:
+    """The line of a point of a metric; `time` in seconds since the epoch."""
+    return f"{milliseconds(time)} {value!r} {int(step) if math.isfinite(step) else 0}\n"
+
+
+def points(path: str) -> Iterator[tuple[float, float, int]]:
+    """Time, value and step of the points in the file of a metric; other lines are passed over. Raises OSError."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for words in map(str.split, file):
+            try:
+                point = int(words[0]) / 1000, float(words[1]), int(words[2]) if len(words) > 2 else 0
+            except (ValueError, IndexError, OverflowError):
+                continue
+            yield point
+
+
+def milliseconds(seconds: float) -> int:
+    """Seconds since the epoch as the store has them."""
+    return round(seconds * 1000) if math.isfinite(seconds) else 0
+
+
+def seconds(milliseconds: object) -> float:
+    """Milliseconds of the store as seconds since the epoch; 0.0 for what is no time."""
+    return milliseconds / 1000 if isinstance(milliseconds, int) and 0 < milliseconds < 1 << 53 else 0.0

@@ -1,0 +1,76 @@
+"""The implementation of each target type. Only the one that is asked for is loaded.
+
+What the types are is in `core.target_types`, which also finds the types that other packages add.
+"""
+
+from __future__ import annotations
+
+from tui_workbench.core import target_types
+from tui_workbench.core.errors import ConfigurationError, WorkbenchError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.target_types import LOCAL
+from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.hosts.host import Host
+
+
+def target_for(target: ComputeTarget, host: Host | None = None) -> Target:
+    """The implementation for the target's type; `host` is its machine, where that is at hand.
+
+    Raises ConfigurationError, with the `.compute` file, when there is none.
+    """
+    if target.problem is not None:
+        problem = target.problem
+        raise ConfigurationError(
+            problem.message, remedy=problem.remedy, file=problem.file, line=problem.line, column=problem.column
+        )
+    kind = target.kind
+    if kind not in target_types.BUILT_IN:
+        return _from_another_package(target)
+    if not kind.can_run:
+        raise ConfigurationError(
+            f"targets of type {target.type} cannot run yet in this version",
+            remedy="Choose a target of type local.",
+            file=target.path,
+        )
+    if kind is LOCAL:
+        if target.builds_environment:
+            from tui_workbench.targets.local.local_managed import ManagedLocalTarget
+
+            return ManagedLocalTarget(target)
+        from tui_workbench.targets.local.local_target import LocalTarget
+
+        return LocalTarget(target)
+    if kind.runs_in_container:
+        from tui_workbench.targets.docker.docker_target import DockerTarget
+
+        return DockerTarget(target, host)
+    from tui_workbench.targets.ssh.remote import RemoteTarget
+
+    return RemoteTarget(target, host)
+
+
+def _from_another_package(target: ComputeTarget) -> Target:
+    try:
+        factory = target_types.load(target.type)
+        implementation = factory(target) if factory is not None else None
+    except WorkbenchError:
+        raise
+    except Exception as error:  # the code of another package may raise anything
+        raise ConfigurationError(
+            f"what adds the type {target.type!r} is broken: {type(error).__name__}: {error}",
+            remedy="Install it anew.",
+            file=target.path,
+        ) from error
+    if factory is None:
+        raise ConfigurationError(
+            f"nothing here can run targets of type {target.type!r}",
+            remedy="Use local, or install what adds this type.",
+            file=target.path,
+        )
+    if not isinstance(implementation, Target):
+        raise ConfigurationError(
+            f"what adds the type {target.type!r} is not made for this version",
+            remedy="Its entry point must name a subclass of tui_workbench.targets.base.protocol.Target.",
+            file=target.path,
+        )
+    return implementation

@@ -1,0 +1,71 @@
+"""A container's configuration in the Engine API's form as the words of a `docker create` that makes the same one.
+
+For the trace of calls, which people copy from. What this module has no option for is left out; the tests hold it
+against every configuration that the workbench makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def create_words(name: str, config: Mapping[str, Any]) -> tuple[str, ...]:
+    """`create --name NAME ... IMAGE COMMAND`."""
+    host = config.get("HostConfig") or {}
+    words = ["create", "--name", name, *_plain_options(config, host)]
+    for variable in config.get("Env") or ():
+        words += ["--env", variable]
+    for label, value in (config.get("Labels") or {}).items():
+        words += ["--label", f"{label}={value}"]
+    for mount in host.get("Mounts") or ():
+        words += ["--mount", _mount(mount)]
+    for request in host.get("DeviceRequests") or ():
+        words += ["--gpus", _gpus(request)]
+    return (*words, str(config.get("Image", "")), *(config.get("Entrypoint") or ())[1:], *(config.get("Cmd") or ()))
+
+
+def _plain_options(config: Mapping[str, Any], host: Mapping[str, Any]) -> Iterator[str]:
+    entrypoint = config.get("Entrypoint")
+    if entrypoint is not None:
+        # Its first word takes an option of its own, the others stand before the command.
+        yield from ("--entrypoint", entrypoint[0] if entrypoint else "")
+    for option, value in (
+        ("--user", config.get("User")),
+        ("--workdir", config.get("WorkingDir")),
+        ("--network", "none" if config.get("NetworkDisabled") else host.get("NetworkMode")),
+        ("--shm-size", host.get("ShmSize")),
+        ("--ipc", host.get("IpcMode")),
+        ("--runtime", host.get("Runtime")),
+        ("--memory", host.get("Memory")),
+    ):
+        if value and value != "default":
+            yield from (option, str(value))
+    if host.get("Init"):
+        yield "--init"
+    log = host.get("LogConfig") or {}
+    if log.get("Type"):
+        yield from ("--log-driver", str(log["Type"]))
+    for key, value in (log.get("Config") or {}).items():
+        yield from ("--log-opt", f"{key}={value}")
+
+
+def _mount(mount: Mapping[str, Any]) -> str:
+    parts = [
+        f"type={mount.get('Type', 'bind')}",
+        *([f"source={mount['Source']}"] if mount.get("Source") else []),
+        f"target={mount.get('Target', '')}",
+    ]
+    if mount.get("ReadOnly"):
+        parts.append("readonly")
+    labels = (mount.get("VolumeOptions") or {}).get("Labels") or {}
+    parts += [f"volume-label={label}={value}" for label, value in labels.items()]
+    # The option is read as a line of comma-separated values.
+    return ",".join('"' + part.replace('"', '""') + '"' if "," in part or '"' in part else part for part in parts)
+
+
+def _gpus(request: Mapping[str, Any]) -> str:
+    devices = request.get("DeviceIDs")
+    if devices:
+        return f'"device={",".join(devices)}"'
+    return "all" if request.get("Count") == -1 else str(request.get("Count"))

@@ -1,0 +1,286 @@
+"""Runs in a container, of the Docker engine here (`localdocker`) or on another machine (`remotedocker`).
+
+It is one implementation over two kinds of host. The engine is the supervisor: nothing of ours lives on the host while
+the script trains. A run's container has a name that only it can have, is started by a shell that refuses to start a
+run twice, and writes its output and its exit code into the run's directory on the host. So each step can be taken again
+by whoever goes on, and a lost connection costs nothing: the log is read on from where the copy here ends.
+
+What runs have left on an engine and its host is found by our labels and in our folder. A container that runs is never
+among it, nor an environment that some container uses, nor what belongs to a run that another machine may still want to
+bring home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError
+from tui_workbench.core.masking import mask_variables
+from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
+from tui_workbench.targets.base import machine_info, run_environment
+from tui_workbench.targets.base.values import Leftover, Outcome, ProjectNames
+from tui_workbench.targets.checks.check_engine import EngineChecks
+from tui_workbench.targets.docker import container as containers
+from tui_workbench.targets.docker import placing
+from tui_workbench.targets.docker.container import KIND_LABEL, PROJECT_LABEL, RUN_KIND, RUN_LABEL
+from tui_workbench.targets.docker.container_run import ContainerRun
+from tui_workbench.targets.docker.docker_socket import docker_socket
+from tui_workbench.targets.docker.engine import Engine, Image
+from tui_workbench.targets.docker.image_probe import PROBE_KIND, ImageFacts, InImage, facts_of
+from tui_workbench.targets.docker.images import Images
+from tui_workbench.targets.environments.building import BUILD_KIND, CACHE_VOLUME, ENVIRONMENT_KIND, MACHINE_LABEL
+from tui_workbench.targets.gpu import choice
+from tui_workbench.targets.gpu.framework_location import NotThere, Place, preparing_command, variables_of
+from tui_workbench.targets.hosts.host import ConnectionLost, Entry, Host
+from tui_workbench.targets.hosts.host_layout import HostLayout, find_folders, project_key, remove_folder
+from tui_workbench.targets.hosts.host_run import HostRun
+from tui_workbench.targets.hosts.hosted_target import HostedTarget
+from tui_workbench.targets.hosts.sending import difference
+
+
+class DockerTarget(HostedTarget):
+    """`type: localdocker` and `type: remotedocker`."""
+
+    def __init__(self, target: ComputeTarget, host: Host | None = None) -> None:
+        super().__init__(target, host)
+        self._engine: Engine | None = None
+        self._chosen: tuple[str, Image, ImageFacts] | None = None
+
+    def plan(self, spec: RunSpec) -> Plan:
+        run_environment.require_python(spec.run_configuration)
+        place = placing.symbolic_placement(self.host, spec)
+        variables = containers.variables(spec, place)
+        command = containers.command(spec, place)
+        run_environment.refuse_impossible(spec.run_configuration.path, variables, command)
+        image, label = self.target.base_docker_image, self.host.label
+        steps = []
+        if not self.host.is_local and not place.copied:
+            steps.append(Step("sync", f"send what changed since the last run to {label}"))
+            steps.append(Step("copy", f"make the run's own copy on {label}"))
+        if choice.chooses(self.target):
+            steps.append(Step("gpus", f"{choice.describe(self.target)} on {label}"))
+        steps += [
+            Step("image", f"take {image}; it is fetched when {label} does not hold it"),
+            Step("container", f"create the container on {label}", containers.docker_command(spec, place)),
+            Step(
+                "start",
+                f"start {spec.script}{run_environment.describe_launcher(spec)}",
+                command,
+                containers.working_directory(place),
+                mask_variables(variables),
+            ),
+            Step("follow", "wait for its end; the output goes to output.log"),
+            Step("collect", "keep outputs/ and every other file that the run made"),
+            Step("remove", "remove the container"),
+        ]
+        return Plan(self.target.name, self.target.type, image, tuple(steps))
+
+    def survey(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
+        host, engine = self.host, self._connect()
+        if not host.is_local and not placing.is_copied(self.target):
+            destination = HostLayout(host.home()).project_tree(spec.project_root, spec.project_name)
+            sent = difference(host, tree(), destination).text
+            plan = plan.with_step("sync", title=f"send to {host.label}: {sent}")
+        images = Images(host, engine, spec)
+        choice = images.choose()
+        plan = plan.with_step("image", title=self._image_title(images, choice.name, choice.why, choice.image))
+        if choice.image is not None:
+            place = placing.placement(host, engine, spec, choice.image, images.facts(choice.image))
+            place = place._replace(image=choice.name)
+            plan = plan.with_step("container", command=containers.docker_command(spec, place))
+            plan = plan.with_step("start", command=containers.command(spec, place))
+        return plan._replace(interpreter=choice.name)
+
+    def _image_title(self, images: Images, name: str, why: str, image: Image | None) -> str:
+        if image is not None:
+            return f"take {name}, which {self.host.label} holds"
+        if name == self.target.base_docker_image:
+            return f"fetch {name}: {why}"
+        images.refuse_unless_built()
+        return f"build {name} on {self.target.base_docker_image}: {why}"
+
+    def check(self) -> list[Problem]:
+        try:
+            self._connect()
+        except WorkbenchError as error:
+            return [Problem(self.target.path, 0, 0, "error", "engine", error.message, error.remedy)]
+        return []
+
+    def engine_checks(self) -> EngineChecks:
+        return EngineChecks(self.target, self.host)
+
+    def reach(self) -> None:
+        self._connect()
+        super().reach()
+
+    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
+        if self._run(spec).container() is not None:
+            return  # it was prepared, whatever was recorded
+        run = HostRun(self.host, spec)
+        if placing.is_copied(self.target):
+            run.make_folders()
+            run.send_sdk()
+        else:
+            run.send(tree(), self.report)
+        run.keep_record()
+        self._image(spec)
+
+    def container_id(self, spec: RunSpec) -> str:
+        found = self._run(spec).container()
+        return found.id if found is not None else ""
+
+    def prepare_environment(self, spec: RunSpec) -> str:
+        images = Images(self.host, self._connect(), spec)
+        images.have(self.report, build=True)
+        return images.choose().name
+
+    def image_of(self, spec: RunSpec) -> tuple[str, str, ImageFacts]:
+        """Name and id of the image that the run has or, when its container is gone, would have; and what it holds.
+
+        Raises WorkbenchError when there is none any more.
+        """
+        engine = self._connect()
+        found = self._run(spec).container()
+        image = engine.image(found.image) if found is not None else Images(self.host, engine, spec).choose().image
+        name = self.target.base_docker_image
+        if image is None:
+            raise WorkbenchError(f"{self.host.label} does not hold the image of {spec.run_id} any more")
+        return image.tags[0] if image.tags else name, image.id, facts_of(engine, image, name)
+
+    def framework_place(self, spec: RunSpec) -> Place:
+        engine = self._connect()
+        images = Images(self.host, engine, spec)
+        choice = images.choose()
+        if choice.image is None:
+            raise NotThere(f"the image {choice.name} is not there yet: {choice.why}", preparing_command(spec))
+        return InImage(engine, choice.image, images.facts(choice.image).python, self.target, variables_of(spec))
+
+    def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
+        # What the machine has is no matter of a container that is given none of it.
+        found = machine_info.of_machine(self.host, with_gpus=self.target.nvidia_docker)
+        try:
+            name, image, facts = self.image_of(spec)
+        except WorkbenchError as error:
+            found["problems"]["image"] = str(error)
+        else:
+            found["image"] = {"name": name, "digest": image}
+            found["packages"] = {package: version for package, version, _ in facts.packages}
+            found["python"] = {"executable": facts.python, "version": facts.version}
+        return found
+
+    def leftovers(self, project: ProjectNames, active: Collection[str]) -> list[Leftover]:
+        return _find(self.host, self._connect(), project, active)
+
+    def remove(self, leftover: Leftover) -> None:
+        _remove(self.host, self._connect(), leftover)
+
+    def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
+        run = self._run(spec)
+        if not run.is_started():
+            run.create_and_start(*self._image(spec))
+
+    def started(self, spec: RunSpec) -> bool:
+        try:
+            return self._run(spec).is_started()
+        except ConfigurationError as error:
+            # An engine that is being restarted looks as if there were none; its containers may go on.
+            raise ConnectionLost(error.message, remedy=error.remedy) from error
+
+    def wait_once(self, spec: RunSpec, interrupted: int) -> Outcome:
+        run = self._run(spec)
+        self.report.regained()
+        return run.wait(interrupted)
+
+    def wait_until_reachable(self, interrupted: int) -> None:
+        if not self.host.is_local:
+            # An engine behind a lost connection does not answer either, and is not what there is to look at.
+            try:
+                self.host.check(["true"])
+            except TargetUnreachable as error:
+                self.report.lost(str(error))
+        super().wait_until_reachable(interrupted)
+
+    def see_that_it_answers(self) -> None:
+        self.close()
+        try:
+            self._connect()
+        except ConfigurationError as error:
+            # The socket of an engine that is being restarted is gone for a moment, as if there were no engine.
+            raise ConnectionLost(str(error)) from error
+
+    def stop(self, spec: RunSpec, *, grace: float) -> bool:
+        return self._run(spec).stop(grace)
+
+    def collect(self, spec: RunSpec) -> None:
+        self._run(spec).collect(self.report)
+
+    def release(self, spec: RunSpec) -> None:
+        self._run(spec).release()
+
+    def close(self) -> None:
+        self._engine = None
+
+    def _connect(self) -> Engine:
+        if self._engine is None:
+            self._engine = Engine(docker_socket(self.host), self.host.label, self.host.ssh_words)
+        return self._engine
+
+    def _image(self, spec: RunSpec) -> tuple[Image, ImageFacts]:
+        """The image of the run, made when that is part of it; asked for once by one process."""
+        if self._chosen is None or self._chosen[0] != spec.run_id:
+            images = Images(self.host, self._connect(), spec)
+            self._chosen = (spec.run_id, *images.have(self.report, build=spec.run_configuration.prepare_environment))
+        return self._chosen[1:]
+
+    def _run(self, spec: RunSpec) -> ContainerRun:
+        return ContainerRun(self.host, self._connect(), spec)
+
+
+def _find(host: Host, engine: Engine, project: ProjectNames, active: Collection[str]) -> list[Leftover]:
+    """What is left of a project's runs; `active` are the ids of those that go on."""
+    containers, busy = _containers(engine, project, active)
+    found = containers + _environments(engine, project)
+    if engine.has_volume(CACHE_VOLUME):
+        found.append(Leftover("cache", CACHE_VOLUME, note="what the package installer keeps, on the engine"))
+    return found + find_folders(host, project, {*active, *busy})
+
+
+def _containers(engine: Engine, project: ProjectNames, active: Collection[str]) -> tuple[list[Leftover], set[str]]:
+    """Containers that nobody needs, and the ids of runs whose container is needed."""
+    found, busy = [], set()
+    for kind in (RUN_KIND, BUILD_KIND, PROBE_KIND):
+        for container in engine.containers(f"{KIND_LABEL}={kind}"):
+            run_id = container.labels.get(RUN_LABEL, "")
+            if kind == RUN_KIND:
+                if container.labels.get(PROJECT_LABEL) != project.name:
+                    continue
+                if run_id in active or not (container.has_ended or container.state == "created"):
+                    busy.add(run_id)
+                    continue
+            elif kind == BUILD_KIND and container.labels.get(MACHINE_LABEL) != project_key(""):
+                continue  # another machine is building
+            found.append(Leftover("container", container.name, note=f"{kind}, {container.state}"))
+    return found, busy
+
+
+def _environments(engine: Engine, project: ProjectNames) -> list[Leftover]:
+    used = {container.image for container in engine.containers(KIND_LABEL)}
+    found: list[Leftover] = []
+    for image in engine.images(f"{KIND_LABEL}={ENVIRONMENT_KIND}"):
+        if image.labels.get(PROJECT_LABEL, project.name) == project.name and image.id not in used:
+            # Its layers are shared with the base image, which stays.
+            found.extend(Leftover("environment", tag, image.own_size) for tag in image.tags)
+    return found
+
+
+def _remove(host: Host, engine: Engine, leftover: Leftover) -> None:
+    """Remove something that `find` named; fine when it is gone. Raises WorkbenchError."""
+    if leftover.kind == "container":
+        engine.remove(leftover.name)
+    elif leftover.kind == "environment":
+        engine.remove_image(leftover.name)
+    elif leftover.name == CACHE_VOLUME:
+        engine.remove_volume(leftover.name)
+    else:
+        remove_folder(host, leftover)

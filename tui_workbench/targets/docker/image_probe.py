@@ -1,0 +1,207 @@
+"""What an image holds that matters to a run: its Python, its conda, its C library. Asked once of each image.
+
+The answer is kept by the image's id, which names its content, so it can never be out of date. What frameworks find in
+an image, with the GPUs that a container is given, is asked in the same way, and anew each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tui_workbench.core.directories import user_cache_directory
+from tui_workbench.core.errors import ConfigurationError, StorageError
+from tui_workbench.core.files import write_atomically
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.targets.docker.container import KIND_LABEL, LOG, SHM_BYTES, gpu_request
+from tui_workbench.targets.docker.engine import Engine, EngineRefused, Image
+from tui_workbench.targets.gpu.frameworks import ALONE, LAUNCH, PROGRAM, SECONDS
+
+PROBE_KIND = "probe"
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+"""What images call what an engine's machine calls itself."""
+
+FORM = 2
+"""Number of the answer's form; answers of another are asked for again."""
+
+_PLACES = (
+    "python", "python3", "/opt/conda/bin/python", "/opt/venv/bin/python", "/usr/local/bin/python3", "/usr/bin/python3",
+)  # fmt: skip
+# For whatever Python an image has: 2.7 and 3.5 run it too.
+_PROGRAM = r"""
+import sys
+sys.path[:] = [each for each in sys.path if each]
+import json, os, platform
+def which(names):
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    folders += [os.path.join(os.environ.get(v, "/nowhere"), "bin") for v in ("CONDA_DIR", "MAMBA_ROOT_PREFIX")]
+    folders += ["/opt/conda/bin", "/opt/conda/condabin", "/root/miniconda3/bin", "/usr/local/bin", "/bin"]
+    for name in names:
+        for folder in folders:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return path
+    return ""
+packages = []
+try:
+    from importlib.metadata import distributions
+    for each in distributions():
+        if each.metadata["Name"]:
+            packages.append([each.metadata["Name"], each.version, list(each.requires or ())])
+except ImportError:
+    try:
+        import pkg_resources
+        packages = [[each.project_name, each.version, []] for each in pkg_resources.working_set]
+    except ImportError:
+        pass
+print("workbench-probe:" + json.dumps({
+    "python": sys.executable,
+    "version": "%d.%d.%d" % sys.version_info[:3],
+    "machine": platform.machine(),
+    "libc": list(platform.libc_ver()),
+    "conda": which(("micromamba", "mamba", "conda")),
+    "uv": which(("uv",)),
+    "packages": packages,
+}))
+"""
+_MARK = b"workbench-probe:"
+# Some images set PATH only in an entry point; the well-known places are looked at too.
+_SCRIPT = 'for p in "$@"; do if command -v "$p" >/dev/null 2>&1; then exec "$p" -c "$PROGRAM"; fi; done; exit 127'
+
+
+class ImageFacts(NamedTuple):
+    """What an image holds."""
+
+    python: str  # absolute path of its interpreter
+    version: str  # of the interpreter, as 3.11.2
+    machine: str  # x86_64, aarch64, ...
+    libc: tuple[str, str]  # ("glibc", "2.36"); ("", "") where it is another, which is musl in practice
+    conda: str  # absolute path of micromamba, mamba or conda; "" for none
+    uv: str  # absolute path of uv; "" for none
+    shell: bool  # whether it has /bin/sh
+    packages: tuple[tuple[str, str, tuple[str, ...]], ...]  # name, version, requirements of each distribution
+
+
+def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
+    """What the image holds; runs a container of it when nobody asked before.
+
+    Raises ConfigurationError, naming the image `name`, when there is no Python in it.
+    """
+    # A machine may emulate another one: that this image runs there says nothing of this machine.
+    machine = engine.facts().architecture
+    ours = _ARCHITECTURES.get(machine, machine)
+    is_foreign = bool(image.architecture and ours and image.architecture != ours)
+    key = (f"{image.id}-on-{ours}" if is_foreign else image.id).removeprefix("sha256:")
+    path = os.path.join(user_cache_directory(), "images", f"{key}-{FORM}.json")
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(path, encoding="utf-8") as file:
+        return _from_json(json.load(file))
+    answer = _ask(engine, image)
+    if answer is None:
+        if is_foreign:
+            raise ConfigurationError(
+                f"the image {name} is made for {image.architecture}, and the machine is {ours}",
+                remedy=f"Choose a baseDockerImage for {ours}: `docker pull --platform linux/{ours}` finds it where "
+                "there is one of the same name.",
+            )
+        raise ConfigurationError(
+            f"there is no Python in the image {name}",
+            remedy="Choose a baseDockerImage with Python, such as python:3.11-slim or pytorch/pytorch.",
+        )
+    # Where it cannot be kept it is asked for again.
+    with contextlib.suppress(OSError, StorageError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_atomically(path, json.dumps(answer).encode())
+    return _from_json(answer)
+
+
+def _ask(engine: Engine, image: Image) -> dict[str, Any] | None:
+    """The answer of the image's Python, found by its shell or, in an image that has none, by trying."""
+    answer = _run(engine, image, ["/bin/sh", "-c", _SCRIPT, "sh", *_PLACES])
+    if answer is not None:
+        return {**answer, "shell": True}
+    for name in ("python3", "python"):
+        answer = _run(engine, image, [name, "-c", _PROGRAM])
+        if answer is not None:
+            return {**answer, "shell": False}
+    return None
+
+
+def _run(engine: Engine, image: Image, command: list[str]) -> dict[str, Any] | None:
+    try:
+        text, _ = probe(engine, image.id, command, {"PROGRAM": _PROGRAM})
+    except EngineRefused:
+        return None  # it holds no such program
+    _, mark, rest = text.rpartition(_MARK)
+    with contextlib.suppress(ValueError):
+        found: dict[str, Any] = json.loads(rest.split(b"\n")[0])
+        return found if mark else None
+    return None
+
+
+def probe(
+    engine: Engine,
+    image: str,
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    gpus_of: ComputeTarget | None = None,
+) -> tuple[bytes, int]:
+    """What a program writes in a container of an image, without a network, and its exit code.
+
+    With `gpus_of` the container is given GPUs as those of the target's runs are. Raises EngineRefused, with the
+    engine's words, when there can be no such container.
+    """
+    name = f"workbench-probe-{os.urandom(6).hex()}"
+    host: dict[str, Any] = {"NetworkMode": "none", "LogConfig": LOG}
+    if gpus_of is not None:
+        gpus = gpus_of.gpus
+        named = [word.strip() for word in gpus[1:-1].split(",")] if gpus.startswith("[") else []
+        host |= {"ShmSize": SHM_BYTES, "DeviceRequests": [gpu_request(named)]}
+    configuration = {
+        "Image": image,
+        "Entrypoint": [],
+        "Cmd": list(command),
+        "Env": [f"{name}={value}" for name, value in variables.items()],
+        "Labels": {KIND_LABEL: PROBE_KIND},
+        "NetworkDisabled": True,
+        "HostConfig": host,
+    }
+    engine.create(name, configuration)
+    try:
+        engine.start(name)
+        engine.wait(name)
+        found = engine.container(name)
+        text = b"".join(record.partition(b" ")[2] for record in engine.records(name, follow=False))
+        return text, (found.exit_code or 0) if found is not None else 0
+    finally:
+        engine.remove(name)
+
+
+class InImage:
+    """The Python of an image, in a container that is given GPUs as a run's is, and removed."""
+
+    def __init__(
+        self, engine: Engine, image: Image, python: str, target: ComputeTarget, own: Mapping[str, str]
+    ) -> None:
+        self.name = image.tags[0] if image.tags else target.base_docker_image
+        self.variables = own
+        self.identity = f"{image.id} {target.gpus}"
+        self._engine = engine
+        self._image = image
+        self._python = python
+        self._target = target
+
+    def output(self, which: str) -> bytes:
+        command = [self._python, "-c", LAUNCH, PROGRAM, str(SECONDS), which, ALONE]
+        return probe(self._engine, self._image.id, command, {"HOME": "/tmp", **self.variables}, self._target)[0]
+
+    def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:
+        return True  # nothing in an image changes
+
+
+def _from_json(answer: Mapping[str, Any]) -> ImageFacts:
+    packages = tuple((name, version, tuple(requires)) for name, version, requires in answer["packages"])
+    return ImageFacts(**{**answer, "libc": tuple(answer["libc"]), "packages": packages})

@@ -1,0 +1,211 @@
+"""Which image a run executes in: the base image as it is, or an environment made of it, built when nobody has yet.
+
+An environment is found by the name of its recipe, so whoever asks for the same packages on the same base image gets
+the image that is there, from whatever project and machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tui_workbench.core.directories import user_cache_directory
+from tui_workbench.core.errors import ConfigurationError, NotPrepared, WorkbenchError
+from tui_workbench.core.locks import cache_lock, file_name
+from tui_workbench.core.model import RunSpec
+from tui_workbench.core.progress import BYTES, meter
+from tui_workbench.core.waiting import Background
+from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.docker.container import KIND_LABEL
+from tui_workbench.targets.docker.engine import Engine, EngineRefused, Image
+from tui_workbench.targets.docker.image_probe import ImageFacts, facts_of
+from tui_workbench.targets.environments import building, environment
+from tui_workbench.targets.environments.building import ENVIRONMENT_KIND, RECIPE_LABEL, Builder, Supplies
+from tui_workbench.targets.environments.wheels import Stores, index_environment
+from tui_workbench.targets.hosts.host import Host
+
+ROUTE_SECONDS = 24 * 3600.0
+_PROGRESS_WORDS = (
+    "Downloading", "Extracting", "Waiting", "Verifying Checksum", "Download complete", "Pulling fs layer"
+)  # fmt: skip
+
+
+class Choice(NamedTuple):
+    """The image of a run; `image` is None when it has to be built (or fetched) first, and `why` says so."""
+
+    name: str
+    image: Image | None
+    why: str = ""
+
+
+class _Layers:
+    """How many bytes of an image's layers have come, and how many there are, as far as its engine has told."""
+
+    def __init__(self) -> None:
+        self._layers: dict[str, tuple[int, int]] = {}
+
+    def add(self, message: Mapping[str, Any]) -> tuple[int, int]:
+        """Bytes that have come and that there are, with what this message tells."""
+        layer, detail = str(message.get("id", "")), message.get("progressDetail") or {}
+        if message.get("status") == "Downloading" and detail.get("total"):
+            self._layers[layer] = (int(detail.get("current", 0)), int(detail["total"]))
+        elif message.get("status") == "Download complete" and layer in self._layers:
+            self._layers[layer] = (self._layers[layer][1],) * 2
+        return sum(done for done, _ in self._layers.values()), sum(total for _, total in self._layers.values())
+
+
+class Images:
+    """The images of one run on one engine."""
+
+    def __init__(self, host: Host, engine: Engine, spec: RunSpec) -> None:
+        self._host = host
+        self._engine = engine
+        self._spec = spec
+        self._name = spec.target.base_docker_image
+        self._recipe = environment.recipe_of(spec)
+
+    def choose(self) -> Choice:
+        """The image that the run would take now, and what would have to be done first. Changes nothing."""
+        base = self._engine.image(self._name)
+        if base is None:
+            return Choice(self._name, None, f"{self._host.label} does not hold it")
+        if self._recipe.is_met_by(self.facts(base).version):
+            return Choice(self._name, base)
+        tag = self._recipe.tag(base.id)
+        image = self._engine.image(tag)
+        return Choice(tag, image, "" if image is not None else self._cause(base))
+
+    def refuse_unless_built(self) -> None:
+        """Raise ConfigurationError when the environment would have to be built and may not be, or cannot be."""
+        base = self._engine.image(self._name)
+        if base is None:
+            return
+        if not self._spec.run_configuration.prepare_environment:
+            raise self._not_prepared(base)
+        Builder(self._engine, self._recipe, base, self.facts(base), self._spec, Report()).refuse_impossible()
+
+    def have(self, report: Report, *, build: bool) -> tuple[Image, ImageFacts]:
+        """The image that the run takes, fetched and built as needed, and what it holds.
+
+        Raises ConfigurationError when it would have to be built and `build` is false; Interrupted; TargetUnreachable;
+        WorkbenchError when it cannot be had.
+        """
+        base = self._engine.image(self._name) or self._pull(report)
+        facts = self.facts(base)
+        if self._recipe.is_met_by(facts.version):
+            return base, facts
+        tag = self._recipe.tag(base.id)
+        image = self._engine.image(tag)
+        if image is None:
+            if not build:
+                raise self._not_prepared(base)
+            image = self._build(base, facts, tag, report)
+        return image, facts_of(self._engine, image, tag)
+
+    def facts(self, image: Image) -> ImageFacts:
+        """What the base image, or an environment made of it, holds."""
+        return facts_of(self._engine, image, self._name)
+
+    def _cause(self, base: Image) -> str:
+        lines = self._recipe.lines(self._name, base.id)
+        earlier = []
+        for image in self._engine.images(f"{KIND_LABEL}={ENVIRONMENT_KIND}"):
+            with contextlib.suppress(ValueError):
+                earlier.append([str(line) for line in json.loads(image.labels.get(RECIPE_LABEL, ""))])
+        return environment.cause(self._recipe, lines, environment.closest(lines, earlier))
+
+    def _not_prepared(self, base: Image) -> NotPrepared:
+        return environment.not_prepared(self._spec, self._cause(base), f" on {self._host.label}")
+
+    def _pull(self, report: Report) -> Image:
+        report.begin("pull", f"fetch the image {self._name}")
+
+        layers = _Layers()
+
+        def listen() -> None:
+            for message in self._engine.pull(self._name):
+                pulling.update(*layers.add(message))
+                status = str(message.get("status", ""))
+                if status and not status.startswith(_PROGRESS_WORDS):
+                    part = f"{message['id']}: " if "id" in message else ""
+                    report.line(f"  {part}{status}")
+
+        try:
+            with meter("fetching", BYTES) as pulling, Background(listen) as listening:
+                listening.wait(report.interrupted)
+        except EngineRefused as refused:
+            raise ConfigurationError(
+                f"the image {self._name} is not on {self._host.label} and cannot be fetched: {refused.said}",
+                remedy="Correct baseDockerImage, log in here with `docker login`, or bring it with `docker load`.",
+                file=self._spec.target.path,
+                line=line_of_key(self._spec.target.path, "baseDockerImage"),
+            ) from refused
+        image = self._engine.image(self._name)
+        if image is None:
+            raise WorkbenchError(f"the image {self._name} was fetched and is not there", remedy="Try again.")
+        report.done("pull", image=image.id)
+        return image
+
+    def _build(self, base: Image, facts: ImageFacts, tag: str, report: Report) -> Image:
+        """Build the environment, unless somebody on this machine does so at the moment: then wait for him."""
+        report.begin("build", f"build the environment {tag}: {self._cause(base)}")
+        with cache_lock(f"{self._host.label}-{tag}", report.interrupted):
+            image = self._engine.image(tag)
+            if image is None:
+                building.remove_leftovers(self._engine, tag)
+                self._build_now(base, facts, report)
+                image = self._engine.image(tag)
+        if image is None:
+            raise WorkbenchError(f"the environment {tag} was built and is not there", remedy="Try again.")
+        report.done("build", image=image.id)
+        return image
+
+    def _build_now(self, base: Image, facts: ImageFacts, report: Report) -> None:
+        builder = Builder(self._engine, self._recipe, base, facts, self._spec, report)
+        builder.refuse_impossible()
+        stores = Stores(self._host, report)
+        supplies = Supplies(uv=stores.uv(facts) if builder.needs_uv() else "", files=stores.project_files(self._recipe))
+        variables = {
+            name: value
+            for name, value in index_environment(os.environ).items()
+            if name in ("UV_DEFAULT_INDEX", "UV_INDEX", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
+        }
+        path = os.path.join(user_cache_directory(), "routes", file_name(self._host.label))
+        is_open = _known_route(path)
+        if self._recipe.pip and is_open is None:
+            is_open = builder.has_route(supplies, variables)
+            _keep_route(path, is_open=is_open)
+        if not self._recipe.pip or is_open:
+            try:
+                builder.build(supplies, variables)
+                return
+            except building.NoRoute:
+                if not self._recipe.pip:
+                    raise
+                _keep_route(path, is_open=False)
+        report.line(f"{self._host.label} has no way to the package index: the packages are fetched here and sent")
+        # What conda makes is empty, and may be another Python.
+        made = facts._replace(version=builder.version, packages=()) if builder.needs_conda else facts
+        builder.build(supplies._replace(offline=True, wheels=stores.wheels(self._recipe, made)), variables)
+
+
+def _known_route(path: str) -> bool | None:
+    """Whether containers could reach the package index lately; None when nobody has tried for a day."""
+    with contextlib.suppress(OSError):
+        if time.time() - os.stat(path).st_mtime <= ROUTE_SECONDS:
+            with open(path, "rb") as file:
+                return file.read() == b"open"
+    return None
+
+
+def _keep_route(path: str, *, is_open: bool) -> None:
+    # Not being able to remember it costs time and nothing else.
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(b"open" if is_open else b"closed")

@@ -1,0 +1,187 @@
+"""Where the parts of a run lie on a host and as whom it runs: asked of the host, or, for a plan, named by words."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import IO
+
+from tui_workbench.config.schema.data_references import data_elsewhere, data_in_project
+from tui_workbench.core.errors import StorageError
+from tui_workbench.core.files import is_folder_below, make_folders, read_below, remove_below, rename_below
+from tui_workbench.core.masking import is_secret_file
+from tui_workbench.core.model import ComputeTarget, RunSpec
+from tui_workbench.targets.base import run_environment
+from tui_workbench.targets.docker import container as containers
+from tui_workbench.targets.docker.container import ENGINE_MODE, FILE_MODE, Placement
+from tui_workbench.targets.docker.engine import Engine, Image
+from tui_workbench.targets.docker.image_probe import ImageFacts
+from tui_workbench.targets.hosts.fetching import unpack
+from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.hosts.host_run import OUTPUTS, WORKING_COPY, HostRun
+
+_ROOT = "0:0"
+
+PLACED = "placed.json"
+"""In the directory of a run whose project is copied into its container: what it held there at the beginning."""
+
+LARGEST_PLACED = 1 << 28
+"""Bytes of that file that are read."""
+
+MADE = "made"
+"""Where it arrives that the script made there."""
+
+
+def is_copied(target: ComputeTarget) -> bool:
+    """True when the project is copied into the container instead of mounted (`sharedVolumes: false`)."""
+    return target.shared_volumes is False
+
+
+def placement(host: Host, engine: Engine, spec: RunSpec, image: Image, facts: ImageFacts) -> Placement:
+    """Where the run's parts lie on the host. `facts` is what the image holds."""
+    user, group = host.user_ids()
+    # In a rootless engine the container's root is the user who runs it, and no other user could write his files.
+    user_spec = _ROOT if user and engine.facts().rootless else f"{user}:{group}"
+    run = HostRun(host, spec)
+    return _placement(host, spec, home_of(host))._replace(
+        run_directory=run.directory,
+        user=user_spec,
+        image=image.id,
+        python=facts.python,
+        mode=FILE_MODE if facts.shell else ENGINE_MODE,
+        sdk=run.sdk_folder,
+        python_path=next((text[11:] for text in image.environment if text.startswith("PYTHONPATH=")), ""),
+    )
+
+
+def symbolic_placement(host: Host, spec: RunSpec) -> Placement:
+    """The same for a plan: what only the host knows is named as its shell would name it."""
+    if host.is_local:
+        place = _placement(host, spec, os.path.expanduser("~"))
+        return place._replace(user=f"{os.getuid()}:{os.getgid()}", sdk=run_environment.SDK_FOLDER)
+    place = _placement(host, spec, "~")
+    directory = f"~/.workbench-tui/runs/{spec.run_id}"
+    return place._replace(run_directory=directory, user="$(id -u):$(id -g)", sdk="~/.workbench-tui/sdk")
+
+
+def _placement(host: Host, spec: RunSpec, home: str) -> Placement:
+    """What the run's files and the home directory on the host tell."""
+    copied = is_copied(spec.target)
+    return Placement(
+        run_directory=spec.run_directory,
+        share=run_environment.share_of(spec, home),
+        user="",
+        project_root=spec.project_root if host.is_local and not spec.tracked and not copied else "",
+        data=_data_of(host, spec),
+        copied=copied,
+        image=spec.target.base_docker_image,
+    )
+
+
+def home_of(host: Host) -> str:
+    """The home directory of the user on the host, for `~` in configuration files."""
+    if host.is_local:
+        return os.path.expanduser("~")
+    return host.check(["sh", "-c", "cd && pwd"]).text
+
+
+def _data_of(host: Host, spec: RunSpec) -> tuple[str, ...]:
+    """The folders and files on the host that `DataReferences` names; those of the project are on this machine only."""
+    references = spec.run_configuration.data_references
+    inside = data_in_project(spec.project_root, references) if host.is_local and spec.tracked else ()
+    here = (os.path.join(spec.project_root, path) for path in inside)
+    return (*(path for path in here if os.path.exists(path)), *data_elsewhere(spec.project_root, references))
+
+
+def archive_of(folder: str, inside: str, user: str, *, is_leaving: bool = False) -> tuple[IO[bytes], dict[str, str]]:
+    """The folder as a tar archive that unpacks to the absolute path `inside` and belongs to `user` (uid:gid).
+
+    With it the identities of what it holds, by their paths in the folder; see `identity_of`. Links that lead out of the
+    folder by an absolute path stay links. One that `is_leaving` this machine has no files that hold secrets by name.
+    """
+    uid, _, gid = user.partition(":")
+    identities: dict[str, str] = {}
+    newest = int(time.time()) - 2
+    prefix = inside.lstrip("/")
+
+    def owned(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        if is_leaving and info.isfile() and is_secret_file(info.name):
+            return None
+        info.uid, info.gid, info.uname, info.gname = int(uid), int(gid or uid), "", ""
+        # The engine tells whole seconds: what the script changes must be younger than what it was given.
+        info.mtime = min(int(info.mtime), newest)
+        identities[os.path.relpath(info.name, prefix)] = identity_of(info)
+        return info
+
+    archive = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.add(folder, prefix, filter=owned)
+    archive.seek(0)
+    return archive, identities
+
+
+def identity_of(info: tarfile.TarInfo) -> str:
+    """What is another after a member of an archive was changed; "" for folders."""
+    return "" if info.isdir() else f"{info.linkname} {info.size} {int(info.mtime)} {info.mode & 0o111}"
+
+
+def take_made(chunks: Iterator[bytes], run_directory: str) -> None:
+    """Bring home, from the archive of a project's folder in a container, what the script made or changed there.
+
+    `outputs/` goes to its place in the run's directory, everything else into `work/`. Idempotent. Raises StorageError.
+    """
+    known: dict[str, str] = {}
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(read_below(run_directory, PLACED, LARGEST_PLACED))
+
+    def is_made(info: tarfile.TarInfo) -> bool:
+        parts = info.name.split("/")[1:]
+        if "__pycache__" in parts:
+            return False
+        return parts[:1] == [OUTPUTS] or info.isdir() or known.get("/".join(parts)) != identity_of(info)
+
+    try:
+        if is_folder_below(run_directory, MADE):
+            remove_below(run_directory, MADE)
+        make_folders(run_directory, MADE)
+        unpack(_Chunks(chunks), os.path.join(run_directory, MADE), is_wanted=is_made)
+        _move_home(run_directory)
+    except (OSError, tarfile.TarError) as error:
+        raise StorageError(
+            f"cannot keep what the run made: {error}", remedy="Free space and try again.", file=run_directory
+        ) from error
+
+
+class _Chunks(io.RawIOBase):
+    """Chunks of bytes as a file to read."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def read(self, size: int = -1) -> bytes:
+        while len(self._rest) < size and (chunk := next(self._chunks, b"")):
+            self._rest += chunk
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
+
+
+def _move_home(run_directory: str) -> None:
+    inside = f"{MADE}/{os.path.basename(containers.PROJECT_DIRECTORY)}"
+    made = os.path.join(run_directory, inside)
+    if is_folder_below(made, OUTPUTS):
+        remove_below(run_directory, OUTPUTS)
+        rename_below(run_directory, f"{inside}/{OUTPUTS}", OUTPUTS)
+    for folder, folders, files in os.walk(made):
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        for name in (*files, *links):
+            path = os.path.relpath(os.path.join(folder, name), made)
+            make_folders(run_directory, os.path.join(WORKING_COPY, os.path.dirname(path)))
+            rename_below(run_directory, f"{inside}/{path}", f"{WORKING_COPY}/{path}")
+    remove_below(run_directory, MADE)

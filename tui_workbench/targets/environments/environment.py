@@ -1,0 +1,291 @@
+"""What a run's environment is to hold: the packages of a conda environment file, as a recipe with a name of its own.
+
+A recipe is pure data. Two recipes with the same inputs (packages, channels, options, local wheels by content, the base
+image by its id) have the same name, whoever writes them down and wherever; so an image of that name is the environment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from tui_workbench.config.checks.packages import Requirement, requirements_of
+from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Tree, parse, read
+from tui_workbench.core.errors import ConfigurationError, NotPrepared
+from tui_workbench.core.model import RunSpec
+from tui_workbench.core.progress import metered
+from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.base.values import Report
+
+DEFAULT_FILE = "aml_config/conda_dependencies.yml"
+
+FORM = 1
+"""Number of the way environments are built; images of another are not taken for this one's."""
+
+_IMPLIED = frozenset(("pip", "python"))
+"""Conda packages that every Python has, or that stand for the interpreter itself."""
+
+_REFUSED_OPTIONS = ("-r", "--requirement", "-e", "--editable", "-c", "--constraint")
+_INDEX_OPTIONS = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--pre", "--trusted-host")
+_VERSION = re.compile(r"\d+(?:\.\d+)*")
+
+
+class Package(NamedTuple):
+    """One package that the file asks for; `file` is an absolute path where it is a wheel or archive of the project."""
+
+    text: str
+    line: int
+    file: str = ""
+
+
+class Recipe(NamedTuple):
+    """The packages of an environment, in the order of the file; `path` is the file, "" when there is none."""
+
+    path: str
+    channels: tuple[str, ...] = ()
+    python: Package | None = None
+    conda: tuple[Package, ...] = ()
+    pip: tuple[Package, ...] = ()
+    options: tuple[str, ...] = ()  # for pip: where packages come from
+    variables: Mapping[str, str] = {}
+
+    def needs_conda(self, python_version: str) -> bool:
+        """True when only conda can make it in an image whose Python has this version."""
+        return bool(self.conda) or not self.python_fits(python_version)
+
+    def python_fits(self, python_version: str) -> bool:
+        """True when the image's own Python is what the file asks for."""
+        return self.python is None or version_matches(self.python.text, python_version)
+
+    def python_made(self, python_version: str) -> str:
+        """The version of the environment's Python, on an image whose own has this one; as far as the file tells it."""
+        if not self.needs_conda(python_version) or self.python is None or self.python_fits(python_version):
+            return python_version
+        pinned = re.search(r"\d+\.\d+(\.\d+)?", self.python.text)
+        return pinned[0] if pinned else python_version
+
+    def is_met_by(self, python_version: str) -> bool:
+        """True when an image with this Python holds all that the file asks for, without anything being installed."""
+        return not self.pip and not self.variables and not self.needs_conda(python_version)
+
+    def lines(self, base_name: str, base_id: str) -> list[str]:
+        """The inputs, one a line, for the name and for the comparison with an earlier recipe."""
+        return [
+            f"form {FORM}",
+            f"base {base_name} {base_id}",
+            *(f"channel {channel}" for channel in self.channels),
+            *([f"conda {self.python.text}"] if self.python is not None else ()),
+            *(f"conda {package.text}" for package in self.conda),
+            *(f"pip option {option}" for option in self.options),
+            *(f"pip {_input(package)}" for package in self.pip),
+            *(f"variable {name}={value}" for name, value in self.variables.items()),
+        ]
+
+    def line_named_in(self, text: str) -> int:
+        """The line of the package that an installer's complaint speaks of first; 0 when it names none."""
+        places = [(text.find(_bare_name(each.text)), each.line) for each in (*self.pip, *self.conda)]
+        return min((place for place in places if place[0] >= 0), default=(0, 0))[1]
+
+    def tag(self, base_id: str) -> str:
+        """The name of the environment's image on the base image of this id."""
+        text = json.dumps(self.lines("", base_id)).encode("utf-8", "surrogateescape")
+        return f"workbench-env:{hashlib.sha256(text).hexdigest()[:16]}"
+
+
+def recipe_of(spec: RunSpec) -> Recipe:
+    """The recipe that the run configuration names; an empty one when it names none and the usual file is not there.
+
+    Raises ConfigurationError, with the line.
+    """
+    configuration = spec.run_configuration
+    name = configuration.conda_dependencies_file or DEFAULT_FILE
+    path = os.path.join(spec.project_root, name)
+    # As it was when the run was submitted; before that there is no copy.
+    root = spec.working_directory if os.path.isdir(spec.working_directory) else spec.project_root
+    if not os.path.exists(os.path.join(root, name)):
+        root = spec.project_root
+    if not os.path.exists(path) and root == spec.project_root and not configuration.conda_dependencies_file:
+        return Recipe("")
+    return read_recipe(os.path.join(root, name), root, path)
+
+
+def read_recipe(source: str, root: str, path: str = "") -> Recipe:
+    """The recipe in the conda environment file `source` of the project (or its copy) at `root`.
+
+    `path` is the file to name to people, when it is another. Raises ConfigurationError, with the line.
+    """
+    path = path or source
+    tree = parse(read(source).text, path)
+    conda: list[Package] = []
+    pip: list[Package] = []
+    options: list[str] = []
+    python: Package | None = None
+    for requirement in requirements_of(tree.root):
+        line = tree.place(requirement.start)[0]
+        text = requirement.text.strip()
+        if requirement.manager == "pip" and text.startswith("-"):
+            options += _option(text, path, line)
+        elif requirement.manager == "pip":
+            pip.append(Package(text, line, _local_file(requirement, source, path, line, root)))
+        elif requirement.name == "python":
+            python = Package(text, line)
+        elif requirement.name not in _IMPLIED:
+            conda.append(Package(text, line))
+    return Recipe(path, _texts(tree, "channels"), python, tuple(conda), tuple(pip), tuple(options), _variables(tree))
+
+
+def cause(recipe: Recipe, lines: Sequence[str], earlier: Sequence[str] | None) -> str:
+    """Why an environment has to be built, in a clause that names the line of the file which caused it.
+
+    `lines` are the recipe's, `earlier` those of the environment that is most like it, None when there is none.
+    """
+    if earlier is None:
+        return "none was built yet"
+    old, new = set(earlier), set(lines)
+    for line in lines:
+        if line in old:
+            continue
+        kind, _, rest = line.partition(" ")
+        if kind == "base":
+            return f"the base image is another one now: {rest.split()[0]}"
+        if kind == "form":
+            return "an older version of the workbench built it"
+        place = _place(recipe, rest)
+        return f"{place}`{rest.removeprefix('option ')}` is new"
+    gone = next((line.partition(" ")[2] for line in earlier if line not in new), "")
+    if gone:
+        return f"{os.path.basename(recipe.path)}: `{gone.removeprefix('option ')}` is gone"
+    return "the order of the packages changed"
+
+
+def closest(lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> Sequence[str] | None:
+    """The candidate that shares the most lines; the first of equals; None when there is none at all."""
+    wanted = set(lines)
+    return max(candidates, key=lambda candidate: len(wanted & set(candidate)), default=None)
+
+
+def report_steps(report: Report, steps: Sequence[tuple[str, Callable[[], None]]]) -> None:
+    """Take steps of building an environment, with their titles and times in the report."""
+    for number, (title, step) in enumerate(metered("building", "steps", steps), 1):
+        label = f"step {number}/{len(steps)}"
+        report.line(f"{label}: {title}")
+        begun = time.monotonic()
+        step()
+        report.line(f"{label}: done ({time.monotonic() - begun:.1f} s)")
+
+
+def not_prepared(spec: RunSpec, why: str, where: str = "") -> NotPrepared:
+    """The error for an environment that the run configuration does not allow to be made; `where` is ` on HOST`."""
+    configuration = spec.run_configuration
+    key = configuration.key("PrepareEnvironment")
+    return NotPrepared(
+        f"its environment is not prepared{where} ({why}), and {key} is false",
+        remedy=f"Prepare it with `workbench-tui experiment prepare -c {configuration.name}`, or set `{key}: true`.",
+        file=configuration.path,
+        line=line_of_key(configuration.path, key),
+    )
+
+
+def version_matches(text: str, version: str) -> bool:
+    """Whether a version meets what conda would read in `python=3.6`, `python >=3.8,<3.12`, `python 3.5.2`."""
+    spec = re.sub(r"\A[\w.-]+::", "", text.strip())
+    spec = re.sub(r"\A[A-Za-z][\w.-]*", "", spec).strip()
+    return any(
+        all(_term_matches(term.strip(), version) for term in alternative.split(",") if term.strip())
+        for alternative in spec.split("|")
+    )
+
+
+def _term_matches(term: str, version: str) -> bool:
+    match = re.match(r"(==|>=|<=|!=|~=|=|>|<)?\s*(.*)", term)
+    operator, wanted = (match[1] or "", match[2].split()[0] if match[2].split() else "") if match else ("", "")
+    # `=3.6=build` and `3.6=build` pin a build; the version is what stands before it.
+    wanted = wanted.split("=")[0]
+    numbers = _VERSION.match(wanted)
+    if numbers is None:
+        return True
+    fuzzy = wanted.endswith("*") or operator in ("=", "~=")
+    want = tuple(map(int, numbers[0].split(".")))
+    have = tuple(map(int, _VERSION.match(version)[0].split(".")))  # type: ignore[index]  # an interpreter's own version
+    equal = have[: len(want)] == want if fuzzy or not operator else _trimmed(have) == _trimmed(want)
+    if operator == "!=":
+        return not equal
+    if operator in ("", "=", "=="):
+        return equal
+    if operator == "~=":
+        return have >= want and have[: len(want) - 1] == want[:-1]
+    left, right = _trimmed(have), _trimmed(want)
+    return {">=": left >= right, "<=": left <= right, ">": left > right, "<": left < right}[operator]
+
+
+def _trimmed(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Without the zeros at the end, which mean nothing."""
+    return _trimmed(numbers[:-1]) if numbers[-1:] == (0,) else numbers
+
+
+def _option(text: str, path: str, line: int) -> list[str]:
+    """An option of pip as words; those that name other files or places of sources are refused."""
+    word, _, value = text.replace("=", " ", 1).partition(" ")
+    if word in _REFUSED_OPTIONS or word not in _INDEX_OPTIONS:
+        raise ConfigurationError(
+            f"`{word}` is not understood in this file",
+            remedy="List the packages themselves under `pip:`.",
+            file=path,
+            line=line,
+        )
+    return [word, *([value.strip()] if value.strip() else [])]
+
+
+def _local_file(requirement: Requirement, source: str, path: str, line: int, root: str) -> str:
+    """The wheel or archive of the project that a requirement names; "" when it names a package of an index."""
+    name = requirement.url
+    if not name or "://" in name:
+        return ""
+    for folder in (os.path.dirname(source), root):
+        found = os.path.abspath(os.path.join(folder, os.path.expanduser(name)))
+        if os.path.isfile(found):
+            return found
+    raise ConfigurationError(
+        f"there is no file {name}",
+        remedy="Name a wheel relative to the project, or a package of the index.",
+        file=path,
+        line=line,
+    )
+
+
+def _input(package: Package) -> str:
+    if not package.file:
+        return package.text
+    with open(package.file, "rb") as file:
+        return f"{package.text} sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def _bare_name(text: str) -> str:
+    match = re.match(r"[\w.-]+", text)
+    return match[0] if match else text
+
+
+def _place(recipe: Recipe, text: str) -> str:
+    packages = (*recipe.conda, *recipe.pip, *([recipe.python] if recipe.python else ()))
+    line = next((package.line for package in packages if text.startswith(package.text)), 0)
+    name = os.path.basename(recipe.path)
+    return f"{name}:{line}: " if line else f"{name}: "
+
+
+def _texts(tree: Tree, key: str) -> tuple[str, ...]:
+    node = tree.root.get(key) if tree.root is not None and tree.root.kind == MAP else None
+    if node is None or node.kind != LIST:
+        return ()
+    return tuple(item.text.strip() for item in node.items if item.kind == SCALAR)
+
+
+def _variables(tree: Tree) -> dict[str, str]:
+    node = tree.root.get("variables") if tree.root is not None and tree.root.kind == MAP else None
+    if node is None or node.kind != MAP:
+        return {}
+    return {key.text: value.text for key, value in node.entries if value.kind == SCALAR}

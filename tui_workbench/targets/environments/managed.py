@@ -1,0 +1,253 @@
+"""Environments of this machine: a folder with the packages of a conda environment file, made without conda.
+
+It lies in the user's cache under the name of its recipe. It is made in place, because a Python's folder cannot be
+moved, and a file that is written last says that it is whole; one without that file is made anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tui_workbench.core import processes, trace
+from tui_workbench.core.directories import user_cache_directory
+from tui_workbench.core.errors import ConfigurationError, StorageError
+from tui_workbench.core.files import write_atomically
+from tui_workbench.core.locks import cache_lock
+from tui_workbench.core.model import RunSpec
+from tui_workbench.core.waiting import Interrupted, wait_ready
+from tui_workbench.targets.base.interpreter import python_version
+from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.environments import environment
+from tui_workbench.targets.environments.environment import Recipe, report_steps
+from tui_workbench.targets.environments.wheels import find_uv, index_environment
+from tui_workbench.targets.hosts.host import READ_SIZE
+
+MARK = "workbench-environment.json"
+"""Stands in a folder that is whole: the lines of its recipe."""
+
+LINES_KEPT = 20
+"""Of what a program printed, as its result in the trace of calls."""
+
+DEFAULT_CHANNELS = ("conda-forge",)
+_DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
+"""What the channel `defaults` stands for."""
+
+
+class Managed(NamedTuple):
+    """An environment: what is asked for, on top of which Python of this machine, and its folder."""
+
+    recipe: Recipe
+    base: str  # the interpreter that it is made with when it needs no other
+    version: str  # of that one
+    folder: str
+
+    @property
+    def python(self) -> str:
+        """Its interpreter."""
+        return os.path.join(self.folder, "bin", "python")
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
+        return os.path.basename(self.folder)
+
+    @property
+    def is_whole(self) -> bool:
+        """True when it is there, complete."""
+        return os.path.exists(os.path.join(self.folder, MARK))
+
+    def lines(self) -> list[str]:
+        """Its inputs, one a line."""
+        return self.recipe.lines(self.base, self.version)
+
+    def why(self) -> str:
+        """Why it has to be made, in a clause that names the line which is the cause."""
+        lines = self.lines()
+        return environment.cause(self.recipe, lines, environment.closest(lines, list(_recipes_kept())))
+
+    def have(self, report: Report) -> None:
+        """Make it unless it is there. Raises Interrupted, ConfigurationError (with the line) or StorageError."""
+        if self.is_whole:
+            return
+        report.begin("build", f"make the environment {self.name}: {self.why()}")
+        with cache_lock(f"environment-{self.name}", report.interrupted):
+            if not self.is_whole:
+                _Making(self, report).make()
+        report.done("build", folder=self.folder)
+
+
+def managed_environment(spec: RunSpec, base: str) -> Managed:
+    """The environment of a run, on top of the interpreter `base`. Raises ConfigurationError, with the line."""
+    recipe = environment.recipe_of(spec)
+    version = python_version(base)
+    name = recipe.tag(f"{base} {version}").rpartition(":")[2]
+    return Managed(recipe, base, version, os.path.join(store(), name))
+
+
+def store() -> str:
+    """The folder of all environments of this user."""
+    return os.path.join(user_cache_directory(), "environments")
+
+
+def kept() -> list[str]:
+    """The folders of all environments, whole or not."""
+    try:
+        return sorted(entry.path for entry in os.scandir(store()) if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def _recipes_kept() -> list[list[str]]:
+    found = []
+    for folder in kept():
+        try:
+            with open(os.path.join(folder, MARK), encoding="utf-8") as file:
+                found.append([str(line) for line in json.load(file)])
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+class _Making:
+    """The making of one environment."""
+
+    def __init__(self, managed: Managed, report: Report) -> None:
+        self._managed = managed
+        self._recipe = managed.recipe
+        self._report = report
+        self._conda = managed.recipe.needs_conda(managed.version)
+
+    def make(self) -> None:
+        folder = self._managed.folder
+        begun = time.monotonic()
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.makedirs(os.path.dirname(folder), exist_ok=True)
+            self._steps()
+            write_atomically(os.path.join(folder, MARK), json.dumps(self._managed.lines()).encode())
+        except OSError as error:
+            raise StorageError(
+                f"the environment cannot be made: {error.strerror or error}",
+                remedy="Free space; `workbench-tui experiment clean` removes environments.",
+                file=error.filename or folder,
+            ) from error
+        self._report.line(f"the environment is made ({time.monotonic() - begun:.1f} s)")
+
+    def _steps(self) -> None:
+        uv = find_uv()
+        steps = [("install conda packages", self._install_conda)] if self._conda else []
+        if not self._conda:
+            title = f"make an environment with {self._managed.base}"
+            command = [uv, "venv", "--python", self._managed.base, "--no-project", self._managed.folder]
+            steps.append((title, lambda: self._run(title, command)))
+        if self._recipe.pip:
+            pip = f"install {len(self._recipe.pip)} package{'s' if len(self._recipe.pip) > 1 else ''} with uv"
+            steps.append((pip, lambda: self._run(pip, self._pip_command(uv))))
+        report_steps(self._report, steps)
+
+    def _pip_command(self, uv: str) -> list[str]:
+        packages = [package.file or package.text for package in self._recipe.pip]
+        options = ["--python", self._managed.python, "--no-progress", "--color", "never"]
+        return [uv, "pip", "install", *options, *self._recipe.options, *packages]
+
+    def _run(self, title: str, command: Sequence[str]) -> None:
+        """Run a program with its lines reported as they come; it ends when somebody wants the run to end."""
+        said: list[str] = []
+        watched = [self._report.interrupted] if self._report.interrupted >= 0 else []
+        with (
+            trace.Call(trace.PROCESS, command, lasts=True) as call,
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=processes.clean_environment(index_environment(os.environ)),
+                # uv reads the settings of the project that it stands in.
+                cwd="/",
+                start_new_session=True,
+            ) as process,
+        ):
+            assert process.stdout is not None, "it is a pipe"
+            output, rest = process.stdout.fileno(), b""
+            while True:
+                if output not in wait_ready([output, *watched]):
+                    os.killpg(process.pid, signal.SIGKILL)
+                    raise Interrupted
+                data = os.read(output, READ_SIZE)
+                *lines, rest = (rest + data).split(b"\n") if data else ([rest] if rest else []) + [b""]
+                for line in lines:
+                    said.append(line.decode("utf-8", "replace").rstrip())
+                    self._report.line(f"  {said[-1]}")
+                if not data:
+                    break
+            call.end(process.wait(), "\n".join(said[-LINES_KEPT:]))
+        if process.returncode:
+            raise self._failure(title, "\n".join(said) or f"exit code {process.returncode}")
+
+    def _failure(self, title: str, text: str) -> ConfigurationError:
+        said = " ".join(line.strip() for line in text.splitlines()[-3:]).rstrip(".")
+        return ConfigurationError(
+            f"the environment cannot be made, {title} failed: {said}",
+            remedy="Change the packages, or look at the connection to the package index.",
+            file=self._recipe.path,
+            line=self._recipe.line_named_in(text),
+        )
+
+    def _install_conda(self) -> None:
+        import asyncio
+
+        asyncio.run(self._solve_and_install())
+
+    async def _solve_and_install(self) -> None:
+        import rattler
+
+        channels = [
+            url for channel in self._recipe.channels or DEFAULT_CHANNELS
+            for url in (_DEFAULTS if channel == "defaults" else (channel,))
+        ]  # fmt: skip
+        python = self._recipe.python.text if self._recipe.python is not None else f"python {self._managed.version}.*"
+        specs = [python, *(package.text for package in self._recipe.conda)]
+        try:
+            records = await rattler.solve(
+                channels,
+                [rattler.MatchSpec(spec) for spec in specs],
+                platforms=[rattler.Subdir.current(), "noarch"],
+                virtual_packages=[found.into_generic() for found in rattler.VirtualPackage.detect()],
+            )
+            self._report.line(f"  {len(records)} packages from {', '.join(channels)}")
+            cache = Path(user_cache_directory(), "conda")
+            await rattler.install(records, target_prefix=self._managed.folder, cache_dir=cache, show_progress=False)
+        except _rattler_errors() as error:
+            raise self._failure("installing the conda packages", str(error)) from error
+
+
+def _rattler_errors() -> tuple[type[Exception], ...]:
+    """What the conda library raises when it reads specifications, solves and installs; it has no common base."""
+    from rattler import exceptions as errors
+
+    return (
+        *(errors.InvalidMatchSpecError, errors.InvalidPackageNameError, errors.PackageNameMatcherParseError),
+        *(errors.InvalidVersionError, errors.InvalidVersionSpecError, errors.InvalidChannelError),
+        *(errors.InvalidUrlError, errors.DetectVirtualPackageError, errors.VirtualPackageOverrideError),
+        *(errors.GatewayError, errors.FetchRepoDataError, errors.AuthenticationStorageError, errors.SolverError),
+        *(errors.ValidatePackageRecordsError, errors.CacheDirError, errors.ExtractError, errors.LinkError),
+        *(errors.TransactionError, errors.InstallerError, errors.IoError),
+    )
+
+
+def remove(folder: str) -> None:
+    """Remove an environment; its mark first, so that a half removed one is never taken for whole."""
+    try:
+        if os.path.exists(os.path.join(folder, MARK)):
+            os.unlink(os.path.join(folder, MARK))
+        processes.run(["rm", "-rf", "--", folder]).check_returncode()
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise StorageError(f"cannot remove it: {error}", remedy="Remove it by hand.", file=folder) from error

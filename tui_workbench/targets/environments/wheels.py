@@ -1,0 +1,383 @@
+"""Python packages for hosts that cannot reach the package index: resolved and fetched here, for the image's Python.
+
+What the image holds already is kept where the requirements allow it, as an installation inside of it would do. Every
+file is checked against the hash that the index names before it is kept; kept files are found by that hash.
+
+What environments are built with (the installer, wheels, archives of the project) is brought to the engine's host. Each
+thing lies there in a folder that is named by its content, so what is there is right and nothing is sent twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import posixpath
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import tomllib
+import urllib.parse
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from tui_workbench.core.directories import user_cache_directory
+from tui_workbench.core.errors import ConfigurationError, WorkbenchError, storage_error
+from tui_workbench.core.files import replacing
+from tui_workbench.core.processes import find_program, run
+from tui_workbench.core.progress import Meter, meter
+from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.docker.image_probe import ImageFacts
+from tui_workbench.targets.environments.environment import Package, Recipe
+from tui_workbench.targets.hosts.host import Entry, Host
+from tui_workbench.targets.hosts.host_layout import HostLayout
+from tui_workbench.targets.hosts.sending import sync, telling_and_metered
+
+RESOLVE_SECONDS = 300.0
+"""A resolution asks the index once for each package; one that backtracks through many versions takes minutes."""
+
+DOWNLOAD_SECONDS = 60.0
+"""Of silence."""
+
+DOWNLOADS_AT_ONCE = 8
+KEY_LENGTH = 16
+"""Hexadecimal digits of a file's hash that name its folder."""
+
+_CHUNK = 1 << 20
+_GLIBC = (17, 28, *range(31, 41))
+"""The versions 2.N of the GNU C library that the resolver knows by name."""
+
+
+class Wheel(NamedTuple):
+    """A file to be fetched."""
+
+    name: str  # of the package
+    file_name: str
+    url: str
+    sha256: str
+
+
+def find_uv() -> str:
+    """The package installer that came with this program, or the one on the PATH. Raises ConfigurationError."""
+    for folder in (sysconfig.get_path("scripts"), os.path.dirname(sys.executable)):
+        path = os.path.join(folder, "uv")
+        if os.access(path, os.X_OK):
+            return path
+    try:
+        return find_program("uv")
+    except FileNotFoundError as error:
+        raise ConfigurationError(
+            "uv is not installed, and environments are made with it",
+            remedy="Install the workbench again: pip install --force-reinstall workbench-tui",
+        ) from error
+
+
+def uv_version() -> str:
+    """The version of `find_uv`."""
+    done = run([find_uv(), "--version"])
+    done.check_returncode()
+    return done.stdout.decode().split()[1]
+
+
+def platform_of(facts: ImageFacts) -> str:
+    """The image's platform, as the resolver names it. Raises ConfigurationError for one that has no wheels."""
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(facts.machine, facts.machine)
+    if machine not in ("x86_64", "aarch64"):
+        raise ConfigurationError(
+            f"packages for {facts.machine} cannot be fetched here",
+            remedy="Let the target reach the package index, or choose an image that holds them.",
+        )
+    library, version = facts.libc
+    if library != "glibc":
+        return f"{machine}-unknown-linux-musl"
+    minor = int(version.partition(".")[2] or 17)
+    known = max((number for number in _GLIBC if number <= minor), default=17)
+    return f"{machine}-manylinux_2_{known}"
+
+
+def resolve(recipe: Recipe, facts: ImageFacts, environment: Mapping[str, str]) -> list[Wheel]:
+    """The wheels that an installation of the recipe's pip packages in the image takes, beyond what it holds already.
+
+    Raises ConfigurationError with the resolver's words when there is no such set.
+    """
+    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+        held = _write_stand_ins(facts, os.path.join(folder, "held"))
+        # First as if nothing in the image may change; what cannot be had so is resolved as pip would, freely.
+        pins = [f"{name}==={version}" for name, version in held.items()]
+        try:
+            text = _run_resolver(recipe, facts, folder, pins, environment)
+        except ConfigurationError:
+            text = _run_resolver(recipe, facts, folder, [], environment)
+        wheels = _wheels_of(text, f"cp{''.join(facts.version.split('.')[:2])}")
+        held_names = {_file_stem(name, version) for name, version in held.items()}
+        return [wheel for wheel in wheels if "-".join(wheel.file_name.split("-")[:2]) not in held_names]
+
+
+def fetch(wheels: Sequence[Wheel], folder: str, progress: Callable[[str], None]) -> list[str]:
+    """Have each wheel below a folder of this machine, which keeps what earlier fetches brought; returns their paths.
+
+    Each lies in a folder of its own that is named by its hash. Raises WorkbenchError when one cannot be had.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise storage_error("make", folder, error) from error
+    with meter("fetching", "packages", len(wheels)) as fetching, ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as pool:
+        arrived = _Arrived(fetching)
+        return list(pool.map(lambda wheel: _fetch_one(wheel, folder, progress, arrived), wheels))
+
+
+def foreign_uv(facts: ImageFacts, folder: str, environment: Mapping[str, str]) -> str:
+    """The path here of an uv that runs in an image of another platform than this machine's; kept below `folder`."""
+    version = uv_version()
+    program = os.path.join(folder, f"uv-{version}-{platform_of(facts)}", "uv")
+    if os.access(program, os.X_OK):
+        return program
+    recipe = Recipe("", pip=(Package(f"uv=={version}", 0),))
+    wheels = os.path.join(folder, "wheels")
+    path = fetch(resolve(recipe, facts._replace(packages=()), environment), wheels, lambda _: None)[0]
+    os.makedirs(os.path.dirname(program), exist_ok=True)
+    with zipfile.ZipFile(path) as archive:
+        member = next(name for name in archive.namelist() if name.endswith("/scripts/uv"))
+        with archive.open(member) as source, replacing(program, 0o755) as file:
+            shutil.copyfileobj(source, file)
+    return program
+
+
+def index_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables for uv that say what pip is told by its own: uv reads none of pip's."""
+    result = dict(environment)
+    for theirs, ours in (
+        ("PIP_INDEX_URL", "UV_DEFAULT_INDEX"),
+        ("PIP_EXTRA_INDEX_URL", "UV_INDEX"),
+        ("PIP_FIND_LINKS", "UV_FIND_LINKS"),
+    ):
+        if environment.get(theirs) and not environment.get(ours):
+            result[ours] = environment[theirs]
+    # The machine's own certificates: an index inside of a company has one of theirs.
+    result.setdefault("UV_SYSTEM_CERTS", "true")
+    return result
+
+
+def _run_resolver(
+    recipe: Recipe, facts: ImageFacts, folder: str, pins: Sequence[str], environment: Mapping[str, str]
+) -> str:
+    requirements, constraints = os.path.join(folder, "wanted.in"), os.path.join(folder, "held.txt")
+    output = os.path.join(folder, "pylock.workbench.toml")
+    _write(requirements, [package.file or package.text for package in recipe.pip])
+    _write(constraints, pins)
+    command = [
+        find_uv(),
+        *("pip", "compile", requirements, "--constraint", constraints, "--output-file", output),
+        *("--python-version", facts.version, "--python-platform", platform_of(facts)),
+        *("--only-binary", ":all:", "--no-header", "--quiet", "--color", "never", "--no-progress"),
+        *("--find-links", os.path.join(folder, "held")),
+        *recipe.options,
+    ]
+    try:
+        done = run(
+            command, folder=folder, environment=index_environment(environment), timeout=RESOLVE_SECONDS, lasts=True
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ConfigurationError(
+            f"the packages could not be resolved within {RESOLVE_SECONDS:g} s",
+            remedy="Pin more versions.",
+            file=recipe.path,
+        ) from error
+    if done.returncode:
+        raise _cannot_be_had(recipe, facts, done.stderr.decode(errors="replace"))
+    with open(output, encoding="utf-8") as file:
+        return file.read()
+
+
+def _cannot_be_had(recipe: Recipe, facts: ImageFacts, text: str) -> ConfigurationError:
+    said = " ".join(line.strip() for line in text.strip().splitlines()[1:4]).rstrip(".")
+    return ConfigurationError(
+        f"the packages cannot be had for Python {facts.version} on {platform_of(facts)}: {said}",
+        remedy="Change the packages under `pip:`, or let the target reach the package index.",
+        file=recipe.path,
+        line=recipe.line_named_in(text),
+    )
+
+
+def _wheels_of(text: str, python_tag: str) -> list[Wheel]:
+    """Of each package the wheel that fits best; the resolver has left out those that do not fit at all."""
+    wheels = []
+    for package in tomllib.loads(text).get("packages", []):
+        choices = package.get("wheels") or ([package["archive"]] if "archive" in package else [])
+        if not choices:
+            raise ConfigurationError(
+                f"{package['name']} {package.get('version', '')} has no wheel, and building it needs the package index",
+                remedy="Choose a version that has one, or let the target reach the package index.",
+            )
+        ranked = sorted(choices, key=lambda choice: _rank(_file_name(choice), python_tag))
+        best = ranked[0]
+        url = best.get("url") or f"file://{urllib.parse.quote(os.path.abspath(best['path']))}"
+        wheels.append(Wheel(package["name"], _file_name(best), url, best["hashes"]["sha256"]))
+    return wheels
+
+
+def _rank(file_name: str, python_tag: str) -> int:
+    """0 for a wheel of just this Python, then those of its stable interface, then those of any."""
+    tags = file_name.split("-")[-3:]
+    if len(tags) < 3:
+        return 3
+    if python_tag in tags[0]:
+        return 0
+    return 1 if "abi3" in tags[1] else 2
+
+
+def _file_name(choice: dict[str, str]) -> str:
+    return urllib.parse.unquote(os.path.basename(urllib.parse.urlsplit(choice.get("url") or choice["path"]).path))
+
+
+class _Arrived:
+    """How much of each wheel has arrived, told to a meter from any thread."""
+
+    def __init__(self, telling: Meter) -> None:
+        self._telling = telling
+        self._parts: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def tell(self, name: str, part: float) -> None:
+        """So much of this wheel, at most 1, has arrived."""
+        with self._lock:
+            self._parts[name] = part
+            self._telling.update(sum(self._parts.values()))
+
+
+def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None], arrived: _Arrived) -> str:
+    from urllib.request import urlopen
+
+    path = os.path.join(folder, wheel.sha256[:KEY_LENGTH], wheel.file_name)
+    if os.path.exists(path) and _hash(path) == wheel.sha256:
+        arrived.tell(wheel.file_name, 1)
+        return path
+    digest = hashlib.sha256()
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        # file:// too: what --find-links named on this machine.
+        with urlopen(wheel.url, timeout=DOWNLOAD_SECONDS) as answer, replacing(path) as file:
+            size = int(answer.headers.get("Content-Length") or 0)
+            while chunk := answer.read(_CHUNK):
+                digest.update(chunk)
+                file.write(chunk)
+                arrived.tell(wheel.file_name, min(1.0, file.tell() / size) if size else 0.0)
+            if digest.hexdigest() != wheel.sha256:
+                raise WorkbenchError(f"{wheel.file_name} is not the file that the index names", remedy="Try again.")
+    except OSError as error:
+        raise WorkbenchError(
+            f"cannot fetch {wheel.file_name}: {error}", remedy="Look at the connection to the package index."
+        ) from error
+    arrived.tell(wheel.file_name, 1)
+    progress(wheel.file_name)
+    return path
+
+
+def _hash(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write(path: str, lines: Sequence[str]) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def _write_stand_ins(facts: ImageFacts, folder: str) -> dict[str, str]:
+    """Wheels without content that have the names, versions and requirements of what the image holds.
+
+    So the resolver knows them, also those that no index has. Returns the versions by name.
+    """
+    os.makedirs(folder, exist_ok=True)
+    held = {}
+    for name, version, requirements in facts.packages:
+        stem = _file_stem(name, version)
+        metadata = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {each}" for each in requirements)]
+        try:
+            with zipfile.ZipFile(os.path.join(folder, f"{stem}-py3-none-any.whl"), "w") as archive:
+                information = f"{stem}.dist-info"
+                archive.writestr(f"{information}/METADATA", "\n".join(("Metadata-Version: 2.1", *metadata, "")))
+                archive.writestr(
+                    f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+                )
+                archive.writestr(f"{information}/RECORD", "")
+        except (OSError, ValueError):
+            continue  # a name that can be no file name is none that anybody requires
+        held[name] = version
+    return held
+
+
+def _file_stem(name: str, version: str) -> str:
+    """The beginning of a wheel's file name, as the format has it."""
+    return f"{re.sub(r'[-_.]+', '_', name).lower()}-{version.replace('-', '_')}"
+
+
+class Stores:
+    """The folders of supplies of a host; those of this machine stand in the user's cache."""
+
+    def __init__(self, host: Host, report: Report) -> None:
+        self._host = host
+        self._report = report
+        self._here = user_cache_directory()
+        self._there = self._here if host.is_local else HostLayout(host.home()).supplies
+
+    def uv(self, facts: ImageFacts) -> str:
+        """The folder on the host that holds an uv which runs in the image."""
+        program = find_uv() if _runs_ours(facts) else ""
+        if not program:
+            program = foreign_uv(facts, os.path.join(self._here, "tools"), os.environ)
+        name = f"uv-{uv_version()}-{platform_of(facts)}"
+        return self._have(program, os.path.join("tools", name))
+
+    def wheels(self, recipe: Recipe, facts: ImageFacts) -> tuple[str, ...]:
+        """Folders on the host that together hold all that an installation of the recipe in the image takes."""
+        self._report.line("resolving the packages")
+        found = resolve(recipe, facts, os.environ)
+        self._report.line(f"fetching {len(found)} wheels")
+        store = os.path.join(self._here, "wheels")
+        paths = fetch(found, store, lambda name: self._report.line(f"  {name}"))
+        return tuple(
+            self._have(path, os.path.join("wheels", os.path.basename(os.path.dirname(path)))) for path in paths
+        )
+
+    def project_files(self, recipe: Recipe) -> dict[str, str]:
+        """For each local archive that the recipe names the folder on the host that holds it."""
+        files = [package.file for package in recipe.pip if package.file]
+        return {path: self._have(path, os.path.join("files", _hash(path)[:KEY_LENGTH])) for path in files}
+
+    def _have(self, path: str, name: str) -> str:
+        """Have the file in the folder `name` of the host, whatever it holds, and return the folder's path."""
+        folder, base = os.path.join(self._here, name), os.path.basename(path)
+        _have_copy(path, os.path.join(folder, base))
+        if self._host.is_local:
+            return folder
+        destination = posixpath.join(self._there, name)
+        size = os.stat(path).st_size
+        entry = Entry(base, f"{size}-{os.path.basename(folder)}", size, executable=os.access(path, os.X_OK))
+        with telling_and_metered(self._report.line) as progress:
+            sync(self._host, [entry], folder, destination, progress)
+        return destination
+
+
+def _have_copy(source: str, destination: str) -> None:
+    if os.path.exists(destination):
+        return
+    os.makedirs(os.path.dirname(destination), exist_ok=True)
+    mode = stat.S_IMODE(os.stat(source).st_mode)  # the installer has to stay executable
+    with open(source, "rb") as reading, replacing(destination, mode) as writing:
+        shutil.copyfileobj(reading, writing)
+
+
+def _runs_ours(facts: ImageFacts) -> bool:
+    """Whether programs of this machine run in the image."""
+    same_machine = sys.platform == "linux" and platform.machine() == facts.machine
+    return same_machine and platform.libc_ver()[0] == "glibc" == facts.libc[0]

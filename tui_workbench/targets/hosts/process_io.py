@@ -1,0 +1,163 @@
+"""Talking with a program on a host while it runs: lines and packed data from it, data to it.
+
+Neither side can block the other: whatever the program complains about is taken while we write. A program that ends
+before its time, or says nothing for long, raises the error that its complaint means.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import zlib
+from collections.abc import Sequence
+from typing import NoReturn
+
+from tui_workbench.core.errors import StorageError, WorkbenchError
+from tui_workbench.core.waiting import wait_ready
+from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host
+
+SILENCE_SECONDS = 120.0
+"""A host may be busy with a slow disk; when nothing moves for this long, something is broken."""
+
+_PIPE_SIZE = 1 << 20
+"""With a system's default of 64 kB, who writes waits for who reads at every turn."""
+
+_GZIP = 31
+
+
+class Conversation:
+    """A running program; use it as a context manager, which ends it."""
+
+    def __init__(self, host: Host, argv: Sequence[str]) -> None:
+        self._host = host
+        self._argv = argv
+        self._buffer = b""
+        self._errors = b""
+        self.written = 0
+
+    def __enter__(self) -> Conversation:
+        self._process = self._host.open(self._argv)
+        self._errors_open = True
+        os.set_blocking(self._process.stdin, False)
+        for descriptor in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):  # the user has used up what the system grants
+                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.told(self._errors, self.written)
+        self._process.close()
+
+    @property
+    def is_hungry(self) -> bool:
+        """True when what we write would be taken at once."""
+        return bool(wait_ready([], [self._process.stdin], 0))
+
+    def line(self) -> str:
+        """The next line of its output, without the line end."""
+        while b"\n" not in self._buffer:
+            self._fill()
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode("ascii", "replace").strip()
+
+    def gzip(self) -> bytes:
+        """The gzip stream that comes next, unpacked."""
+        unpacker = zlib.decompressobj(_GZIP)
+        found = bytearray()
+        while not unpacker.eof:
+            data = self.read()
+            if not data:
+                self.fail()
+            found += unpacker.decompress(data)
+        self._buffer = unpacker.unused_data
+        return bytes(found)
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes of its output."""
+        while len(self._buffer) < size:
+            self._fill()
+        data, self._buffer = self._buffer[:size], self._buffer[size:]
+        return data
+
+    def _fill(self) -> None:
+        data = self._receive()
+        if not data:
+            self.fail()
+        self._buffer += data
+
+    def read(self, size: int = READ_SIZE) -> bytes:
+        """What its output holds next, at least one byte and at most `size`; none at its end."""
+        data = self._buffer or self._receive()
+        self._buffer = data[size:]
+        return data[:size]
+
+    def _receive(self) -> bytes:
+        while True:
+            ready = wait_ready([self._process.stdout, *self._watched()], timeout=SILENCE_SECONDS)
+            self._take_errors(ready)
+            if self._process.stdout in ready:
+                return os.read(self._process.stdout, READ_SIZE)
+            if not ready:
+                self._silent()
+
+    def write(self, data: bytes) -> None:
+        """Give it `data` as input."""
+        view = memoryview(data)
+        while view:
+            ready = wait_ready(self._watched(), [self._process.stdin], SILENCE_SECONDS)
+            if not ready:
+                self._silent()
+            self._take_errors(ready)
+            if self._process.stdin in ready:
+                try:
+                    written = os.write(self._process.stdin, view)
+                except BrokenPipeError:
+                    self.fail()
+                view = view[written:]
+                self.written += written
+
+    def close_input(self) -> None:
+        """Let it see the end of its input."""
+        self._process.close_stdin()
+
+    def finish(self) -> None:
+        """Wait for its end; raises what `fail` raises when it does not end well."""
+        while self.read():
+            pass
+        self._process.told(self._errors, self.written)
+        if self._process.wait(SILENCE_SECONDS) != 0:
+            self.fail()
+
+    def fail(self) -> NoReturn:
+        """Raise the error for a program that ended before its time."""
+        while self._errors_open:
+            if not wait_ready(self._watched(), timeout=SILENCE_SECONDS):
+                self._silent()
+            self._take_errors({self._process.stderr})
+        self._process.told(self._errors, self.written)
+        try:
+            code = self._process.wait(SILENCE_SECONDS)
+        except TimeoutError:
+            self._silent()
+        self._host.refuse_killed(self._argv[0], code)
+        said = self._errors.decode("utf-8", "replace").strip()
+        if "No space left" in said or "quota exceeded" in said.lower():
+            raise StorageError(
+                f"the disk of {self._host.label} is full",
+                remedy="`workbench-tui experiment clean` removes what runs left there; `df -h` there shows the rest.",
+            )
+        first = said.split("\n")[0] or f"exit code {code}"  # what follows are its consequences
+        raise WorkbenchError(f"copying from or to {self._host.label} failed: {first}", remedy="Try again.")
+
+    def _watched(self) -> list[int]:
+        return [self._process.stderr] if self._errors_open else []
+
+    def _take_errors(self, ready: set[int]) -> None:
+        if self._errors_open and self._process.stderr in ready:
+            data = os.read(self._process.stderr, READ_SIZE)
+            self._errors_open = bool(data)
+            self._errors = (self._errors + data)[-READ_SIZE:]
+
+    def _silent(self) -> NoReturn:
+        raise ConnectionLost(f"{self._host.label}: nothing moved for {SILENCE_SECONDS:g} s", remedy="Try again.")

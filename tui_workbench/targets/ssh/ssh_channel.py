@@ -1,0 +1,323 @@
+"""Programs on the other machine, one SSH channel each, joined to pipes of this machine.
+
+A channel starts as a shell that waits for one line: `Shell`. Starting it costs a login's `.bashrc` and a round trip, so
+the link keeps one waiting; whatever the start-up files print is dropped, and the program that the line starts has the
+channel to itself: its streams are bytes, and its exit code is the channel's.
+
+`Bridge` is a unix socket here that leads to one of the host's, by a program there for each call, where the server
+forwards none. Hardened servers switch forwarding off (`DisableForwarding`, `AllowStreamLocalForwarding no`) and let
+programs run all the same. The docker command can hand a connection of its engine to its stdin and stdout, as it does
+for contexts of its own over SSH.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import time
+from collections.abc import Awaitable, Callable
+from signal import Signals
+from typing import Any, Protocol, cast
+
+import asyncssh
+
+from tui_workbench.core.errors import TargetUnreachable
+
+READY = b"workbench-tui ready\n"
+SHELL_COMMAND = (
+    "exec /bin/sh -c 'echo workbench-tui ready; echo workbench-tui ready >&2; "
+    'n=$(echo; echo x); n=${n%x}; IFS= read -r l && eval "$l"\''
+)
+"""Understood by every login shell: inside single quotes stands nothing that bash, zsh, fish or csh would touch.
+
+`read` takes single bytes from a pipe, so the program finds its input exactly behind the line. `$n` is a line feed.
+"""
+
+MOST_NOISE = 1 << 20
+"""Bytes that start-up files may print before the shell waits for its line."""
+
+START_SECONDS = 25.0
+"""How long they may take. Whoever wants to start a program waits a little longer than that."""
+
+_KEPT_NOISE = 1 << 12
+
+_CLOSED_EARLY = "the channel was closed"
+
+
+class NoShell(Exception):
+    """The account starts no shell for us; the text is the last line of what it said instead, "" when nothing."""
+
+
+class Sink(Protocol):
+    """Where one of a program's output streams goes. One that takes no more for now tells `Shell.hold` and `let_go`."""
+
+    def write(self, data: bytes) -> None:
+        """Take what the program wrote."""
+
+    def close(self) -> None:
+        """There is no more."""
+
+
+class Shell(asyncssh.SSHClientSession[bytes]):
+    """One channel. First a waiting shell, then, after `run`, the program; `ended` is its exit code or the error."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.ended: asyncio.Future[int] = loop.create_future()
+        self.ended.add_done_callback(_consume)
+        self.ready.add_done_callback(_consume)
+        self._channel: asyncssh.SSHClientChannel[bytes] | None = None
+        self._noise = {False: bytearray(), True: bytearray()}
+        self._noise_left = MOST_NOISE
+        self.seconds = 0.0
+        """How long the start-up files took."""
+        self._outputs: dict[bool, Sink] = {}
+        self._input: asyncio.ReadTransport | None = None
+        self._held: set[Sink] = set()
+        self._code: int | None = None
+
+    @classmethod
+    async def open(cls, connection: asyncssh.SSHClientConnection) -> Shell:
+        """A shell that waits for its line. Raises NoShell, asyncssh.Error or OSError."""
+        begun = time.monotonic()
+        channel, session = await connection.create_session(cls, SHELL_COMMAND, encoding=None)
+        shell = cast(Shell, session)
+        shell._channel = channel
+        try:
+            await asyncio.wait_for(shell.ready, START_SECONDS)
+        except TimeoutError:
+            shell.close()
+            raise NoShell(f"the start-up files of its shell did not end within {START_SECONDS:g} s") from None
+        shell.seconds = time.monotonic() - begun
+        return shell
+
+    @property
+    def is_usable(self) -> bool:
+        """False once the channel has ended."""
+        return not self.ended.done()
+
+    async def run(self, line: str, stdin: int, stdout: int, stderr: int) -> None:
+        """Start the program of `line` with these descriptors, which from now on belong to this object."""
+        self.join(line, await _output(self, stdout), await _output(self, stderr))
+        loop = asyncio.get_running_loop()
+        self._input, _ = await loop.connect_read_pipe(lambda: _Input(self), os.fdopen(stdin, "rb", 0))
+
+    def join(self, line: str, stdout: Sink, stderr: Sink, stdin: asyncio.ReadTransport | None = None) -> None:
+        """Start the program of `line`, whose output goes there; `stdin` is paused while it reads slower than we `send`.
+
+        All three are closed at its end.
+        """
+        assert self._channel is not None
+        self._noise = {False: bytearray(), True: bytearray()}
+        self._outputs = {False: stdout, True: stderr}
+        self._input = stdin
+        self._channel.write(os.fsencode(line) + b"\n")
+
+    def send(self, data: bytes) -> None:
+        """Write to the program's input; nothing happens when it has ended."""
+        with contextlib.suppress(OSError):
+            if self._channel is not None:
+                self._channel.write(data)
+
+    def send_eof(self) -> None:
+        """Let the program see the end of its input."""
+        with contextlib.suppress(OSError):
+            if self._channel is not None:
+                self._channel.write_eof()
+
+    def close(self) -> None:
+        """End the program, when it still runs, and the channel. Output that has arrived is still delivered."""
+        if self._channel is None or self.ended.done():
+            return
+        with contextlib.suppress(OSError):
+            self._channel.send_signal("KILL")  # closing alone would leave a silent program running there
+        self._channel.close()
+
+    # What asyncssh calls.
+
+    def data_received(self, data: bytes, datatype: int | None) -> None:
+        is_error = datatype is not None
+        if self._outputs:
+            self._outputs[is_error].write(data)
+            return
+        self._noise_left -= len(data)
+        if self._noise_left < 0:
+            self._give_up()
+            return
+        noise = self._noise[is_error]
+        noise += data
+        del noise[:-_KEPT_NOISE]
+        if all(noise.endswith(READY) for noise in self._noise.values()) and not self.ready.done():
+            self.ready.set_result(None)
+
+    def exit_status_received(self, status: int) -> None:
+        self._code = status
+
+    def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
+        self._code = 128 + Signals.__members__.get(f"SIG{signal}", Signals.SIGKILL).value
+
+    def eof_received(self) -> bool:
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        error = exc or asyncssh.ConnectionLost(_CLOSED_EARLY)
+        if not self.ready.done():
+            self.ready.set_exception(exc or NoShell(self._last_words()))
+        if self._input is not None:
+            self._input.close()
+        for output in self._outputs.values():
+            output.close()
+        if not self.ended.done():
+            if self._code is None:
+                self.ended.set_exception(error)
+            else:
+                self.ended.set_result(self._code)
+
+    def _give_up(self) -> None:
+        if not self.ready.done():
+            self.ready.set_exception(NoShell("the start-up files of its shell print without end"))
+        self.close()
+
+    def _last_words(self) -> str:
+        """The last line that came instead of a shell, of stderr if there is one."""
+        out, err = (noise.decode("utf-8", "replace").strip() for noise in self._noise.values())
+        return (err or out).rpartition("\n")[2].strip()
+
+    def pause_writing(self) -> None:
+        if self._input is not None:
+            self._input.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._input is not None:
+            self._input.resume_reading()
+
+    # What the pipes call.
+
+    def hold(self, output: Sink) -> None:
+        """Who reads this output is slower than the program; SSH's window makes it wait."""
+        if not self._held and self._channel is not None and self.is_usable:
+            self._channel.pause_reading()
+        self._held.add(output)
+
+    def let_go(self, output: Sink) -> None:
+        """It has caught up."""
+        self._held.discard(output)
+        if not self._held and self._channel is not None and self.is_usable:
+            self._channel.resume_reading()
+
+
+class _Output(asyncio.BaseProtocol):
+    """One of the program's output streams on its way into a pipe."""
+
+    transport: asyncio.WriteTransport
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+
+    def write(self, data: bytes) -> None:
+        self.transport.write(data)
+
+    def pause_writing(self) -> None:
+        self._shell.hold(self)
+
+    def resume_writing(self) -> None:
+        self._shell.let_go(self)
+
+    def close(self) -> None:
+        self.transport.close()
+
+
+class _Input(asyncio.Protocol):
+    """A pipe on its way to the program's input."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+
+    def data_received(self, data: bytes) -> None:
+        self._shell.send(data)
+
+    def eof_received(self) -> bool:
+        self._shell.send_eof()
+        return True  # who says no more may still listen
+
+
+async def _output(shell: Shell, descriptor: int) -> _Output:
+    output = _Output(shell)
+    pipe = os.fdopen(descriptor, "wb", 0)
+    output.transport, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: output, pipe)
+    return output
+
+
+def _consume(future: asyncio.Future[Any]) -> None:
+    # Nobody may be waiting any more; asyncio would report an exception that was never looked at.
+    if not future.cancelled():
+        future.exception()
+
+
+_DIAL = "DOCKER_HOST=unix://%s exec docker system dial-stdio"
+
+
+class Bridge:
+    """Whoever connects to the socket that `open` makes speaks to the socket `there` of the host."""
+
+    def __init__(self, there: str, open_shell: Callable[[], Awaitable[Shell]]) -> None:
+        self.line = _DIAL % shlex.quote(there)
+        self.open_shell = open_shell
+        self.calls: set[_Call] = set()
+        self._server: asyncio.Server | None = None
+
+    async def open(self, here: str) -> None:
+        """Listen. Raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(here)
+        self._server = await asyncio.get_running_loop().create_unix_server(lambda: _Call(self), here)
+
+    def close(self) -> None:
+        """Let nobody connect any more, and hang up on who is."""
+        if self._server is not None:
+            self._server.close()
+        for call in list(self.calls):
+            call.close()
+
+
+class _Call(_Output, _Input):
+    """One caller and its program, whose output it takes; the end of either is the end of the other."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._hang_up: Callable[[], None] = lambda: None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = caller = cast(asyncio.Transport, transport)
+        caller.pause_reading()
+        self._bridge.calls.add(self)
+        self._starting = asyncio.create_task(self._start(caller))
+
+    async def _start(self, caller: asyncio.Transport) -> None:
+        try:
+            self._shell = await self._bridge.open_shell()
+            if caller.is_closing():
+                self._shell.close()
+                return
+            self._hang_up = self._shell.close
+            self._shell.join(self._bridge.line, self, _Nowhere(), caller)
+            caller.resume_reading()
+        except (TargetUnreachable, OSError):
+            caller.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._bridge.calls.discard(self)
+        self._hang_up()
+
+
+class _Nowhere:
+    """What the program complains of; the caller sees that it has ended."""
+
+    def write(self, data: bytes) -> None:
+        """Drop it."""
+
+    def close(self) -> None:
+        """Nothing to do."""

@@ -1,0 +1,233 @@
+"""What ~/.ssh/config says about a host on the way: jump hosts, known hosts, keys, how a silent server is noticed.
+
+The rest of it asyncssh applies itself. Files that it names and that are not there are left out, as OpenSSH does.
+
+Which host keys are known stands in OpenSSH's known_hosts files. A key is only ever added by `accept`, which a person
+asked for by naming its fingerprint. The files are only appended to. Lines that cannot be read are skipped, as OpenSSH
+skips them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import fnmatch
+import getpass
+import hashlib
+import hmac
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import asyncssh
+from asyncssh.config import SSHClientConfig
+
+from tui_workbench.core.errors import StorageError
+
+DEFAULT_PORT = 22
+USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
+GLOBAL_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+CERTIFICATE_AUTHORITY = "@cert-authority"
+REVOKED = "@revoked"
+
+
+class HostKey(NamedTuple):
+    """One line of a known_hosts file."""
+
+    file: str
+    line: int
+    marker: str  # "", @cert-authority or @revoked
+    hosts: str  # the pattern list as it stands there
+    algorithm: str  # ssh-ed25519, ssh-rsa, ...
+    blob: str  # the public key, base64
+
+    @property
+    def fingerprint(self) -> str:
+        """`SHA256:...`, as OpenSSH shows it."""
+        return fingerprint(self.blob)
+
+    @property
+    def openssh(self) -> str:
+        """The public key as one word pair, `ssh-ed25519 AAAA...`."""
+        return f"{self.algorithm} {self.blob}"
+
+
+class KnownKeys(NamedTuple):
+    """The lines on record for one host.
+
+    `without_port` are lines for the bare name of a host on another port than 22. `ssh` looks at them when the others do
+    not know the key: one that they hold is good or revoked, and a host that shows another one is unknown, not changed.
+    """
+
+    exact: tuple[HostKey, ...]
+    without_port: tuple[HostKey, ...]
+
+
+class KnownHosts:
+    """The known_hosts files at `paths`; files that do not exist are empty."""
+
+    def __init__(self, paths: Sequence[str] = (*USER_FILES, *GLOBAL_FILES)) -> None:
+        self.paths = [os.path.expanduser(path) for path in paths]
+
+    def entries(self) -> Iterator[HostKey]:
+        """Every line that can be read."""
+        for path in self.paths:
+            with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+                for number, line in enumerate(file, 1):
+                    entry = _parse(path, number, line)
+                    if entry is not None:
+                        yield entry
+
+    def lookup(self, host: str, port: int, alias: str = "") -> KnownKeys:
+        """The lines on record for a host, found by the names that `ssh` looks up.
+
+        `alias` is HostKeyAlias of the SSH configuration: it is looked up as it stands, without the port. The address
+        that the name resolves to is not looked up, as CheckHostIP is off in OpenSSH since 8.5.
+        """
+        entries = list(self.entries())
+        exact = tuple(entry for entry in entries if _matches(entry.hosts, alias.lower() or shown_name(host, port)))
+        if alias or port == DEFAULT_PORT:
+            return KnownKeys(exact, ())
+        return KnownKeys(exact, tuple(entry for entry in entries if _matches(entry.hosts, host.lower())))
+
+    def accept(self, name: str, openssh: str) -> str:
+        """Append a public key (`ssh-ed25519 AAAA...`) under `name` to the user's file; returns the file's path.
+
+        `name` is an alias, or a host as `shown_name` gives it. Raises StorageError.
+        """
+        path = self.paths[0]
+        line = f"{name} {openssh}\n".encode()
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                size = os.fstat(descriptor).st_size
+                if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                    line = b"\n" + line
+                os.write(descriptor, line)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise StorageError(
+                f"the host key cannot be kept: {error.strerror}", remedy="Make the file writable.", file=path
+            ) from error
+        return path
+
+
+def fingerprint(blob: str) -> str:
+    """`SHA256:...` of a base64 public key."""
+    digest = hashlib.sha256(base64.b64decode(blob)).digest()
+    return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
+
+
+def shown_name(host: str, port: int) -> str:
+    """The host as known_hosts files name it: bare for port 22, else `[host]:port`."""
+    return host.lower() if port == DEFAULT_PORT else f"[{host.lower()}]:{port}"
+
+
+def _parse(path: str, number: int, line: str) -> HostKey | None:
+    words = line.split()
+    marker = words.pop(0) if words and words[0].startswith("@") else ""
+    if len(words) < 3 or words[0].startswith("#") or marker not in ("", CERTIFICATE_AUTHORITY, REVOKED):
+        return None
+    try:
+        blob = base64.b64decode(words[2], validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    # The blob repeats the algorithm's name; a line where they differ was damaged.
+    algorithm = words[1].encode("utf-8", "replace")
+    if blob[:4] != len(algorithm).to_bytes(4, "big") or blob[4 : 4 + len(algorithm)] != algorithm:
+        return None
+    return HostKey(path, number, marker, words[0], words[1], words[2])
+
+
+def _matches(hosts: str, name: str) -> bool:
+    if hosts.startswith("|"):
+        return _matches_hash(hosts, name)
+    found = False
+    for pattern in hosts.lower().split(","):
+        negated = pattern.startswith("!")
+        # Only * and ? mean something here; fnmatch would give [ a meaning too.
+        glob = pattern.removeprefix("!").replace("[", "[[]")
+        if fnmatch.fnmatchcase(name, glob):
+            if negated:
+                return False
+            found = True
+    return found
+
+
+def _matches_hash(hosts: str, name: str) -> bool:
+    try:
+        _, kind, salt, digest = hosts.split("|")
+        expected = base64.b64decode(digest, validate=True)
+        found = hmac.new(base64.b64decode(salt, validate=True), name.encode(), hashlib.sha1).digest()
+    except (ValueError, binascii.Error):
+        return False
+    return kind == "1" and hmac.compare_digest(found, expected)
+
+
+KEEPALIVE_SECONDS = 5
+KEEPALIVE_COUNT = 3
+"""A peer that says nothing for 5 s is asked; when three questions stay unanswered, the connection is lost.
+
+The user's ServerAliveInterval and ServerAliveCountMax come first; an interval of 0 would never notice anything.
+"""
+
+CONFIGURATION_FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
+DEFAULT_IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
+
+
+class Hop:
+    """One host on the way, the last being the target itself."""
+
+    def __init__(self, host: str, port: int, username: str) -> None:
+        """Raises asyncssh.ConfigParseError, UnicodeDecodeError."""
+        self.alias, self.port, self.username = host, port, username
+        self.files = [path for path in map(os.path.expanduser, CONFIGURATION_FILES) if os.access(path, os.R_OK)]
+        configuration = SSHClientConfig.load(
+            None, list(self.files), False, False, False, getpass.getuser(), username or (), host, port or ()
+        )
+        self.jump = str(configuration.get("ProxyJump") or "")
+        self.keepalive = int(str(configuration.get("ServerAliveInterval") or KEEPALIVE_SECONDS))
+        self.keepalive_count = int(str(configuration.get("ServerAliveCountMax") or KEEPALIVE_COUNT))
+        self.has_ciphers = configuration.get("Ciphers") is not None
+        self.host_key_alias = str(configuration.get("HostKeyAlias") or "")
+        # `none`, or no list at all, never means that any key will do.
+        user_files: Any = configuration.get("UserKnownHostsFile") or USER_FILES
+        global_files: Any = configuration.get("GlobalKnownHostsFile") or GLOBAL_FILES
+        self.known = KnownHosts([*user_files, *global_files])
+        self._identities: Any = configuration.get("IdentityFile") or ()
+        self._certificates: Any = configuration.get("CertificateFile") or ()
+
+    @property
+    def authentication(self) -> dict[str, Any]:
+        """The keys and certificates that are named for this host, as options of a connection."""
+        named = {"client_keys": _existing(self._identities)} if self._identities else {}
+        return {**named, "ignore_encrypted": True, "client_certs": _existing(self._certificates)}
+
+    @property
+    def locked_keys(self) -> list[str]:
+        """The key files for this host that a passphrase protects, and that were not used for that."""
+        usual = [os.path.join("~", ".ssh", name) for name in DEFAULT_IDENTITIES]
+        return [path for path in self._identities or usual if _is_locked(os.path.expanduser(path))]
+
+
+def _existing(paths: list[str]) -> list[str]:
+    return [path for path in paths if os.access(os.path.expanduser(path), os.R_OK)]
+
+
+def _is_locked(path: str) -> bool:
+    try:
+        asyncssh.read_private_key(path)
+    except OSError:
+        return False
+    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        return asks_for_passphrase(error)
+    return False
+
+
+def asks_for_passphrase(error: Exception) -> bool:
+    """Whether a key could not be read because it needs a passphrase, or another one."""
+    return isinstance(error, asyncssh.KeyEncryptionError) or "assphrase" in str(error)

@@ -1,0 +1,481 @@
+"""Opening the SSH connection of one login: what ~/.ssh/config says, host keys, keys, passwords, jump hosts.
+
+No host key is accepted that known_hosts does not hold or that a person has not just named by its fingerprint, whatever
+the user's ssh configuration says. Every failure leaves as one of the errors of `targets.host`, with its remedy. Only
+this module and `ssh_link` know asyncssh.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import getpass
+import os
+import shlex
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import asyncssh
+
+from tui_workbench.core import trace
+from tui_workbench.core.errors import TargetUnreachable
+from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
+from tui_workbench.targets.ssh.ssh_config import (
+    CERTIFICATE_AUTHORITY,
+    DEFAULT_PORT,
+    REVOKED,
+    Hop,
+    HostKey,
+    asks_for_passphrase,
+    fingerprint,
+    shown_name,
+)
+from tui_workbench.targets.ssh.ssh_wire import Login
+
+CONNECT_SECONDS = 30.0
+"""From the first packet to the end of the login. A busy machine's name look-ups alone can take ten."""
+
+CIPHERS = (
+    "aes256-gcm@openssh.com",
+    "aes128-gcm@openssh.com",
+    "chacha20-poly1305@openssh.com",
+    "aes256-ctr",
+    "aes192-ctr",
+    "aes128-ctr",
+)
+"""By measured speed: AES-GCM moves 1.6 times as much as ChaCha20, which would be negotiated otherwise."""
+
+NO_CERTIFICATES = "-*-cert-v01@openssh.com"
+"""Leaves certificates out of the kinds of host keys that are asked for (HostKeyAlgorithms in ssh_config(5))."""
+
+LONGEST_JUMP_CHAIN = 8
+"""Jump hosts may have jump hosts; a configuration in a circle ends here."""
+
+
+class Secrets:
+    """Secrets by reference, and the host keys that the user accepted by fingerprint. In memory only."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+        self.unknown: set[str] = set()  # references of those that only a person can give
+        self.are_only_here = False  # one of them is in no keyring
+        self.accepted: set[str] = set()
+        self._refused: dict[str, str] = {}
+
+    def learn(self, reference: str, value: str, *, kept: bool) -> None:
+        """Remember a secret; `kept` when a keyring told it, else a person did."""
+        self.values[reference] = value
+        trace.hide((value,))
+        self.unknown.discard(reference)
+        if not kept:
+            self.are_only_here = True
+            self._refused.pop(reference, None)
+
+    def refuse(self, reference: str) -> None:
+        """The machine did not accept it. Machines lock accounts on which a wrong password is tried again and again."""
+        if reference in self.values:
+            self._refused[reference] = self.values[reference]
+
+    def is_refused(self, reference: str) -> bool:
+        """Whether this very secret was tried in vain, and no person has insisted on it since."""
+        return reference in self.values and self._refused.get(reference) == self.values[reference]
+
+
+async def connect(
+    login: Login, secrets: Secrets, on_lost: Callable[[Exception | None], None]
+) -> asyncssh.SSHClientConnection:
+    """Open the connection, through jump hosts where the configuration says so.
+
+    `on_lost` is called once when it ends after it was open. Raises ConnectionLost, LoginRefused, SecretNeeded or
+    HostKeyRefused.
+    """
+    host, port = login.host_and_port
+    try:
+        hop = Hop(host, port, login.username)
+        try:
+            authentication = _authentication(login, secrets)
+        except SecretNeeded as error:
+            if error.reference not in secrets.unknown:
+                raise  # a keyring may know it
+            return await _find_out(login, hop, secrets, error, on_lost)
+        except LoginRefused as error:
+            return await _find_out(login, hop, secrets, error, on_lost)
+        tunnel = await _open_jumps(login, hop, secrets, LONGEST_JUMP_CHAIN)
+        return await _connect_hop(login, hop, secrets, tunnel, authentication, on_lost)
+    except (asyncssh.ConfigParseError, UnicodeDecodeError) as error:
+        remedy = "Correct that line." if isinstance(error, asyncssh.ConfigParseError) else "Save it as UTF-8."
+        raise LoginRefused(
+            f"{login.label}: the SSH configuration cannot be understood: {error}", remedy=remedy
+        ) from error
+
+
+async def _find_out(
+    login: Login, hop: Hop, secrets: Secrets, problem: LoginRefused, on_lost: Callable[[Exception | None], None]
+) -> asyncssh.SSHClientConnection:
+    """Go as far as one comes without a key or password: what keeps us from there comes before the `problem` with those.
+
+    Raises the problem when nothing else does; a machine may also let everybody in.
+    """
+    tunnel = await _open_jumps(login, hop, secrets, LONGEST_JUMP_CHAIN)
+    try:
+        return await _connect_hop(login, hop, secrets, tunnel, _NOTHING, on_lost)
+    except LoginRefused:
+        if isinstance(problem, SecretNeeded):
+            problem.is_all = True
+        raise problem from None
+
+
+async def _open_jumps(login: Login, hop: Hop, secrets: Secrets, left: int) -> asyncssh.SSHClientConnection | None:
+    """The connection to the last jump host before `hop`, None when there is none."""
+    if not hop.jump or hop.jump.lower() == "none":
+        return None
+    if left == 0:
+        raise LoginRefused(
+            f"{login.label}: the jump hosts lead in a circle", remedy="Correct ProxyJump in ~/.ssh/config."
+        )
+    connection: asyncssh.SSHClientConnection | None = None
+    for number, word in enumerate(hop.jump.split(",")):
+        username, _, place = word.strip().removeprefix("ssh://").rstrip("/").rpartition("@")
+        host, port = login._replace(address=place).host_and_port
+        jump = Hop(host, port, username)
+        if number == 0:
+            connection = await _open_jumps(login, jump, secrets, left - 1)
+        connection = await _connect_hop(login, jump, secrets, connection, {}, lambda _error: None)
+    return connection
+
+
+async def _connect_hop(
+    login: Login,
+    hop: Hop,
+    secrets: Secrets,
+    tunnel: asyncssh.SSHClientConnection | None,
+    authentication: dict[str, Any],
+    on_lost: Callable[[Exception | None], None],
+) -> asyncssh.SSHClientConnection:
+    client = _Client(hop, secrets, on_lost)
+    options = _options(hop, tunnel) | authentication
+    try:
+        try:
+            connection = await _open(hop, client, options)
+        except (asyncssh.Error, ConnectionError) as error:
+            if not client.may_be_known_by_its_plain_key(error):
+                raise
+            client = _Client(hop, secrets, on_lost, plain_keys_only=True)
+            connection = await _open(hop, client, options | {"server_host_key_algs": NO_CERTIFICATES})
+    except (OSError, UnicodeError, asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        await _look_at_host_key(hop, client, tunnel)
+        if tunnel is not None:
+            tunnel.close()
+        raise _explained(login, hop, client, secrets, error) from error
+    if tunnel is not None:
+        connection.set_tunnel(tunnel)  # closed with the connection that it carries
+    client.is_open = True
+    return connection
+
+
+async def _open(hop: Hop, client: _Client, options: dict[str, Any]) -> asyncssh.SSHClientConnection:
+    own = {"client_factory": lambda: client, "known_hosts": client.trusted_keys}
+    return await asyncssh.connect(hop.alias, hop.port or (), **options, **own)
+
+
+def _options(hop: Hop, tunnel: asyncssh.SSHClientConnection | None) -> dict[str, Any]:
+    """The options of a connection to the hop that do not depend on who logs in."""
+    return {
+        "config": hop.files,
+        "username": hop.username or (),
+        "tunnel": tunnel,
+        "connect_timeout": CONNECT_SECONDS,
+        "login_timeout": CONNECT_SECONDS,
+        "keepalive_interval": hop.keepalive,
+        "keepalive_count_max": hop.keepalive_count,
+        "compression_algs": None,  # our own streams are compressed where that helps
+        "encryption_algs": () if hop.has_ciphers else CIPHERS,
+        "command": None,
+        "env": {},
+        "send_env": [],
+        "request_pty": False,
+        "agent_forwarding": False,
+        "x11_forwarding": False,
+        "encoding": None,
+        **hop.authentication,
+    }
+
+
+async def _look_at_host_key(hop: Hop, client: _Client, tunnel: asyncssh.SSHClientConnection | None) -> None:
+    """See what key the host has, when the login failed before it showed one of the kinds that are on record."""
+    if not client.known or client.has_shown_key:
+        return
+    try:
+        key = await asyncio.wait_for(
+            asyncssh.get_server_host_key(client.name, client.port, tunnel=tunnel, config=[]), CONNECT_SECONDS
+        )
+    except (OSError, asyncssh.Error):
+        return
+    if key is not None:
+        blob = base64.b64encode(key.public_data).decode("ascii")
+        if blob not in [entry.blob for entry in client.known]:
+            client.presented = fingerprint(blob)
+
+
+_NO_SSH = frozenset(("Unsupported SSH version", "Banner line too long", "Too many banner lines"))
+"""How asyncssh words an answer that is none of an SSH server of this century."""
+
+_NOTHING: dict[str, Any] = {"password": None, "client_keys": None, "agent_path": None}
+"""To log in with."""
+
+
+def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
+    """What to log in with: the password, the key file, or what OpenSSH would try."""
+    if login.password:
+        password = secrets.values.get(login.password)
+        if password is None:
+            raise _needs_password(login, f"{login.label} asks for a password, and none is stored")
+        if secrets.is_refused(login.password):
+            raise _needs_password(login, f"{login.label}: {_WRONG_PASSWORD}")
+        return {**_NOTHING, "password": password, "preferred_auth": "password,keyboard-interactive"}
+    if not login.private_key:
+        return {}
+    path = os.path.expanduser(login.private_key)
+    passphrase = secrets.values.get(login.passphrase or passphrase_reference(login))
+    try:
+        asyncssh.read_private_key(path, passphrase)
+    except OSError as error:
+        raise LoginRefused(
+            f"{login.label}: the private key {path} cannot be read: {error.strerror}",
+            remedy="Correct privateKey, or put the key there.",
+        ) from error
+    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        return _key_from_agent(login, path, passphrase is not None, error)
+    # By its path, so that a certificate beside it is presented too.
+    return {"client_keys": [path], "passphrase": passphrase, "agent_path": None}
+
+
+def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> dict[str, Any]:
+    """A key that could not be opened may be held by the agent, which its public half asks for."""
+    said = str(error)
+    encrypted = asks_for_passphrase(error)
+    public = f"{path}.pub"
+    if encrypted and not tried and os.access(public, os.R_OK) and os.environ.get("SSH_AUTH_SOCK"):
+        return {"agent_identities": [public]}
+    if encrypted:
+        what = "does not open with the passphrase given" if tried else "is protected by a passphrase"
+        raise SecretNeeded(
+            f"{login.label}: the private key {path} {what}",
+            reference=login.passphrase or passphrase_reference(login),
+            prompt=f"Passphrase of {path}",
+            remedy="Give the passphrase, or load the key into your SSH agent: ssh-add " + path,
+        )
+    raise LoginRefused(f"{login.label}: {path} is no private key: {said}", remedy="Name another with privateKey.")
+
+
+def passphrase_reference(login: Login) -> str:
+    """Names, in memory only, the passphrase of a key whose target file holds no reference."""
+    return f"passphrase of {login.private_key}"
+
+
+_WRONG_PASSWORD = "the password is wrong, or logins by password are not allowed"
+
+
+def _needs_password(login: Login, message: str, *, remedy: str = "", is_all: bool = False) -> SecretNeeded:
+    return SecretNeeded(
+        message,
+        reference=login.password,
+        prompt=f"Password of {login.username or getpass.getuser()} on {login.address}",
+        remedy=remedy or f"Give it: {_login_command(login)}",
+        is_all=is_all,
+    )
+
+
+def _login_command(login: Login) -> str:
+    return f"workbench-tui computetarget login {shlex.quote(login.target)}"
+
+
+class _Client(asyncssh.SSHClient):
+    """Decides about the host key of one hop, as `ssh` would, and remembers what it saw.
+
+    With `plain_keys_only` certificates and the lines for the bare name of a host on another port do not count.
+    """
+
+    def __init__(
+        self, hop: Hop, secrets: Secrets, on_lost: Callable[[Exception | None], None], *, plain_keys_only: bool = False
+    ) -> None:
+        self._hop = hop
+        self._secrets = secrets
+        self._on_lost = on_lost
+        self._plain_keys_only = plain_keys_only
+        self._has_more = False  # certificate authorities, or keys for the bare name
+        self.is_open = False
+        self.name, self.port = hop.alias, hop.port or DEFAULT_PORT
+        self.known: list[HostKey] = []
+        self.presented = ""  # the fingerprint of a key that is not on record
+        self.has_shown_key = False
+
+    @property
+    def recorded_name(self) -> str:
+        """The name of the host in known_hosts files."""
+        return self._hop.host_key_alias or shown_name(self.name, self.port)
+
+    def trusted_keys(self, host: str, _address: str, port: int | None) -> tuple[list[Any], list[Any], list[Any]]:
+        """The keys, certificate authorities and revoked keys on record for the host."""
+        self.name, self.port = host, port or DEFAULT_PORT
+        exact, bare = self._hop.known.lookup(host, self.port, self._hop.host_key_alias)
+        self.known = [entry for entry in exact if not entry.marker and _import(entry)]
+        plain = [entry for entry in bare if not entry.marker and not self.known]
+        authorities = [entry for entry in (*exact, *bare) if entry.marker == CERTIFICATE_AUTHORITY]
+        decided = {entry.blob for entry in exact}
+        revoked = [e for e in (*exact, *bare) if e.marker == REVOKED and (e in exact or e.blob not in decided)]
+        self._has_more = bool(plain or authorities)
+        if self._plain_keys_only:
+            plain, authorities = [], []
+        return _imported([*self.known, *plain]), _imported(authorities), _imported(revoked)
+
+    def may_be_known_by_its_plain_key(self, error: Exception) -> bool:
+        """True when the login failed before the host showed a plain key, and asking for one may help.
+
+        Like `ssh`, which looks at the key inside a certificate that no authority on record has signed for this name.
+        """
+        if self._plain_keys_only or self.has_shown_key or _is_revoked(error):
+            return False
+        return isinstance(error, asyncssh.HostKeyNotVerifiable) or self._has_more
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        blob = base64.b64encode(key.public_data).decode("ascii")
+        self.presented, self.has_shown_key = fingerprint(blob), True
+        # A host that is known by another key is not made trusted by naming the new one.
+        if self.known or self.presented not in self._secrets.accepted:
+            return False
+        self._hop.known.accept(self.recorded_name, f"{key.get_algorithm()} {blob}")
+        return True
+
+    def begin_auth(self, username: str) -> None:
+        self.has_shown_key = True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.is_open:
+            self.is_open = False
+            self._on_lost(exc)
+
+
+def _imported(entries: Sequence[HostKey]) -> list[asyncssh.SSHKey]:
+    return [key for entry in entries for key in _import(entry)]
+
+
+def _import(entry: HostKey) -> list[asyncssh.SSHKey]:
+    try:
+        return [asyncssh.import_public_key(entry.openssh)]
+    except asyncssh.KeyImportError:
+        return []  # of a kind that is not supported here; OpenSSH skips it as well
+
+
+def _explained(login: Login, hop: Hop, client: _Client, secrets: Secrets, error: Exception) -> TargetUnreachable:
+    place = f"{login.label}: " if hop.alias == login.host_and_port[0] else f"{login.label}, jump host {hop.alias}: "
+    where = client.recorded_name
+    if _is_revoked(error):
+        return HostKeyRefused(
+            f"{place}the host key of {where} is marked as revoked in known_hosts",
+            presented="",
+            remedy="Do not log in. Ask the machine's administrator for its new key.",
+        )
+    if isinstance(error, asyncssh.HostKeyNotVerifiable):
+        return _host_key_error(place, where, client, str(error))
+    if client.known and client.presented:
+        return _host_key_error(place, where, client, "it no longer has a key of the kind that is on record")
+    if isinstance(error, asyncssh.PermissionDenied | asyncssh.PasswordChangeRequired):
+        return _login_error(login, hop, place, secrets, must_change=isinstance(error, asyncssh.PasswordChangeRequired))
+    if isinstance(error, asyncssh.DisconnectError) and "authentication failures" in error.reason:
+        return LoginRefused(
+            f"{place}the machine gave up before the right key was tried: {error.reason}",
+            remedy="Name the key (privateKey, or IdentityFile with IdentitiesOnly yes in ~/.ssh/config).",
+        )
+    said = getattr(error, "reason", "")
+    if isinstance(error, UnicodeDecodeError) or said in _NO_SSH:
+        said = "its version is not text" if isinstance(error, UnicodeDecodeError) else said
+        text = f"no SSH server answers on port {client.port} of {client.name}: {said}"
+        return ConnectionLost(f"{place}{text}", remedy="Check the address and the port.", rung="port")
+    if isinstance(error, socket.gaierror | UnicodeError):  # the latter for what can be no name, as `a..b`
+        remedy = "Check the address, and that this machine has a network."
+        return ConnectionLost(f"{place}the name {client.name} is not known", remedy=remedy, rung="name")
+    if isinstance(error, ConnectionRefusedError):
+        text = f"nothing listens on port {client.port} of {client.name}"
+        remedy = "Is the machine up, its SSH server running, and the port right?"
+        return ConnectionLost(f"{place}{text}", remedy=remedy, rung="port")
+    if isinstance(error, TimeoutError):
+        remedy = "Is the machine up, and no firewall in between?"
+        return ConnectionLost(f"{place}no answer within {CONNECT_SECONDS:g} s", remedy=remedy, rung="port")
+    if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
+        return LoginRefused(f"{place}a key of ~/.ssh/config cannot be used: {error}", remedy="Correct IdentityFile.")
+    # Who speaks to us at all listens on the port.
+    is_open = isinstance(error, asyncssh.Error | ConnectionResetError | BrokenPipeError)
+    rung = "login" if client.has_shown_key else "host key" if is_open else "port"
+    said = said or getattr(error, "strerror", "") or str(error) or type(error).__name__
+    return ConnectionLost(f"{place}{said}", remedy="Try again; `ssh -v` to the same address shows more.", rung=rung)
+
+
+def _is_revoked(error: Exception) -> bool:
+    return isinstance(error, asyncssh.HostKeyNotVerifiable) and "revoked" in error.reason
+
+
+def _host_key_error(place: str, where: str, client: _Client, said: str) -> HostKeyRefused:
+    known = tuple(f"{entry.fingerprint} ({entry.file}:{entry.line})" for entry in client.known)
+    if known:
+        shown = client.presented or "another one"
+        return HostKeyRefused(
+            f"{place}THE HOST KEY CHANGED: {where} shows {shown}, on record is {', '.join(known)} ({said})",
+            presented=client.presented,
+            known=known,
+            remedy=f"If the machine was installed anew, forget the old key: ssh-keygen -R '{where}'. If not, somebody "
+            "may be listening: do not log in.",
+        )
+    if client.presented:
+        return HostKeyRefused(
+            f"{place}the host key of {where} is not known yet: {client.presented}",
+            presented=client.presented,
+            remedy="Compare it with the machine's own (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub there), then "
+            f"add --accept-host-key {client.presented}",
+        )
+    return HostKeyRefused(
+        f"{place}the host key of {where} is refused: {said}",
+        presented="",
+        remedy="`ssh -v` to the same address shows more.",
+    )
+
+
+def _login_error(login: Login, hop: Hop, place: str, secrets: Secrets, *, must_change: bool) -> LoginRefused:
+    if hop.alias != login.host_and_port[0]:
+        return LoginRefused(f"{place}the login was refused", remedy=f"Make `ssh {shlex.quote(hop.alias)}` work first.")
+    if login.password and login.password in secrets.values:
+        secrets.refuse(login.password)
+        if must_change:
+            remedy = f"Set a new one there (ssh {login.ssh_words}), then give it here: {_login_command(login)}"
+            return _needs_password(login, f"{place}the password has expired", remedy=remedy, is_all=True)
+        return _needs_password(login, f"{place}{_WRONG_PASSWORD}", is_all=True)
+    if login.private_key:
+        return LoginRefused(
+            f"{place}the key {login.private_key} was refused",
+            remedy=f"Append {login.private_key}.pub to ~/.ssh/authorized_keys there: "
+            f"ssh-copy-id {login.key_words}{login.ssh_words}",
+        )
+    locked = hop.locked_keys
+    if locked:
+        return LoginRefused(
+            f"{place}none of your SSH keys was accepted; {', '.join(locked)} needs a passphrase and was not tried",
+            remedy=f"Load it into your SSH agent (ssh-add {locked[0]}), or name it as the target's key: then its "
+            "passphrase is asked for.",
+        )
+    return LoginRefused(
+        f"{place}none of your SSH keys was accepted",
+        remedy=f"Copy your public key there (ssh-copy-id {login.ssh_words}), or attach the target with --password.",
+    )
+
+
+def server_facts(connection: asyncssh.SSHClientConnection) -> dict[str, str]:
+    """What is worth knowing of an open connection: `server` (its SSH version), `peer`, `username`, `cipher`."""
+    names: Sequence[str] = ("server_version", "peername", "username", "send_cipher")
+    version, peer, username, cipher = (connection.get_extra_info(name) for name in names)
+    return {
+        "server": str(version or ""),
+        "peer": str(peer[0]) if isinstance(peer, tuple) else "",
+        "username": str(username or ""),
+        "cipher": str(cipher or ""),
+    }

@@ -1,0 +1,250 @@
+"""The link: the process that holds one login's SSH connection for every program of this user.
+
+`python -m tui_workbench.targets.ssh.ssh_link LISTENING_DESCRIPTOR LOGIN_JSON`, started by `SshHost`. It holds
+nothing that matters: the runs go on without it, and the next one who needs a connection starts another. It ends by
+itself when nobody has used it for a while. Secrets stay in its memory and are never written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import socket
+import sys
+import time
+from typing import Any
+
+import asyncssh
+
+from tui_workbench.core.errors import TargetUnreachable
+from tui_workbench.core.locks import held, open_lock
+from tui_workbench.targets.hosts.host import ConnectionLost
+from tui_workbench.targets.ssh import ssh_wire as wire
+from tui_workbench.targets.ssh.ssh_channel import Shell
+from tui_workbench.targets.ssh.ssh_host import AGENT_VARIABLE
+from tui_workbench.targets.ssh.ssh_lines import Connections, lost
+
+IDLE_SECONDS = 600.0
+"""A connection that nobody uses is given up after this."""
+
+IDLE_WITH_SECRETS_SECONDS = 12 * 3600.0
+"""A secret that is nowhere else is remembered for a working day; the connection is given up before, as any other."""
+
+REQUEST_SECONDS = 10.0
+"""What a caller, who has nothing to wait for, may take to say what is wanted."""
+
+
+class Link:
+    """Answers requests on the listening socket until nobody needs the connection any more."""
+
+    def __init__(self, login: wire.Login, listener: socket.socket, paths: wire.LinkPaths) -> None:
+        self._login = login
+        self._listener = listener
+        self._paths = paths
+        self._connection = Connections(login, paths)
+        self._clients: set[asyncio.Task[None]] = set()
+        self._used = time.monotonic()
+        self._over = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until idle or told to end."""
+        loop = asyncio.get_running_loop()
+        self._listener.setblocking(False)
+        loop.add_reader(self._listener, self._accept_clients)
+        while not self._over.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), max(0.1, self._seconds_left(IDLE_SECONDS)))
+            if self._over.is_set():
+                break
+            if self._seconds_left(IDLE_SECONDS) <= 0:
+                self._connection.close()
+                life = IDLE_WITH_SECRETS_SECONDS if self._connection.secrets.are_only_here else IDLE_SECONDS
+                if self._seconds_left(life) <= 0 and self._may_end():
+                    break
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), IDLE_SECONDS)
+        loop.remove_reader(self._listener)
+        with contextlib.suppress(OSError):
+            os.unlink(self._paths.socket)
+        self._listener.close()
+        self._connection.close()
+
+    def _seconds_left(self, limit: float) -> float:
+        return limit if self._clients else self._used + limit - time.monotonic()
+
+    def _may_end(self) -> bool:
+        """Under the lock that starters take: true when nobody came in the last moment; then nobody can any more."""
+        if not os.path.exists(self._paths.socket):
+            return not self._clients  # somebody removed it, or the whole folder: nobody can come any more
+        with held(open_lock(self._paths.lock)):
+            self._accept_clients()
+            if self._clients:
+                return False
+            with contextlib.suppress(OSError):
+                os.unlink(self._paths.socket)
+            return True
+
+    def _accept_clients(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            task = asyncio.create_task(self._serve(_Client(connection)))
+            self._clients.add(task)
+            task.add_done_callback(self._client_left)
+
+    def _client_left(self, task: asyncio.Task[None]) -> None:
+        self._clients.discard(task)
+        self._used = time.monotonic()
+
+    async def _serve(self, client: _Client) -> None:
+        try:
+            client.reply({})
+            request = await client.request()
+            if request is None:
+                return
+            answering = asyncio.create_task(self._answer(client, request))
+            gone = asyncio.create_task(client.gone())
+            await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (answering, gone):
+                task.cancel()
+            # Both, whatever one of them raises: nobody may go on to watch a descriptor that is somebody else's by then.
+            await asyncio.wait({answering, gone})
+            if not answering.cancelled():
+                answering.result()
+        finally:
+            client.close()
+
+    async def _answer(self, client: _Client, request: dict[str, Any]) -> None:
+        _use_agent(request.get("agent", ""))
+        try:
+            reply = await self._reply_to(client, request)
+        except TargetUnreachable as error:
+            reply = wire.error_to_message(error)
+        except Exception as error:  # a mistake of ours, whose traceback goes to our own stderr
+            told = ConnectionLost(
+                f"{self._login.label}: the process that holds the SSH connection met an error of its own: "
+                f"{type(error).__name__}: {error}",
+                remedy=f"{self._paths.errors} says more.",
+            )
+            client.reply(wire.error_to_message(told))
+            raise
+        client.reply(reply)
+
+    async def _reply_to(self, client: _Client, request: dict[str, Any]) -> dict[str, Any]:
+        connection, secrets = self._connection, self._connection.secrets
+        match request["op"]:
+            case wire.EXEC:
+                return await self._exec(client, request)
+            case wire.FORWARD:
+                # Not given up half-way, see `_exec`.
+                forwarding = asyncio.create_task(connection.forward(request["path"]))
+                return {"socket": await asyncio.shield(forwarding)}
+            case wire.STATUS:
+                return {"state": connection.state, "since": connection.since, **connection.facts()}
+            case wire.WAIT:
+                await connection.wait()
+            case wire.SECRET:
+                secrets.learn(request["reference"], request["value"], kept=bool(request.get("kept")))
+            case wire.NO_SECRET:
+                secrets.unknown.add(request["reference"])
+            case wire.ACCEPT:
+                secrets.accepted.add(request["fingerprint"])
+            case wire.CLOSE:
+                self._over.set()
+            case unknown:
+                raise KeyError(unknown)
+        return {}
+
+    async def _exec(self, client: _Client, request: dict[str, Any]) -> dict[str, Any]:
+        # A caller who hangs up cancels this. What is half made then must not stay: an open channel counts against those
+        # that the server allows, and asyncio forgets to unregister a pipe whose joining is cancelled, so that who gets
+        # the descriptor's number after it is never heard.
+        opening = asyncio.create_task(self._connection.shell())
+        try:
+            shell = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unused)
+            raise
+        joining = asyncio.create_task(shell.run(request["command"], *client.take_descriptors()))
+        try:
+            await asyncio.shield(joining)
+            client.reply({})
+            return {"exit": await asyncio.shield(shell.ended)}
+        except (asyncssh.Error, OSError) as error:
+            raise lost(self._login, error) from error
+        finally:
+            await asyncio.wait({joining})
+            shell.close()
+
+
+class _Client:
+    """One caller: its request, its descriptors, and replies to it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.settimeout(REQUEST_SECONDS)
+        self._connection = connection
+        self._descriptors: list[int] = []
+
+    async def request(self) -> dict[str, Any] | None:
+        """The request; None when the caller left before it was complete."""
+        try:
+            return await asyncio.to_thread(wire.receive, self._connection, self._descriptors)
+        except (OSError, ValueError):
+            return None
+        finally:
+            self._connection.setblocking(False)
+
+    async def gone(self) -> None:
+        """Return when the caller has closed its end."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
+            while await loop.sock_recv(self._connection, 1 << 12):
+                pass
+
+    def take_descriptors(self) -> tuple[int, int, int]:
+        """The program's stdin, stdout and stderr; they no longer belong to this object."""
+        stdin, stdout, stderr = self._descriptors
+        self._descriptors = []
+        return stdin, stdout, stderr
+
+    def reply(self, message: dict[str, Any]) -> None:
+        """Send one message; a caller that has gone gets none. Replies are small and fit into the socket's buffer."""
+        with contextlib.suppress(OSError):
+            wire.send(self._connection, message)
+
+    def close(self) -> None:
+        """Forget the caller."""
+        self._connection.close()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors = []
+
+
+def _close_unused(opening: asyncio.Task[Shell]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
+def _use_agent(path: str) -> None:
+    if path and os.path.exists(path):
+        os.environ[AGENT_VARIABLE] = path
+
+
+def main(arguments: list[str]) -> int:
+    """Serve the login described by the arguments; see the module's text."""
+    descriptor, login_text = arguments
+    login = wire.Login(**json.loads(login_text))
+    listener = socket.socket(fileno=int(descriptor))
+    os.chdir("/")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no file may hold what we remember
+    asyncio.run(Link(login, listener, wire.LinkPaths(login)).run())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

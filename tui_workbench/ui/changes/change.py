@@ -1,0 +1,239 @@
+"""A change of configuration files on one screen: what is asked about it, what it would do, and a key that does it.
+
+The invariants: nothing is written before it was shown, and what is written is what was shown; a change is one step of
+the history it is applied through; leaving the screen leaves everything as it was. Plans are made from the files on
+disk. Unsaved edits of a file that a change concerns are saved when it is applied; when the plan is then another one,
+that plan is shown first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator
+
+from tui_workbench.config.changes.change_set import ChangeHistory, ChangeSet
+from tui_workbench.core.errors import UsageError, WorkbenchError
+from tui_workbench.ui.changes.change_plans import Change, Plan
+from tui_workbench.ui.commands.screen_commands import CHANGE_VIEW
+from tui_workbench.ui.editor.editor import EditorPane
+from tui_workbench.ui.formatting import error_text, file_names
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.dialog_view import DialogBox, DialogField, DialogLine, DialogView
+from tui_workbench.ui.widgets.pieces import Piece, hanging
+
+
+class ChangeScreen(DialogBox[ChangeSet | None], inherit_bindings=False):
+    """Asks, shows, applies. Its result is what was applied, None when nothing was."""
+
+    def __init__(self, change: Change, history: ChangeHistory, editor: EditorPane, source: str = "") -> None:
+        """`source` is the path of a file that the change is made from, beside those that it writes."""
+        self._view = ChangeView(change.asked, self)
+        super().__init__(change.title, self._view)
+        self._change = change
+        self._history = history
+        self._editor = editor
+        self._source = source
+        self._planned: dict[str, str] | None = None
+        self._wanted: dict[str, str] | None = None
+
+    def on_mount(self) -> None:
+        self.set_focus(self._view)
+        self.plan_again()
+
+    def plan_again(self) -> None:
+        """Plan with what was said, in a thread: one plan at a time, the newest last."""
+        idle = self._wanted is None
+        self._wanted = self._view.values
+        if idle:
+            self.run_worker(self._plan_until_fresh())
+
+    async def _plan_until_fresh(self) -> None:
+        while (values := self._wanted) is not None and values != self._planned:
+            try:
+                self._view.show_plan(await self._plan(values))
+            except WorkbenchError as error:
+                self._view.show_error(error)
+            self._planned = values
+        self._wanted = None
+        self.refresh_bindings()
+
+    async def _plan(self, values: dict[str, str]) -> Plan:
+        """The plan from the files on disk, with a note when the editor holds newer texts of them."""
+        plan = await asyncio.to_thread(self._change.plan, values)
+        if unsaved := await self._unsaved(plan):
+            then = "Save them and try again." if plan.done else "Applying the change saves them first."
+            plan = plan._replace(notes=(*plan.notes, f"Unsaved edits in {file_names(unsaved)}. {then}"))
+        return plan
+
+    async def _unsaved(self, plan: Plan) -> frozenset[str]:
+        """The files that the plan concerns and that have unsaved edits."""
+        change_set = await asyncio.to_thread(plan.change_set, self._view.left_out)
+        return self._editor.dirty_paths() & {self._source, *(change.path for change in change_set.changes)}
+
+    def apply(self) -> None:
+        """Make the change that is shown. Until that is done, or cannot be done, the view is frozen."""
+        self._view.is_frozen = True
+        self.run_worker(self._apply(), group="apply", exclusive=True)
+
+    async def _apply(self) -> None:
+        # What was typed last must have been planned first.
+        self.plan_again()
+        await self._plan_until_fresh()
+        try:
+            if (plan := await self._plan_to_apply()) is not None:
+                change_set = await asyncio.to_thread(plan.change_set, self._view.left_out)
+                await asyncio.to_thread(self._history.apply, change_set)
+                self.dismiss(change_set)
+                return
+        except WorkbenchError as error:
+            self._planned = None
+            self._view.show_error(error)
+        self._view.is_frozen = False
+
+    async def _plan_to_apply(self) -> Plan | None:
+        """The plan that is shown, with the edits saved that it needs; None when there is another one then.
+
+        Raises UsageError when a file cannot be saved.
+        """
+        shown = self._view.plan
+        if shown is None or shown.done:
+            return None
+        unsaved = await self._unsaved(shown)
+        if not unsaved:
+            return shown
+        if failed := await self._editor.save(unsaved):
+            raise UsageError(
+                f"nothing was changed: {file_names(failed)} could not be saved",
+                remedy="Answer the question in the editor first.",
+            )
+        plan = await self._plan(self._view.values)
+        if plan.hunks == shown.hunks and not plan.done:
+            return plan
+        self._view.show_plan(plan._replace(notes=(*plan.notes, "The edits were saved. This is the plan with them.")))
+        return None
+
+
+class ChangeView(DialogView, inherit_bindings=False):
+    """What is asked about a change, its hunks with their boxes, and the notes."""
+
+    BINDINGS = CHANGE_VIEW.bindings
+
+    label_width = 20
+
+    def __init__(self, asked: Collection[DialogField], owner: ChangeScreen) -> None:
+        super().__init__(asked)
+        self.plan: Plan | None = None
+        self.left_out: set[str] = set()
+        self._asked = list(asked)
+        self._owner = owner
+        self._error = ""
+
+    def show_plan(self, plan: Plan) -> None:
+        """Show what would be done."""
+        self.plan, self._error = plan, ""
+        for index, field in enumerate(self._asked):
+            # The first plan's order stays: a later one puts what was chosen first.
+            if not field.choices and (choices := plan.choices.get(field.key)):
+                self._asked[index] = field._replace(choices={choice: choice for choice in choices})
+                if not self.buffer(field.key).text:
+                    self.buffer(field.key).replace(choices[0])
+        self.rebuild()
+
+    def show_error(self, error: WorkbenchError) -> None:
+        """Say why it cannot be done."""
+        self.plan = None
+        self._error = error_text(error)
+        self.rebuild()
+
+    # --- Fields and commands
+
+    @property
+    def fields(self) -> list[DialogField]:
+        return self._asked
+
+    @property
+    def stops(self) -> int:
+        return len(self._asked) + len(self._hunk_ids)
+
+    def value_changed(self) -> None:
+        self.rebuild()
+        self._owner.plan_again()
+
+    def why_not(self, action: str) -> str:
+        if action == "tick" and (self.current is not None or not self._hunk_ids):
+            return "There is nothing to leave out."
+        if action == "apply" and self._empty_label:
+            return f"Enter {self._empty_label} first."
+        if action == "apply" and (self.plan is None or self.plan.done):
+            return "There is nothing to apply."
+        if action == "choose" and not (self.current is not None and len(self.current.choices) > 1):
+            return "There is nothing to choose from."
+        return ""
+
+    @property
+    def _empty_label(self) -> str:
+        """The name that is still to be typed, as `a name`; empty when there is none. Without it nothing is planned."""
+        names = (field for field in self._asked if field.key == "name" and not self.buffer(field.key).text)
+        return next((f"a {field.label.lower()}" for field in names), "")
+
+    @property
+    def _hunk_ids(self) -> list[str]:
+        return [hunk.id for hunk in self.plan.hunks if hunk.id] if self.plan else []
+
+    def action_apply(self) -> None:
+        self._owner.apply()
+
+    def action_leave(self) -> None:
+        self._owner.dismiss(None)
+
+    def action_tick(self) -> None:
+        """Leave a hunk out, or take it in again."""
+        self.left_out ^= {self._hunk_ids[self._cursor - len(self._asked)]}
+        self.rebuild()
+
+    def press_line(self) -> None:
+        super().press_line()
+        if not self.why_not("tick"):
+            self.action_tick()
+
+    # --- Drawing
+
+    def lines(self, width: int) -> Iterator[DialogLine]:
+        yield DialogLine()
+        for index, field in enumerate(self._asked):
+            yield DialogLine(field=field, stop=index)
+        if self._asked:
+            yield DialogLine()
+        if empty := self._empty_label:
+            yield from _wrapped(" ", f"Enter {empty}.", "muted", width)
+        elif self._error:
+            yield from _wrapped(" ✗ ", self._error, "error", width)
+        elif self.plan is not None and self.plan.done:
+            yield from _wrapped(" ✓ ", self.plan.done, "success", width)
+        if self.plan is not None and not self._error:
+            yield from self._hunk_lines(self.plan, width)
+            for note in self.plan.notes:
+                yield from _wrapped(" · ", note, "muted", width)
+        yield DialogLine()
+
+    def _hunk_lines(self, plan: Plan, width: int) -> Iterator[DialogLine]:
+        path, stop = "", len(self._asked)
+        for hunk in plan.hunks:
+            if hunk.path != path:
+                path = hunk.path
+                yield DialogLine([Piece(f" {safe_text(path)}", "accent")])
+            left_out = hunk.id in self.left_out
+            if hunk.id:
+                box = Piece(" [ ] ", "muted") if left_out else Piece(" [✓] ", "success")
+                yield DialogLine([box, Piece(safe_text(hunk.title), "muted" if left_out else "text")], stop=stop)
+                stop += 1
+                yield from _wrapped("     ", hunk.reason, "muted", width)
+            for kind, text in hunk.lines:
+                role = "muted" if left_out or kind == " " else "success" if kind == "+" else "error"
+                indent = " " * (5 if hunk.id else 1)
+                yield DialogLine([Piece(f"{indent}{kind} {safe_text(text)}", role)])
+            yield DialogLine()
+
+
+def _wrapped(mark: str, text: str, role: str, width: int) -> Iterator[DialogLine]:
+    return (DialogLine(pieces) for pieces in hanging([Piece(mark, role)], text, width, role))

@@ -1,0 +1,186 @@
+"""What can be done to the configuration files of a project, each as something to be asked, shown and then applied.
+
+The invariant: planning reads and never writes; a plan is shown exactly as it would be applied.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tui_workbench.config.changes import lifecycle
+from tui_workbench.config.changes.change_set import ChangeSet
+from tui_workbench.config.changes.gpu_ready import plan_gpu_ready
+from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.core import target_types
+from tui_workbench.projects.project import Project
+from tui_workbench.targets.base.detach import Detachment, plan_detaching
+from tui_workbench.ui.widgets.dialog_view import DialogField
+
+
+class Hunk(NamedTuple):
+    """A part of a change that is shown, and can be left out when it has an `id`."""
+
+    path: str  # relative to the project
+    lines: tuple[tuple[str, str], ...]  # kind (`+`, `-`, ` `) and text
+    id: str = ""
+    title: str = ""
+    reason: str = ""
+
+
+class Plan(NamedTuple):
+    """A change as far as it is planned."""
+
+    hunks: tuple[Hunk, ...]
+    notes: tuple[str, ...]
+    change_set: Callable[[Collection[str]], ChangeSet]  # without the hunks of these ids
+    choices: Mapping[str, tuple[str, ...]] = {}  # what is asked has these choices now
+    done: str = ""  # said when there is nothing to change
+
+
+@dataclass
+class Change:
+    """A kind of change: its title, what is asked about it, and the plan for the answers.
+
+    `plan` reads files, and raises WorkbenchError when the change cannot be made.
+    """
+
+    title: str
+    asked: tuple[DialogField, ...]
+    plan: Callable[[Mapping[str, str]], Plan]
+    detachment: Detachment | None = None  # of a target that is detached, as it was planned last
+
+
+def create_target(root: str) -> Change:
+    """A new compute target."""
+    types = target_types.names()
+    asked = (DialogField("name", "Name"), _choice("type", "Type", types[0], types))
+    return Change(
+        "New compute target",
+        asked,
+        lambda values: _whole(lifecycle.create_target(root, values["name"], values["type"]), root),
+    )
+
+
+def create_run_configuration(root: str, target: str = "") -> Change:
+    """A new run configuration, of `target` where there is such a target."""
+    surroundings = Surroundings(root)
+    targets = tuple(surroundings.names(lifecycle.COMPUTE)) or ("local",)
+    name = _free(target, surroundings.names(lifecycle.RUNCONFIG))
+    chosen = target if target in targets else targets[0]
+    return Change(
+        "New run configuration",
+        (DialogField("name", "Name", name), _choice("target", "Target", chosen, targets)),
+        lambda values: _whole(lifecycle.create_run_configuration(root, values["name"], values["target"]), root),
+    )
+
+
+def duplicate(root: str, path: str) -> Change:
+    """A copy under another name."""
+    name = _free(f"{_stem(path)}-copy", Surroundings(root).names(os.path.splitext(path)[1]))
+    return Change(
+        f"Duplicate {os.path.basename(path)}",
+        (DialogField("name", "Name of the copy", name),),
+        lambda values: _whole(lifecycle.duplicate(path, values["name"]), root),
+    )
+
+
+def rename(root: str, path: str) -> Change:
+    """Another name; run configurations that name the file follow."""
+
+    def plan(values: Mapping[str, str]) -> Plan:
+        if values["name"] == _stem(path):
+            return Plan((), (), lambda _: ChangeSet("", ()), done="This is its name.")
+        change_set = lifecycle.rename(path, values["name"])
+        old, new = (os.path.relpath(place, root) for place in (path, change_set.changes[0].path))
+        others = (hunk for hunk in _hunks(change_set, root) if hunk.path not in (old, new))
+        return Plan((Hunk(f"{old} → {new}", ()), *others), change_set.notes, lambda _: change_set)
+
+    return Change(f"Rename {os.path.basename(path)}", (DialogField("name", "New name", _stem(path)),), plan)
+
+
+def delete(root: str, path: str) -> Change:
+    """The file goes to the trash."""
+
+    def plan(values: Mapping[str, str]) -> Plan:
+        change_set = lifecycle.delete(path)
+        notes = (*change_set.notes, "It is kept in .workbench/trash, and undo brings it back.")
+        return Plan(_hunks_of_removed(change_set, root), notes, lambda _: change_set)
+
+    return Change(f"Delete {os.path.basename(path)}", (), plan)
+
+
+def detach(project: Project, name: str) -> Change:
+    """A target goes, with the run configuration of its name, and its secrets leave the keyring."""
+
+    def plan(values: Mapping[str, str]) -> Plan:
+        change.detachment = detachment = plan_detaching(project, name)
+        notes = [*detachment.change_set.notes, "Nothing on the machine is touched."]
+        if detachment.references:
+            notes.append("Its secret leaves the keyring; undo brings it back as long as the workbench is open.")
+        hunks = _hunks_of_removed(detachment.change_set, project.root)
+        return Plan(hunks, tuple(notes), lambda _: detachment.change_set)
+
+    change = Change(f"Detach {name}", (), plan)
+    return change
+
+
+def make_gpu_ready(root: str, name: str) -> Change:
+    """All that a target or run configuration needs to use a GPU."""
+
+    def plan(values: Mapping[str, str]) -> Plan:
+        plan = plan_gpu_ready(root, name, image=values["image"])
+        hunks = tuple(
+            Hunk(os.path.relpath(hunk.path, root), _lines(hunk.diff), hunk.id, hunk.title, hunk.reason)
+            for hunk in plan.hunks
+        )
+        images = tuple(image.reference for image in plan.images)
+        done = f"Nothing is left to do: {plan.target} is GPU-ready." if plan.is_ready else ""
+        if plan.is_done and not plan.is_ready:
+            done = f"Nothing to change here. {'Correct the problems below.' if plan.problems else 'See the notes.'}"
+        left = [f"Left: {os.path.basename(one.file)}:{one.line}: {one.message}." for one in plan.problems]
+        return Plan(hunks, (*plan.notes, *left), plan.change_set, {"image": images}, done)
+
+    return Change(f"Make {name} GPU-ready", (DialogField("image", "Image"),), plan)
+
+
+def _choice(key: str, label: str, value: str, choices: Iterable[str]) -> DialogField:
+    return DialogField(key, label, value, choices={choice: choice for choice in choices})
+
+
+def _whole(change_set: ChangeSet, root: str) -> Plan:
+    return Plan(tuple(_hunks(change_set, root)), change_set.notes, lambda _: change_set)
+
+
+def _hunks(change_set: ChangeSet, root: str) -> Iterator[Hunk]:
+    for change in change_set.changes:
+        diff = change_set._replace(changes=(change,)).diff(root)
+        yield Hunk(os.path.relpath(change.path, root), _lines(diff))
+
+
+def _hunks_of_removed(change_set: ChangeSet, root: str) -> tuple[Hunk, ...]:
+    """The files that go; their copies in the trash are not worth showing."""
+    return tuple(_hunks(change_set._replace(changes=tuple(c for c in change_set.changes if c.after is None)), root))
+
+
+def _lines(diff: str) -> tuple[tuple[str, str], ...]:
+    """The changed lines of a unified diff, each with the line before and the line after it."""
+    lines = diff.split("\n")
+    start = next((number for number, line in enumerate(lines) if line.startswith("@@")), len(lines))
+    lines = [line for line in lines[start + 1 :] if line[:1] in ("+", "-", " ")]
+    changed = [number for number, line in enumerate(lines) if line[0] != " "]
+    near = {number + step for number in changed for step in (-1, 0, 1)}
+    return tuple((line[0], line[1:]) for number, line in enumerate(lines) if number in near)
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """The name, or the first of `name-2`, `name-3` ... that is not taken; "" stays empty."""
+    numbered = (f"{name}-{number}" for number in itertools.count(2))
+    return name if name not in taken else next(other for other in numbered if other not in taken)
+
+
+def _stem(path: str) -> str:
+    return os.path.splitext(os.path.basename(path))[0]

@@ -1,0 +1,191 @@
+"""The chart widget: curves with axes, a legend and a read-out that keys move.
+
+The invariant: curves of any length are worked on in a thread and the last that were handed down are what is shown;
+keys change how they are looked at and never the curves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from rich.segment import Segment
+from textual import events
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui_workbench.ui.blocking import ask
+from tui_workbench.ui.charts.chart_data import SMOOTHINGS, STEP, TIME, Curve, View
+from tui_workbench.ui.charts.chart_drawing import Look, Picture
+from tui_workbench.ui.commands.screen_commands import CHART
+from tui_workbench.ui.themes.themes import palette_of, style
+from tui_workbench.ui.widgets.pieces import Piece, draw_line
+
+AT_ONCE = 20_000
+"""Points up to which a picture takes less than a frame to prepare, and no thread is asked."""
+
+FOCUS = "▌"
+"""Stands before the title of the chart that has the focus."""
+
+
+class Chart(Widget, can_focus=True, inherit_bindings=False):
+    """Shows the curves that it was handed last."""
+
+    heading = "Chart"
+    DEFAULT_CSS = "Chart { height: 1fr; width: 1fr; }"
+    BINDINGS = CHART.bindings
+    about = "Curves of what runs have logged. Each has a mark and a colour of its own; no extreme is left out."
+
+    def __init__(self, look: Look | None = None) -> None:
+        super().__init__()
+        self.look = look or Look()
+        self.view = View()
+        self.picture: Picture | None = None
+        self.curves: tuple[Curve, ...] = ()
+        self.cursor: float | None = None  # the x that is read out
+        self._message = ""
+        self._lines: list[Strip] | None = None
+
+    def show(self, curves: Sequence[Curve], look: Look | None = None) -> None:
+        """Show these curves. What is looked at stays: scales, smoothing, the part of the axis, the read-out."""
+        self.curves = tuple(curves)
+        self._message = ""
+        if look is not None:
+            self.look = look
+        self._prepare()
+
+    def show_message(self, text: str) -> None:
+        """Show a sentence, safe text, in place of curves."""
+        self.curves, self._message = (), text
+        self._prepare()
+
+    def reset(self) -> None:
+        """Forget the read-out and the part of the axis: what comes next is about something else."""
+        self.cursor = None
+        self.view = self.view._replace(window=None)
+
+    def point_at(self, x: float | None) -> None:
+        """Read out what is at x; None for nothing."""
+        if x != self.cursor:
+            self.cursor = x
+            self._redraw()
+            self.refresh_bindings()
+
+    # --- From curves to lines
+
+    def _prepare(self) -> None:
+        self.workers.cancel_group(self, "ask chart")
+        call = partial(Picture, self.curves, self.view, self.look, *self.size)
+        if not self.size.width or not self.curves:
+            self._accept(None)
+        elif sum(len(curve.values) for curve in self.curves) <= AT_ONCE:
+            self._accept(call())
+        else:
+            ask(self, "chart", call, self._accept)
+
+    def _accept(self, prepared: Picture | None) -> None:
+        self.picture = prepared
+        self._redraw()
+
+    def _redraw(self) -> None:
+        self._lines = None
+        self.refresh()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._prepare()
+
+    def on_focus(self) -> None:
+        self._redraw()
+
+    on_blur = on_focus
+
+    def notify_style_update(self) -> None:
+        self._lines = None
+        super().notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        palette = palette_of(self)
+        if self._lines is None:
+            self._lines = self.picture.lines(palette, self.cursor) if self.picture else self._empty_lines()
+        if y >= len(self._lines):
+            return Strip.blank(self.size.width, style(palette.text, palette.background))
+        line = self._lines[y]
+        if y == 0 and self.has_focus:
+            return Strip.join([Strip([Segment(FOCUS, style(palette.accent, palette.background))]), line.crop(1)])
+        return line
+
+    def _empty_lines(self) -> list[Strip]:
+        palette, (width, height) = palette_of(self), self.size
+        text = self._message or ("Nothing logged yet." if self.look.title else "")
+        lines = [[Piece("")] for _ in range(height)]
+        if height:
+            lines[0] = [Piece(f" {self.look.title}" if self.look.title else "", bold=True)]
+            lines[height // 2 if height > 2 else height - 1] = [Piece(f"  {text}", "muted")]
+        return [draw_line(line, width, palette, palette.background) for line in lines]
+
+    # --- Commands
+
+    def why_not(self, action: str) -> str:
+        if self.picture is None or not self.curves:
+            return "There is no curve."
+        if action == "toggle_by" and self.look.x_name:
+            return "What is shown has no steps."
+        if action == "show_all" and self.cursor is None and self.view.window is None:
+            return "All is shown already."
+        return ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.why_not(action)
+
+    def _change(self, view: View) -> None:
+        self.view = view
+        self._prepare()
+        self.refresh_bindings()
+
+    def action_toggle_log(self) -> None:
+        self._change(self.view._replace(log=not self.view.log))
+
+    def action_smooth(self) -> None:
+        place = SMOOTHINGS.index(self.view.smoothing) if self.view.smoothing in SMOOTHINGS else 0
+        self._change(self.view._replace(smoothing=SMOOTHINGS[(place + 1) % len(SMOOTHINGS)]))
+
+    def action_toggle_by(self) -> None:
+        """By step, or by time; what was read out has no meaning on the other axis."""
+        self.cursor = None
+        self._change(self.view._replace(by=STEP if self.view.by == TIME else TIME, window=None))
+
+    def action_read_out(self, columns: int) -> None:
+        """Move the read-out, at least to the next point; it begins at the last one."""
+        shown, cursor = self.picture, self.cursor
+        if shown is not None and not shown.is_empty:
+            self.point_at(shown.nearest(shown.x.high) if cursor is None else shown.moved(cursor, columns))
+            self._follow_cursor()
+
+    def _follow_cursor(self) -> None:
+        window = self.view.window
+        if window is None or self.cursor is None or window[0] <= self.cursor <= window[1]:
+            return
+        width = window[1] - window[0]
+        low = self.cursor - width / 2
+        self._change(self.view._replace(window=(low, low + width)))
+
+    def action_zoom(self, factor: float) -> None:
+        shown = self.picture
+        if shown is None:
+            return
+        width = (shown.x.high - shown.x.low) * factor
+        middle = self.cursor if self.cursor is not None else (shown.x.low + shown.x.high) / 2
+        low = middle - width / 2
+        if width >= shown.whole.high - shown.whole.low:
+            self._change(self.view._replace(window=None))
+        elif width > abs(middle) * 1e-12:
+            low = min(max(low, shown.whole.low), shown.whole.high - width)
+            self._change(self.view._replace(window=(low, low + width)))
+
+    def action_show_all(self) -> None:
+        self.cursor = None
+        self._change(self.view._replace(window=None))
+
+    def on_click(self, event: events.Click) -> None:
+        if self.picture is not None and not self.picture.is_empty:
+            self.point_at(self.picture.nearest_to_column(event.x))

@@ -1,0 +1,185 @@
+"""Curves made ready for a chart of some width: points in order, smoothed, and for each column what is in it.
+
+The invariants: an extreme never gets lost, however many points share a column; what is no number (NaN, an infinity,
+zero or less on a log scale) is a gap and is counted, never drawn and never passed over in silence. Everything here
+works on arrays as wholes, because a run may hold a million points, and is meant to be called in a thread.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from tui_workbench.core.model import Run
+from tui_workbench.runs.metrics import RunMetrics
+from tui_workbench.ui.charts.chart_scale import Scale
+from tui_workbench.ui.formatting import run_title
+from tui_workbench.ui.terminal.safetext import safe_text
+
+STEP, TIME = "step", "time"
+"""What the x axis shows: the number that was logged with a value, or the seconds since the curve's first value."""
+
+SMOOTHINGS = (0.0, 0.6, 0.9, 0.98)
+"""The weights of what came before among which a person chooses; 0 shows the values as they are."""
+
+
+class Curve(NamedTuple):
+    """One line of a chart. `label` is safe text; the arrays have equal lengths; `times` are seconds since the epoch."""
+
+    label: str
+    steps: Sequence[float]
+    values: Sequence[float]
+    times: Sequence[float]
+    key: str = ""  # tells curves apart whose labels are the same
+    look: int = -1  # which colour and mark; -1 for the place among the curves
+
+
+class View(NamedTuple):
+    """How the curves are looked at. `window` is the part of the x axis that is shown; None for all of it."""
+
+    by: str = STEP
+    log: bool = False
+    smoothing: float = 0.0
+    window: tuple[float, float] | None = None
+    shown: tuple[float, ...] = ()  # values that the y axis shows whatever the curves are; not on a log scale
+
+
+class Bucket(NamedTuple):
+    """What a curve does in one column of dots: where it comes in, its extremes, and where it goes out."""
+
+    column: int
+    first: float
+    low: float
+    high: float
+    last: float
+
+
+Stroke = tuple[Bucket, ...]
+"""An unbroken part of a curve."""
+
+
+class Points(NamedTuple):
+    """The points of a curve by ascending x."""
+
+    curve: Curve
+    xs: Sequence[float]
+    ys: Sequence[float]  # as logged
+    smooth: Sequence[float]  # smoothed, or `ys` itself
+    left_out: int  # values that cannot be shown
+
+    def nearest(self, x: float) -> tuple[float, float] | None:
+        """The x and the logged value of the point nearest to x; None for a curve without points."""
+        place = bisect_left(self.xs, x)
+        near = range(max(0, place - 1), min(place + 1, len(self.xs)))
+        best = min(near, key=lambda index: abs(self.xs[index] - x), default=None)
+        return None if best is None else (self.xs[best], self.ys[best])
+
+
+def points_of(curve: Curve, view: View) -> Points:
+    """The points in order, smoothed. Equal x keep their order, as after a restart."""
+    xs, ys = curve.times if view.by == TIME else curve.steps, curve.values
+    left_out = 0
+    if not math.isfinite(sum(xs)):
+        kept = [(x, y) for x, y in zip(xs, ys, strict=True) if math.isfinite(x)]
+        left_out = len(xs) - len(kept)
+        xs, ys = array("d", (x for x, _ in kept)), array("d", (y for _, y in kept))
+    ascending = array("d", sorted(xs))
+    if ascending != xs:
+        order = sorted(range(len(xs)), key=xs.__getitem__)
+        xs, ys = ascending, array("d", map(ys.__getitem__, order))
+    if view.by == TIME and xs:
+        begin = xs[0]
+        xs = array("d", [x - begin for x in xs])
+    if view.log:
+        left_out += sum(1 for y in ys if not 0 < y < math.inf)
+    elif not math.isfinite(sum(ys)):
+        left_out += sum(1 for y in ys if not math.isfinite(y))
+    return Points(curve, xs, ys, smoothed(ys, view.smoothing), left_out)
+
+
+def smoothed(values: Sequence[float], weight: float) -> Sequence[float]:
+    """An exponential moving average that starts at the first value; what is not finite stays and does not spread.
+
+    The early averages are divided by the weight that they have so far, so that the first values do not weigh more.
+    """
+    if not weight:
+        return values
+    found = array("d")
+    total = share = 0.0
+    for value in values:
+        if math.isfinite(value):
+            total, share = total * weight + (1 - weight) * value, share * weight + 1 - weight
+            value = total / share
+        found.append(value)
+    return found
+
+
+def extremes(points: Points, x: Scale, *, log: bool) -> Iterator[float]:
+    """The lowest and the highest value that is drawn; none when nothing is."""
+    first, last = max(0, bisect_left(points.xs, x.low) - 1), bisect_right(points.xs, x.high) + 1
+    for ys in (points.ys, points.smooth) if points.smooth is not points.ys else (points.ys,):
+        if bucket := _bucket(0, ys[first:last], log=log):
+            yield from (bucket.low, bucket.high)
+
+
+def strokes(xs: Sequence[float], ys: Sequence[float], x: Scale, columns: int, *, log: bool) -> tuple[Stroke, ...]:
+    """The buckets of the columns that hold points, broken where a column holds nothing but gaps.
+
+    The point before the window and the one behind it are kept, just outside, so that lines leave the chart.
+    """
+    found: list[list[Bucket]] = [[]]
+    for column, start, end in _slices(xs, x, columns):
+        bucket = _bucket(column, ys[start:end], log=log)
+        if bucket is not None:
+            found[-1].append(bucket)
+        elif found[-1]:
+            found.append([])
+    return tuple(tuple(stroke) for stroke in found if stroke)
+
+
+def _slices(xs: Sequence[float], x: Scale, columns: int) -> Iterator[tuple[int, int, int]]:
+    """Column, start and end of the points in each column that holds any, from just left of the window to its right."""
+    start, last = bisect_left(xs, x.low), bisect_right(xs, x.high)
+    if start:
+        yield -1, start - 1, start
+    for column in range(columns):
+        border = x.value((column + 0.5) / (columns - 1))
+        end = bisect_left(xs, border, start, last) if column < columns - 1 else last
+        if end > start:
+            yield column, start, end
+        start = end
+    if last < len(xs):
+        yield columns, last, last + 1
+
+
+def _bucket(column: int, values: Sequence[float], *, log: bool) -> Bucket | None:
+    """What is in a column; None when nothing in it can be shown."""
+    # One not finite value makes the sum not finite: this tells of most columns at once that all is well.
+    if not math.isfinite(sum(values)):
+        values = [value for value in values if math.isfinite(value)]
+    if log and values and min(values) <= 0:
+        values = [value for value in values if value > 0]
+    return Bucket(column, values[0], min(values), max(values), values[-1]) if values else None
+
+
+# --- Curves of runs
+
+
+def read_metrics(run: Run) -> RunMetrics:
+    """The metrics of a run as they are now. Blocks."""
+    metrics = RunMetrics(run.directory)
+    metrics.refresh()
+    return metrics
+
+
+def run_curves(runs: Iterable[tuple[Run, int]], name: str) -> list[Curve]:
+    """The curve of a metric in each run that logged it; each run comes with the number of its look. Blocks."""
+    curves = []
+    for run, look in runs:
+        series = read_metrics(run).series(name)
+        if series.values:
+            curves.append(Curve(safe_text(run_title(run)[:60]), *series, key=run.run_id, look=look))
+    return curves

@@ -1,0 +1,344 @@
+"""A chart as lines of a terminal: legend, axes with their ticks, and the curves in braille.
+
+The invariants: curves are told apart by a mark as well as by a colour, the same in the chart, its legend and wherever
+else the curve is named; what is outside of the chart is cut off, never an error.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.strip import Strip
+
+from tui_workbench.ui.charts.chart_data import TIME, Bucket, Curve, Stroke, View, extremes, points_of, strokes
+from tui_workbench.ui.charts.chart_scale import (
+    Scale,
+    even_ticks,
+    labels,
+    number,
+    scale_over,
+    span_label,
+    ticks,
+    time_ticks,
+)
+from tui_workbench.ui.terminal.safetext import truncate_middle
+from tui_workbench.ui.themes.themes import Palette, style
+from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
+
+ROLES = ("accent", "number", "string", "keyword", "warning", "running", "error", "text")
+"""The colours of curves, in order: names of palette fields."""
+
+MARKS = "●▲■◆○△□◇+×abcdefghijklmnopqrstuvwxyz"
+"""The marks of curves, in order."""
+
+DOTS_ACROSS, DOTS_DOWN = 2, 4
+_BRAILLE = 0x2800
+_BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""The bit of each dot of a cell, by row and column."""
+
+MARK_EVERY = 24
+"""Dots between the marks on a curve."""
+
+MOST_MARKS = 2
+"""Points for each cell of width up to which each of those that are not joined is marked."""
+
+LEGEND_LINES = 2
+LEAST_AXIS_HEIGHT = 5
+"""Lines from which on the x axis gets a line of its own."""
+
+
+class Look(NamedTuple):
+    """What a chart is called and how its axes read."""
+
+    title: str = ""
+    joined: bool = True  # points are joined by lines
+    durations: bool = False  # values are seconds
+    x_name: str = ""  # "" for what the view says
+
+
+def look_of(index: int) -> tuple[str, str]:
+    """The colour (a palette field) and the mark of the curve with this number."""
+    return ROLES[index % len(ROLES)], MARKS[index % len(MARKS)]
+
+
+class Canvas:
+    """A surface of braille dots, which count from the upper left.
+
+    A cell shows the dots of every line that goes through it, in the colour of the one that was drawn last, or a mark in
+    their place.
+    """
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self.columns, self.rows = columns, rows
+        self.width, self.height = columns * DOTS_ACROSS, rows * DOTS_DOWN
+        self._bits = [bytearray(columns) for _ in range(rows)]
+        self._roles = [["faint"] * columns for _ in range(rows)]
+        self._marks: dict[tuple[int, int], tuple[str, str]] = {}
+
+    def upright(self, x: int, first: int, last: int, role: str) -> None:
+        """Draw a vertical line from one height to another, in either order."""
+        if not 0 <= x < self.width:
+            return
+        column, side = x >> 1, x & 1
+        for y in range(max(0, min(first, last)), min(self.height - 1, max(first, last)) + 1):
+            self._bits[y >> 2][column] |= _BITS[y & 3][side]
+            self._roles[y >> 2][column] = role
+
+    def line(self, x0: int, y0: int, x1: int, y1: int, role: str) -> None:
+        """Draw a straight line from left to right (`x0 <= x1`)."""
+        across = x1 - x0
+        if across <= 1:
+            middle = (y0 + y1) // 2
+            self.upright(x0, y0, middle, role)
+            self.upright(x1, middle, y1, role)
+            return
+        rise = (y1 - y0) / across
+        before = y0
+        for step in range(max(0, -x0), min(across, self.width - x0) + 1):
+            here = round(y0 + rise * step)
+            # Joined half way, so that a steep line has no holes.
+            self.upright(x0 + step, before if step else y0, here, role)
+            before = here
+
+    def mark(self, x: int, y: int, glyph: str, role: str) -> None:
+        """Put a glyph of one cell in the cell of this dot; the first one set there stays."""
+        if 0 <= x < self.width and 0 <= y < self.height:
+            self._marks.setdefault((y >> 2, x >> 1), (glyph, role))
+
+    def row(self, row: int) -> Iterator[Piece]:
+        """The cells of a row, from left to right."""
+        cells = (
+            self._marks.get((row, column)) or (chr(_BRAILLE + bits) if bits else " ", role)
+            for column, (bits, role) in enumerate(zip(self._bits[row], self._roles[row], strict=True))
+        )
+        for role, same in groupby(cells, key=itemgetter(1)):
+            yield Piece("".join(text for text, _ in same), role)
+
+
+class Picture:
+    """Curves made ready for a chart of a size. Takes a tenth of a second for a million points."""
+
+    def __init__(self, curves: Sequence[Curve], view: View, look: Look, width: int, height: int) -> None:
+        self._view, self._look, self._width, self._height = view, look, width, height
+        self.curves = [points_of(curve, view) for curve in curves]
+        self._looks = [look_of(curve.look if curve.look >= 0 else place) for place, curve in enumerate(curves)]
+        self._xs = next((curve.xs for curve in self.curves if curve.xs), ())
+        self.whole = scale_over(end for curve in self.curves if curve.xs for end in (curve.xs[0], curve.xs[-1]))
+        self.x = Scale(*view.window) if view.window else self.whole
+        shown = list(chain.from_iterable(extremes(curve, self.x, log=view.log) for curve in self.curves))
+        self.is_empty = not shown
+        self._legend_height = self._lines_of_legend()
+        self._rows = max(1, height - (2 if height >= LEAST_AXIS_HEIGHT else 1) - self._legend_height)
+        self.y = scale_over(chain(shown, () if view.log else view.shown), log=view.log)
+        self._scale, self._labels = self._y_axis(self.y)
+        self._x_name = look.x_name or view.by
+        wide = max(map(cell_len, self._labels.values()), default=1)
+        self._left = min(max(wide, len(self._x_name)), max(0, width // 2)) + 2
+        self._columns = max(2, width - self._left - 1)
+        self._strokes = [self._strokes_of(curve.xs, curve.smooth) for curve in self.curves]
+        smoothed = [curve for curve in self.curves if curve.smooth is not curve.ys]
+        self._behind = list(chain.from_iterable(self._strokes_of(curve.xs, curve.ys) for curve in smoothed))
+
+    def _strokes_of(self, xs: Sequence[float], ys: Sequence[float]) -> tuple[Stroke, ...]:
+        return strokes(xs, ys, self.x, self._columns * DOTS_ACROSS, log=self._view.log)
+
+    def lines(self, palette: Palette, cursor: float | None = None) -> list[Strip]:
+        """The lines of the chart. `cursor` is the x that is read out, None for none."""
+        legend, body = self._legend(cursor), self._nothing() if self.is_empty else self._body()
+        lines = (*legend, *body, *self._x_axis())
+        strips = [draw_line(line, self._width, palette, palette.background) for line in lines]
+        place = -1.0 if cursor is None or self.is_empty else self.x.place(cursor)
+        at = self._left + round(place * (self._columns - 1))
+        if 0 <= place <= 1 and at < self._width:
+            for row in range(len(legend), len(legend) + self._rows):
+                strips[row] = _with_cursor(strips[row], at, palette)
+        return strips[: self._height]
+
+    # --- The legend
+
+    def _lines_of_legend(self) -> int:
+        if self._height < 4:
+            return 0
+        if len(self.curves) < 2 or self._height < 10:
+            return 1
+        return LEGEND_LINES if sum(cell_len(each.curve.label) + 14 for each in self.curves) + 20 > self._width else 1
+
+    def _legend(self, cursor: float | None) -> list[list[Piece]]:
+        if not self._legend_height:
+            return []
+        head = [Piece(f" {self._look.title}", bold=True)] if self._look.title else []
+        if where := self._where(cursor):
+            head.append(Piece(f"  {where}", "accent"))
+        rows = [head]
+        for index in range(len(self.curves)):
+            entry = self._entry(index, cursor)
+            is_last = len(rows) == self._legend_height
+            if rows[-1] and width_of([*rows[-1], *entry]) > self._width - (8 if is_last else 0):
+                if is_last:
+                    rows[-1].append(Piece(f"  +{len(self.curves) - index} more", "muted"))
+                    break
+                rows.append([])
+            rows[-1] += entry
+        return rows + [[]] * (self._legend_height - len(rows))
+
+    def _where(self, cursor: float | None) -> str:
+        if cursor is None:
+            words = [f"smoothed {self._view.smoothing:g}"] if self._view.smoothing else []
+            return ", ".join([*words, "log"] if self._view.log else words)
+        if self._look.x_name:
+            return f"{self._look.x_name} {number(cursor)}"
+        return span_label(cursor) if self._view.by == TIME else f"step {number(cursor)}"
+
+    def _entry(self, index: int, cursor: float | None) -> list[Piece]:
+        points, (role, mark) = self.curves[index], self._looks[index]
+        value: float | None = None
+        if cursor is None:
+            value = points.ys[-1] if points.ys else None
+        elif point := points.nearest(cursor):
+            # Of runs beside each other only the one that is meant has the value.
+            value = point[1] if not self._look.x_name or point[0] == cursor else None
+        shown = "" if value is None else span_label(value) if self._look.durations else number(value)
+        is_alone = len(self.curves) == 1 and self._look.title
+        name = "" if is_alone else f" {truncate_middle(points.curve.label, 28)}"
+        entry = [Piece("  "), Piece(mark, role), Piece(name, "muted"), Piece(f" {shown}")]
+        if points.left_out:
+            entry.append(Piece(f" ▲ {points.left_out:,} not {'above 0' if self._view.log else 'finite'}", "warning"))
+        return entry
+
+    # --- The curves
+
+    def _body(self) -> Iterator[Sequence[Piece]]:
+        canvas = Canvas(self._columns, self._rows)
+        for stroke in self._behind:
+            self._draw(canvas, stroke, "faint")
+        for (role, _), of_curve in zip(self._looks, self._strokes, strict=True):
+            for stroke in of_curve:
+                self._draw(canvas, stroke, role)
+        for index, (role, mark) in enumerate(self._looks):
+            for bucket in self._marked(index):
+                canvas.mark(bucket.column, self._dot_y(bucket.last), mark, role)
+        for row in range(self._rows):
+            label = self._labels.get(row, "")
+            axis = (Piece(f"{label:>{self._left - 2}} ", "muted"), Piece("┤" if label else "│", "faint"))
+            yield (*axis, *canvas.row(row))
+
+    def _draw(self, canvas: Canvas, stroke: Stroke, role: str) -> None:
+        """Draw an unbroken part: across each column its extremes, from each to the next a line."""
+        before: Bucket | None = None
+        for bucket in stroke:
+            canvas.upright(bucket.column, self._dot_y(bucket.low), self._dot_y(bucket.high), role)
+            if before is not None and self._look.joined:
+                start = before.column, self._dot_y(before.last)
+                canvas.line(*start, bucket.column, self._dot_y(bucket.first), role)
+            before = bucket
+
+    def _marked(self, index: int) -> list[Bucket]:
+        """Where the mark stands on a curve: now and then, not where its neighbours' are, and once at least.
+
+        Points that are not joined are all marked, unless they are too many.
+        """
+        points = list(chain.from_iterable(self._strokes[index]))
+        if not self._look.joined and len(points) <= MOST_MARKS * self._columns:
+            return points
+        several = len(self.curves) > 1
+        found, next_at = [], (index * 10) % MARK_EVERY
+        for stroke in self._strokes[index]:
+            for bucket in stroke:
+                if len(stroke) == 1 or (several and bucket.column >= next_at):
+                    found.append(bucket)
+                    next_at = bucket.column + MARK_EVERY
+        return found or (points[-1:] if several else [])
+
+    def _dot_y(self, value: float) -> int:
+        return round((1 - self._scale.place(value)) * (self._rows * DOTS_DOWN - 1))
+
+    def _nothing(self) -> Iterator[Sequence[Piece]]:
+        words = "Nothing logged yet."
+        if any(curve.left_out for curve in self.curves):
+            words = "No value is above 0: l shows them on a linear scale." if self._view.log else "No value is finite."
+        elif self._view.window is not None:
+            words = "No value in this part: = shows all."
+        elif any(curve.curve.values for curve in self.curves):
+            words = "The times of these values are not known: x shows them by step."
+        for row in range(self._rows):
+            yield (Piece(f"  {words}" if row == self._rows // 2 else "", "muted"),)
+
+    # --- The axes
+
+    def _y_axis(self, y: Scale) -> tuple[Scale, dict[int, str]]:
+        """A scale with round ends for the y axis, and the label of each row that has a tick."""
+        if self.is_empty:
+            return y, {}
+        most, is_span = max(2, min(8, (self._rows + 1) // 2)), self._look.durations
+        scale, values = even_ticks(y, self._rows, most, DOTS_DOWN, durations=is_span)
+        if len(values) < 2:
+            scale, values = y, time_ticks(y, most) if is_span and not y.log else ticks(y, most)
+        if len(values) < 2:
+            # No two round values lie in so small a span: its ends tell it.
+            values = [y.low, y.high] if self._rows > 1 else [y.high]
+        write = span_label if is_span else number
+        texts = labels(values) if not is_span and not scale.log else [write(value) for value in values]
+        rows = [round((1 - scale.place(value)) * (self._rows * DOTS_DOWN - 1)) // DOTS_DOWN for value in values]
+        return scale, {min(self._rows - 1, max(0, row)): text for row, text in zip(rows, texts, strict=True)}
+
+    def _x_axis(self) -> list[Sequence[Piece]]:
+        by_time = self._x_name == TIME and not self._look.x_name
+        most = max(2, min(10, self._columns // 12))
+        values = time_ticks(self.x, most) if by_time else ticks(self.x, most)
+        if not by_time:
+            values = [value for value in values if value == int(value)] or values
+        texts = [span_label(value) for value in values] if by_time else labels(values)
+        line, rule = [" "] * self._columns, ["─"] * self._columns
+        end = -2
+        for value, text in zip(values, texts, strict=True):
+            place = round(self.x.place(value) * (self._columns - 1))
+            start = max(0, min(place - len(text) // 2, self._columns - len(text)))
+            if start > end + 1 and start + len(text) <= self._columns:
+                line[start : start + len(text)] = text
+                end = start + len(text)
+                rule[place] = "┴"
+        room = self._left - 1
+        name = Piece(f"{truncate_middle(self._x_name, room):>{room}} ", "comment")
+        below = (name, Piece("".join(line), "muted"))
+        above = (Piece(" " * room), Piece(f"└{''.join(rule)}", "faint"))
+        return [above, below] if self._height >= LEAST_AXIS_HEIGHT else [below]
+
+    # --- What is read out
+
+    def nearest(self, x: float) -> float | None:
+        """The x of the point of the first curve that is nearest to x; None without points."""
+        place = bisect_left(self._xs, x)
+        return min(self._xs[max(0, place - 1) : place + 1], key=lambda each: abs(each - x), default=None)
+
+    def nearest_to_column(self, column: int) -> float | None:
+        """The same for a column of the chart."""
+        place = (column - self._left) / max(1, self._columns - 1)
+        return self.nearest(self.x.value(min(1.0, max(0.0, place))))
+
+    def moved(self, x: float, cells: int) -> float:
+        """The x of the point of the first curve that is so many cells to the right of x; another one in any case."""
+        xs = self._xs
+        if not xs:
+            return x
+        target = x + (self.x.high - self.x.low) * cells / max(1, self._columns - 1)
+        if cells > 0:
+            place = max(bisect_right(xs, x), bisect_right(xs, target) - 1)
+        else:
+            place = min(bisect_left(xs, x) - 1, bisect_left(xs, target))
+        return xs[max(0, min(len(xs) - 1, place))]
+
+
+def _with_cursor(strip: Strip, at: int, palette: Palette) -> Strip:
+    """Show the cell that is read out on a ground of its own; a blank one as a line."""
+    cell = strip.crop(at, at + 1)
+    color = palette.accent
+    if cell.text != " " and (ink := next(iter(cell)).style) is not None and ink.color is not None:
+        color = ink.color.name
+    under = Segment("│" if cell.text == " " else cell.text, style(color, palette.marked))
+    return Strip.join([strip.crop(0, at), Strip([under]), strip.crop(at + 1)])

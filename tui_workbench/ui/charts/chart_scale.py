@@ -1,0 +1,243 @@
+"""The scales of charts: where a value stands between two ends, which values get a tick, and how numbers are written.
+
+The invariant: labels of ticks that differ are different texts, and never longer than a person reads at a glance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+ALIKE = 1e-11
+"""Values that differ by less than this part of themselves are drawn as one."""
+
+SMALLEST, LARGEST = 1e-290, 1.7e308
+
+_TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+"""Seconds between ticks of time that a person expects."""
+
+
+class Scale(NamedTuple):
+    """What an axis shows, from `low` to `high`; with `log` by orders of magnitude, and then both are above zero."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def place(self, value: float) -> float:
+        """0 at the low end, 1 at the high end; beyond these outside of the axis. The value must be finite."""
+        if self.log:
+            return (math.log10(value) - math.log10(self.low)) / (math.log10(self.high) - math.log10(self.low))
+        # Halves, because the difference of two numbers that exist need not exist.
+        return (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+
+    def value(self, place: float) -> float:
+        """The value at a place, the inverse of `place`."""
+        if self.log:
+            return float(self.low * (self.high / self.low) ** place)
+        return self.low * (1 - place) + self.high * place
+
+
+def scale_over(values: Iterable[float], *, log: bool = False) -> Scale:
+    """A scale that shows all these finite values with a little room; from 0 to 1 when there are none."""
+    known = [value for value in values if not log or value > 0]
+    if not known:
+        return Scale(0.1, 1.0, log=True) if log else Scale(0.0, 1.0)
+    low, high = min(known), max(known)
+    # Closer together they are one value, as far as a person or the digits of a label can tell.
+    if high - low > ALIKE * max(abs(low), abs(high)) and high - low > SMALLEST:
+        return Scale(max(low, SMALLEST), high, log) if log else Scale(low, high)
+    if log:
+        low = min(max(low, SMALLEST), LARGEST / 4)
+        return Scale(low / 2, low * 2, log=True)
+    room = max(abs(low), abs(high)) * 0.1
+    room = room if room > SMALLEST else 1.0
+    return Scale(max(low - room, -LARGEST), min(high + room, LARGEST))
+
+
+def ticks(scale: Scale, most: int) -> list[float]:
+    """At most `most` round values within the scale, ascending; at least one where one fits."""
+    if scale.log:
+        return _log_ticks(scale, most)
+    span = scale.high - scale.low
+    step = nice_step(scale.low, scale.high, most) if 0 < span < math.inf and most > 0 else math.inf
+    if step == math.inf:
+        return [scale.low, scale.high][: max(0, most)]
+    return _multiples(scale.low, scale.high, step)
+
+
+def even_ticks(scale: Scale, rows: int, most: int, dots: int, *, durations: bool = False) -> tuple[Scale, list[float]]:
+    """A scale a little longer than this one, and round values that stand the same number of rows apart on it.
+
+    A row has so many `dots`. Where that cannot be had, the scale as it is and no values.
+    """
+    span = scale.high - scale.low
+    if scale.log or rows < 4 or not SMALLEST < span < LARGEST:
+        return scale, []
+    by_time = durations and span >= most
+    found: list[tuple[float, float, float, int]] = []
+    for every in range(max(2, -(-rows // most)), rows // 2 + 1):
+        for step in _TIME_STEPS if by_time else _nice_steps(span * every / rows):
+            # A value stands in the middle of its row, and both ends of the scale in the middle of a dot.
+            unit, middle = step / every, (dots / 2 - 0.5) / dots
+            first = math.ceil(scale.low / step - 1e-9) * step
+            below = max(0, math.ceil((first - scale.low) / unit - middle - 1e-9))
+            low = first - (below + middle) * unit
+            if low + (rows - 1 / dots) * unit >= scale.high - span * 1e-9:
+                found.append((unit, step, low, below))
+                break
+    if not found:
+        return scale, []
+    unit, step, low, _ = min(found)
+    even = Scale(low, max(scale.high, low + (rows - 1 / dots) * unit))
+    return even, _multiples(even.low, even.high, step)
+
+
+def _nice_steps(least: float) -> list[float]:
+    power = _ten(math.floor(math.log10(least)))
+    return [step for step in (power * factor for factor in (1, 2, 5, 10, 20, 50)) if step >= least * (1 - 1e-9)]
+
+
+def nice_step(low: float, high: float, most: int) -> float:
+    """The smallest of 1, 2, 5 times a power of ten with at most `most` multiples from `low` to `high`."""
+    steps = _nice_steps((high - low) / (most + 1))
+    return next((step for step in steps if _count(low, high, step) <= most), steps[-1])
+
+
+def _count(low: float, high: float, step: float) -> int:
+    return math.floor(high / step + 1e-9) - math.ceil(low / step - 1e-9) + 1
+
+
+def _multiples(low: float, high: float, step: float) -> list[float]:
+    first = math.ceil(low / step - 1e-9)
+    # The product is rounded where the step ends, so that 3 x 0.1 is 0.3.
+    digits = max(0, min(300, 1 - math.floor(math.log10(step))))
+    return [round(number * step, digits) + 0.0 for number in range(first, first + _count(low, high, step))]
+
+
+def time_ticks(scale: Scale, most: int) -> list[float]:
+    """At most `most` round durations, in seconds, within the scale."""
+    span = scale.high - scale.low
+    if span < _TIME_STEPS[0] * most:
+        return ticks(scale, most)
+    fitting = (step for step in _TIME_STEPS if _count(scale.low, scale.high, step) <= most)
+    step = next(fitting, 0) or nice_step(scale.low / 86400, scale.high / 86400, most) * 86400
+    return _multiples(scale.low, scale.high, step)
+
+
+def _ten(power: int) -> float:
+    return 10.0**power if power < 309 else math.inf
+
+
+def _log_ticks(scale: Scale, most: int) -> list[float]:
+    first = math.ceil(math.log10(scale.low) - 1e-9)
+    last = math.floor(math.log10(scale.high) + 1e-9)
+    decades = last - first + 1
+    if most < 1:
+        return []
+    if decades >= 2:
+        every = -(-decades // most)
+        return [_ten(power) for power in range(first, last + 1, every)]
+    # Less than two powers of ten: the round numbers in between.
+    round_values = (factor * _ten(power) for power in range(first - 1, last + 2) for factor in (1, 2, 5))
+    room = 1e-9
+    found = [each for each in round_values if scale.low * (1 - room) <= each <= min(scale.high * (1 + room), LARGEST)]
+    return found[:: -(-len(found) // most)] if found else ticks(Scale(scale.low, scale.high), most)
+
+
+def labels(values: Sequence[float]) -> list[str]:
+    """The values as short texts, with as many digits as it takes to tell neighbours apart, the same for all."""
+    if not values:
+        return []
+    largest = max(abs(value) for value in values)
+    gap = min((abs(b - a) for a, b in pairwise(values) if a != b), default=largest or 1.0)
+    if largest >= 1e6 or 0 < largest < 1e-3 or (0 < gap < 1e-5 and largest < 1):
+        digits = max(0, _magnitude(largest) - _magnitude(gap))
+        return [_scientific(value, min(digits, 12)) for value in values]
+    for decimals in range(max(0, min(12, -_magnitude(gap))), 13):
+        found = [f"{value:,.{decimals}f}" for value in values]
+        if len(set(found)) == len(set(values)):
+            break
+    return found
+
+
+def _magnitude(value: float) -> int:
+    return math.floor(math.log10(value) + 1e-9) if 0 < value < math.inf else 0
+
+
+def _scientific(value: float, digits: int) -> str:
+    if value == 0:
+        return "0"
+    mantissa, _, exponent = f"{value:.{digits}e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(exponent)}"
+
+
+def number(value: float | None, digits: int = 5) -> str:
+    """A value for a table or a read-out: `0.0412`, `12,031`, `1.2e-9`, `NaN`, `-∞`; empty for None."""
+    if value is None:
+        return ""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value == int(value) and abs(value) < 1e9:
+        return f"{int(value):,}"
+    size = abs(value)
+    if size >= 1e9 or size < 1e-4:
+        return _scientific(value, digits - 2)
+    decimals = max(0, digits - 1 - _magnitude(size))
+    text = f"{value:,.{min(decimals, 8)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def short_number(value: float, cells: int) -> str:
+    """A value with as many digits as fit into so many cells, 9 or more."""
+    texts = [number(value, digits) for digits in (5, 4, 3)]
+    if math.isfinite(value):
+        texts += [_scientific(value, digits) for digits in (3, 2, 1, 0)]
+    return next((text for text in texts if len(text) <= cells), texts[-1])
+
+
+def span_label(seconds: float) -> str:
+    """A time since a beginning on an axis or in a read-out: `0.2 s`, `45 s`, `2:10`, `1:02:03`, `2 d 3 h`."""
+    sign, seconds = ("-", -seconds) if seconds < 0 else ("", seconds)
+    if seconds < 60:
+        return f"{sign}{number(round(seconds, 3))} s"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{sign}{hours // 24:,} d {hours % 24} h"
+    return f"{sign}{hours}:{minute:02}:{second:02}" if hours else f"{sign}{minute}:{second:02}"
+
+
+# --- A curve in one line of a table
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """The values in `width` cells, the highest of them the highest bar; of many, the mean of those that share a cell.
+
+    What is no number is a blank.
+    """
+    if len(values) > width:
+        ends = [len(values) * cell // max(1, width) for cell in range(width + 1)]
+        values = [_mean(values[start:end]) for start, end in pairwise(ends)]
+    known = [value for value in values if math.isfinite(value)]
+    scale = Scale(min(known, default=0.0), max(known, default=0.0))
+    return "".join(_bar(value, scale) for value in values).ljust(width)
+
+
+def _bar(value: float, scale: Scale) -> str:
+    if not math.isfinite(value):
+        return " "
+    # Half of the smallest number is nothing.
+    is_flat = scale.low / 2 == scale.high / 2
+    return BARS[3] if is_flat else BARS[min(len(BARS) - 1, int(scale.place(value) * len(BARS)))]
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if math.isfinite(value)]
+    return sum(value / len(known) for value in known) if known else math.nan

@@ -1,0 +1,395 @@
+"""Every run of a project as a row, charts above, and the keys that choose which are shown and how.
+
+The invariants: the table shows what the index says, a part at a time, and what is asked for is never waited for on the
+loop that draws; of two questions the later one's answer counts. Nothing is looked at again while nothing changes but
+the time of change of a few files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from textual import on, work
+
+from tui_workbench.core.model import Run, RunRequest
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.store.table import RunQuery, RunRow
+from tui_workbench.ui.blocking import ask
+from tui_workbench.ui.charts.chart_drawing import look_of
+from tui_workbench.ui.commands.command import shown_key
+from tui_workbench.ui.commands.screen_commands import DASHBOARD
+from tui_workbench.ui.dashboard.dashboard_charts import CURVES, NONE, DashboardCharts, Wanted
+from tui_workbench.ui.dashboard.dashboard_columns import (
+    METRIC,
+    SPARK_CELLS,
+    ColumnsScreen,
+    Heading,
+    RowMaker,
+    column_of,
+    save_chosen,
+    sort_name,
+    usual,
+)
+from tui_workbench.ui.dashboard.dashboard_data import GROUPS, Look, Overview, Part, Sparks, look, overview, part
+from tui_workbench.ui.details.run_details import RunDetailsScreen
+from tui_workbench.ui.files.readme import ReadmeScreen
+from tui_workbench.ui.formatting import count
+from tui_workbench.ui.messages import RunBarWanted, RunRequested
+from tui_workbench.ui.runs.compare import CompareScreen
+from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.runs.one_run import RunCommands, RunsShown
+from tui_workbench.ui.runs.run_table import RunTable, TableRow
+from tui_workbench.ui.starting.run_bar import RequestLine
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.widgets.field_row import FilterRow
+from tui_workbench.ui.widgets.line import TitleLine
+from tui_workbench.ui.widgets.pieces import Piece
+
+LOOK_SECONDS = 1.0
+MOST_CURVES = 8
+"""Curves that are shown when nothing is marked: the run under the cursor and those that go on."""
+
+EMPTY = (
+    "No run yet.",
+    "",
+    f"{shown_key('dashboard.run', 'ctrl+r')} runs the script of the run bar; every run stays here.",
+)
+NOTHING_FOUND = (
+    "No run matches the filter.",
+    "",
+    "esc ends it, / changes it. Words, loss<0.1, state:failed, gpu:proven, is:pinned.",
+)
+
+
+class RunsView(RunsShown, inherit_bindings=False):
+    """Shows the runs of a project; posts `RunRequested` and `RunBarWanted` for the main screen."""
+
+    BINDINGS = DASHBOARD.bindings
+    DEFAULT_CSS = "RunsView { height: 1fr; }"
+    heading = "Runs"
+    about = (
+        "Every run of this project, from every target. Marks, tags, notes and pins are for you; what a run was and "
+        "logged never changes."
+    )
+
+    def __init__(self, project: Project, request: RunRequest | None, query: RunQuery) -> None:
+        """`request` is what the run bar holds, `query` which runs to show at first."""
+        self.head = TitleLine("Runs", f"of {project.name}")
+        self.request_line = RequestLine(request)
+        self.table = RunTable()
+        placeholder = "words, loss<0.1, state:failed, gpu:proven, gpu_seconds>60, is:pinned, has:accuracy"
+        self.filter_row = FilterRow("/", placeholder, self.table)
+        self.charts = DashboardCharts(project)
+        super().__init__(project, self.head, self.request_line, self.filter_row, self.charts, self.table)
+        self.query_shown = query
+        self._folded: frozenset[str] = frozenset()
+        self._chosen = usual(())
+        self._metrics: tuple[str, ...] = ()  # those among the columns
+        self._marks: dict[str, tuple[Run, int]] = {}  # each run keeps the number of its look until it is unmarked
+        self._sparks = Sparks(SPARK_CELLS)
+        self._overview = Overview()
+        self._runs = -1
+        self._most_lines = 0
+        self._seen: Look | None = None
+
+    def on_mount(self) -> None:
+        self.filter_row.display = bool(self.query_shown.filter)
+        self.filter_row.field.value = self.query_shown.filter
+        self._show_columns()
+        self._ask_rows(anew=True)
+        self._ask_overview()
+        self.set_interval(LOOK_SECONDS, self._look)
+
+    # --- Rows
+
+    @on(RunTable.RowsWanted)
+    def _rows_wanted(self) -> None:
+        self._ask_rows()
+
+    def _ask_rows(self, *, anew: bool = False, to_top: bool = False) -> None:
+        if to_top:
+            self.table.reset()
+        call = partial(part, self.project, self.query_shown, self._folded, *self.table.window())
+        ask(self, "rows", call, partial(self._show_rows, anew=anew))
+
+    def _show_rows(self, found: Part, *, anew: bool) -> None:
+        before, self._runs = self._runs, found.runs
+        if len(str(found.runs)) != len(str(before)):
+            self._show_columns()
+        empty = NOTHING_FOUND if self.query_shown.filter else EMPTY
+        self.table.supply(found.total, found.first, self._made(found.lines), empty=empty, anew=anew)
+        # A filter leaves fewer rows; that the charts then grew would be unrest.
+        self._most_lines = max(self._most_lines, found.total)
+        self.charts.fit(self.app.size.height, self._most_lines)
+        self._show_head()
+        self._read_sparks()
+        if anew and self.charts.mode == CURVES:
+            self._show_charts()
+        if self._seen is None:
+            self._look()
+
+    def _made(self, lines: Iterable[object]) -> list[TableRow]:
+        maker = RowMaker(self._chosen, self._sparks.known, self.query_shown.group)
+        return [maker.row(line) for line in lines if isinstance(line, RunRow | Heading)]
+
+    def _draw_again(self, numbers: Iterable[int]) -> None:
+        """The rows of these numbers look different now."""
+        known = self.table.known
+        for number in [number for number in numbers if number in known]:
+            self.table.supply(self.table.total, number, self._made([known[number].value]))
+
+    def _runs_among(self, numbers: Iterable[int]) -> list[RunRow]:
+        rows = (self.table.known[number].value for number in numbers if number in self.table.known)
+        return [row for row in rows if isinstance(row, RunRow)]
+
+    def _read_sparks(self) -> None:
+        missing = self._sparks.missing(self._runs_among(self.table.numbers_shown), self._metrics)
+        if missing:
+            ask(self, "sparks", partial(self._sparks.read, missing), self._show_sparks)
+
+    def _show_sparks(self, found: dict[tuple[str, str], str]) -> None:
+        if any(self._sparks.known.get(key) != spark for key, spark in found.items()):
+            self._sparks.known.update(found)
+            self._draw_again(self.table.known)
+
+    # --- Above the table
+
+    def _ask_overview(self) -> None:
+        ask(self, "overview", partial(overview, self.project, self.query_shown), self._show_overview)
+
+    def _show_overview(self, found: Overview) -> None:
+        before, self._overview = self._overview, found
+        first = (bool(found.metrics), found.has_gpus) != (bool(before.metrics), before.has_gpus)
+        if first and not found.chosen:
+            self._choose(usual([name for name, _ in found.metrics], has_gpus=found.has_gpus))
+        elif found.chosen and tuple(self._chosen) != found.chosen:
+            self._choose(list(found.chosen))
+        self.charts.show_states(found.states)
+        self._show_charts()
+
+    def _show_head(self) -> None:
+        query, marked = self.query_shown, len(self._marks)
+        after = [Piece(f"  {count(self._runs, 'run')}", "muted")] if self._runs >= 0 else []
+        if query.filter:
+            text = truncate_middle(safe_text(query.filter), max(8, self.size.width // 3))
+            after.append(Piece(f" with {text}", "accent"))
+        right = [Piece(f"   {marked} marked", "accent")] if marked else []
+        right += [Piece(f"   by {query.group}", "muted")] if query.group else []
+        right += [Piece("   ⊟ archived, too", "muted")] if query.archived else []
+        self.head.show(f"of {self.project.name}", after, right)
+
+    def _show_charts(self) -> None:
+        mode, runs = self.charts.mode, tuple(self._marks.values())
+        if mode == CURVES and not runs:
+            current = self.current_run()
+            shown = [current.run] if current is not None else []
+            shown += [row.run for row in self._runs_among(self.table.known) if row.run.is_active and row != current]
+            runs = tuple((run, place) for place, run in enumerate(shown[:MOST_CURVES]))
+        self.charts.show(Wanted(mode, self.query_shown, self._metrics, runs))
+        self._point_charts()
+
+    def _point_charts(self) -> None:
+        row = self.current_run()
+        self.charts.point_at(row.run.run_number if row is not None else None)
+
+    def on_resize(self) -> None:
+        # There may be room for charts and sparks now, or none.
+        self.call_after_refresh(self._show_columns)
+        self.call_after_refresh(self._read_sparks)
+        self.charts.fit(self.app.size.height, self._most_lines)
+        if self.charts.display != (self.charts.mode != NONE):
+            self._show_charts()
+
+    def action_charts(self) -> None:
+        self.charts.next_mode()
+        self._show_charts()
+
+    # --- News
+
+    def _look(self) -> None:
+        if not self.screen.is_current:
+            return  # whoever comes back here sees everything anew
+        active = tuple(row.run.directory for row in self._runs_among(self.table.known) if row.run.is_active)
+        ask(self, "look", partial(look, self.project, active), self._looked)
+
+    def _looked(self, found: Look) -> None:
+        before, self._seen = self._seen, found
+        if before is not None and before != found:
+            self.reload()
+        elif found.active:
+            self._draw_again(self.table.numbers_shown)  # their durations go on
+
+    def reload(self) -> None:
+        if self._seen is not None:
+            self._ask_rows(anew=True)
+            self._ask_overview()
+
+    # --- The cursor and marks
+
+    def current_run(self) -> RunRow | None:
+        return self.table.current_value if isinstance(self.table.current_value, RunRow) else None
+
+    @on(RunTable.CursorMoved)
+    def _cursor_moved(self) -> None:
+        self._point_charts()
+        self._read_sparks()
+        if self.charts.mode == CURVES and not self._marks:
+            self._show_charts()
+
+    def why_not(self, action: str) -> str:
+        if (action == "mark" and self.current_run() is None) or (action == "open" and self.table.current_value is None):
+            return "No run is under the cursor."
+        if action == "compare" and len(self._to_compare()) < 2:
+            return "Two runs at least: space marks them."
+        if action == "unmark" and not self._marks:
+            return "Nothing is marked."
+        if action == "sort" and (self.table.column is None or not sort_name(self.table.column.key)):
+            return "This column cannot be sorted by: ← and → choose another."
+        return ""
+
+    @on(RunTable.Chosen)
+    def action_open(self) -> None:
+        """Show the run, or fold the group."""
+        value = self.table.current_value
+        if isinstance(value, Heading):
+            self._folded ^= {value.group.value}
+            self._ask_rows(anew=True)
+        elif isinstance(value, RunRow):
+            self.app.push_screen(RunDetailsScreen(self.project, value.run))
+
+    def action_mark(self) -> None:
+        """Mark the run and go on to the next."""
+        if row := self.current_run():
+            if self._marks.pop(row.run.run_id, None) is None:
+                taken = {place for _, place in self._marks.values()}
+                self._marks[row.run.run_id] = (row.run, next(n for n in range(len(taken) + 1) if n not in taken))
+            self._show_marks()
+            self.table.step(1)
+
+    def action_unmark(self) -> None:
+        self._marks.clear()
+        self._show_marks()
+
+    def _show_marks(self) -> None:
+        looks = {run_id: look_of(place) for run_id, (_, place) in self._marks.items()}
+        self.table.show_marks({run_id: (glyph, role) for run_id, (role, glyph) in looks.items()})
+        self._show_head()
+        self.refresh_bindings()
+        if self.charts.mode == CURVES:
+            self._show_charts()
+
+    def _to_compare(self) -> list[Run]:
+        """The marked runs, else the current one with the marked one or the one below."""
+        marked = [run for run, _ in sorted(self._marks.values(), key=lambda each: each[1])]
+        row = self.current_run()
+        if len(marked) >= 2 or row is None:
+            return marked
+        others = marked or [below.run for below in self._runs_among([self.table.cursor + 1])]
+        return [row.run, *(run for run in others if run.run_id != row.run.run_id)]
+
+    def action_compare(self) -> None:
+        self.app.push_screen(CompareScreen(self.project, self._to_compare()))
+
+    # --- Which rows, in which order
+
+    def _change_query(self, **changes: Any) -> None:
+        self.query_shown = self.query_shown._replace(**changes)
+        self._show_columns()
+        self._ask_rows(anew=True, to_top=True)
+        self._ask_overview()
+        self._show_head()
+
+    def action_filter(self) -> None:
+        self.filter_row.open()
+
+    @on(FilterRow.Changed)
+    def _filter_changed(self, event: FilterRow.Changed) -> None:
+        if event.text != self.query_shown.filter:
+            self._change_query(filter=event.text)
+
+    def action_sort(self) -> None:
+        """Sort by the column under the cursor, or the other way around."""
+        column = self.table.column
+        if column is None or self.why_not("sort"):
+            return
+        name = sort_name(column.key)
+        # What is big comes first for numbers people look for the best of; names are read from A on.
+        descending = not self.query_shown.descending if name == self.query_shown.sort else column.right
+        self._change_query(sort=name, descending=descending)
+
+    def action_group(self) -> None:
+        self._folded = frozenset()
+        place = GROUPS.index(self.query_shown.group)
+        self._change_query(group=GROUPS[(place + 1) % len(GROUPS)])
+
+    def action_archived(self) -> None:
+        self._change_query(archived=not self.query_shown.archived)
+
+    # --- Columns
+
+    def action_columns(self) -> None:
+        self._choose_columns()
+
+    @work(group="columns", exclusive=True)
+    async def _choose_columns(self) -> None:
+        chosen = await self.app.push_screen_wait(ColumnsScreen(self._chosen, self._overview.metrics))
+        if chosen and chosen != self._chosen:
+            self._choose(chosen)
+            self._overview = self._overview._replace(chosen=tuple(chosen))
+            self._show_charts()
+            ask(self, "save", partial(save_chosen, self.project, chosen), lambda _: None)
+
+    def _choose(self, keys: list[str]) -> None:
+        self._chosen = keys
+        self._metrics = tuple(key.removeprefix(METRIC) for key in keys if key.startswith(METRIC))
+        self._show_columns()
+        self._draw_again(self.table.known)
+        self._read_sparks()
+
+    def _show_columns(self) -> None:
+        width, runs = self.table.size.width, max(0, self._runs)
+        found = (column_of(key, width=width, runs=runs) for key in self._chosen)
+        columns = [column for column in found if column is not None]
+        names = {sort_name(column.key): column.key for column in columns}
+        query = self.query_shown
+        self.table.show_columns(columns, names.get(query.sort, ""), descending=query.descending)
+
+    # --- Elsewhere
+
+    def action_readme(self) -> None:
+        self.app.push_screen(ReadmeScreen(self.project))
+
+    def action_run(self) -> None:
+        self.post_message(RunRequested())
+
+    def action_run_bar(self) -> None:
+        self.post_message(RunBarWanted())
+
+
+class DashboardScreen(HistoryScreen):
+    """The runs of a project. Its result is the id of a run to go to the log of, "" for none."""
+
+    AUTO_FOCUS = "RunTable"
+
+    def __init__(self, project: Project, request: RunRequest | None = None, query: RunQuery | None = None) -> None:
+        """`request` is what the run bar holds, `query` which runs were shown last."""
+        super().__init__(project)
+        self.view = RunsView(project, request, query or RunQuery())
+        self.content = (RunCommands(self, self.view),)
+        self.filter_row = self.view.filter_row
+
+    @property
+    def runs_query(self) -> RunQuery:
+        """Which runs are shown, and in which order."""
+        return self.view.query_shown
+
+    def on_screen_resume(self) -> None:
+        self.view.reload()
+
+    @on(RunRequested)
+    @on(RunBarWanted)
+    def _leave_for_it(self, event: RunRequested | RunBarWanted) -> None:
+        event.stop()
+        self.leave_it_to_main(type(event)())

@@ -1,0 +1,201 @@
+"""The charts above the table of runs: values of the chosen metrics run by run, or their curves; duration; states.
+
+The invariant: as many charts as can be read at a width, the chosen metrics first; they show the runs that the table's
+filter leaves, and never more points than a person can tell apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from textual.containers import Horizontal
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.store.index import RunIndex
+from tui_workbench.runs.store.table import RunQuery
+from tui_workbench.ui.blocking import ask
+from tui_workbench.ui.charts.chart import Chart
+from tui_workbench.ui.charts.chart_data import Curve, run_curves
+from tui_workbench.ui.charts.chart_drawing import Look
+from tui_workbench.ui.formatting import RUN_STATES
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.themes.themes import palette_of
+from tui_workbench.ui.widgets.pieces import Piece, draw_line
+
+BY_RUN, CURVES, NONE = "by run", "curves", "none"
+MODES = (BY_RUN, CURVES, NONE)
+
+MOST_RUNS = 1_000
+"""The newest runs, whose values are shown run by run."""
+
+LEAST_WIDTH = 38
+MOST_CHARTS = 5
+HEIGHT, AROUND = 11, 7
+"""Lines of the charts at least, and those of the screen that are neither theirs nor rows of the table."""
+
+LEAST_SCREEN = 32
+"""Lines of the screen from which on charts are shown without being asked for."""
+
+ORDER = (
+    RunState.RUNNING,
+    RunState.FINALIZING,
+    RunState.PREPARING,
+    RunState.QUEUED,
+    RunState.COMPLETED,
+    RunState.FAILED,
+    RunState.CANCELED,
+    RunState.UNKNOWN,
+)
+LABEL_CELLS = 21
+_EIGHTHS = "▏▎▍▌▋▊▉█"
+
+
+class Wanted(NamedTuple):
+    """What the charts are to show."""
+
+    mode: str
+    query: RunQuery
+    metrics: tuple[str, ...]
+    runs: tuple[tuple[Run, int], ...]  # whose curves, each with its look; for CURVES
+
+
+Drawn = tuple[Sequence[Curve], Look]
+"""What was read for a chart."""
+
+
+def bar(share: float, cells: int) -> str:
+    """A bar of a share (0 to 1) of some cells; one that is not nothing is seen."""
+    eighths = round(share * cells * 8) or (1 if share > 0 else 0)
+    whole, rest = divmod(eighths, 8)
+    return "█" * whole + (_EIGHTHS[rest - 1] if rest else "")
+
+
+class StateBars(Widget, inherit_bindings=False):
+    """Shows the counts that it is handed."""
+
+    DEFAULT_CSS = "StateBars { height: 1fr; width: 1fr; }"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._counts: dict[str, int] = {}
+
+    def show(self, counts: Mapping[str, int]) -> None:
+        """Show how many runs are in each state."""
+        known = {state: counts[state] for state in ORDER if counts.get(state)}
+        if known != self._counts:
+            self._counts = known
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        palette, width = palette_of(self), self.size.width
+        line: tuple[Piece, ...] = ()
+        if y == 0:
+            line = (Piece(" state", bold=True),)
+        elif y <= len(self._counts):
+            state, number = list(self._counts.items())[y - 1]
+            look, share = RUN_STATES[state], number / max(self._counts.values())
+            filled = bar(share, max(0, width - LABEL_CELLS - 2))
+            line = (
+                Piece(f" {look.glyph} {look.word:<11}", look.role),
+                Piece(f"{number:>7,} "),
+                Piece(filled, look.role),
+            )
+        return draw_line(line, width, palette, palette.background)
+
+
+class DashboardCharts(Horizontal):
+    """A row of charts."""
+
+    DEFAULT_CSS = """
+    DashboardCharts { height: 11; display: none; }
+    DashboardCharts > Chart { width: 1fr; }
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._charts = [Chart() for _ in range(MOST_CHARTS - 1)]
+        self._states = StateBars()
+        super().__init__(*self._charts, self._states)  # all there may be; those without room are not displayed
+        self._project = project
+        self._mode: str | None = None  # None until somebody has chosen one
+        self._wanted: Wanted | None = None
+        self._current: int | None = None
+
+    @property
+    def mode(self) -> str:
+        """One of MODES; until somebody chooses, none where the table needs the room."""
+        return self._mode or (BY_RUN if self.app.size.height >= LEAST_SCREEN else NONE)
+
+    def next_mode(self) -> None:
+        """Choose the next mode, around the end."""
+        self._mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
+
+    def fit(self, screen_height: int, rows: int) -> None:
+        """Take the lines of the screen that the table leaves free, up to half of them."""
+        self.styles.height = max(HEIGHT, min(screen_height // 2, screen_height - rows - AROUND))
+
+    def show(self, wanted: Wanted) -> None:
+        """Show this; what is shown stays until it has been read."""
+        self.display = wanted.mode != NONE
+        self._wanted = wanted
+        self._read()
+
+    def show_states(self, counts: Mapping[str, int]) -> None:
+        """Show how many runs are in each state."""
+        self._states.show(counts)
+
+    def point_at(self, run: int | None) -> None:
+        """Read out the run with this number, where the charts go by runs."""
+        self._current = run
+        if self._wanted is not None and self._wanted.mode == BY_RUN:
+            for chart in self._charts:
+                chart.point_at(run)
+
+    def on_resize(self) -> None:
+        self._read()
+
+    def _read(self) -> None:
+        if self._wanted is None or self._wanted.mode == NONE or not self.size.width:
+            return
+        fitting = max(1, min(MOST_CHARTS, self.size.width // LEAST_WIDTH))
+        call = partial(read_charts, self._project, self._wanted, fitting)
+        ask(self, "charts", call, partial(self._draw, fitting))
+
+    def _draw(self, fitting: int, drawn: list[Drawn]) -> None:
+        with self.app.batch_update():
+            for chart in self._charts[len(drawn) :]:
+                chart.display = False
+            for chart, (curves, look) in zip(self._charts, drawn, strict=False):
+                chart.display = True
+                if chart.look.x_name != look.x_name:
+                    chart.reset()
+                chart.point_at(self._current if look.x_name else chart.cursor)
+                chart.show(curves, look)
+            self._states.display = fitting > len(drawn)
+
+
+def read_charts(project: Project, wanted: Wanted, fitting: int) -> list[Drawn]:
+    """Read what the charts show. Blocks; raises WorkbenchError."""
+    if wanted.mode == CURVES:
+        # The states take a place where three fit, the durations, if values are shown, where two do.
+        names = wanted.metrics[: max(1, fitting - (fitting > 2))]
+        drawn: list[Drawn] = [(run_curves(wanted.runs, name), Look(safe_text(name))) for name in names]
+        return drawn or [((), Look("no metric is chosen"))]
+    metrics = wanted.metrics[: max(1, fitting - (2 if fitting > 2 else 1))]
+    looks = {name: Look(safe_text(name), joined=False, x_name="run") for name in metrics}
+    if fitting > 1 or not metrics:
+        looks["duration"] = Look("duration", joined=False, durations=True, x_name="run")
+    return [_values(project, wanted.query, name, look) for name, look in looks.items()]
+
+
+def _values(project: Project, query: RunQuery, name: str, look: Look) -> Drawn:
+    with RunIndex(project) as index:
+        found = index.column(query, name, MOST_RUNS)
+    # Texts have no place in a chart.
+    known = [(float(number), float(value)) for _, number, value in found if isinstance(value, int | float)]
+    numbers = [number for number, _ in known]
+    return ([Curve(look.title, numbers, [value for _, value in known], numbers)] if known else [], look)

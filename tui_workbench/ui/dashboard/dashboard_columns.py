@@ -1,0 +1,307 @@
+"""The columns of the dashboard's table: which there are, choosing them, and what a run shows in each.
+
+The invariant: names and values of metrics, arguments, tags and notes come from scripts and people; they become pieces
+only by way of `safe_text`, cut to what a cell can hold before anything else is done with them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from tui_workbench.core.errors import storage_errors
+from tui_workbench.core.files import open_regular, write_below
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.store.history_record import Facts
+from tui_workbench.runs.store.table import Group, RunRow
+from tui_workbench.ui.charts.chart_scale import short_number
+from tui_workbench.ui.commands.screen_commands import COLUMN_CHOICE
+from tui_workbench.ui.formatting import count, duration, elapsed, moment, run_state, verdict_label, verdict_look
+from tui_workbench.ui.gpu.gpu_lines import watt_hours
+from tui_workbench.ui.runs.run_table import TableColumn, TableRow
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.widgets.box_screen import BoxScreen
+from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.search_list import SearchList
+from tui_workbench.ui.widgets.text_field import NarrowField
+
+METRIC = "metric "
+"""Before the name of a metric in the key of its column, so that no metric is taken for a column of ours."""
+
+SPARK_CELLS = 6
+VALUE_CELLS, WIDEST_VALUE = 9, 14
+"""Cells of a value, and those that it takes at most below a long title."""
+
+WITH_SPARKS = 100
+"""Cells of the table from which on courses count more than further columns."""
+
+LONGEST_CELL = 200
+"""Characters of a text that a cell looks at: a script's arguments may be megabytes."""
+
+CHOSEN_FILE = "dashboard.json"
+"""In the state directory of the project: which columns were chosen."""
+
+USUAL_METRICS = 3
+
+
+def metric_column(name: str, width: int) -> TableColumn:
+    """The column of a metric in a table of a width: its last value, and where there is room its course."""
+    cells = value_cells(name)
+    whole = cells + 1 + SPARK_CELLS
+    least = whole if width >= WITH_SPARKS else cells
+    # The title stands over the value, not over its course.
+    title = truncate_middle(name, cells) if len(name) > cells else name
+    return TableColumn(METRIC + name, f"{title:>{cells}}", whole, least=least, drops=True)
+
+
+def value_cells(metric: str) -> int:
+    """Cells of the values of a metric: its title stands right over them."""
+    return max(VALUE_CELLS, min(len(metric), WIDEST_VALUE))
+
+
+def usual(metrics: Sequence[str], *, has_gpus: bool = False) -> list[str]:
+    """The keys of the columns of somebody who has chosen none: what matters first, first."""
+    first = ["number", "script", "state", "started", "duration", *(("gpu",) if has_gpus else ())]
+    return [*first, *(METRIC + name for name in metrics[:USUAL_METRICS]), "target", "arguments", "tags"]
+
+
+def column_of(key: str, *, width: int = 0, runs: int = 0) -> TableColumn | None:
+    """The column with this key in a table of a width and so many runs; None for one that this version has not."""
+    if key.startswith(METRIC):
+        return metric_column(key.removeprefix(METRIC), width)
+    column = PLAIN.get(key)
+    if column is not None and key == "number":
+        return column._replace(width=max(column.width, len(str(runs))))
+    return column
+
+
+def sort_name(key: str) -> str:
+    """What the index calls a column, "" for one that cannot be sorted by."""
+    if key == "number":
+        return "created"  # runs are numbered as they are made
+    return key.removeprefix(METRIC) if key != "arguments" else ""
+
+
+def load_chosen(project: Project) -> list[str] | None:
+    """The keys of the columns that were chosen in this project; None when none were, or nobody can read which."""
+    try:
+        with open_regular(os.path.join(project.state_directory, CHOSEN_FILE)) as file:
+            found = json.load(file)["columns"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not isinstance(found, list) or not all(isinstance(key, str) for key in found):
+        return None
+    return [key for key in dict.fromkeys(found) if column_of(key) is not None] or None
+
+
+def save_chosen(project: Project, keys: Sequence[str]) -> None:
+    """Keep the choice for this project. Raises StorageError."""
+    data = json.dumps({"columns": list(keys)}, indent=1).encode() + b"\n"
+    with storage_errors("write", os.path.join(project.state_directory, CHOSEN_FILE)):
+        write_below(project.state_directory, CHOSEN_FILE, data)
+
+
+class Heading(NamedTuple):
+    """The line over a group."""
+
+    group: Group
+    folded: bool
+
+
+class RowMaker:
+    """Makes rows of the table; `sparks` are the courses of metrics that are known, by run id and metric."""
+
+    def __init__(self, keys: Sequence[str], sparks: Mapping[tuple[str, str], str], group: str = "") -> None:
+        """`group` is what the runs are grouped by."""
+        self._keys = keys
+        self._sparks = sparks
+        self._group = group
+        self._now = time.time()
+
+    def row(self, line: RunRow | Heading) -> TableRow:
+        """The row of a run, or of the heading of a group."""
+        if isinstance(line, RunRow):
+            return TableRow(line.run.run_id, tuple(self._cell(key, line) for key in self._keys), value=line)
+        value, total, active = line.group.value, line.group.total, line.group.active
+        words = count(total, "run") + (f", {active:,} active" if active else "")
+        pieces = (
+            Piece("▸ " if line.folded else "▾ ", "muted"),
+            Piece(safe_text(value[:LONGEST_CELL]) or f"no {self._group}", "text", bold=True),
+            Piece(f"   {words}", "muted"),
+        )
+        return TableRow(f"group {value}", (pieces,), is_heading=True, value=line)
+
+    def _cell(self, key: str, row: RunRow) -> tuple[Piece, ...]:
+        if key.startswith(METRIC):
+            return self._metric(key.removeprefix(METRIC), row)
+        return _CELLS[key](row, self._now)
+
+    def _metric(self, name: str, row: RunRow) -> tuple[Piece, ...]:
+        value = row.facts.metrics.get(name)
+        if value is None:
+            return ()
+        if isinstance(value, str):
+            return (Piece(safe_text(value[:LONGEST_CELL]), "muted"),)
+        spark = self._sparks.get((row.run.run_id, name), "")
+        cells = value_cells(name)
+        role = "text" if math.isfinite(value) else "warning"
+        shown = Piece(f"{short_number(value, cells):>{cells}}", role)
+        return (shown, Piece(f" {spark}", "muted")) if spark else (shown,)
+
+
+# --- The columns that are no metrics
+
+Cell = Callable[[RunRow, float], tuple[Piece, ...]]
+"""Makes the pieces that a run has in a column, at a time."""
+
+
+def _text(text: Callable[[RunRow], str], role: str = "muted") -> Cell:
+    return lambda row, now: (Piece(safe_text(text(row)[:LONGEST_CELL]), role),)
+
+
+def _script(row: RunRow, now: float) -> tuple[Piece, ...]:
+    said = row.facts.annotations
+    name = safe_text((row.run.script_name or row.run.run_id)[:LONGEST_CELL])
+    pin = (Piece(" ★", "warning"),) if said.pinned else ()
+    archived = (Piece(" ⊟", "warning"),) if said.archived else ()
+    return (Piece(name, "muted" if said.archived else "text"), *pin, *archived)
+
+
+def _state(row: RunRow, now: float) -> tuple[Piece, ...]:
+    look = run_state(row.run)
+    return (Piece(f"{look.glyph} {look.word}", look.role),)
+
+
+def _arguments(row: RunRow, now: float) -> tuple[Piece, ...]:
+    if not row.run.script_name and row.run.reason:
+        return (Piece(safe_text(row.run.reason[:LONGEST_CELL]), "warning"),)
+    text = ""
+    for argument in row.run.arguments:
+        text += f"{shlex.quote(argument[:LONGEST_CELL])} "
+        if len(text) > LONGEST_CELL:
+            break
+    return (Piece(safe_text(text[:LONGEST_CELL].rstrip()), "muted"),)
+
+
+def _note(row: RunRow, now: float) -> tuple[Piece, ...]:
+    if row.facts.annotations.problem:
+        return (Piece(safe_text(row.facts.annotations.problem[:LONGEST_CELL]), "warning"),)
+    return (Piece(safe_text(row.facts.annotations.note[:LONGEST_CELL]), "muted"),)
+
+
+def _gpu(row: RunRow, now: float) -> tuple[Piece, ...]:
+    word = str(row.facts.gpu.get("verdict", ""))
+    if not word:
+        return ()
+    # Where there is no room the word behind the sign goes.
+    look, label = verdict_look(word), verdict_label(word)
+    sign, gpu, rest = label.partition("GPU")
+    return (Piece(sign + gpu, look.role), *((Piece(rest, look.role),) if rest else ()))
+
+
+def _figure(name: str, write: Callable[[float], str]) -> Cell:
+    """A figure of the verdict on the use of GPUs."""
+
+    def cell(row: RunRow, now: float) -> tuple[Piece, ...]:
+        value = row.facts.gpu.get(name)
+        return (Piece(write(value), "muted"),) if isinstance(value, int | float) and value else ()
+
+    return cell
+
+
+def tags_text(facts: Facts) -> str:
+    """The tags as a person types them: `best, lr=0.1`."""
+    return ", ".join(f"{name}={value}" if value else name for name, value in facts.annotations.tags.items())
+
+
+COLUMNS: tuple[tuple[TableColumn, Cell], ...] = (
+    (TableColumn("number", "#", 4, right=True), _text(lambda row: str(row.run.run_number or "?"))),
+    (TableColumn("script", "script", 18, least=10), _script),
+    (TableColumn("target", "target", 12, least=7), _text(lambda row: row.run.target)),
+    (TableColumn("state", "state", 12), _state),
+    (
+        TableColumn("started", "started", 10, right=True),
+        lambda row, now: (Piece(moment(row.run.start or row.run.created, now), "muted"),),
+    ),
+    (
+        TableColumn("duration", "duration", 8, right=True),
+        lambda row, now: (Piece(elapsed(row.run, now), "text" if row.run.is_active else "muted"),),
+    ),
+    (TableColumn("gpu", "GPU", 13, least=8, drops=True), _gpu),
+    (TableColumn("gpu_seconds", "GPU time", 8, right=True), _figure("gpu_seconds", duration)),
+    (TableColumn("energy", "energy", 9, right=True), _figure("energy_wh", watt_hours)),
+    (TableColumn("arguments", "arguments", 24, least=12, stretches=True), _arguments),
+    (TableColumn("tags", "tags", 16, least=8), _text(lambda row: tags_text(row.facts), "string")),
+    (TableColumn("note", "note", 20, least=8, stretches=True), _note),
+    (TableColumn("configuration", "configuration", 14, least=8), _text(lambda row: row.run.run_configuration)),
+    (TableColumn("user", "user", 10, least=6), _text(lambda row: row.run.user_id)),
+    (TableColumn("sweep", "sweep", 12, least=6), _text(lambda row: row.run.group)),
+)
+"""The columns that are no metrics: their places in the choice of columns, and how their cells are made."""
+
+PLAIN = {column.key: column for column, _ in COLUMNS}
+_CELLS = {column.key: cell for column, cell in COLUMNS}
+
+
+class ColumnsScreen(BoxScreen["list[str]"], inherit_bindings=False):
+    """Its result is the keys of the columns to show, in order."""
+
+    BINDINGS = COLUMN_CHOICE.bindings
+    OFFERED = COLUMN_CHOICE
+    DEFAULT_CSS = """
+    ColumnsScreen { align: center top; }
+    ColumnsScreen > Vertical { width: 72; margin-top: 2; }
+    """
+
+    def __init__(self, chosen: Sequence[str], metrics: Sequence[tuple[str, int]]) -> None:
+        """`metrics` are the names of all there are, and how many runs have each."""
+        field = NarrowField(placeholder="type to find a metric or column")
+        self._list = SearchList(lambda _: self.action_tick(), field, empty="No column is called so.")
+        self._list.list.can_focus = False
+        super().__init__("Columns", self._list)
+        self._chosen = list(chosen)
+        self._had = {METRIC + name: runs for name, runs in metrics}
+
+    def on_mount(self) -> None:
+        self._show()
+        self._list.take_focus()
+
+    def _show(self, current: str | None = None) -> None:
+        others = [key for key in (*PLAIN, *self._had) if key not in self._chosen]
+        self._list.show_choices({_name(key): self._row(key) for key in (*self._chosen, *others)}, current)
+
+    def _row(self, key: str) -> Row:
+        shown = key in self._chosen
+        place = f"{self._chosen.index(key) + 1:>3}" if shown else "   "
+        runs = (Piece(count(self._had[key], "run"), "muted"),) if key in self._had else ()
+        before = (Piece("☑" if shown else "☐", "accent" if shown else "muted"), Piece(f"{place}  ", "muted"))
+        return Row(key, Piece(_name(key), "text" if shown else "muted"), before=before, right=runs)
+
+    def action_tick(self) -> None:
+        key = self._list.current
+        if not key:
+            return
+        if key not in self._chosen:
+            self._chosen.append(key)
+        elif len(self._chosen) > 1:
+            self._chosen.remove(key)
+        self._show(key)
+
+    def action_shift(self, by: int) -> None:
+        key = self._list.current
+        if key in self._chosen:
+            place = self._chosen.index(key)
+            self._chosen.insert(max(0, min(place + by, len(self._chosen) - 1)), self._chosen.pop(place))
+            self._show(key)
+
+    def action_done(self) -> None:
+        self.dismiss(self._chosen)
+
+
+def _name(key: str) -> str:
+    return safe_text(key.removeprefix(METRIC)[:200]) if key.startswith(METRIC) else PLAIN[key].title

@@ -1,0 +1,351 @@
+"""Everything about one run: what it logged and made and wrote, its plan, its files, what it was made with, its GPU.
+
+The invariants: a tab is read when it is first shown and, while the run goes on, again once a second; nothing here ever
+writes into the run but what a person says of it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable
+from functools import partial
+
+from rich.cells import cell_len
+from textual import on
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import Run
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.history_record import NO_FACTS
+from tui_workbench.runs.store.table import RunRow
+from tui_workbench.runs.transfer.assets import promote
+from tui_workbench.runs.transfer.downloads import download
+from tui_workbench.runs.transfer.into_project import bring_home
+from tui_workbench.ui.blocking import ask
+from tui_workbench.ui.commands.screen_commands import RUN_DETAILS
+from tui_workbench.ui.dashboard.dashboard_columns import tags_text
+from tui_workbench.ui.details import run_details_read as reading
+from tui_workbench.ui.details.run_details_panels import GpuPanel, MetricsPanel
+from tui_workbench.ui.formatting import elapsed, moment, run_state, run_title, verdict_look
+from tui_workbench.ui.logs.log_view import LogView
+from tui_workbench.ui.logs.reason_lines import reason_lines
+from tui_workbench.ui.messages import Said
+from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.runs.one_run import RunCommands, RunsShown
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.themes.themes import palette_of
+from tui_workbench.ui.trace.trace import TraceScreen
+from tui_workbench.ui.widgets.field_row import PromptRow
+from tui_workbench.ui.widgets.file_panel import FilePanel
+from tui_workbench.ui.widgets.line import TabRow
+from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
+from tui_workbench.ui.widgets.row_list import RowList
+from tui_workbench.ui.widgets.text_view import TextView
+
+TABS = [(title.lower(), title) for title in ("Metrics", "Outputs", "Log", "Plan", "Snapshot", "Environment", "GPU")]
+LOOK_SECONDS = 1.0
+
+NO_OUTPUTS = ("The run has made no files.",)
+NO_SNAPSHOT = ("There is no snapshot of this run.", "Runs with TrackedRun: true have one.")
+
+
+class RunView(RunsShown, inherit_bindings=False):
+    """Shows a run in tabs."""
+
+    BINDINGS = RUN_DETAILS.bindings
+    OFFERED = RUN_DETAILS
+    DEFAULT_CSS = """
+    RunView { height: 1fr; }
+    RunView > Vertical { height: 1fr; }
+    RunView > Vertical > * { display: none; }
+    RunView > Vertical > .-shown { display: block; }
+    """
+    heading = "Run details"
+    about = "One run as its directory tells it. The digits choose a tab."
+
+    def __init__(self, project: Project, run: Run) -> None:
+        self._row = RunRow(run, NO_FACTS)
+        self.head = RunHead()
+        self.tabs = TabRow(tuple(TABS), id="tabs")
+        self.metrics = MetricsPanel(id="metrics")
+        self.outputs = FilePanel(id="outputs")
+        self.log_view = LogView(id="log")
+        self.plan = TextView(id="plan")
+        self.snapshot = FilePanel(id="snapshot")
+        self.environment = TextView(id="environment")
+        self.gpu = GpuPanel(id="gpu")
+        panels = (self.metrics, self.outputs, self.log_view, self.plan, self.snapshot, self.environment, self.gpu)
+        self._panels: dict[str, Widget] = {str(panel.id): panel for panel in panels}
+        self.edit_row = PromptRow()
+        super().__init__(project, self.head, self.tabs, Vertical(*panels), self.edit_row)
+        self.shown_tab = ""
+        self._read: set[str] = set()
+
+    def on_mount(self) -> None:
+        self.head.show(self._row)
+        self.action_show_tab("metrics")
+        self.reload()
+        self.set_interval(LOOK_SECONDS, self._tick)
+
+    # --- The run
+
+    @property
+    def run_shown(self) -> Run:
+        """The run as it was when it was last read."""
+        return self._row.run
+
+    def current_run(self) -> RunRow:
+        return self._row
+
+    def _tick(self) -> None:
+        if self.screen.is_current and self.run_shown.is_active:
+            self.reload()
+
+    def reload(self) -> None:
+        ask(self, "run", partial(_read_run, self.project, self.run_shown), self._looked)
+
+    def _looked(self, found: RunRow) -> None:
+        before, self._row = self._row, found
+        self.head.show(found)
+        self.refresh_bindings()
+        if before.run.is_active:
+            self._read = {self.shown_tab} & {"log"}
+            self._read_tab()
+        self.log_view.set_active(found.run.is_active)
+
+    def action_calls(self) -> None:
+        self.app.push_screen(TraceScreen(self.project, self.run_shown, of_run=True))
+
+    # --- Tabs
+
+    def action_show_tab(self, name: str) -> None:
+        if name == self.shown_tab:
+            return
+        had_focus = bool(self.shown_tab)
+        self.shown_tab = name
+        self.tabs.active = name
+        for panel in self._panels.values():
+            panel.set_class(panel.id == name, "-shown")
+        self._read_tab()
+        if had_focus:
+            self._focus_panel()
+
+    def action_tab(self, by: int) -> None:
+        """Show a neighbouring tab, around the end."""
+        names = list(self._panels)
+        self.action_show_tab(names[(names.index(self.shown_tab) + by) % len(names)])
+
+    @on(TabRow.Chosen)
+    def _tab_chosen(self, event: TabRow.Chosen) -> None:
+        self.action_show_tab(event.name)
+
+    def _focus_panel(self) -> None:
+        panel = self._panels[self.shown_tab]
+        if isinstance(panel, FilePanel | MetricsPanel):
+            self.screen.set_focus(panel.query_one(RowList))
+        else:
+            self.screen.set_focus(panel.text if isinstance(panel, GpuPanel) else panel)
+
+    def _read_tab(self) -> None:
+        name, run = self.shown_tab, self.run_shown
+        if name in self._read:
+            return
+        self._read.add(name)
+        if name == "metrics":
+            self.metrics.show_run(run.directory)
+        elif name == "outputs":
+            ask(self, name, partial(reading.outputs_of, run), partial(self.outputs.show_files, empty=NO_OUTPUTS))
+        elif name == "log":
+            self.log_view.set_placeholder(("Nothing written.",))
+            self.log_view.set_log(run.log_path, run.is_active)
+        elif name == "snapshot":
+            call = partial(reading.snapshot_of, self.project.state_directory, run)
+            ask(self, name, call, partial(self.snapshot.show_files, empty=NO_SNAPSHOT))
+        elif name == "gpu":
+            self.gpu.show_run(run)
+        else:
+            lines = (
+                partial(reading.plan_of, run, time.time()) if name == "plan" else partial(reading.environment_of, run)
+            )
+            panel = self.plan if name == "plan" else self.environment
+            ask(self, name, lines, partial(panel.show, keep_place=True))
+
+    @on(FilePanel.FileWanted)
+    def _file_wanted(self, event: FilePanel.FileWanted) -> None:
+        preview = partial(reading.output_preview, self.run_shown, event.path)
+        if event.panel is self.snapshot:
+            preview = partial(reading.snapshot_preview, self.project.state_directory, self.run_shown, event.path)
+        ask(self, "file", partial(reading.or_complaint, preview), partial(event.panel.show_content, event.path))
+
+    # --- Outputs
+
+    def why_not(self, action: str) -> str:
+        if action in ("fetch", "promote", "bring"):
+            if self.shown_tab != "outputs":
+                return "It is about outputs: 2 shows them."
+            if not self.outputs.current:
+                return "Nothing is under the cursor."
+        return ""
+
+    @property
+    def _output(self) -> str:
+        """The output under the cursor."""
+        return self.outputs.current.rstrip("/")
+
+    def action_fetch(self) -> None:
+        """Ask for the folder to copy the file into."""
+        if not self.why_not("fetch"):
+            label = f"Copy {safe_text(self.outputs.current[:40])} into"
+            self.edit_row.ask(label, os.path.join(self.project.root, ""), partial(self._fetch, self._output))
+
+    def _fetch(self, name: str, text: str) -> None:
+        folder = os.path.join(self.project.root, os.path.expanduser(text.strip()))
+
+        def fetch() -> str:
+            paths = download(self.run_shown.directory, folder, [name])
+            return f"Copied to {', '.join(paths[:3])}{'…' if paths[3:] else ''}"
+
+        self._tell("fetch", fetch)
+
+    def action_bring(self) -> None:
+        """Copy the file into the project."""
+        if not self.why_not("bring"):
+            self._tell("bring", partial(_bring, self.project, self.run_shown, self._output))
+
+    def action_promote(self) -> None:
+        """Ask for the name of the asset."""
+        if not self.why_not("promote"):
+            name = self._output
+            label = f"Promote {safe_text(name[:40])} as asset"
+            self.edit_row.ask(label, name.rpartition("/")[2], partial(self._promote, name))
+
+    def _promote(self, name: str, text: str) -> None:
+        def keep() -> str:
+            asset = promote(self.project, self.run_shown.directory, name, text.strip())
+            link = os.path.relpath(asset.link, self.project.root)
+            return f"{name} is version {asset.version} of the asset {asset.name}: {link}"
+
+        self._tell("promote", keep)
+
+    def _tell(self, what: str, call: Callable[[], str]) -> None:
+        """Make a call and say the sentence that it gives."""
+        ask(self, what, call, lambda text: self.post_message(Said(text)))
+
+
+class RunDetailsScreen(HistoryScreen):
+    """Shows a run."""
+
+    AUTO_FOCUS = "MetricsPanel RowList"
+
+    def __init__(self, project: Project, run: Run) -> None:
+        super().__init__(project)
+        self.view = RunView(project, run)
+        self.content = (RunCommands(self, self.view),)
+
+
+def _read_run(project: Project, run: Run) -> RunRow:
+    """The run as it is now; as it was when its directory has gone or holds none any more."""
+    runs = Runs(project)
+    try:
+        return RunRow(runs.get(run.run_id), runs.facts(run.run_id))
+    except WorkbenchError as error:
+        return RunRow(run._replace(reason=error.message), NO_FACTS)
+
+
+def _bring(project: Project, run: Run, name: str) -> str:
+    """Copy the artifact to its place in the project, and say so."""
+    text = bring_home(run.directory, project.root, project.state_directory, [name], overwrite=True).text
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+LONGEST = 1_000
+PROVEN_SENTENCE = "its processes computed on "
+"""What the text of a proven verdict begins with, up to which GPUs; its figures follow a colon."""
+
+_FIGURES = ": GPU"
+"""Behind this stand the figures of a verdict."""
+
+
+class RunHead(Widget, inherit_bindings=False):
+    """Shows the run that it is handed."""
+
+    DEFAULT_CSS = "RunHead { height: auto; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._row: RunRow | None = None
+
+    def show(self, row: RunRow) -> None:
+        """Show this run."""
+        self._row = row
+        self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return max(len(head_lines(self._row, width)), 2)
+
+    def render_line(self, y: int) -> Strip:
+        palette, width = palette_of(self), self.size.width
+        lines = head_lines(self._row, width)
+        return draw_line(lines[y] if y < len(lines) else (), width, palette, palette.raised)
+
+
+def head_lines(row: RunRow | None, width: int) -> list[list[Piece]]:
+    """What a run is, in lines of a width; none for no run."""
+    if row is None:
+        return []
+    role = run_state(row.run).role
+    reason = reason_lines(safe_text(row.run.reason[:LONGEST]), max(width - 2, 20))
+    second = [[Piece(f" {line}", role)] for line in reason] or [_arguments(row, width)]
+    return [_first(row, width), *second, *([_verdict(row, width)] if row.facts.gpu else [])]
+
+
+def _first(row: RunRow, width: int) -> list[Piece]:
+    run, said, now = row.run, row.facts.annotations, time.time()
+    look = run_state(run)
+    # What comes first stays where there is little room.
+    rest = [Piece(f"  {look.glyph} {look.word}", look.role)]
+    for text in (elapsed(run, now), moment(run.start or run.created, now), f"on {safe_text(run.target[:60])}"):
+        rest.append(Piece(f"  {text}" if text else "", "muted"))
+    rest.append(Piece(f"  commit {run.commit_id[:8]}" if run.commit_id else "  no snapshot", "muted"))
+    rest += [Piece("  ★ pinned", "warning")] if said.pinned else []
+    rest += [Piece("  archived", "warning")] if said.archived else []
+    rest += [Piece(f"  {safe_text(tags_text(row.facts)[:200])}", "string")] if said.tags else []
+    name = truncate_middle(run_title(run) if run.script_name else run.run_id, max(16, width // 3))
+    pieces = [Piece(f" {name}", bold=True)]
+    for piece in rest:
+        if width_of(pieces) + width_of((piece,)) > width:
+            break
+        pieces.append(piece)
+    return pieces
+
+
+def _arguments(row: RunRow, width: int) -> list[Piece]:
+    note = row.facts.annotations.note
+    arguments = safe_text(shlex.join(row.run.arguments)[:LONGEST]) or "no arguments"
+    pieces = [Piece(f" {truncate_middle(arguments, width - 2)}", "muted")]
+    if note and width_of(pieces) + 12 < width:
+        room = width - width_of(pieces) - 4
+        pieces.append(Piece(f"   {truncate_middle(note.replace(chr(10), ' ')[:LONGEST], room)}", "text"))
+    return pieces
+
+
+def _verdict(row: RunRow, width: int) -> list[Piece]:
+    word = str(row.facts.gpu.get("verdict", ""))
+    look = verdict_look(word)
+    pieces = [Piece(f" {look.glyph} GPU {safe_text(word)}", look.role)]
+    room = width - width_of(pieces) - 3
+    text = str(row.facts.gpu.get("text", ""))
+    if word == "proven" and text.startswith(PROVEN_SENTENCE):
+        text = text.partition(": ")[2] or text
+    text = safe_text(text[:LONGEST])
+    if cell_len(text) > room and _FIGURES in text:
+        # Of a sentence with figures the figures stay; the tab tells all of it.
+        text = text[text.rfind(_FIGURES) + 2 :]
+    return [*pieces, Piece(f"  {truncate_middle(text, room)}", "text")]

@@ -1,0 +1,406 @@
+"""What a run has logged and what it did on GPUs: names and values, the verdict with what it stands on, and curves.
+
+The invariant: the run is read by one thread at a time, only what is new each time, and never on the loop that draws.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from textual import events, on
+from textual.containers import Horizontal, Vertical
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import Run
+from tui_workbench.runs.gpu.usage import GpuCourses
+from tui_workbench.runs.gpu.verdict import DeviceFigures, Verdict, verdict_of
+from tui_workbench.runs.metrics import LoggedItem, MetricSummary, RunMetrics, Series
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.ui.blocking import OneAtATime, in_thread
+from tui_workbench.ui.charts.chart import Chart
+from tui_workbench.ui.charts.chart_data import TIME, Curve, View
+from tui_workbench.ui.charts.chart_drawing import Look, look_of
+from tui_workbench.ui.charts.chart_scale import number
+from tui_workbench.ui.commands.screen_commands import GPU_PANEL, METRICS
+from tui_workbench.ui.details.run_details_read import complaint, gpu_of, logged_lines
+from tui_workbench.ui.formatting import duration, verdict_look
+from tui_workbench.ui.gpu.gpu_lines import UNTOLD, amount, size, watt_hours
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.pieces import Piece, Row, hanging
+from tui_workbench.ui.widgets.row_list import FilterList, RowList
+from tui_workbench.ui.widgets.text_view import Line, TextView
+
+GLYPHS = {"scalar": "~", "text": "“", "list": "≡", "row": "▤", "table": "▤", "confusion": "▦", "image": "▧"}
+"""What a metric is, in one cell."""
+
+MOST_LISTED = 2_000
+"""Metrics that are listed: a script that makes a name of each batch logs a million of them."""
+
+EMPTY = ("Nothing logged.", "workbench.log('loss', loss), TensorBoard events and lines like loss: 0.31 are shown here.")
+
+
+class Logged(NamedTuple):
+    """What was read: every metric, and the contents of those that are shown."""
+
+    summary: Mapping[str, MetricSummary]
+    notes: tuple[str, ...]
+    curves: Mapping[str, Series]
+    items: tuple[LoggedItem, ...]
+
+
+class MetricsPanel(Horizontal, inherit_bindings=False):
+    """Shows what a run has logged."""
+
+    DEFAULT_CSS = """
+    MetricsPanel { height: 1fr; }
+    MetricsPanel > RowList { width: 34; max-width: 40%; border-right: solid $border-blurred; }
+    MetricsPanel > RowList:focus { border-right: solid $border; }
+    MetricsPanel > TextView { display: none; width: 1fr; }
+    """
+    BINDINGS = METRICS.bindings
+    heading = "Metrics"
+    about = "What the script has logged, by whatever means. space shows several curves in one chart."
+
+    def __init__(self, *, id: str) -> None:
+        self.list, self.chart, self.text = FilterList(), Chart(), TextView()
+        super().__init__(self.list, self.chart, self.text, id=id)
+        self._metrics: RunMetrics | None = None
+        self._directory = ""
+        self._reading = OneAtATime(self, self._read)
+        self._chosen: list[str] = []
+        self._logged: Logged | None = None
+
+    # --- Reading
+
+    def show_run(self, directory: str) -> None:
+        """Show the run at this directory, or what is new of it."""
+        self._directory = directory
+        self._reading.start()
+
+    async def _read(self) -> None:
+        self._logged = await in_thread(partial(self._read_in_thread, self._wanted()))
+        self._show()
+        if not self._has_all():
+            self._reading.start()
+
+    def _has_all(self) -> bool:
+        """Whether what is shown was read already."""
+        logged = self._logged
+        if logged is None:
+            return False
+        here = {*logged.curves, *(item.name for item in logged.items)}
+        kinds = ((name, logged.summary[name].kind) for name in self._wanted() if name in logged.summary)
+        return all(name in here or kind == "text" for name, kind in kinds)
+
+    def _read_in_thread(self, wanted: tuple[str, ...]) -> Logged:
+        if self._metrics is None:
+            self._metrics = RunMetrics(self._directory)
+        self._metrics.refresh()
+        summary = self._metrics.summary()
+        names = [name for name in wanted if name in summary] or list(summary)[:1]  # the one that the cursor will be on
+        curves = {name: self._metrics.series(name) for name in names if summary[name].kind == "scalar"}
+        kinds = {summary[name].kind for name in names} - {"scalar", "text"}
+        items = [item for kind in sorted(kinds) for item in self._metrics.items(kind) if item.name in names]
+        return Logged(summary, tuple(self._metrics.notes()), curves, tuple(items))
+
+    def _wanted(self) -> tuple[str, ...]:
+        return tuple(self._chosen) or ((self.list.current,) if self.list.current else ())
+
+    # --- Showing
+
+    def _show(self) -> None:
+        logged = self._logged
+        if logged is None:
+            return
+        names = list(logged.summary)[:MOST_LISTED]
+        rows = [self._row(logged.summary[name]) for name in names]
+        empty = (*EMPTY, *(safe_text(note) for note in logged.notes))
+        self.list.show_rows(rows, empty=empty)
+        self._show_chosen(logged)
+
+    def _row(self, summary: MetricSummary) -> Row:
+        glyph, role = GLYPHS.get(summary.kind, "?"), "muted"
+        if summary.name in self._chosen:
+            role, glyph = look_of(self._chosen.index(summary.name))
+        last = summary.last
+        shown = safe_text(last[:20]) if isinstance(last, str) else number(last) if last is not None else ""
+        if not shown and summary.count > 1:
+            shown = f"{summary.count:,}"
+        name = Piece(safe_text(summary.name[:200]))
+        return Row(summary.name, name, before=(Piece(f"{glyph} ", role),), right=(Piece(shown),))
+
+    def _show_chosen(self, logged: Logged) -> None:
+        wanted = [name for name in self._wanted() if name in logged.summary]
+        curves = [
+            Curve(safe_text(name[:60]), *logged.curves[name], key=name) for name in wanted if name in logged.curves
+        ]
+        is_text = bool(wanted) and not curves
+        self.text.display, self.chart.display = is_text, not is_text
+        if is_text:
+            self.text.show(self._lines(logged, wanted), keep_place=True)
+        elif curves:
+            title = curves[0].label if len(curves) == 1 else ""
+            self.chart.show(curves, Look(title))
+        else:
+            self.chart.show_message("")
+
+    def _lines(self, logged: Logged, names: Sequence[str]) -> list[Line]:
+        lines: list[Line] = []
+        for name in names:
+            found = logged.summary[name]
+            lines.append((Piece(safe_text(name[:200]), "accent", bold=True), Piece(f"  {found.kind}", "muted")))
+            if isinstance(found.last, str):
+                lines.append((Piece(safe_text(found.last[:2000])),))
+            lines += logged_lines([item for item in logged.items if item.name == name])
+            lines.append(())
+        return lines
+
+    # --- What is chosen
+
+    @on(RowList.CursorMoved)
+    def _cursor_moved(self, event: RowList.CursorMoved) -> None:
+        event.stop()
+        if not self._chosen:
+            self.chart.reset()
+            self._show_or_read()
+
+    def action_choose(self) -> None:
+        if name := self.list.current:
+            self._chosen.remove(name) if name in self._chosen else self._chosen.append(name)
+            self._show_or_read()
+
+    def _show_or_read(self) -> None:
+        """Show what is chosen now, from what was read if it was."""
+        if self._has_all():
+            self._show()
+        else:
+            self._reading.start()
+
+
+SIDE_BY_SIDE = 150
+"""Cells from which on all charts are shown beside each other."""
+
+MOST_TEXT = 0.6
+"""Part of the height that the text takes at most; charts get the rest."""
+
+READ_SECONDS = 3.0
+"""How often the samples and the log of a run that goes on are read anew."""
+
+LEAST_WIDTH = 30
+
+MIB_IN_GIB = 1024.0
+LONGEST = 1_000
+
+
+Curves = tuple[Sequence[Curve], ...]
+"""The curves of each chart."""
+
+
+class GpuPanel(Vertical, inherit_bindings=False):
+    """Shows the GPUs of a run."""
+
+    BINDINGS = GPU_PANEL.bindings
+    DEFAULT_CSS = """
+    GpuPanel { height: 1fr; }
+    GpuPanel > TextView { height: 1fr; }
+    GpuPanel > Horizontal { height: 1fr; border-top: solid $border-blurred; display: none; }
+    GpuPanel Chart { display: none; }
+    GpuPanel Chart.-shown { display: block; }
+    """
+    about = "Whether the run used a GPU, what says so, and what its devices did. m shows the next chart."
+
+    def __init__(self, *, id: str) -> None:
+        self.text = TextView()
+        self.charts = [Chart(Look(title)) for title in ("utilisation %", "memory GiB", "power W")]
+        self._row = Horizontal(*self.charts)
+        super().__init__(self.text, self._row, id=id)
+        self._chosen = 0
+        self._run: Run | None = None
+        self._courses: GpuCourses | None = None
+        self._make: Callable[[int], Sequence[Line]] = lambda width: ()  # the text for a width
+        self._read_at = 0.0
+        self._reading = OneAtATime(self, self._read)
+        for chart in self.charts:
+            chart.view = View(by=TIME, shown=(0.0, 100.0) if chart is self.charts[0] else (0.0,))
+
+    # --- Reading
+
+    def show_run(self, run: Run) -> None:
+        """Show this run, or what is new of it."""
+        is_new = self._run is None or self._run.is_active != run.is_active
+        if not is_new and time.monotonic() - self._read_at < READ_SECONDS:
+            return
+        self._run = run
+        self._reading.start()
+
+    async def _read(self) -> None:
+        if self._run is not None:
+            self._read_at = time.monotonic()
+            self._make, charts = await in_thread(partial(self._read_in_thread, self._run))
+            self._show(charts)
+
+    def _read_in_thread(self, run: Run) -> tuple[Callable[[int], Sequence[Line]], Curves]:
+        try:
+            verdict = verdict_of(RunDirectory(run.directory))
+        except WorkbenchError as error:
+            said = complaint(error)
+            return lambda _: said, ()
+        if verdict is None:
+            why = "No GPU was in reach of this run, so none was watched."
+            why = "No GPU has been looked at yet." if run.is_active else why
+            known = [(Piece(why, "muted"),), (), *gpu_of(run)]
+            return lambda _: known, ()
+        if self._courses is None:
+            self._courses = GpuCourses(run.directory)
+        self._courses.refresh()
+        machine = machine_lines(self._courses)
+        charts = curves_of(self._courses) if self._courses.points else ()
+        return lambda width: [*verdict_lines(verdict, width), *machine], charts
+
+    # --- Showing
+
+    def _show(self, charts: Curves) -> None:
+        self._row.display = bool(charts)
+        for chart, curves in zip(self.charts, charts, strict=False):
+            chart.show(curves) if curves else chart.show_message("The driver does not tell it.")
+        self._fit()
+        self.refresh_bindings()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        all_fit = self.size.width >= SIDE_BY_SIDE
+        self.text.show(self._make(max(LEAST_WIDTH, self.size.width - 3)), keep_place=True)
+        for place, chart in enumerate(self.charts):
+            chart.set_class(all_fit or place == self._chosen, "-shown")
+        if self._row.display and self.size.height:
+            self.text.styles.height = min(len(self.text.lines), max(3, int(self.size.height * MOST_TEXT)))
+        else:
+            self.text.styles.height = "1fr"
+
+    def why_not(self, action: str) -> str:
+        if action == "next_chart" and not self._row.display:
+            return "There is no chart: no sample was taken."
+        if action == "next_chart" and self.size.width >= SIDE_BY_SIDE:
+            return "All charts are shown."
+        return ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.why_not(action)
+
+    def action_next_chart(self) -> None:
+        had_focus = self.charts[self._chosen].has_focus
+        self._chosen = (self._chosen + 1) % len(self.charts)
+        self._fit()
+        if had_focus:
+            self.screen.set_focus(self.charts[self._chosen])
+
+
+# --- What is said
+
+
+def verdict_lines(verdict: Verdict, width: int) -> list[Line]:
+    """The verdict, its figures for each device, what the log says, and what was not seen."""
+    look = verdict_look(verdict.word)
+    when = "" if verdict.final else "  so far"
+    lines: list[Line] = [
+        (Piece(f"{look.glyph} GPU {safe_text(verdict.word)}", look.role, bold=True), Piece(when, "muted")),
+        *hanging((Piece("  "),), verdict.text[:LONGEST], width + 1),
+    ]
+    if verdict.cause and verdict.cause not in verdict.text:
+        lines += hanging((Piece("  likely: ", "muted"),), verdict.cause[:LONGEST], width + 1)
+    if verdict.devices:
+        lines += [(), *device_lines(verdict.devices, width)]
+    if verdict.evidence:
+        lines += [(), (Piece("What the log says", "accent", bold=True),)]
+        for each in verdict.evidence:
+            sign, role = ("✓", "success") if each.speaks == "gpu" else ("✗", "error")
+            place = f"line {each.line:,}" if each.line else "near the end"
+            lines.append((Piece(f"{sign} ", role), Piece(f"{safe_text(each.framework)}, {place}", "muted")))
+            lines += [(Piece(f"    {safe_text(text)}", "string"),) for text in each.quote]
+    if verdict.unseen:
+        lines += [(), (Piece("What was not seen", "accent", bold=True),)]
+        for text in verdict.unseen:
+            lines += hanging((Piece("▲ ", "warning"),), text[:LONGEST], width + 1)
+    return lines
+
+
+_LESS_NEEDED = ("ECC", "throttled", "own", "held", "p95")
+"""Columns that are left out where there is no room, the first one first."""
+
+
+def device_lines(devices: Sequence[DeviceFigures], width: int) -> list[Line]:
+    """A table of what the run did on each device."""
+    names = [f"{each.number} {safe_text(each.name[:40])}" for each in devices]
+    rows = [_cells(each) for each in devices]
+    widths = {title: max(len(title), *(len(row[title]) for row in rows)) for title in rows[0]}
+    first = max(map(len, names))
+    for title in _LESS_NEEDED:
+        if first + 2 + sum(cells + 2 for cells in widths.values()) > width:
+            del widths[title]
+    head = "".join(f"  {title:>{cells}}" for title, cells in widths.items())
+    lines: list[Line] = [(Piece(f"  {'GPU'.ljust(first)}{head}", "muted"),)]
+    for place, (name, row) in enumerate(zip(names, rows, strict=True)):
+        cells = "".join(f"  {row[title]:>{cells}}" for title, cells in widths.items())
+        role, mark = look_of(place)
+        lines.append((Piece(f"{mark} ", role), Piece(name.ljust(first), bold=True), Piece(cells)))
+        if devices[place].others:
+            shared = duration(devices[place].shared_seconds)
+            text = f"    others for {shared}: {', '.join(map(safe_text, devices[place].others))}"
+            lines.append((Piece(text[:LONGEST], "warning"),))
+    return lines
+
+
+def _cells(each: DeviceFigures) -> dict[str, str]:
+    return {
+        "held": duration(each.seconds),
+        "mean": amount(each.mean_utilization, "%"),
+        "p95": amount(each.p95_utilization, "%"),
+        "own": amount(each.own_utilization, "%"),
+        "peak": size(each.peak_memory),
+        "GPU time": duration(each.gpu_seconds),
+        "energy": watt_hours(each.energy) if each.energy else UNTOLD,
+        "throttled": duration(each.throttled_seconds) if each.throttled_seconds else "no",
+        "ECC": str(each.ecc_errors),
+    }
+
+
+def machine_lines(courses: GpuCourses) -> list[Line]:
+    """What the machine has, and how it was asked."""
+    machine = courses.machine
+    if not machine.devices:
+        return []
+    facts = {"driver": machine.driver, "CUDA": machine.cuda, "asked by": machine.source}
+    text = ", ".join(f"{name} {value}" for name, value in facts.items() if value)
+    names = ", ".join(f"{each.number} {each.name}" for each in machine.devices[:16])
+    lines: list[Line] = [
+        (),
+        (Piece("Machine  ", "accent", bold=True), Piece(safe_text(f"{names}   {text}"[:LONGEST]), "muted")),
+    ]
+    if courses.left_out:
+        lines.append((Piece(f"▲ {courses.left_out:,} further samples are not drawn", "warning"),))
+    return lines
+
+
+def curves_of(courses: GpuCourses) -> Curves:
+    """The curves of utilisation, memory and power, one for each device that the run was on, else for all that it had.
+
+    Of memory the run's own part is a curve of its own.
+    """
+    held = [number for number, course in courses.devices.items() if any(course.own_memory)]
+    chosen = sorted(held or courses.devices)
+
+    def curves(values: str, name: str = "GPU {}", first_look: int = 0) -> Iterator[Curve]:
+        for look, device in enumerate(chosen, first_look):
+            course, label = courses.devices[device], name.format(device)
+            ys = getattr(course, values)
+            if "memory" in values:
+                ys = [round(mib / MIB_IN_GIB, 3) for mib in ys]
+            yield Curve(label, range(len(ys)), ys, course.times, key=label, look=look)
+
+    own = curves("own_memory", "GPU {}, this run", len(chosen)) if held else ()
+    return tuple(curves("utilization")), (*curves("memory"), *own), tuple(curves("power"))

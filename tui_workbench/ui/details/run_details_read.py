@@ -1,0 +1,340 @@
+"""What the tabs of a run's details show, read from its directory: as lines of pieces, and as trees of files.
+
+Everything here blocks and is called in threads. The invariant: a run directory may be half written, damaged, or of a
+newer version; each part says what is wrong with it, and the others are shown all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, starmap, zip_longest
+from typing import Any
+
+from tui_workbench.core.errors import RunNotFound, WorkbenchError
+from tui_workbench.core.files import open_regular
+from tui_workbench.core.model import Run, Step
+from tui_workbench.core.progress import size_text
+from tui_workbench.runs.snapshots.snapshot_view import snapshot_content, snapshot_files
+from tui_workbench.runs.store.rundir import PROVENANCE, RunDirectory
+from tui_workbench.runs.transfer.downloads import artifact_path, attachments
+from tui_workbench.ui.charts.chart_scale import number, span_label
+from tui_workbench.ui.formatting import count
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.pieces import Piece
+from tui_workbench.ui.widgets.text_view import Line
+
+PREVIEW_BYTES = 256 << 10
+PREVIEW_LINES = 5_000
+LONGEST_LINE = 2_000
+LABEL_CELLS = 16
+
+_KINDS = {
+    b"\x89PNG": "A PNG image",
+    b"\xff\xd8\xff": "A JPEG image",
+    b"GIF8": "A GIF image",
+    b"PK\x03\x04": "A zip archive",
+    b"\x1f\x8b": "gzip data",
+    b"\x7fELF": "A program",
+    b"\x89HDF": "HDF5 data",
+}
+
+# --- Files
+
+
+def outputs_of(run: Run) -> list[tuple[str, str]]:
+    """What the run has made, and the files of its record: paths with slashes, and the size of each."""
+    found = []
+    for name in attachments(run.directory):
+        with suppress(OSError):  # gone meanwhile
+            found.append((name, size_text(os.lstat(os.path.join(run.directory, name)).st_size)))
+    return found
+
+
+def snapshot_of(state_directory: str, run: Run) -> list[tuple[str, str]]:
+    """The project's files as the run had them. Raises StorageError when they cannot be read."""
+    files = snapshot_files(state_directory, run.commit_id) if run.commit_id else ()
+    return [(file.path, "link" if file.is_link else size_text(file.size)) for file in files]
+
+
+def output_preview(run: Run, name: str) -> list[Line]:
+    """The beginning of an output. Raises WorkbenchError when the run has none of this name."""
+    path = artifact_path(run.directory, name)
+    try:
+        with open_regular(path) as file:
+            return preview(file.read(PREVIEW_BYTES), os.fstat(file.fileno()).st_size)
+    except OSError as error:
+        return [(Piece(f"It cannot be read: {error.strerror}.", "error"),)]
+
+
+def snapshot_preview(state_directory: str, run: Run, path: str) -> list[Line]:
+    """The beginning of a file of the snapshot. Raises StorageError."""
+    data = snapshot_content(state_directory, run.commit_id, path)
+    return preview(data[:PREVIEW_BYTES], len(data))
+
+
+def preview(data: bytes, size: int) -> list[Line]:
+    """The first bytes of a file as lines to read; what is no text is described."""
+    if b"\0" in data[:8192]:
+        return [(Piece(f"{_kind_of(data)}, {size:,} bytes.", "muted"),)]
+    if not data:
+        return [(Piece("An empty file.", "muted"),)]
+    found = data.decode("utf-8", "replace").split("\n")
+    lines: list[Line] = [(Piece(safe_text(line[:LONGEST_LINE].rstrip("\r"))),) for line in found[:PREVIEW_LINES]]
+    if len(data) < size or len(found) > PREVIEW_LINES:
+        lines.append((Piece(f"… the beginning of {size_text(size)}", "muted"),))
+    return lines
+
+
+def _kind_of(data: bytes) -> str:
+    if data.startswith(b"\x89PNG\r\n") and len(data) >= 24:
+        width, height = (int.from_bytes(data[start : start + 4], "big") for start in (16, 20))
+        return f"A PNG image of {width} x {height}"
+    return next((kind for start, kind in _KINDS.items() if data.startswith(start)), "No text")
+
+
+# --- Plan, environment, GPU
+
+
+def plan_of(run: Run, now: float) -> list[Line]:
+    """The steps of the plan with how long each took, what it did exactly, and how the run went through its states."""
+    directory = RunDirectory(run.directory)
+    events = list(directory.events())
+    lines: list[Line] = []
+    try:
+        steps: Sequence[Step] = directory.read_record().plan.steps
+    except RunNotFound as error:
+        steps = ()
+        lines += [(Piece(f"▲ {safe_text(error.message)}", "warning"),), ()]
+    took = _step_times(events)
+    done = _done(run, steps, took)
+    for place, step in enumerate(steps):
+        lines += _step_lines(step, took.get(step.name), done=place < done)
+    planned = {step.name for step in steps}
+    for name, seconds in took.items():
+        if name not in planned:
+            lines.append((Piece("✓ ", "success"), Piece(f"{safe_text(name):<{LABEL_CELLS}}"), *_took(seconds)))
+    return [*lines, (), *_state_lines(events, now)]
+
+
+def _step_times(events: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Seconds of each step that was begun; None for one that has not ended."""
+    begun: dict[str, float] = {}
+    took: dict[str, float | None] = {}
+    for event in events:
+        name, moment, seconds = event.get("step"), _number(event.get("time")), _number(event.get("seconds"))
+        if event["event"] != "step" or not isinstance(name, str):
+            continue
+        if event.get("status") == "done":
+            if seconds is None:
+                seconds = moment - begun[name] if moment is not None and name in begun else 0.0
+            took[name] = seconds
+        elif moment is not None:
+            begun[name], took[name] = moment, None
+    return took
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _took(seconds: float | None) -> tuple[Piece, ...]:
+    return (Piece(f"  {span_label(round(seconds, 2))}", "muted"),) if seconds is not None else ()
+
+
+def _done(run: Run, steps: Sequence[Step], took: Mapping[str, float | None]) -> int:
+    """How many of the steps are done. Not every step tells when it ends, but they come one after another."""
+    if run.start and run.end:
+        return len(steps)
+    begun = [place for place, step in enumerate(steps) if step.name in took]
+    ended = [place + 1 for place, step in enumerate(steps) if took.get(step.name) is not None]
+    started = [place + 1 for place, step in enumerate(steps) if step.name == "start" and run.start]
+    return max((0, *begun, *ended, *started))
+
+
+def _step_lines(step: Step, seconds: float | None, *, done: bool) -> Iterator[Line]:
+    mark = Piece("✓ ", "success") if done else Piece("· ", "muted")
+    title = f"  {safe_text(step.title)}" if step.title and step.title != step.name else ""
+    yield (mark, Piece(f"{safe_text(step.name):<{LABEL_CELLS}}", bold=True), Piece(title), *_took(seconds))
+    if step.command:
+        yield (Piece(f"    $ {safe_text(' '.join(step.command))[:LONGEST_LINE]}", "string"),)
+    if step.directory:
+        yield (Piece(f"    in {safe_text(step.directory)}", "muted"),)
+    for name, value in step.environment.items():
+        yield (Piece(f"    {safe_text(f'{name}={value}')[:LONGEST_LINE]}", "muted"),)
+
+
+def _state_lines(events: Sequence[Mapping[str, Any]], now: float) -> Iterator[Line]:
+    yield (Piece("States", "accent", bold=True),)
+    for event in events:
+        moment, state = event.get("time"), event.get("state")
+        if event["event"] != "state" or not isinstance(state, str) or not isinstance(moment, int | float):
+            continue
+        code = f" with exit code {event['exit_code']}" if isinstance(event.get("exit_code"), int) else ""
+        reason = safe_text(str(event.get("reason") or ""))
+        yield (
+            Piece(f"  {_clock(moment)}  ", "muted"),
+            Piece(f"{safe_text(state)}{code}"),
+            Piece(f"  {reason}" if reason else "", "muted"),
+        )
+
+
+def _clock(moment: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    except (ValueError, OverflowError, OSError):
+        return "at an unknown time "
+
+
+def provenance_of(run: Run) -> tuple[Mapping[str, Any] | None, str]:
+    """What was recorded of where the run came from, or None and why."""
+    try:
+        with open_regular(os.path.join(run.directory, PROVENANCE)) as file:
+            found = json.load(file)
+    except FileNotFoundError:
+        return None, "It was not recorded." if run.tracked else "The run was not tracked: nothing of it was recorded."
+    except (OSError, ValueError, RecursionError) as error:
+        return None, f"{PROVENANCE} cannot be read: {error}"
+    return (found, "") if isinstance(found, dict) else (None, f"{PROVENANCE} is no object")
+
+
+def environment_of(run: Run) -> list[Line]:
+    """What the run was made with: who, from which commit, interpreter, image, machine, packages, configuration."""
+    found, problem = provenance_of(run)
+    facts = {
+        "interpreter": run.interpreter,
+        "target": f"{run.target} ({run.target_type})",
+        "configuration": run.run_configuration,
+        "user": run.user_id,
+        **({"snapshot": run.commit_id} if run.commit_id else {}),
+    }
+    lines = [*starmap(_label, facts.items()), *_configuration_lines(run)]
+    if found is None:
+        return [*lines, (), (Piece(f"▲ {safe_text(problem)}", "warning"),)]
+    for name in ("git", "python", "image", "host", "seeds", "problems"):
+        lines += _section(name, found.get(name), "warning" if name == "problems" else "text")
+    packages = found.get("packages")
+    if isinstance(packages, dict):
+        lines += [(), (Piece(f"{len(packages):,} packages", "accent", bold=True),)]
+        lines += [_label(str(name), str(version), 28) for name, version in packages.items()]
+    return lines
+
+
+def _configuration_lines(run: Run) -> Iterator[Line]:
+    try:
+        spec = RunDirectory(run.directory).read_record().spec
+    except RunNotFound:
+        return
+    yield _label("framework", spec.run_configuration.framework)
+    for name, value in spec.run_configuration.environment_variables.items():
+        yield _label("variable", f"{name}={value}")
+
+
+def gpu_of(run: Run) -> list[Line]:
+    """What is known of the GPUs of the run."""
+    found, problem = provenance_of(run)
+    gpus = found.get("gpus") if found is not None else None
+    if found is None:
+        return [(Piece(f"▲ {safe_text(problem)}", "warning"),)]
+    if not isinstance(gpus, list):
+        return [(Piece("Whether the machine had a GPU was not recorded.", "muted"),)]
+    if not gpus:
+        return [(Piece("No NVIDIA GPU was there: nvidia-smi knows none, or is not installed.", "warning"),)]
+    title = (Piece(f"{count(len(gpus), 'GPU')}, of the machine as a whole", "accent"),)
+    return [title, *chain.from_iterable(_section(f"GPU {place}", gpu) for place, gpu in enumerate(gpus))]
+
+
+def _section(name: str, value: Any, role: str = "text") -> Iterator[Line]:
+    if not value:
+        return
+    yield ()
+    yield (Piece(safe_text(name), "accent", bold=True),)
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if part not in (None, "", [], {}):
+                shown = ", ".join(map(str, part[:20])) if isinstance(part, list) else str(part)
+                yield _label(str(key), shown, role=role)
+    else:
+        yield (Piece(safe_text(str(value)[:LONGEST_LINE]), role),)
+
+
+def _label(name: str, value: str, cells: int = LABEL_CELLS, *, role: str = "text") -> Line:
+    return (Piece(f"{safe_text(name[:LONGEST_LINE]):<{cells}} ", "muted"), Piece(safe_text(value[:LONGEST_LINE]), role))
+
+
+# --- What was logged besides curves
+
+
+def logged_lines(items: Sequence[Any], notes: Sequence[str] = ()) -> list[Line]:
+    """Lists, rows, tables, confusion matrices and images (`LoggedItem`s of one name) as lines to read."""
+    lines: list[Line] = []
+    rows = [item.value for item in items if item.kind == "row" and isinstance(item.value, dict)]
+    if rows:
+        names = list(dict.fromkeys(str(name) for row in rows for name in row))
+        lines += table_lines({name: [row.get(name) for row in rows] for name in names})
+    for item in items:
+        if item.kind == "table" and isinstance(item.value, dict):
+            lines += [*table_lines(item.value), ()]
+        elif item.kind == "confusion":
+            lines += [*confusion_lines(item.value), ()]
+        elif item.kind == "image":
+            shown = item.path or "its path leads out of the run, and is not followed"
+            lines.append((Piece("▧ ", "accent"), Piece(safe_text(str(shown)))))
+        elif item.kind == "list" and isinstance(item.value, list):
+            shown = ", ".join(_cell(value) for value in item.value[:1000])
+            lines.append((Piece(safe_text(shown[:LONGEST_LINE])),))
+        elif item.kind != "row":
+            lines.append((Piece(safe_text(str(item.value)[:LONGEST_LINE])),))
+    return lines + [(Piece(f"▲ {safe_text(note)}", "warning"),) for note in notes]
+
+
+def table_lines(columns: Mapping[Any, Any]) -> list[Line]:
+    """A table of named columns, each a list of values or one value."""
+    parts = []
+    for name, values in list(columns.items())[:50]:
+        cells = [_cell(value) for value in (values if isinstance(values, list) else [values])[:1000]]
+        width = min(40, max(map(len, [str(name), *cells])))
+        head = Piece(f"{safe_text(str(name))[:width]:>{width}}  ", "accent")
+        parts.append([head, *(Piece(f"{cell[:width]:>{width}}  ") for cell in cells)])
+    blanks = [Piece(" " * len(part[0].text)) for part in parts]
+    return [tuple(piece or blank for piece, blank in zip(row, blanks, strict=True)) for row in zip_longest(*parts)]
+
+
+def confusion_lines(value: Any) -> list[Line]:
+    """A confusion matrix: `{"labels": [...], "matrix": [[...], ...]}`, or the rows alone; rows are what it is."""
+    labels = value.get("labels", value.get("class_labels")) if isinstance(value, dict) else None
+    matrix = value.get("matrix") if isinstance(value, dict) else value
+    if not isinstance(matrix, list) or not all(isinstance(row, list) for row in matrix):
+        return [(Piece(safe_text(str(value)[:LONGEST_LINE])),)]
+    names = [safe_text(str(name))[:12] for name in labels] if isinstance(labels, list) else []
+    names += [str(place) for place in range(len(names), len(matrix))]
+    side = max(map(len, names), default=1)
+    width = max([side, *(len(_cell(cell)) for row in matrix for cell in row)])
+    lines: list[Line] = [(Piece(" " * (side + 2)), *(Piece(f"{name:>{width}} ", "accent") for name in names))]
+    for place, row in enumerate(matrix[:100]):
+        roles = ("success" if column == place else "text" if cell else "faint" for column, cell in enumerate(row))
+        cells = (Piece(f"{_cell(cell):>{width}} ", role) for cell, role in zip(row[:100], roles, strict=False))
+        lines.append((Piece(f"{names[place]:>{side}}  ", "accent"), *cells))
+    return lines
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return "" if value is None else str(value).lower()
+    return number(float(value)) if isinstance(value, int | float) else safe_text(str(value)[:200])
+
+
+def complaint(error: WorkbenchError) -> list[Line]:
+    """What is wrong, in place of what was to be shown."""
+    return [(Piece(f"✗ {safe_text(error.message)}", "error"),), (Piece(f"  {safe_text(error.remedy)}", "muted"),)]
+
+
+def or_complaint(call: Callable[[], list[Line]]) -> list[Line]:
+    """The lines that a call gives; what is wrong in their place when it fails."""
+    try:
+        return call()
+    except WorkbenchError as error:
+        return complaint(error)

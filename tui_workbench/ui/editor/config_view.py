@@ -1,0 +1,352 @@
+"""One open configuration file: a form and a text that are two views of one document, and the findings in it.
+
+The invariants: the text is the truth and its history the only one, so an edit in the form is an edit of the text, and
+undo spans both; a fix is made to the text that the finding was found in, which is checked again first when it changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widget import Widget
+
+from tui_workbench.config.checks.findings import Finding
+from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.config.checks.suggestions import Suggestion, suggestions
+from tui_workbench.config.document import Document
+from tui_workbench.config.schema.field_types import Field
+from tui_workbench.config.schema.fields import kind_of
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.text_files import TextFile
+from tui_workbench.ui.commands.command import shown_key
+from tui_workbench.ui.commands.editor_commands import CONFIGURATION
+from tui_workbench.ui.editor.editor_status import Note, about_finding_elsewhere, about_finding_here, severity_rank
+from tui_workbench.ui.editor.file_view import FileView, handled
+from tui_workbench.ui.editor.text_editor import Mark
+from tui_workbench.ui.files.file_tree import is_changeable
+from tui_workbench.ui.form.form_drawing import FormHelp
+from tui_workbench.ui.form.form_rows import FormRow, form_rows, in_order
+from tui_workbench.ui.form.form_view import FormView
+from tui_workbench.ui.messages import ChangeWanted
+from tui_workbench.ui.terminal.stand_ins import has_stand_ins
+
+
+class Checker:
+    """Finds what is wrong or unwise in configuration files, from their texts in the editor, saved or not.
+
+    It is called in threads; one call at a time looks at the project.
+    """
+
+    def __init__(self, images_used: tuple[str, ...] = ()) -> None:
+        self.images_used = images_used
+        """Images of earlier runs, which are suggested."""
+        self._lock = Lock()
+        self._surroundings: dict[str, Surroundings | None] = {}
+
+    def check(self, file: TextFile, text: str) -> Sequence[Finding]:
+        """The findings in `text`, which stands in the editor for `file`; in the order of the text."""
+        with self._lock:
+            around = self._around(file.path)
+            if around is not None:
+                around.show_unsaved(file.path, text)
+            return Document(file._replace(text=text), around).problems()
+
+    def forget(self, path: str) -> None:
+        """The file at `path` is not in the editor any more: only what the disk has counts."""
+        with self._lock:
+            around = self._around(path)
+            if around is not None:
+                around.show_unsaved(path, None)
+
+    def suggestions(self, path: str, field: Field, folder: str) -> Sequence[Suggestion]:
+        """Values that a field of the file at `path` could have; of files, those in `folder` ("" or ending in `/`)."""
+        with self._lock:
+            return suggestions(field, folder, self._around(path), self.images_used)
+
+    def _around(self, path: str) -> Surroundings | None:
+        directory = os.path.dirname(path)
+        if directory not in self._surroundings:
+            self._surroundings[directory] = Surroundings.of(path)
+        return self._surroundings[directory]
+
+
+def view_of(file: TextFile, checker: Checker) -> FileView:
+    """A new view of a file, in the form that suits its type."""
+    if not file.read_only and has_stand_ins(file.text):
+        file = file._replace(read_only="it holds characters of a private range that the editor needs itself")
+    if kind_of(file.path) is not None and not file.read_only:
+        return ConfigView(file, checker).view
+    return FileView(file)
+
+
+class ConfigView(Widget):
+    """A `.compute`, `.runconfig` or dependency file. Posts `ChangeWanted`, too."""
+
+    DEFAULT_CSS = "ConfigView { layout: vertical; height: 1fr; }"
+
+    BINDINGS = CONFIGURATION.bindings
+
+    def __init__(self, file: TextFile, checker: Checker, *, as_form: bool = True) -> None:
+        super().__init__()
+        self.as_form = as_form
+        self.findings: Sequence[Finding] = ()
+        self.form = FormView(self)
+        self.view = FileView(file, self)
+        self.editor = self.view.editor
+        self._help = FormHelp()
+        self._checker = checker
+        self._checked_text = ""
+        self._unchecked = self._checking = False
+        # Kept, because it remembers the bytes that values had at first.
+        self._document = Document(file)
+        self._order: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+    # --- The face of the file
+
+    @property
+    def root(self) -> Widget:
+        return self
+
+    @property
+    def body(self) -> Widget:
+        return self.form if self.as_form else self.editor
+
+    @property
+    def is_editing(self) -> bool:
+        return self.form.is_editing
+
+    @property
+    def is_typing(self) -> bool:
+        return self.form.is_typing
+
+    @property
+    def line(self) -> int:
+        row = self.form.current
+        return row.line if self.as_form and row is not None else 0
+
+    def parts(self) -> Iterable[Widget]:
+        return self.form, self._help
+
+    def begin(self) -> None:
+        """Show the view that was asked for, and look for problems."""
+        self.show(shown=True)
+        self._show_rows()
+        self.check()
+
+    def on_show(self) -> None:
+        """Look again: other files of the project may have changed meanwhile."""
+        self.check()
+
+    def others_changed(self) -> None:
+        """What is wrong here may depend on them."""
+        self.check()
+
+    # --- Two views
+
+    def show(self, *, shown: bool) -> None:
+        self.form.display = self._help.display = shown and self.as_form
+        self.editor.display = shown and not self.as_form
+
+    def show_text(self) -> None:
+        if self.as_form:
+            self.action_change_view()
+
+    def go_to(self, line: int, column: int) -> None:
+        """Show the row of a line in the form, or the text when it has none."""
+        if self.as_form and not self.form.go_to_line(line):
+            self._change_view()
+
+    @property
+    def subtitle(self) -> Content:
+        """Which view is shown."""
+        looks = ("bold", "dim") if self.as_form else ("dim", "bold")
+        return Content.assemble(("Form", looks[0]), "  ", ("Text", looks[1]))
+
+    def subtitle_clicked(self) -> None:
+        """Change the view."""
+        self.action_change_view()
+
+    def action_change_view(self) -> None:
+        """Change between form and text; the cursor stays at its value."""
+        if self.form.finish():
+            self._change_view()
+
+    def _change_view(self) -> None:
+        had_focus = self.has_focus_within
+        self.as_form = not self.as_form
+        if self.as_form:
+            self._order = []
+            self._show_rows()
+            self.form.go_to_line(self.editor.cursor_location[0] + 1)
+        elif (row := self.form.current) and row.line:
+            self.editor.go_to(row.line)
+        self.show(shown=True)
+        if had_focus:
+            self.screen.set_focus(self.body)
+        self.view.draw()
+
+    # --- The form's owner
+
+    def change(self, change: Callable[[Document], object]) -> None:
+        """Make a change of the document, and so of the text, as one undo step. Raises WorkbenchError."""
+        document = self._synced()
+        change(document)
+        self.editor.replace_source(document.text)
+        self._show_rows()
+
+    async def suggest(self, row: FormRow, folder: str) -> Sequence[Suggestion]:
+        """Values that the row could have; of files, those in `folder`."""
+        return await asyncio.to_thread(self._checker.suggestions, self.view.path, row.field, folder)
+
+    def undo(self) -> None:
+        """Take back the last edit, whichever view made it."""
+        self.editor.undo()
+        self._show_rows()
+
+    def redo(self) -> None:
+        """Make again what was taken back."""
+        self.editor.redo()
+        self._show_rows()
+
+    def _synced(self) -> Document:
+        self._document.replace_text(self.editor.source)
+        return self._document
+
+    def _show_rows(self) -> None:
+        if not self.as_form:
+            return
+        document = self._synced()
+        if document.error is None:
+            rows = in_order(form_rows(document), self._order)
+            self._order = self._order or [row.field.key for row in rows if row.kind == "field"]
+            self.form.show(rows, self.findings)
+        else:
+            key = shown_key("config.view", "ctrl+t")
+            self.form.show([], (), empty=f"The form needs valid YAML. {key} shows the text.")
+
+    def cursor_moved(self) -> None:
+        """Show what there is to know about the row under the cursor."""
+        self._help.show(self.form.current)
+        self.view.draw_status()
+
+    def refuse(self, error: WorkbenchError) -> None:
+        """Say why a change cannot be made."""
+        self.view.tell(f"{error.message}. {error.remedy}")
+
+    async def settle(self) -> None:
+        """What is being typed in the form is taken."""
+        if self.as_form:
+            await handled(self.form)
+            self.form.finish()
+
+    # --- Checks
+
+    def check(self) -> None:
+        """Check the text as it is now, in a thread. The newest text is checked last, and never two at once."""
+        self._unchecked = True
+        if not self._checking:
+            self._checking = True
+            self.run_worker(self._check_until_fresh())
+
+    async def _check_until_fresh(self) -> None:
+        while self._unchecked:
+            self._unchecked = False
+            text = self.editor.source
+            findings = await asyncio.to_thread(self._checker.check, self.view.file, text)
+            self._show_findings(findings, text)
+        self._checking = False
+        self.refresh_bindings()
+
+    def _show_findings(self, findings: Sequence[Finding], text: str) -> None:
+        self.findings, self._checked_text = findings, text
+        worst_last = sorted(findings, key=severity_rank)
+        self.editor.mark_problems([_mark(finding, text) for finding in worst_last if finding.line])
+        self._show_rows()
+        self.view.draw_status()
+
+    def text_changed(self) -> None:
+        if self.editor.source != self._document.text:
+            self._show_rows()
+        self.check()
+
+    # --- What is said
+
+    def note(self, note: Note) -> Note:
+        """What is wrong where the cursor is; else what any file says; else what is wrong elsewhere."""
+        if note.role == "error" or not self.findings:
+            return note
+        if here := self._finding_here():
+            return about_finding_here(
+                here, fix_key=shown_key("form.fix", "f") if self.as_form else shown_key("config.fix", "f9")
+            )
+        if note.text:
+            return note
+        return about_finding_elsewhere(self.findings[0], others=len(self.findings) - 1, in_form=self.as_form)
+
+    def facts(self, facts: list[str]) -> list[str]:
+        """In the form only what is particular about the file."""
+        return facts[2:-1] if self.as_form else facts
+
+    def _finding_here(self) -> Finding | None:
+        if self.as_form:
+            return self.form.finding if self.form.current else next(iter(self.findings), None)
+        line = self.editor.cursor_location[0] + 1
+        here = [finding for finding in self.findings if finding.line == line]
+        return max(here, key=severity_rank, default=None)
+
+    # --- Commands
+
+    def why_not(self, action: str) -> str:
+        if action == "next_problem":
+            return "" if self.findings else "This file has no problems."
+        if action == "fix":
+            finding = self._finding_here()
+            return "" if finding and finding.fix else "There is nothing to fix here."
+        if action == "gpu_ready":
+            return "" if is_changeable(self.view.path) else "This is no target and no run configuration."
+        return ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.why_not(action)
+
+    def action_next_problem(self) -> None:
+        if self.as_form and self.form.go_to_finding():
+            return
+        row = self.editor.cursor_location[0] + 1
+        behind = [finding for finding in self.findings if finding.line > row]
+        for finding in (behind or self.findings)[:1]:
+            self.editor.go_to(finding.line, finding.column)
+
+    def action_gpu_ready(self) -> None:
+        self.post_message(ChangeWanted("gpu-ready", self.view.path))
+
+    def action_fix(self) -> None:
+        self.run_worker(self._fix())
+
+    async def _fix(self) -> None:
+        await self.view.settle()
+        text = self.editor.source
+        if text != self._checked_text:
+            self._show_findings(await asyncio.to_thread(self._checker.check, self.view.file, text), text)
+        finding = self._finding_here()
+        fix = finding.fix if finding else None
+        if fix is None or text != self.editor.source:
+            return
+        try:
+            self.change(lambda document: document.apply(fix))
+        except WorkbenchError as error:
+            self.refuse(error)
+
+
+def _mark(finding: Finding, text: str) -> Mark:
+    end_of_line = text.find("\n", finding.start)
+    end = min(finding.end, len(text) if end_of_line < 0 else end_of_line)
+    return Mark(finding.line, finding.column, max(end - finding.start, 0), finding.severity)

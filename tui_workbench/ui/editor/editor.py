@@ -1,0 +1,405 @@
+"""The editor: the open files in tabs.
+
+The invariants: nothing slow happens on the event loop (files are read and looked at in threads), and nothing of a text
+area is imported before the screen has stood for a while or a file is opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual import events, work
+from textual.content import Content
+from textual.message import Message
+
+from tui_workbench.core.errors import StorageError
+from tui_workbench.core.text_files import TextFile, read_text_file, reread
+from tui_workbench.ui.commands.editor_commands import EDITOR
+from tui_workbench.ui.commands.jump import Place
+from tui_workbench.ui.messages import Fact
+from tui_workbench.ui.recovery import Unsaved
+from tui_workbench.ui.session_state import Values
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.themes.themes import palette_of
+from tui_workbench.ui.widgets.pane import Pane
+from tui_workbench.ui.widgets.tab_title import Label, TabTitle, short_names, tab_title
+
+if TYPE_CHECKING:  # a text area and its grammars: 130 ms that the first frame does not wait for
+    from tui_workbench.ui.editor.config_view import Checker
+    from tui_workbench.ui.editor.file_view import FileView
+
+DISK_INTERVAL = 1.0
+"""Seconds between looks at the open files on disk, while the pane is shown: one `stat` a file, in a thread."""
+
+PRELOAD_AFTER = 1.0
+"""Seconds after which the screen counts as started, and importing 50 ms of modules in a thread disturbs nobody."""
+
+EMPTY = "enter on a file opens it here"
+
+TITLE_OFFSET, NARROW_TITLE_OFFSET = 3, 1
+"""Cells of the border before its title: the corner, a line and a blank; without a border at the left the line alone."""
+
+MIDDLE_BUTTON = 2
+
+
+class EditorPane(Pane):
+    """Open files in tabs. Hand it paths with `open_file`; ask it with `save`, `dirty_paths` and `memory`."""
+
+    DEFAULT_CSS = "EditorPane { content-align: center middle; color: $text-muted; }"
+
+    BINDINGS = EDITOR.bindings
+
+    number = 3
+    title = "Editor"
+    about = "Edits any text file of the project. Saving is atomic, and bytes that you did not edit stay as they are."
+
+    @dataclass(eq=False)
+    class FileOpened(Fact):
+        """A file was opened in a tab, or its tab was shown again."""
+
+        path: str
+
+    class FileSaved(FileOpened):
+        """A file was written."""
+
+    class FileClosed(FileOpened):
+        """The tab of a file was closed."""
+
+    class Left(Message):
+        """The focus should go back to where it was before it came here."""
+
+    @dataclass(eq=False)
+    class DirtyChanged(Fact):
+        """Other files than before hold edits that are not saved."""
+
+        paths: frozenset[str]
+
+    def __init__(self, *, id: str = "editor") -> None:
+        self._views: list[FileView] = []
+        self._active: FileView | None = None
+        self._adding = asyncio.Lock()
+        self._wanted = ""
+        self._trouble = ""
+        self._told_dirty: frozenset[str] = frozenset()
+        self._title: TabTitle | None = None
+        self._shown: tuple[object, ...] | None = None
+        self._checker: Checker | None = None
+        self._images_used: tuple[str, ...] = ()
+        self._places: dict[str, tuple[int, int]] = {}  # line and column, from 1, when the project was left
+        super().__init__(id=id)
+        self.can_focus = True
+
+    def on_mount(self) -> None:
+        self.set_timer(PRELOAD_AFTER, partial(self.run_worker, preload, thread=True, group="editor-preload"))
+        self.set_interval(DISK_INTERVAL, lambda: self.check_disk() if self._views and self.is_on_screen else None)
+
+    # --- What others ask of it
+
+    async def open_file(self, path: str, line: int = 0, column: int = 0, *, focus: bool = True) -> bool:
+        """Show the file in its tab, in a new one if it has none, at `line` and `column` (from 1) unless 0.
+
+        `path` is absolute. Gives False when the file could not be read; the pane then says why. It waits for the disk,
+        so call it from a worker.
+        """
+        self._wanted = path
+        view = self._view_of(path)
+        if view is None:
+            try:
+                file = await asyncio.to_thread(read_text_file, path)
+            except StorageError as error:
+                self._tell(f"{os.path.basename(path)}: {error.message}. {error.remedy}")
+                return False
+            # The screen is laid out once for the new view in its place, and not for each step on the way.
+            with self.app.batch_update():
+                view = await self._add(file)
+                self._show(view, line, column, focus=focus)
+        else:
+            self._show(view, line, column, focus=focus)
+        return True
+
+    def _show(self, view: FileView, line: int, column: int, *, focus: bool) -> None:
+        if line:
+            view.go_to(line, column)
+        if self._wanted == view.path:
+            self._activate(view, focus=focus)
+
+    async def save_all(self) -> list[str]:
+        """Save every file that has edits. Gives the paths that could not be saved; their tabs say why or ask."""
+        return await self.save({view.path for view in self._views})
+
+    async def save(self, paths: Collection[str]) -> list[str]:
+        """Save those of these files that have edits. Gives the paths that could not be saved, as `save_all` does."""
+        views = [view for view in self._views if view.path in paths]
+        for view in views:
+            await view.settle()
+        dirty = [view for view in views if view.dirty]
+        failed = [view for view in dirty if not await view.save()]
+        if failed and self._active not in failed:
+            self._activate(failed[0])
+        return [view.path for view in failed]
+
+    async def drop_file(self, path: str) -> None:
+        """Close the tab of a file that is gone on purpose, unless it holds text that nothing else holds."""
+        view = self._view_of(path)
+        if view is not None and not view.has_edits:
+            await self._remove(view)
+
+    def dirty_paths(self) -> frozenset[str]:
+        """The files that hold edits that are not saved, a value being typed in a form among them."""
+        return frozenset(view.path for view in self._views if view.has_edits)
+
+    @property
+    def active(self) -> str:
+        """The path of the file that is shown; "" when none is open."""
+        return self._active.path if self._active else ""
+
+    @property
+    def memory(self) -> dict[str, object]:
+        """The open files and where the user is in each; rows and columns count from 0."""
+        places = [(view.path, *view.editor.cursor_location) for view in self._views]
+        tabs = [{"path": path, "row": row, "column": column} for path, row, column in places]
+        return {"tabs": tabs, "active": self.active}
+
+    async def recall(self, memory: Values) -> None:
+        """Open the files that are still there; the focus comes along when the pane had it, and still has."""
+        had_focus = self.has_focus
+        for tab in memory.parts("tabs"):
+            path = tab.text("path")
+            self._places[path] = (tab.number("row") + 1, tab.number("column") + 1)
+            if await asyncio.to_thread(os.path.isfile, path):
+                await self.open_file(path, focus=False)
+                if view := self._view_of(path):
+                    view.editor.go_to(*self._places[path])
+        if view := self._view_of(memory.text("active")) or self._active:
+            self._activate(view, focus=had_focus and self.screen.focused in (None, self))
+
+    def unsaved(self) -> dict[str, int]:
+        """Each file that holds edits, with the number of changes that were made in it: another one, another text."""
+        return {view.path: view.changes for view in self._views if view.dirty}
+
+    def unsaved_texts(self, paths: Iterable[str]) -> dict[str, Unsaved]:
+        """What is not saved of these files, to be kept."""
+        wanted = set(paths)
+        return {view.path: Unsaved(view.file, view.editor.source) for view in self._views if view.path in wanted}
+
+    async def bring_back(self, unsaved: Unsaved) -> None:
+        """Put a text that was not saved back over its file, as an edit; a file that is another now is asked about."""
+        view = self._view_of(unsaved.file.path)
+        if view is None:
+            with self.app.batch_update():
+                view = await self._add(unsaved.file)
+                self._activate(view, focus=False)
+        await view.bring_back(unsaved)
+        view.editor.go_to(*self._places.get(view.path, (1, 1)))
+        self._draw()
+
+    def others_changed(self) -> None:
+        """Other files say something else than before: look again for problems in the one that is shown."""
+        if self._active is not None:
+            self._active.face.others_changed()
+
+    def show_images_used(self, images: tuple[str, ...]) -> None:
+        """Images of earlier runs, newest first: they are suggested where an image is asked for."""
+        self._images_used = images
+        if self._checker is not None:
+            self._checker.images_used = images
+
+    def take_focus(self) -> None:
+        """Put the focus into the text, or on the pane when no file is open."""
+        if self._active is None:
+            self.focus()
+        else:
+            self._active.take_focus()
+
+    # --- Tabs
+
+    def _view_of(self, path: str) -> FileView | None:
+        return next((view for view in self._views if view.path == path), None)
+
+    async def _add(self, file: TextFile) -> FileView:
+        from tui_workbench.ui.editor.config_view import Checker, view_of
+
+        async with self._adding:
+            if view := self._view_of(file.path):
+                return view
+            self._checker = self._checker or Checker(self._images_used)
+            view = view_of(file, self._checker)
+            view.face.root.display = False
+            await self.mount(view.face.root)
+            self._views.append(view)
+            return view
+
+    def _activate(self, view: FileView, *, focus: bool = True) -> None:
+        self._active, self._trouble = view, ""
+        self.can_focus = False
+        for other in self._views:
+            other.face.root.display = other is view
+        if focus:
+            view.take_focus()
+        self._draw()
+        self.post_message(self.FileOpened(view.path))
+
+    async def _remove(self, view: FileView) -> None:
+        had_focus = view.has_focus_within
+        position = self._views.index(view)
+        self._views.remove(view)
+        if view is self._active:
+            self._active = None
+            if self._views:
+                self._activate(self._views[min(position, len(self._views) - 1)], focus=had_focus)
+            else:
+                self.can_focus = True
+                if had_focus:
+                    self.focus()
+        await view.face.root.remove()
+        if self._checker is not None:
+            await asyncio.to_thread(self._checker.forget, view.path)
+        self._draw()
+        self.post_message(self.FileClosed(view.path))
+
+    async def _close(self, view: FileView) -> None:
+        await view.settle()
+        if view.holds_unsaved_text:
+            self._activate(view)
+            await view.ask_to_close()
+        else:
+            await self._remove(view)
+
+    def on_file_view_changed(self) -> None:
+        self._draw()
+
+    def on_file_view_saved(self, event: FileView.Saved) -> None:
+        self.post_message(self.FileSaved(event.view.path))
+
+    async def on_file_view_closing_decided(self, event: FileView.ClosingDecided) -> None:
+        await self._remove(event.view)
+
+    # --- The disk
+
+    def check_disk(self) -> None:
+        """Look whether the open files changed on disk, in a thread, and tell what did."""
+        self._check_disk()
+
+    @work(group="editor-disk", exclusive=True)
+    async def _check_disk(self) -> None:
+        known = [(view, view.latest) for view in self._views if not view.busy.locked()]
+        versions = await asyncio.to_thread(_versions, [version for _, version in known])
+        for (view, before), now in zip(known, versions, strict=True):
+            unchanged = now is before or (now is None and view.deleted)
+            if not unchanged and view in self._views and view.latest is before and not view.busy.locked():
+                await view.meet(now)
+
+    # --- Commands
+
+    def why_not(self, action: str) -> str:
+        if action in ("close_tab", "next_tab") and self._active is None:
+            return "No file is open."
+        if action == "next_tab" and len(self._views) < 2:
+            return "Only one file is open."
+        return ""
+
+    def action_leave(self) -> None:
+        self.post_message(self.Left())
+
+    def on_text_editor_left(self, event: Message) -> None:
+        event.stop()
+        self.action_leave()
+
+    def action_close_tab(self) -> None:
+        if self._active is not None:
+            self.run_worker(self._close(self._active))
+
+    def action_next_tab(self, direction: int) -> None:
+        if self._active is not None:
+            position = self._views.index(self._active) + direction
+            self._activate(self._views[position % len(self._views)])
+
+    def on_click(self, event: events.Click) -> None:
+        """Show a tab when its name in the border is clicked; the middle button closes it. Below, change the view."""
+        if event.widget is self and event.y == self.outer_size.height - 1 and self._active is not None:
+            self._active.face.subtitle_clicked()
+        if event.widget is self and event.y == 0 and self._title is not None:
+            index = self._title.tab_at(event.x - self._title_offset)
+            if index is not None:
+                event.stop()
+                if event.button == MIDDLE_BUTTON:
+                    self.run_worker(self._close(self._views[index]))
+                else:
+                    self._activate(self._views[index])
+
+    @property
+    def _title_offset(self) -> int:
+        return TITLE_OFFSET if self.styles.border_left[0] else NARROW_TITLE_OFFSET
+
+    def jump_places(self) -> list[Place]:
+        spans = self._title.spans if self._title is not None else ()
+        left = self.region.x + self._title_offset - 1  # the letter stands on the first one of the name
+        return [
+            Place(left + start, self.region.y, partial(self._activate, self._views[index]))
+            for start, _, index in spans
+            if self._views[index] is not self._active
+        ]
+
+    # --- Drawing
+
+    def render(self) -> Content:
+        return Content("" if self._views else self._trouble or EMPTY)
+
+    def on_resize(self) -> None:
+        self._draw_title()
+
+    def _tell(self, trouble: str) -> None:
+        if self._active is not None:
+            self._active.tell(trouble)
+        else:
+            self._trouble = safe_text(trouble)
+            self.refresh()
+
+    def _draw(self) -> None:
+        self._draw_title()
+        self.refresh_bindings()
+        dirty = frozenset(view.path for view in self._views if view.dirty)
+        if dirty != self._told_dirty:
+            self._told_dirty = dirty
+            self.post_message(self.DirtyChanged(dirty))
+
+    def _draw_title(self) -> None:
+        if self._active is None:
+            self._title = self._shown = None
+            self.set_title()
+            self.border_subtitle = ""
+            return
+        names = short_names([view.path for view in self._views])
+        marks = ["✗" if view.deleted else "●" if view.dirty else "" for view in self._views]
+        labels = [Label(name, mark) for name, mark in zip(names, marks, strict=True)]
+        active = self._views.index(self._active)
+        title = tab_title(self.number, labels, active, max(self.outer_size.width - 6, 10), palette_of(self))
+        self._title = title
+        shown = (title.content, title.content.spans, self._active.face.subtitle, self._active.face.subtitle.spans)
+        if shown != self._shown:  # contents count as equal when their texts are, whatever their colours
+            self._shown = shown
+            self.border_title, self.border_subtitle = title.content, self._active.face.subtitle
+
+
+def preload() -> None:
+    """Import all that showing a file needs, and compile what highlighting needs; for a thread."""
+    import tui_workbench.ui.editor.config_view  # noqa: F401
+    from tui_workbench.ui.terminal.code_document import preload
+
+    preload()
+
+
+def _versions(files: Sequence[TextFile]) -> list[TextFile | None]:
+    """What stands on disk now for each; a file that cannot be looked at at the moment counts as not changed."""
+    versions: list[TextFile | None] = []
+    for file in files:
+        try:
+            versions.append(reread(file))
+        except StorageError:
+            versions.append(file)
+    return versions

@@ -1,0 +1,154 @@
+"""Search in the open file: a row with a text field and the number of matches, which are marked in the text.
+
+The invariant: while the wanted text is typed, every step starts from where the cursor was before the search.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widgets import Input, Label
+from textual.widgets.text_area import Selection
+
+from tui_workbench.ui.commands.editor_commands import FIND_ROW
+from tui_workbench.ui.editor.text_editor import TextEditor
+from tui_workbench.ui.terminal.stand_ins import to_document
+from tui_workbench.ui.widgets.text_field import BareField
+
+MOST_MATCHES = 10_000
+"""Matches that are marked and counted; more tell a person nothing."""
+
+
+class Match(NamedTuple):
+    """Where a match stands; rows and columns count from 0."""
+
+    row: int
+    start: int
+    end: int
+
+
+def find_all(lines: Sequence[str], wanted: str) -> list[Match]:
+    """Every place of `wanted`, up to MOST_MATCHES; letter case counts when `wanted` has a capital."""
+    if not wanted:
+        return []
+    pattern = re.compile(re.escape(wanted), 0 if wanted != wanted.lower() else re.IGNORECASE)
+    found: list[Match] = []
+    for row, line in enumerate(lines):
+        found += [Match(row, *match.span()) for match in pattern.finditer(line)]
+        if len(found) >= MOST_MATCHES:
+            return found[:MOST_MATCHES]
+    return found
+
+
+def line_wanted(wanted: str) -> int:
+    """The line that `:12` asks for; 0 when it asks for none."""
+    number = wanted[1:].strip()
+    return int(number) if wanted.startswith(":") and number.isascii() and number.isdigit() and len(number) < 10 else 0
+
+
+class FindRow(Horizontal):
+    """`Find ______   3 of 17`; `:12` goes to line 12. Marks the matches in `editor` and moves its cursor."""
+
+    DEFAULT_CSS = """
+    FindRow {
+        height: 1;
+        padding: 0 1;
+        background: $panel;
+        & Label { width: auto; color: $text-muted; padding-right: 1; }
+        & TextField { width: 1fr; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = FIND_ROW.bindings
+
+    class Closed(Message):
+        """The search is over."""
+
+    def __init__(self, editor: TextEditor) -> None:
+        super().__init__()
+        self._editor = editor
+        self._field = BareField(placeholder="text, or :12 for a line")
+        self._count = Label("", markup=False)
+        self._origin = min(editor.selection)
+        self._matches: list[Match] = []
+
+    def compose(self) -> ComposeResult:
+        yield Label("Find")
+        yield self._field
+        yield self._count
+
+    def start(self) -> None:
+        """Take the focus; what is selected, if it is part of one line, is what is wanted."""
+        self._origin = min(self._editor.selection)
+        selected = self._editor.selected_text
+        if selected and "\n" not in selected:
+            self._field.value = selected
+        # At once, and not through the app's queue: the letters of the wanted text may already wait in it.
+        self.screen.set_focus(self._field)
+        self._field.action_select_all()
+
+    def find_again(self) -> None:
+        """Find the matches in the text as it is now; the cursor stays."""
+        wanted = "" if self._field.value.startswith(":") else to_document(self._field.value)
+        self._matches = find_all(self._editor.document.lines, wanted)
+        spans: dict[int, list[tuple[int, int]]] = {}
+        for row, start, end in self._matches:
+            spans.setdefault(row, []).append((start, end))
+        self._editor.mark_matches(spans)
+        self._show_count()
+
+    @on(Input.Changed)
+    def _seek(self, event: Input.Changed) -> None:
+        """Mark every match and go to the first one from where the search began."""
+        event.stop()
+        self.find_again()
+        if line := line_wanted(event.value):
+            self._editor.go_to(line)
+        elif self._matches:
+            self._go_to(next((match for match in self._matches if match[:2] >= self._origin), self._matches[0]))
+        else:
+            self._editor.selection = Selection.cursor(self._origin)
+
+    def action_step(self, direction: int) -> None:
+        """Go to the next (1) or the previous (-1) match, around the ends of the text."""
+        if not self._matches:
+            return
+        start = min(self._editor.selection)
+        if direction > 0:
+            target = next((match for match in self._matches if match[:2] > start), self._matches[0])
+        else:
+            before = [match for match in self._matches if match[:2] < start]
+            target = before[-1] if before else self._matches[-1]
+        self._go_to(target)
+        self._origin = target[:2]
+
+    def action_close(self) -> None:
+        self.post_message(self.Closed())
+
+    async def end(self) -> None:
+        """Take away the row and the marks; the cursor stays where the search led."""
+        self._editor.mark_matches({})
+        await self.remove()
+
+    def _go_to(self, match: Match) -> None:
+        self._editor.selection = Selection((match.row, match.start), (match.row, match.end))
+        self._editor.scroll_cursor_visible(center=True)
+        self._show_count()
+
+    def _show_count(self) -> None:
+        """Tell which match the cursor is at and how many there are."""
+        text = ""
+        if self._field.value and not self._field.value.startswith(":"):
+            at = min(self._editor.selection)
+            current = next((number for number, match in enumerate(self._matches, 1) if match[:2] == at), "-")
+            total = len(self._matches)
+            more = "+" if total >= MOST_MATCHES else ""
+            text = f"{current} of {total:,}{more}" if total else "nothing found"
+        self._count.update(text)

@@ -1,0 +1,4 @@
+"""The Files pane and the readme.
+
+Open files belong to `ui.editor`.
+"""

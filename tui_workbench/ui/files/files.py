@@ -1,0 +1,340 @@
+"""The Files pane: the project as a tree, or what a search finds in it.
+
+Folders are read in threads; until the first one is there the pane is empty, and says nothing. It never changes a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.widgets import Input
+from textual.worker import get_current_worker
+
+from tui_workbench.core.progress import listening
+from tui_workbench.runs.snapshots.ignore import IgnoreFile
+from tui_workbench.ui.commands.main_commands import CHANGES, FILES
+from tui_workbench.ui.files import file_tree
+from tui_workbench.ui.messages import ChangeWanted, EditorWanted, Fact, FileChosen, ScriptChosen, WorkTold
+from tui_workbench.ui.session_state import Values
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.pane import Pane
+from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.row_list import RowList
+from tui_workbench.ui.widgets.text_field import SearchField, matches
+
+MOST_FOUND = 1000
+"""Files that a search lists: nobody reads more, and each costs at every key."""
+
+
+class FilesPane(Pane):
+    """Shows a `FileTree`.
+
+    Posts `FileChosen`, `ScriptChosen`, `ChangeWanted`, `FolderToggled`, and `FilesWalked` for other files.
+    """
+
+    number = 1
+    title = "Files"
+    about = (
+        "The files of the project. Folders that are open are looked at every second, so what a run or another program "
+        "makes appears by itself. What belongs to git, to Python or to the workbench is left out."
+    )
+    BINDINGS = FILES.bindings + CHANGES.bindings
+
+    @dataclass(eq=False)
+    class FilesWalked(Fact):
+        """Every file of the project was listed, as paths relative to it, and what its ignore files exclude."""
+
+        files: list[str]
+        ignored: tuple[IgnoreFile, ...]
+
+    @dataclass(eq=False)
+    class FolderRead(Message):
+        """A thread brought what a folder holds."""
+
+        folder: str
+        listing: file_tree.Listing
+
+    class FolderToggled(Fact):
+        """A folder was opened or closed, so other folders than before are shown."""
+
+    def __init__(self, tree: file_tree.FileTree, *, id: str) -> None:
+        super().__init__(id=id)
+        self.file_tree = tree
+        self._list = RowList()
+        self._search: SearchField | None = None
+        self.all_files: list[str] | None = None
+        """Every file of the project, relative to it; None until they were listed for the first time."""
+        self._dirty: frozenset[str] = frozenset()
+        self._ignored: tuple[IgnoreFile, ...] = ()
+        self._wanted = ""  # a path that gets the cursor once its folders are read
+
+    def compose(self) -> ComposeResult:
+        yield self._list
+
+    def on_mount(self) -> None:
+        self._show()
+        self._read_missing()
+
+    def take_focus(self) -> None:
+        self.screen.set_focus(self._list)
+
+    def why_not(self, action: str) -> str:
+        entry = self._entry()
+        searching = self._search is not None
+        if action == "clear_search":
+            return "" if searching else "No search is on."
+        if action in ("open", "use_script") and entry is None:
+            return "No file is under the cursor."
+        if action == "edit" and (entry is None or entry.is_folder):
+            return "No file is under the cursor."
+        if action == "use_script" and entry is not None and not entry.path.endswith(".py"):
+            return "Only a Python file can be the script of a run."
+        if action in ("expand", "collapse") and searching:
+            return "A search shows no folders."
+        if action == "change_file" and not self.changeable_file():
+            return "No compute target or run configuration is under the cursor."
+        return ""
+
+    def changeable_file(self) -> str:
+        """The file under the cursor, when it is a target or a run configuration."""
+        path = self._path
+        return path if file_tree.is_changeable(path) else ""
+
+    @property
+    def memory(self) -> dict[str, object]:
+        search = self._search.value if self._search is not None else None
+        return {"folders": sorted(self.file_tree.open_folders), "cursor": self._list.current, "search": search}
+
+    async def recall(self, memory: Values) -> None:
+        """Let it be as it was. The folders that stood open are the tree's; here it is the cursor and the search."""
+        self._wanted = memory.text("cursor")
+        self._show()
+        if search := memory.text("search"):
+            (await self._open_search()).value = search
+
+    def reread(self, folders: Iterable[str]) -> None:
+        """Read these folders again, if they are shown."""
+        for folder in set(folders) & set(self.file_tree.shown_folders()):
+            self._read(folder)
+
+    def show_dirty(self, paths: frozenset[str]) -> None:
+        """Mark the files, by absolute path, that the editor holds unsaved changes of."""
+        if paths != self._dirty:
+            self._dirty = paths
+            self._show()
+
+    @work(thread=True, group="files")
+    def _read(self, folder: str) -> None:
+        self.post_message(self.FolderRead(folder, file_tree.read_folder(self.file_tree.root, folder)))
+
+    @on(FolderRead)
+    def _folder_read(self, event: FolderRead) -> None:
+        event.stop()
+        if self.file_tree.accept(event.folder, event.listing):
+            self._show()
+            # A run that writes a file a second must not have the whole project walked each time.
+            if self._search is not None or self._scripts_changed(event.folder, event.listing):
+                self.walk_all()
+        self._read_missing()
+
+    def _read_missing(self) -> None:
+        for unread in self.file_tree.to_read():
+            self._read(unread)
+
+    def _scripts_changed(self, folder: str, listing: file_tree.Listing) -> bool:
+        known = {path for path in file_tree.scripts_among(self.all_files or []) if file_tree.parent_of(path) == folder}
+        there = set(file_tree.scripts_among([entry.path for entry in listing.entries if not entry.is_folder]))
+        return self.all_files is not None and known != there
+
+    @work(thread=True, group="walk", exclusive=True)
+    def walk_all(self) -> None:
+        """List every file of the project in a thread, for searches and for the run bar."""
+        worker = get_current_worker()
+        with listening(lambda progress: self.post_message(WorkTold(progress))):
+            files = file_tree.walk(self.file_tree.root, lambda: worker.is_cancelled)
+        if not worker.is_cancelled:
+            self.post_message(self.FilesWalked(files, file_tree.read_ignore_files(self.file_tree.root)))
+
+    @on(FilesWalked)
+    def _files_walked(self, event: FilesWalked) -> None:
+        if event.files == self.all_files:
+            event.stop()
+        if event.files != self.all_files or event.ignored != self._ignored:
+            self.all_files, self._ignored = event.files, event.ignored
+            self._show()
+
+    def _entry(self) -> file_tree.Entry | None:
+        key = self._list.current
+        if self._search is not None:
+            return file_tree.Entry(key, key.rpartition("/")[2], False) if key else None
+        return self.file_tree.entry(key)
+
+    @property
+    def _path(self) -> str:
+        """The absolute path under the cursor; "" for none."""
+        entry = self._entry()
+        return f"{self.file_tree.root}/{entry.path}" if entry is not None else ""
+
+    def _show(self) -> None:
+        if self._search is not None:
+            self._show_found(self._search.value)
+            return
+        rows = [self._row(row) for row in self.file_tree.rows()]
+        found = any(row.key == self._wanted for row in rows)
+        self._list.show_rows(
+            rows,
+            empty=("This folder is empty.",) if "" not in self.file_tree.to_read() else (),
+            current=self._wanted if found else None,
+        )
+        if found:
+            self._wanted = ""
+        self.refresh_bindings()
+
+    def _show_found(self, needle: str) -> None:
+        found = matches(needle, self.all_files or ())
+        rows = [
+            Row(path, Piece(safe_text(path), self._role(path)), before=(self._mark(path),))
+            for path in found[:MOST_FOUND]
+        ]
+        if len(found) > MOST_FOUND:
+            rows.append(Row("", Piece(f"and {len(found) - MOST_FOUND:,} more: type on to find them", "muted")))
+        self._list.show_rows(rows, empty=("No file has this in its path.",))
+        self.set_title(f"{len(found):,} of {len(self.all_files or ()):,}" if needle else "")
+        self.refresh_bindings()
+
+    def _row(self, row: file_tree.TreeRow) -> Row:
+        indent = "  " * row.depth
+        if row.entry is None:
+            return Row("", Piece(f"{indent}cannot be read: {safe_text(row.error)}", "error"))
+        path, is_folder = row.entry.path, row.entry.is_folder
+        mark = Piece("▾ " if row.is_open else "▸ ", "muted") if is_folder else self._mark(path)
+        name = Piece(safe_text(row.entry.name), self._role(path, is_folder=is_folder))
+        return Row(path, name, before=(Piece(indent), mark))
+
+    def _role(self, path: str, *, is_folder: bool = False) -> str:
+        """Hidden and ignored files are there, but quiet."""
+        hidden = path.rpartition("/")[2].startswith(".")
+        return "muted" if hidden or file_tree.is_ignored(path, self._ignored, is_folder=is_folder) else "text"
+
+    def _mark(self, path: str) -> Piece:
+        return Piece("● ", "warning") if f"{self.file_tree.root}/{path}" in self._dirty else Piece("  ")
+
+    @on(RowList.CursorMoved)
+    def _cursor_moved(self, event: RowList.CursorMoved) -> None:
+        event.stop()
+        self.refresh_bindings()
+
+    @on(RowList.Clicked)
+    def _clicked(self, event: RowList.Clicked) -> None:
+        event.stop()
+        entry = self._entry()
+        # The second click of a double click on a folder would close it again.
+        if entry is not None and not (entry.is_folder and event.count > 1):
+            self.action_open()
+
+    def action_open(self) -> None:
+        entry = self._entry()
+        if entry is not None and entry.is_folder:
+            self._toggle(entry.path)
+        elif entry is not None:
+            self.post_message(FileChosen(self._path))
+
+    def action_expand(self) -> None:
+        """Open the folder; in an open one go to its first entry."""
+        entry = self._entry()
+        if entry is not None and entry.path in self.file_tree.open_folders:
+            self._list.step(1)
+        elif entry is not None and entry.is_folder:
+            self._toggle(entry.path)
+
+    def action_collapse(self) -> None:
+        """Close the folder; from a file or a closed folder go to the folder around it."""
+        entry = self._entry()
+        if entry is not None and entry.is_folder and entry.path in self.file_tree.open_folders:
+            self._toggle(entry.path)
+        elif entry is not None and (parent := file_tree.parent_of(entry.path)):
+            self._list.show_rows(self._list.rows, current=parent)
+
+    def action_refresh_files(self) -> None:
+        self.reread(self.file_tree.shown_folders())
+        self.walk_all()
+
+    def action_use_script(self) -> None:
+        entry = self._entry()
+        if entry is not None:
+            self.post_message(ScriptChosen(entry.path))
+
+    def action_edit(self) -> None:
+        if path := self._path:
+            self.post_message(EditorWanted(path))
+
+    def action_change_file(self, kind: str) -> None:
+        self.post_message(ChangeWanted(kind, self.changeable_file()))
+
+    action_new_file = action_change_file
+
+    def _toggle(self, folder: str) -> None:
+        self.file_tree.toggle(folder)
+        self._wanted = ""
+        self._show()
+        # What was read before may be old by now: it is shown, and looked at again.
+        if folder in self.file_tree.open_folders:
+            self._read(folder)
+        self.post_message(self.FolderToggled())
+
+    async def action_search(self) -> None:
+        self.screen.set_focus(await self._open_search())
+
+    async def _open_search(self) -> SearchField:
+        if self._search is not None:
+            return self._search
+        self._search = field = SearchField(placeholder="/ part of a path")
+        await self.mount(field)
+        self.walk_all()
+        self._show()
+        return field
+
+    def action_clear_search(self) -> None:
+        """Back to the tree, with the cursor on the file that was found."""
+        if self._search is None:
+            return
+        found = self._list.current
+        self._search.remove()
+        self._search = None
+        self.set_title()
+        folder = file_tree.parent_of(found)
+        while folder:
+            self.file_tree.open_folders.add(folder)
+            folder = file_tree.parent_of(folder)
+        self._wanted = found
+        self._show()
+        self._read_missing()
+        self.post_message(self.FolderToggled())
+        self.screen.set_focus(self._list)
+
+    @on(SearchField.Stepped)
+    def _stepped(self, event: SearchField.Stepped) -> None:
+        event.stop()
+        self._list.step(event.rows)
+
+    @on(SearchField.Left)
+    def _search_left(self, event: SearchField.Left) -> None:
+        event.stop()
+        self.action_clear_search()
+
+    @on(Input.Changed)
+    def _search_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._show()
+        self._list.move_to(0)
+
+    @on(Input.Submitted)
+    def _search_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if path := self._path:
+            self.action_clear_search()
+            self.post_message(FileChosen(path))

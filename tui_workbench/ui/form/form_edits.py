@@ -1,0 +1,206 @@
+"""A value of the form while it is being typed, and what the keys of the form do to a document.
+
+The invariant: each function makes one change of one value, or raises WorkbenchError and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tui_workbench.config.checks.suggestions import Suggestion
+from tui_workbench.config.document import Document
+from tui_workbench.config.schema import field_types
+from tui_workbench.config.schema.field_types import Field
+from tui_workbench.config.yaml_edit.syntax import LIST, MAP, Node, Path, find, parse, plain_value
+from tui_workbench.core.errors import UsageError
+from tui_workbench.ui.form.form_rows import COLLECTIONS, PIP, FormRow
+from tui_workbench.ui.widgets.line_buffer import LineBuffer
+from tui_workbench.ui.widgets.text_field import matches
+
+WHILE_EDITING = frozenset({"accept", "cancel", "complete"})
+"""The actions that are there only while a value is being typed; the others are there only while none is."""
+
+
+class Editing:
+    """The value that is being typed."""
+
+    def __init__(self, row: FormRow, text: str, *, renaming: bool = False) -> None:
+        self.row = row
+        self.renaming = renaming
+        self.buffer = LineBuffer(text)
+        self.folder = ""
+        self.options: Sequence[Suggestion] = ()
+        self.chosen = -1
+        self.complaint = ""
+
+    @property
+    def must_match(self) -> bool:
+        """True when only one of the options can be taken."""
+        return self.row.field.type == field_types.CHOICE and not self.renaming
+
+    @property
+    def shown(self) -> list[Suggestion]:
+        """The options that match what was typed."""
+        typed = "" if self.buffer.is_fresh else self.buffer.text
+        by_value = {option.value: option for option in self.options}
+        found = [by_value[value] for value in matches(typed, by_value)]
+        # What is typed already in full needs no suggestion, unless it is one of a few words.
+        return found if self.must_match or [one.value for one in found] != [typed] else []
+
+    def follow_folder(self) -> bool:
+        """Note which folder a path that is being typed leads into; True when it is another one than before."""
+        text = "" if self.buffer.is_fresh else self.buffer.text
+        folder = text[: text.rfind("/") + 1]
+        changed, self.folder = folder != self.folder, folder
+        return changed
+
+    @property
+    def result(self) -> str:
+        """What would be taken now."""
+        shown = self.shown
+        if 0 <= self.chosen < len(shown):
+            return shown[self.chosen].value
+        if self.must_match and not self.buffer.is_fresh and shown:
+            return shown[0].value
+        return self.buffer.text
+
+
+def accept(document: Document, row: FormRow, text: str) -> None:
+    """Give the row's value, or for an `add` row a new entry, the text that was typed.
+
+    Raises WorkbenchError when the text is no value for it.
+    """
+    if row.kind == "add" or (row.kind == "field" and row.field.type in COLLECTIONS):
+        _add(document, row, text)
+    elif row.kind == "item":
+        _change_item(document, row, text)
+    elif not text and not row.is_set:
+        return
+    elif not text and row.field.type != field_types.STRING:
+        document.unset(row.path)
+    else:
+        document.set(row.path, _typed(row.field, text))
+
+
+def toggle(document: Document, row: FormRow) -> None:
+    """Turn a switch over, as it stands in the document now: an unset one from its default."""
+    value = document.get(row.path)
+    document.set(row.path, not (value if isinstance(value, bool) else bool(row.field.default)))
+
+
+def next_choice(document: Document, row: FormRow) -> None:
+    """Give a field of few words the next one, around the end."""
+    choices = row.field.offered
+    value = document.get(row.path) or row.field.default
+    position = choices.index(value) if value in choices else -1
+    document.set(row.path, choices[(position + 1) % len(choices)])
+
+
+def clear(document: Document, row: FormRow) -> None:
+    """Remove the field or the item; a list that loses its last item goes too. Nothing happens to what is not there."""
+    if row.kind == "add":
+        return
+    if row.kind == "item" and PIP in row.path[:-1]:
+        _clear_pip(document, row.path)
+    else:
+        document.unset(row.path)
+
+
+def move(document: Document, row: FormRow, by: int) -> Path:
+    """Move a list's item down (1) or up (-1); gives the path where it stands then."""
+    if row.kind != "item" or not isinstance(row.path[-1], int):
+        return row.path
+    parent, index = row.path[:-1], row.path[-1]
+    target = index + by
+    if not 0 <= target < len(_items(document, parent)):
+        return row.path
+    document.move_item(parent, index, target)
+    return (*parent, target)
+
+
+def place_to_add(rows: list[FormRow], row: FormRow) -> FormRow | None:
+    """The row where an entry like this one would be added: the nearest `add` row of the same list."""
+    if row.kind == "add":
+        return row
+    if row.kind == "field" and row.field.type in COLLECTIONS:
+        return (
+            row if not row.is_set else next((one for one in rows if one.kind == "add" and one.field is row.field), None)
+        )
+    parent = row.path[:-1]
+    same = [one for one in rows if one.kind == "add" and one.path in (parent, row.path)]
+    return same[0] if same and row.kind == "item" else None
+
+
+def _add(document: Document, row: FormRow, text: str) -> None:
+    if not text:
+        return
+    field, path = row.field, row.path
+    if field.type == field_types.MAPPING:
+        name, equals, value = text.partition("=")
+        if not name.strip() or not equals:
+            raise UsageError("this is no NAME=value", remedy="Write the name, an equals sign and the value.")
+        document.set((*path, name.strip()), value)
+    elif path[-1] == PIP and find(document.tree, path) is None:
+        document.insert_item(path[:-1], len(_items(document, path[:-1])), {"pip": [text]})
+    else:
+        entry = _row(field, text) if field.type == field_types.ROWS else text
+        document.insert_item(path, _place_of_new(document, field, path), entry)
+
+
+def _place_of_new(document: Document, field: Field, path: Path) -> int:
+    """Behind the last item; a conda package before the pip section, where people write it."""
+    items = _items(document, path)
+    length = len(items)
+    if field.type == field_types.DEPENDENCIES and path == field.path:
+        while length and items[length - 1].kind == MAP:
+            length -= 1
+    return length
+
+
+def _items(document: Document, path: Path) -> Sequence[Node]:
+    node = find(document.tree, path)
+    return node.items if node is not None and node.kind == LIST else ()
+
+
+def _change_item(document: Document, row: FormRow, text: str) -> None:
+    if not text:
+        clear(document, row)
+    elif row.field.type == field_types.ROWS:
+        with document.step():
+            for key, value in _row(row.field, text).items():
+                if document.get((*row.path, key)) != value:
+                    document.set((*row.path, key), value)
+    else:
+        document.set(row.path, text)
+
+
+def _clear_pip(document: Document, path: Path) -> None:
+    section = path[:-1]
+    if len(_items(document, section)) == 1:
+        document.unset(section[:-1])
+    else:
+        document.unset(path)
+
+
+def _row(field: Field, text: str) -> dict[str, str]:
+    parts = [part.strip() for part in text.split(":")]
+    if len(parts) != len(field.row) or not all(parts):
+        wanted = ":".join(part.key for part in field.row)
+        raise UsageError(f"this is no {wanted}", remedy=f"Write {len(field.row)} parts with colons between them.")
+    return dict(zip((part.key for part in field.row), parts, strict=True))
+
+
+def _typed(field: Field, text: str) -> Any:
+    if field.type == field_types.GPUS and text.lstrip().startswith("["):
+        return plain_value(parse(text).root)
+    if field.type == field_types.INTEGER:
+        if not text.lstrip("+-").isdigit():
+            raise UsageError(f"{field.key} is a whole number", remedy="Write digits only.")
+        return int(text)
+    if field.type == field_types.CHOICE:
+        word = field.understand(text)
+        if not word:
+            raise UsageError(f"{field.key} has no value {text!r}", remedy=f"Choose one of: {', '.join(field.choices)}.")
+        return word
+    return text

@@ -1,0 +1,4 @@
+"""The GPU monitor.
+
+Sampling belongs to `targets.gpu`.
+"""

@@ -1,0 +1,411 @@
+"""Lines about machines, GPUs and processes, for any width: columns stand below each other, and come as there is room.
+
+The invariants: a line is never wider than it was asked for, every number stands with its unit, and a graph has exactly
+the width and height that were asked for. Graphs have a fixed scale: what looks the same is the same, on every device.
+What was never told is a blank; nothing at all is a line at the foot, so that rest and ignorance look different.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+from tui_workbench.core.model import Run
+from tui_workbench.targets.gpu.fleet import CELL_SECONDS, Course, MachineState
+from tui_workbench.targets.gpu.sample import Device, Process, Reading
+from tui_workbench.ui.formatting import count
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.widgets.pieces import Piece, hanging, width_of
+from tui_workbench.ui.widgets.text_view import Line
+
+UNTOLD = "—"
+HOT, TOO_HOT = 80.0, 90.0
+"""°C from which on a temperature is shown as a warning, and as an error."""
+
+AT_WORK = 5.0
+"""% from which on a GPU counts as computing, as in the verdict."""
+
+LONGEST = 200
+
+
+class Known(NamedTuple):
+    """What the owner of a monitor knows of runs: those of the project by id, and which one is selected.
+
+    `held` are the runs of processes that do not tell it themselves, by the name of the target and the process id.
+    """
+
+    runs: Mapping[str, Run] = {}
+    selected: str = ""
+    held: Mapping[tuple[str, int], str] = {}
+
+
+class Whose(NamedTuple):
+    """Whose a process is: the text, its colour, a glyph, and the run that it belongs to ("" for none of ours)."""
+
+    text: str
+    role: str
+    glyph: str
+    run_id: str = ""
+
+
+def whose(process: Process, state: MachineState, known: Known) -> Whose:
+    """Whose it is: the selected run's, another run's of ours, or somebody's."""
+    held = [known.held[name, process.pid] for name in state.targets if (name, process.pid) in known.held]
+    if run_id := process.run or "".join(held[:1]):
+        run = known.runs.get(run_id)
+        title = f"{run.script_name} [{run.run_number}]" if run is not None else run_id
+        glyph, role = ("●", "running") if run_id == known.selected else ("○", "success")
+        return Whose(safe_text(title[:LONGEST]), role, glyph, run_id)
+    if state.machine is not None and state.machine.hides_processes and not process.user:
+        return Whose("not told in a container", "muted", "?")
+    return Whose(safe_text((process.user or "somebody")[:LONGEST]), "warning", "◇")
+
+
+def short_name(device: Device) -> str:
+    """The device's name without its maker's."""
+    return safe_text(device.name.removeprefix("NVIDIA ").removeprefix("GeForce ")[:LONGEST])
+
+
+def amount(value: float | None, unit: str) -> str:
+    """`83 %`, `55 °C`, `1590 MHz`."""
+    return UNTOLD if value is None else f"{value:.0f} {unit}"
+
+
+def size(mib: float | None) -> str:
+    """`8.1 GiB`, `512 MiB`."""
+    return f"{mib / 1024:.1f} GiB" if mib is not None and mib >= 1024 else amount(mib, "MiB")
+
+
+def memory(used: float | None, total: float | None) -> str:
+    """`8.1/15.0 GiB`."""
+    if total is None:
+        return size(used)
+    return f"{UNTOLD if used is None else f'{used / 1024:.1f}'}/{total / 1024:.1f} GiB"
+
+
+def watts(value: float | None, limit: float | None = None) -> str:
+    """`61 W`, `61/70 W`."""
+    return f"{value:.0f}/{limit:.0f} W" if limit and value is not None else amount(value, "W")
+
+
+def watt_hours(value: float) -> str:
+    """`61 Wh`, `1.2 kWh`."""
+    return f"{value:.3g} Wh" if value < 1000 else f"{value / 1000:.3g} kWh"
+
+
+def has_none(state: MachineState) -> bool:
+    """True for a machine that answers, and has no GPU."""
+    machine = state.machine
+    return machine is not None and not machine.devices and state.problem == machine.problem
+
+
+def problem_lines(state: MachineState, width: int) -> list[Line]:
+    """Why a machine is not seen, or not now, and what to do."""
+    if state.machine is None and not state.problem:
+        return [(Piece(" ◌ looking for GPUs…", "muted"),)]
+    remedy = hanging((Piece("   "),), (state.remedy or _REMEDY)[:LONGEST], width, "muted")
+    if state.problem:
+        glyph, role = ("·", "muted") if has_none(state) else ("✗", "error")
+        return [*hanging((Piece(f" {glyph} ", role),), state.problem[:LONGEST], width, role), *remedy]
+    if state.silent:
+        return [(Piece(f" ▲ no answer for {state.silent:.0f} s; what stands here is old", "warning"),)]
+    if state.machine is not None and not state.machine.devices:
+        return [(Piece(" · it tells of no GPU", "muted"),), *remedy]
+    return []
+
+
+_REMEDY = "t checks it step by step and asks for what is missing; r looks again"
+
+
+UTILIZATION, MEMORY, POWER = "success", "function", "number"
+"""The colours of the three courses."""
+
+LEAST_NAME, MOST_NAME = 8, 24
+LEAST_WHO, MOST_WHO = 14, 28
+MOST_TITLE = 44
+LABEL_CELLS = 6
+
+
+class Columns(NamedTuple):
+    """How many cells each part of a GPU's line has; 0 for one that has no room."""
+
+    name: int
+    temperature: int
+    meter: int
+    memory_meter: int
+    memory: int
+    power: int
+    limit: bool  # the power's limit stands with it
+    clock: int
+    trouble: int
+    who: int
+    spark: int
+
+
+class Shown(NamedTuple):
+    """A GPU with what is known of it at the moment."""
+
+    state: MachineState
+    device: Device
+    reading: Reading
+    processes: tuple[Process, ...]
+    is_told: bool = True  # the machine gives readings of it
+
+    @property
+    def course(self) -> Course:
+        """What it did; empty where that is not known."""
+        return self.state.courses.get(self.device.number, Course())
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it computes."""
+        return (self.reading.utilization or 0.0) >= AT_WORK
+
+    def troubles(self) -> list[tuple[str, str]]:
+        """What is wrong with it and what holds it down, each with its colour; the worst first."""
+        found, ecc = [], self.reading.ecc
+        if not self.is_told and self.state.sample is not None:
+            found.append(("✗ tells nothing any more", "error"))
+        if ecc:
+            found.append((f"✗ {ecc} ECC error{'s' if ecc > 1 else ''}", "error"))
+        for note in reversed(self.state.notes):
+            if note.device == self.device.number:
+                when = time.strftime("%H:%M", time.localtime(note.time))
+                found.append((f"✗ {when} {safe_text(note.text[:LONGEST])}", "error"))
+        if self.device.slices:
+            found.append(("▲ MIG: its use is not told", "warning"))
+        return found + [(f"▲ {word}", "warning") for word in self.reading.throttled_by]
+
+
+def columns_for(width: int, devices: Sequence[Device], *, is_head: bool = False) -> Columns:
+    """The columns of the lines of these devices. With `is_head` graphs and processes stand below the line."""
+    names = max((cell_len(short_name(device)) for device in devices), default=LEAST_NAME)
+    memory_cells = max((len(memory(each.memory or 0.0, each.memory)) for each in devices), default=8)
+    power = max((len(watts(each.power_limit, each.power_limit)) for each in devices), default=5)
+    name = min(names, LEAST_NAME)
+    room = width - 2 - (3 + name + 2 + 5 + 2 + memory_cells)
+
+    def take(cells: int) -> int:
+        nonlocal room
+        cells = cells if 0 < cells <= room else 0
+        room -= cells
+        return cells
+
+    temperature = take(8)
+    who = 0 if is_head else take(LEAST_WHO + 4)
+    has_power = take(7)
+    bar = take(9)
+    name += take(min(names, MOST_NAME) - name) or take(min(4, min(names, MOST_NAME) - name))
+    spark = 0 if is_head else take(14)
+    limit = take(max(0, power - 5))
+    trouble = take(16)
+    bar += take(6)
+    clock = take(10)
+    memory_bar = take(11)
+    who += 0 if is_head else take(MOST_WHO - LEAST_WHO)
+    if is_head:
+        trouble += take(room // 2)
+        bar += take(min(room, 20))
+    else:
+        spark += take(room) if spark else 0
+    return Columns(
+        name, temperature, max(0, bar - 1), max(0, memory_bar - 1), memory_cells, 5 + limit if has_power else 0,
+        bool(limit), max(0, clock - 2), trouble, max(0, who - 4), max(0, spark - 2),
+    )  # fmt: skip
+
+
+def device_line(shown: Shown, columns: Columns, known: Known) -> Line:
+    """A GPU in one line."""
+    device, reading = shown.device, shown.reading
+    is_old = bool(not shown.is_told or shown.state.silent or shown.state.problem)
+    ink = "muted" if is_old else "text"
+    name = fitted(short_name(device), columns.name)
+    pieces = [Piece(f" {device.number:>2} ", "muted"), Piece(name, ink, bold=not is_old), Piece("  ")]
+    if columns.meter:
+        share = None if reading.utilization is None else reading.utilization / 100
+        pieces += _meter(share, columns.meter, UTILIZATION)
+    pieces += [Piece(amount(reading.utilization, "%").rjust(5), ink, bold=not is_old), Piece("  ")]
+    if columns.memory_meter:
+        share = reading.memory / device.memory if reading.memory is not None and device.memory else None
+        pieces += _meter(share, columns.memory_meter, MEMORY)
+    pieces.append(Piece(memory(reading.memory, device.memory).rjust(columns.memory), ink))
+    if columns.power:
+        text = watts(reading.power, device.power_limit if columns.limit else None)
+        pieces.append(Piece(text.rjust(columns.power + 2), ink))
+    if columns.temperature:
+        heat = reading.temperature or 0.0
+        role = "error" if heat >= TOO_HOT else "warning" if heat >= HOT else ink
+        text = amount(reading.temperature, "°C").rjust(columns.temperature)
+        pieces.append(Piece(text, "muted" if is_old or reading.temperature is None else role))
+    if columns.clock:
+        pieces.append(Piece(amount(reading.sm_clock, "MHz").rjust(columns.clock + 2), "muted"))
+    pieces += _trouble(shown, columns.trouble)
+    if columns.who:
+        pieces += _who(shown, known, columns.who)
+    if columns.spark:
+        pieces += [Piece("  "), _spark(shown, columns.spark)]
+    return tuple(pieces)
+
+
+def _meter(share: float | None, width: int, role: str) -> list[Piece]:
+    filled, rest = meter(share, width)
+    return [Piece(filled, role), Piece(f"{rest} ", "faint")]
+
+
+def _trouble(shown: Shown, width: int) -> list[Piece]:
+    """The worst of what is wrong; its sign alone where there is no room."""
+    found = shown.troubles()
+    text, role = found[0] if found else ("", "text")
+    if len(found) > 1 and width > 8:
+        text = f"{truncate_middle(text, width - 5)} +{len(found) - 1}"
+    if not width:
+        return [Piece("  "[: 2 - len(text[:1])] + text[:1], role)]
+    return [Piece("  "), Piece(fitted(text, width - 2), role)]
+
+
+def in_order(shown: Shown, known: Known) -> list[tuple[Process, Whose]]:
+    """The processes on a GPU with whose they are: this run's first, then our others, then those of others."""
+    found = [(process, whose(process, shown.state, known)) for process in shown.processes]
+
+    def rank(each: tuple[Process, Whose]) -> tuple[bool, bool, bool, float, int]:
+        process, owner = each
+        is_this = bool(owner.run_id) and owner.run_id == known.selected
+        return (process.graphics, not is_this, not owner.run_id, -(process.memory or 0.0), process.pid)
+
+    return sorted(found, key=rank)
+
+
+def _who(shown: Shown, known: Known, width: int) -> list[Piece]:
+    """Whose the GPU is, in a word or two."""
+    owners = list(dict.fromkeys(owner for process, owner in in_order(shown, known) if not process.graphics))
+    if not owners:
+        text = "" if not shown.is_told or shown.state.problem else "not told" if shown.is_busy else "free"
+        return [Piece("  "), Piece(fitted(text, width), "muted")]
+    more, first = f" +{len(owners) - 1}" if len(owners) > 1 else "", owners[0]
+    text = fitted(f"{first.glyph} {first.text}", width - len(more))
+    return [Piece("  "), Piece(text, first.role), Piece(more, "muted")]
+
+
+def _spark(shown: Shown, width: int) -> Piece:
+    values = shown.course.last(shown.course.utilization, width, shown.state.newest)
+    return Piece(graph(values, width, 1, 100.0)[0], UTILIZATION)
+
+
+def graph_lines(shown: Shown, width: int, height: int, *, with_span: bool = False) -> list[Line]:
+    """The courses of utilisation, memory and power side by side, with what their height means.
+
+    The time that they span stands below them in a line of its own where that is asked for.
+    """
+    course = shown.course
+    most_power = shown.device.power_limit or max((watts for watts in course.power if watts == watts), default=100.0)
+    number = 3 if width >= 75 else 2
+    room = (width - 4) // number
+    cells = max(1, room - LABEL_CELLS - 1)
+    parts = []
+    for name, label, role, unit in _GRAPHS[:number]:
+        values = course.last(getattr(course, name), cells, shown.state.newest)
+        top = most_power if name == "power" else 100.0
+        parts.append(((f"{top:.0f} {unit}", label)[-height:], role, graph(values, cells, height, top)))
+    lines = []
+    for row in range(height):
+        pieces = [Piece("    ")]
+        for labels, role, rows in parts:
+            label = labels[row] if row < len(labels) else ""
+            pieces += [Piece(label.ljust(LABEL_CELLS), "muted"), Piece(rows[row], role), Piece(" ")]
+        lines.append(tuple(pieces))
+    if with_span:
+        span = fitted(f"{' ' * LABEL_CELLS}├ {_span(cells * CELL_SECONDS)} ", LABEL_CELLS + cells + 1)
+        lines.append((Piece("    "), *[Piece(span, "faint")] * len(parts)))
+    return lines
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+_GRAPHS = (("utilization", "util", UTILIZATION, "%"), ("memory", "mem", MEMORY, "%"), ("power", "power", POWER, "W"))
+
+
+def process_line(process: Process, owner: Whose, known: Known, width: int) -> Line:
+    """A process below its GPU."""
+    word = "this run" if owner.run_id and owner.run_id == known.selected else "your run" if owner.run_id else ""
+    right = [
+        Piece(f"{word:<8}  ", "muted"),
+        Piece(f"{process.pid:>8} ", "muted"),
+        Piece(fitted(safe_text(process.name[:60]) + (" (draws)" if process.graphics else ""), 15), "muted"),
+        Piece(size(process.memory).rjust(10)),
+        Piece(f"{amount(process.utilization, '%') if process.utilization is not None else '':>5}"),
+    ]
+    if width < 64:
+        right = [right[1], right[3]]
+    room = min(MOST_TITLE, width - 8 - width_of(right))
+    return (Piece("     "), Piece(f"{owner.glyph} ", owner.role), Piece(fitted(owner.text, room), owner.role), *right)
+
+
+def machine_line(state: MachineState, width: int) -> Line:
+    """A machine: its targets, where it is, what it has."""
+    machine = state.machine
+    pieces = [Piece(f" {truncate_middle(', '.join(state.targets), max(12, width // 3))}", "accent", bold=True)]
+    texts = [safe_text(state.address[:LONGEST]) or "this machine"]
+    if machine is not None and machine.devices:
+        texts.append(count(len(machine.devices), "GPU"))
+        texts += [f"driver {machine.driver}"] if machine.driver else []
+        texts += [f"CUDA {machine.cuda}"] if machine.cuda else []
+        texts += [machine.source]
+    for text in texts:
+        piece = Piece(f"  {safe_text(text)}", "muted")
+        if width_of(pieces) + width_of((piece,)) < width:
+            pieces.append(piece)
+    return tuple(pieces)
+
+
+def fitted(text: str, width: int) -> str:
+    """The text in exactly so many cells: cut in its middle, or with blanks behind."""
+    if width <= 0:
+        return ""
+    text = truncate_middle(text, width)
+    return text + " " * (width - cell_len(text))
+
+
+# --- Graphs and meters
+
+FULL = 8
+"""Steps of a cell."""
+
+_STEPS = " ▁▂▃▄▅▆▇█"
+_FILL = "░"
+"""What is below the edge of an area: many full cells side by side would hide how the edge runs."""
+
+
+def graph(values: Sequence[float], width: int, height: int, top: float) -> list[str]:
+    """Lines of an area, the highest first: each value a column, `top` and all above it as high as the graph."""
+    values = values[-width:] if width > 0 else ()
+    steps = [_level(value, FULL * height, top) for value in values]
+    blank = " " * (width - len(steps))
+    feet = range((height - 1) * FULL, -1, -FULL)
+    return [blank + "".join([_cell(step - foot) for step in steps]) for foot in feet]
+
+
+def _cell(step: int) -> str:
+    return _FILL if step > FULL else _STEPS[max(0, step)]
+
+
+def _level(value: float, most: int, top: float) -> int:
+    if value != value or top <= 0:  # no number
+        return 0
+    return max(1, round(most * min(1.0, max(0.0, value / top))))
+
+
+def meter(share: float | None, width: int) -> tuple[str, str]:
+    """The filled part of a bar and the rest of it, for a share of 0 to 1; a blank bar where it is not told."""
+    if share is None or share != share:
+        return "", " " * width
+    halves = round(2 * width * min(1.0, max(0.0, share)))
+    if share > 0 and not halves:
+        halves = 1
+    whole, half = divmod(halves, 2)
+    filled = "━" * whole + "╸" * half
+    return filled, "─" * (width - len(filled))

@@ -1,0 +1,108 @@
+"""The GPU monitor as a screen: the GPUs of all targets of a project, from anywhere, and on to the runs on them.
+
+The invariant: the project is read in threads, and of its runs only those that are on a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+
+from textual import on
+
+from tui_workbench.core.errors import RunNotFound
+from tui_workbench.core.model import Run
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.index import RunIndex
+from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.details.run_details import RunDetailsScreen
+from tui_workbench.ui.gpu.monitor_pane import MonitorPane
+from tui_workbench.ui.machines.machine import CheckScreen
+from tui_workbench.ui.messages import CheckWanted
+from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.pieces import Piece
+
+LOOK_SECONDS = 2.0
+"""How often is looked whether targets have changed: what is on a GPU is told by itself."""
+
+
+class MonitorScreen(HistoryScreen):
+    """Shows the GPUs. Its result is always ""."""
+
+    AUTO_FOCUS = "GpuView"
+    heading = "GPUs"
+    about = "The GPUs of all compute targets of the project."
+
+    DEFAULT_CSS = "MonitorScreen > MonitorPane { height: 1fr; }"
+
+    def __init__(self, project: Project, selected: str = "") -> None:
+        """`selected` is the id of the run that one looks at."""
+        super().__init__(project)
+        self.pane = MonitorPane(id="monitor")
+        self.content = (self.pane,)
+        self._selected = selected
+        self._runs: dict[str, Run] = {}
+        self._asked_for: frozenset[str] = frozenset({selected} if selected else ())
+
+    @property
+    def subject(self) -> str:
+        return f"of the targets of {self.project.name}"
+
+    def on_mount(self) -> None:
+        self.set_interval(LOOK_SECONDS, self._look)
+
+    def on_screen_resume(self) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        if self.is_current:
+            self.ask("targets", self.project.targets, self.pane.show_targets)
+            self._ask_runs()
+
+    def _ask_runs(self) -> None:
+        self.ask("runs", partial(_find, self.project, self._asked_for), self._show_runs)
+
+    @on(MonitorPane.Seen)
+    def _seen(self, event: MonitorPane.Seen) -> None:
+        event.stop()
+        self.head.show(self.subject, right=(Piece(event.text),))
+        if unknown := event.runs - self._asked_for:
+            self._asked_for |= unknown
+            self._ask_runs()
+
+    def _show_runs(self, runs: list[Run]) -> None:
+        self._runs = {run.run_id: run for run in runs}
+        self.pane.show_runs(runs, self._selected)
+
+    @on(MonitorPane.RunWanted)
+    def _run_wanted(self, event: MonitorPane.RunWanted) -> None:
+        event.stop()
+        if run := self._runs.get(event.run_id):
+            self.app.push_screen(RunDetailsScreen(self.project, run))
+        else:
+            self.say(f"{safe_text(event.run_id)} is a run of another project.")
+
+    @on(CheckWanted)
+    def _check_wanted(self, event: CheckWanted) -> None:
+        event.stop()
+        self.run_worker(self._check(event.name), group="check", exclusive=True)
+
+    async def _check(self, name: str) -> None:
+        targets = await in_thread(self.project.targets)
+        target = next((target for target in targets if target.name == name), None)
+        if target is not None:
+            await self.app.push_screen_wait(CheckScreen(self.project, target))
+            self.pane.action_retry()
+
+
+def _find(project: Project, run_ids: frozenset[str]) -> list[Run]:
+    """Those of the runs that are of this project, and all that go on. Blocks; raises WorkbenchError."""
+    with RunIndex(project) as index:
+        active = index.active()
+    runs, found = Runs(project), []
+    for run_id in run_ids.union(active):
+        with contextlib.suppress(RunNotFound):
+            found.append(runs.get(run_id))
+    return found

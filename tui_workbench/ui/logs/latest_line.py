@@ -1,0 +1,99 @@
+"""The last line that the selected run printed, where its log has no room of its own.
+
+The file is read from its end, in a thread, and only while the run is active and the line can be seen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+
+from textual.timer import Timer
+
+from tui_workbench.core.files import open_regular
+from tui_workbench.core.model import Run
+from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG, read_progress
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.ui.blocking import ask
+from tui_workbench.ui.formatting import is_before_script, run_state, run_title
+from tui_workbench.ui.terminal.safetext import safe_line, safe_text, truncate_middle
+from tui_workbench.ui.widgets.line import Line
+from tui_workbench.ui.widgets.pieces import Piece, width_of
+from tui_workbench.ui.widgets.progress_line import PATIENCE, WITH_STEPS
+
+TAIL_BYTES = 4096
+POLL_SECONDS = 0.5
+
+
+class LatestLine(Line):
+    """`● train.py [7]  epoch 3/5 ...`."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._run: Run | None = None
+        self._text = ""
+        self._hint = ""
+        self._timer: Timer | None = None
+
+    def show_run(self, run: Run | None, *, hint: str = "") -> None:
+        """The run whose output is shown; `hint` is said while there is none."""
+        if self._run is None or run is None or run.run_id != self._run.run_id:
+            self._text = ""
+        self._run, self._hint = run, hint
+        self.refresh()
+        self._watch()
+
+    def on_show(self) -> None:
+        self._watch()
+
+    def on_hide(self) -> None:
+        self._watch()
+
+    def _watch(self) -> None:
+        seen = self.is_on_screen and self._run is not None
+        if seen:
+            self._read_tail()
+        if seen and self._run is not None and self._run.is_active:
+            self._timer = self._timer or self.set_interval(POLL_SECONDS, self._read_tail)
+        elif self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    def _read_tail(self) -> None:
+        if self._run is not None:
+            ask(self, "latest line", partial(latest_words, self._run), partial(self._show, self._run.run_id))
+
+    def _show(self, run_id: str, text: str) -> None:
+        if self._run is not None and run_id == self._run.run_id and text != self._text:
+            self._text = text
+            self.refresh()
+
+    def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
+        if self._run is None:
+            return [Piece(f" {safe_text(self._hint)}", "muted")], ()
+        look = run_state(self._run)
+        title = truncate_middle(run_title(self._run), max(8, width // 3))
+        left = [Piece(f" {look.glyph} {look.word} ", look.role), Piece(f"{title}  ", "muted")]
+        return [*left, Piece(truncate_middle(self._text, width - width_of(left) - 1))], ()
+
+
+def latest_words(run: Run) -> str:
+    """What a run does now, as safe text: how far it is, or what it has printed. Blocks."""
+    progress = read_progress(RunDirectory(run.directory)) if run.state in WITH_STEPS else None
+    if progress is not None and progress.seconds >= PATIENCE:
+        return safe_text(progress.words)
+    # Until the script has started, what is done for it is what there is to tell.
+    path = os.path.join(run.directory, PREPARATION_LOG) if is_before_script(run) else run.log_path
+    return safe_line(last_line(path)).plain.strip()
+
+
+def last_line(path: str) -> bytes:
+    """The last line of a file that holds anything but blanks, at most 4 KiB of it. Blocks; empty when there is none."""
+    try:
+        with open_regular(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            lines = file.read(TAIL_BYTES).split(b"\n")
+    except OSError:
+        return b""
+    return next((line for line in reversed(lines) if line.strip()), b"")

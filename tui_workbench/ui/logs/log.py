@@ -1,0 +1,316 @@
+"""The Log pane: what the selected run has written, as it writes it; its end, and its last traceback when it failed.
+
+The view reads and draws; the pane says whose log it is, how it stands, and offers to search in it.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+from textual import on
+from textual.app import ComposeResult
+from textual.content import Content
+
+from tui_workbench.core import target_types
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG
+from tui_workbench.runs.logs.ranks import Ranks, look_at, mark_of, rank_log
+from tui_workbench.runs.store.rundir import WORKING_COPY
+from tui_workbench.ui.blocking import ask
+from tui_workbench.ui.commands.command import shown_key
+from tui_workbench.ui.commands.main_commands import LOG
+from tui_workbench.ui.formatting import is_before_script, reason_of, run_state, run_title
+from tui_workbench.ui.logs.log_search_row import LogSearchRow
+from tui_workbench.ui.logs.log_session import NO_LINE, LogSession, LogState
+from tui_workbench.ui.logs.log_view import LogView
+from tui_workbench.ui.logs.reason_lines import ReasonLines, TracebackLine
+from tui_workbench.ui.messages import EditorWanted, FileChosen
+from tui_workbench.ui.session_state import Values
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.pane import Pane
+from tui_workbench.ui.widgets.progress_line import RunProgressLine
+
+ALL_RANKS = -1
+"""In place of a rank: the lines of all of them."""
+
+NO_RUN = f"{shown_key('run.start', 'ctrl+r')} runs the script of the run bar."
+
+
+class LogPane(Pane):
+    """Posts `FileChosen` when the place of an error is chosen."""
+
+    number = 4
+    title = "Log"
+    about = (
+        "Everything that the selected run has written to its output and error streams. The end is followed until one "
+        "scrolls up; G goes back to it. The file keeps every byte: here, control characters are shown and not obeyed."
+    )
+    BINDINGS = LOG.bindings
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.view = LogView()
+        """The view in the pane."""
+        self._progress = RunProgressLine()
+        self._run: Run | None = None
+        self._hint = ""
+        self._ranks: Ranks | None = None  # of a run under torchrun, once they are known
+        self._rank = ALL_RANKS
+        self._wants_preparation: bool | None = None  # what the person wants to see; None for what matters now
+        self._search_row: LogSearchRow | None = None
+        self._traceback = TracebackLine()
+        self._reason = ReasonLines()
+        self._status = ""
+        self._show_run_words()
+
+    def compose(self) -> ComposeResult:
+        """The view below the reason of a failure; the search brings its own row."""
+        yield self._traceback
+        yield self._reason
+        yield self.view
+        yield self._progress
+
+    def take_focus(self) -> None:
+        self.screen.set_focus(self.view)
+
+    @property
+    def memory(self) -> dict[str, object]:
+        """What is to be as it was when the program is started again."""
+        return {"run": self._run.run_id if self._run is not None else "", **self.view.memory}
+
+    def recall(self, memory: Values) -> None:
+        """Have the log of the run that is shown where it was, if it is the same run."""
+        if self._run is not None and self._run.run_id == memory.text("run"):
+            self.view.recall(memory)
+
+    # --- Whose log
+
+    def show_run(self, run: Run | None, *, hint: str = "") -> None:
+        """Show the log of this run; None while there is none, and `hint`, safe text, then says how to get one."""
+        before = self._run
+        changed = run is None or before is None or run.run_id != before.run_id
+        self._run, self._hint = run, hint
+        self._progress.show_run(run)
+        if changed:
+            self._end_search()
+            self._wants_preparation = None
+            self._ranks, self._rank = None, ALL_RANKS
+        grown = before is None or (run is not None and run.state != before.state)
+        if run is not None and (changed or grown or (run.is_active and self._ranks is None)):
+            ask(self, "ranks", partial(look_at, run.directory), partial(self._show_ranks, run.run_id))
+        self._show_log()
+        if not changed:
+            self._show_status(self._words())
+        self._show_failure()
+
+    def _show_log(self) -> None:
+        """Show the log that is meant: of a run under torchrun, that of one rank or of all."""
+        run, ranks = self._run, self._ranks
+        path = run.log_path if run is not None else None
+        if run is not None and self._shows_preparation:
+            path = os.path.join(run.directory, PREPARATION_LOG)
+        elif run is not None and ranks is not None and self._rank != ALL_RANKS:
+            path = rank_log(run.directory, self._rank)
+        self.view.set_log(path, run is not None and run.is_active)
+        if run is not None and path == run.log_path and ranks is not None and ranks.failed >= 0:
+            # Behind its traceback come those of torchrun, and of ranks that lost their connection to it.
+            mark = mark_of(ranks.failed)
+            self.view.post(lambda session: session.look_for_tracebacks(mark))
+        self._show_run_words()
+
+    @property
+    def _shows_preparation(self) -> bool:
+        """Whether what came before the script is shown: by itself until the script has started, then on demand."""
+        if self._wants_preparation is not None:
+            return self._wants_preparation
+        return self._run is not None and is_before_script(self._run)
+
+    def action_change_log(self) -> None:
+        """Show what the script wrote in place of what its preparation did, or the other way around."""
+        self._wants_preparation = not self._shows_preparation
+        self._end_search()
+        self._show_log()
+
+    # --- Ranks
+
+    def _show_ranks(self, run_id: str, ranks: Ranks) -> None:
+        if ranks.numbers and self._run is not None and run_id == self._run.run_id and ranks != self._ranks:
+            self._ranks = ranks
+            self._show_log()
+            self._show_failure()
+            self.refresh_bindings()
+
+    def action_step_rank(self, direction: int) -> None:
+        """From all ranks together to the first one, and on; what is searched for is searched for there."""
+        if self._ranks is None:
+            return
+        order = (ALL_RANKS, *self._ranks.numbers)
+        self._rank = order[(order.index(self._rank) + direction) % len(order)]
+        self._wants_preparation = False
+        self._show_log()
+        if self.view.pattern is not None:
+            self.view.search(self.view.pattern)
+
+    @property
+    def _rank_words(self) -> str:
+        """Which rank's log it is."""
+        if self._ranks is None:
+            return ""
+        count = len(self._ranks.numbers)
+        return f", {count} ranks" if self._rank == ALL_RANKS else f", rank {self._rank} of {count}"
+
+    def _show_run_words(self) -> None:
+        run = self._run
+        if run is None:
+            self.set_title()
+            self.view.set_placeholder(("No run yet.", self._hint or NO_RUN))
+            return
+        what = ", its preparation" if self._shows_preparation else self._rank_words
+        self.set_title(safe_text(f"{run_title(run)} on {run.target}{what}"))
+        if run.state == RunState.QUEUED and run.reason:
+            self.view.set_placeholder(("Its turn has not come.", safe_text(f"It {run.reason}.")))
+        elif run.is_active:
+            self.view.set_placeholder(("Nothing written yet.",))
+        elif self._rank != ALL_RANKS:
+            self.view.set_placeholder((f"Rank {self._rank} wrote nothing.",))
+        elif self._shows_preparation:
+            self.view.set_placeholder(("Nothing was prepared.",))
+        else:
+            self.view.set_placeholder(("The run wrote nothing.",))
+
+    # --- How it stands
+
+    def on_log_view_state_changed(self, event: LogView.StateChanged) -> None:
+        event.stop()
+        self._show_status(self._words())
+        if self._search_row is not None:
+            self._search_row.show_search(self.view.state.search)
+        self._show_failure()
+
+    def _show_status(self, text: str) -> None:
+        if text != self._status:
+            self._status = text
+            self.set_subtitle(Content(text))
+
+    def _words(self) -> str:
+        """How the log stands."""
+        run, state = self._run, self.view.state
+        if run is None:
+            return ""
+        if state.problem is not None:
+            return safe_text(state.problem.message)
+        count = _size(state) if state.line_count is None else _lines(state.line_count)
+        if state.pinned:
+            return f"following, {count}" if run.is_active else count
+        if run.is_active and state.new_lines:
+            return f"paused, {_lines(state.new_lines, 'new ')}"
+        number = state.top_number
+        place = count if number is None else f"line {number + 1:,} of {count.removesuffix(' lines')}"
+        return f"paused, {place}" if run.is_active else place
+
+    @on(LogView.Copied)
+    def _copied(self, event: LogView.Copied) -> None:
+        event.stop()
+        self._show_status(f"copied {_lines(event.lines)}")
+
+    # --- The reason of a failure
+
+    def _show_failure(self) -> None:
+        run, traceback = self._run, self.view.state.traceback
+        raised = run is not None and run.state == RunState.FAILED and not self._shows_preparation
+        shows_traceback = raised and traceback is not None and bool(traceback.exception)
+        reason = reason_of(run) if run is not None and not shows_traceback else ""
+        self._traceback.display, self._reason.display = shows_traceback, bool(reason)
+        if traceback is not None and shows_traceback:
+            if self._ranks is not None:
+                rank = self._ranks.failed if self._rank == ALL_RANKS else self._rank
+                exception = traceback.exception
+                traceback = traceback._replace(exception=f"rank {rank}: {exception}" if rank >= 0 else exception)
+            place = self._in_project(traceback.frame.file)[1] if traceback.frame is not None else ""
+            self._traceback.show_traceback(traceback, place)
+        elif run is not None and reason:
+            self._reason.show_reason(run_state(run), reason)
+
+    def _in_project(self, path: str) -> tuple[str, str]:
+        """The project's directory, and in it the file that a run names: it may have run in a copy of the project."""
+        directory = self._run.directory if self._run is not None else ""
+        root = os.path.dirname(os.path.dirname(os.path.dirname(directory)))
+        for base in (os.path.join(directory, WORKING_COPY), root):
+            if path.startswith(base + os.sep):
+                return root, path[len(base) + 1 :]
+        return root, path
+
+    def on_traceback_line_chosen(self, event: TracebackLine.Chosen) -> None:
+        event.stop()
+        self.action_show_traceback()
+
+    def on_traceback_line_place_chosen(self, event: TracebackLine.PlaceChosen) -> None:
+        event.stop()
+        root, inside = self._in_project(event.frame.file)
+        path = os.path.join(root, inside)
+        self.post_message(FileChosen(path if os.path.exists(path) else event.frame.file, event.frame.line))
+
+    # --- Commands
+
+    def why_not(self, action: str) -> str:
+        state = self.view.state
+        if action in ("search", "change_log", "step_rank") and self._run is None:
+            return "There is no log yet."
+        if action == "edit" and self.view.path is None:
+            return "There is no log yet."
+        if action == "step_rank" and self._ranks is None:
+            return "It is one process: ProcessesPerNode in the run configuration starts several."
+        if action == "change_log" and self._run is not None and target_types.find(self._run.target_type).runs_here:
+            return "A run on this machine is not prepared." if self._run.state != RunState.PREPARING else ""
+        if action == "search" and self._search_row is not None and self._search_row.has_focus_within:
+            return "What to search for is being typed."
+        if action in ("step", "clear_search") and self.view.pattern is None:
+            has_more = action == "clear_search" and (state.mark != NO_LINE or self._search_row is not None)
+            return "" if has_more else "Nothing is searched for."
+        if action == "show_traceback" and state.traceback is None:
+            return "There is no Python traceback in this log."
+        return ""
+
+    def action_edit(self) -> None:
+        if self.view.path is not None:
+            self.post_message(EditorWanted(self.view.path, self.view.state.line_in_view, read_only=True))
+
+    def action_show_traceback(self) -> None:
+        self.view.post(LogSession.show_traceback)
+        self.take_focus()
+
+    def action_step(self, direction: int) -> None:
+        self.view.step(direction)
+
+    async def action_search(self) -> None:
+        if self._search_row is None:
+            self._search_row = LogSearchRow(self.view)
+            await self.mount(self._search_row)
+        self.view.post(LogSession.begin_search)
+        self._search_row.take_focus()
+
+    def action_clear_search(self) -> None:
+        """Forget what was searched for; stay."""
+        self._end_search()
+
+    def _end_search(self) -> None:
+        self.view.end_search(keep=False)
+        if self._search_row is not None:
+            had_focus = self._search_row.has_focus_within
+            self._search_row.remove()
+            self._search_row = None
+            if had_focus:
+                self.take_focus()
+
+    def on_log_search_row_canceled(self, event: LogSearchRow.Canceled) -> None:
+        event.stop()
+        self._end_search()
+
+
+def _lines(count: int, what: str = "") -> str:
+    return f"{count:,} {what}line{'' if count == 1 else 's'}"
+
+
+def _size(state: LogState) -> str:
+    return f"{state.size / 1e6:,.0f} MB"

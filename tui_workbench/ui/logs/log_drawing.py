@@ -1,0 +1,176 @@
+"""How a log is drawn: its own colours, and over them what is looked for, chosen and selected.
+
+The text is safe already; here it is cut to the width, never interpreted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from rich.cells import cell_len, get_character_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.selection import Selection
+from textual.strip import Strip
+
+from tui_workbench.runs.logs.log_search import Pattern
+from tui_workbench.ui.logs.log_viewport import Row
+from tui_workbench.ui.terminal.safetext import truncate_middle
+from tui_workbench.ui.themes.themes import Palette, style
+
+CONTINUES = "›"
+"""Stands in the last cell of a line that goes on to the right."""
+
+
+class Look(NamedTuple):
+    """The styles of a log in one theme."""
+
+    text: Style
+    chosen: Style
+    match: Style
+    chosen_match: Style
+    quiet: Style
+
+
+@lru_cache(8)
+def look_of(palette: Palette) -> Look:
+    """The styles for the colours of a theme."""
+    ground = palette.background
+    return Look(
+        text=style(palette.text, ground),
+        chosen=style(palette.text, palette.marked),
+        match=style(palette.text, palette.selected),
+        chosen_match=style(ground, palette.warning),
+        quiet=style(palette.muted, ground),
+    )
+
+
+Layer = tuple[int, int, Style]
+"""Characters of a line that look different: the first, the one behind the last, and their style."""
+
+
+class Picture(NamedTuple):
+    """Everything that one drawing of the log needs."""
+
+    rows: tuple[Row, ...]
+    width: int
+    height: int
+    left: int = 0
+    """Cells that are passed over at the left of the text."""
+    gutter: int = 0
+    """Cells for line numbers."""
+    top_number: int | None = None
+    """Number of the line of the first row, from 0."""
+    pattern: Pattern | None = None
+    chosen: int = -1
+    """Offset of the line that is chosen."""
+    selection: Selection | None = None
+    selection_style: Style = Style.null()
+    words: tuple[str, ...] = ()
+    """What stands in the middle when there are no rows."""
+
+    def segments(self, y: int, look: Look) -> list[Segment]:
+        """One row of the screen, in exactly `width` cells."""
+        if y >= len(self.rows):
+            return self._beyond(y, look)
+        row = self.rows[y]
+        plain = row.line.text.plain
+        is_chosen = row.line.start == self.chosen
+        layers: list[Layer] = [*row.line.text.spans]
+        if self.pattern is not None:
+            marking = look.chosen_match if is_chosen else look.match
+            layers += [(first, last, marking) for first, last in self.pattern.spans(row.line.plain)]
+        if self.selection is not None and (span := self.selection.get_span(row.line.start)) is not None:
+            layers.append((span[0], len(plain) if span[1] < 0 else span[1], self.selection_style))
+        base = look.chosen if is_chosen else look.text
+        segments = draw_row(row, self.width - self.gutter, self.left, base, look.quiet, layers)
+        return [Segment(self._number(y), look.quiet), *segments] if self.gutter else segments
+
+    def _number(self, y: int) -> str:
+        if self.top_number is None or not self.rows[y].starts_line:
+            return " " * self.gutter
+        number = self.top_number + sum(row.starts_line for row in self.rows[1 : y + 1])
+        return f"{number + 1:>{self.gutter - 1}} "
+
+    def _beyond(self, y: int, look: Look) -> list[Segment]:
+        """A row below the last line: empty, unless the whole log is."""
+        words = () if self.rows else self.words
+        index = y - max(0, (self.height - len(words)) // 2)
+        text = truncate_middle(words[index], self.width) if 0 <= index < len(words) else ""
+        before = " " * ((self.width - cell_len(text)) // 2)
+        return Segment.adjust_line_length([Segment(before + text, look.quiet)], self.width, look.quiet)
+
+    def strip_with_places(self, y: int, look: Look) -> Strip:
+        """One row in which each segment knows which characters of which line it shows.
+
+        Lines are told apart by where they begin in the file: that stays, whatever comes below them.
+        """
+        segments = self.segments(y, look)
+        if y >= len(self.rows):
+            return Strip(segments)
+        row = self.rows[y]
+        numbers = 1 if self.gutter else 0
+        first = _cut_left(row.line.text.plain, row, self.left)[0]
+        return Strip([*segments[:numbers], *Strip(segments[numbers:]).apply_offsets(first, row.line.start)])
+
+
+def draw_row(row: Row, width: int, left: int, base: Style, quiet: Style, layers: Sequence[Layer]) -> list[Segment]:
+    """The row in exactly `width` cells, from its cell `left` on."""
+    plain = row.line.text.plain
+    first, gap = _cut_left(plain, row, left) if left else (row.first, 0)
+    if not layers and plain.isascii():
+        text = plain[first : min(row.last, first + width)]
+        if row.last - first > width:
+            return [Segment(text[:-1], base), Segment(CONTINUES, quiet)]
+        return [Segment(text.ljust(width), base)]
+    # Not every character takes a cell: marks combine with the one before.
+    last = min(row.last, first + 4 * width)
+    segments = _segments(plain, first, last, base, layers)
+    if gap:
+        segments.insert(0, Segment(" " * gap, base))
+    cells = gap + cell_len(plain[first:last])
+    if cells > width:
+        return [*Segment.adjust_line_length(segments, width - 1, base), Segment(CONTINUES, quiet)]
+    if cells < width:
+        segments.append(Segment(" " * (width - cells), base))
+    return segments
+
+
+def _segments(plain: str, first: int, last: int, base: Style, layers: Sequence[Layer]) -> list[Segment]:
+    """The characters `first` to `last`, cut wherever a layer begins or ends; later layers lie over earlier ones."""
+    cuts = {first, last}
+    inside = []
+    for start, end, layer in layers:
+        start, end = max(first, start), min(last, end)
+        if start < end:
+            cuts.update((start, end))
+            inside.append((start, end, layer))
+    segments = []
+    for start, end in pairwise(sorted(cuts)):
+        look = base
+        for layer_start, layer_end, layer in inside:
+            if layer_start <= start and end <= layer_end:
+                look = _over(look, layer)
+        segments.append(Segment(plain[start:end], look))
+    return segments
+
+
+@lru_cache(4096)
+def _over(below: Style, above: Style) -> Style:
+    return below + above
+
+
+def _cut_left(plain: str, row: Row, left: int) -> tuple[int, int]:
+    """The first character that begins at or behind the cell `left` of the row, and the cells left free before it."""
+    if plain.isascii():
+        return min(row.first + left, row.last), 0
+    used = 0
+    for index in range(row.first, row.last):
+        size = get_character_cell_size(plain[index])
+        if used >= left and size:
+            return index, used - left
+        used += size
+    return row.last, 0

@@ -1,0 +1,115 @@
+"""Why a run failed, or why nothing is known of it: said above its log."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.segment import Segment
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui_workbench.runs.logs.log_traceback import Frame, Traceback
+from tui_workbench.ui.commands.jump import Place
+from tui_workbench.ui.formatting import StateLook
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.themes.themes import palette_of, style
+from tui_workbench.ui.widgets.line import Line
+from tui_workbench.ui.widgets.pieces import Piece, width_of
+
+MOST_LINES = 4
+MARGIN = 4
+
+PLACE_SHARE = 2
+"""The place of the error takes at most this part of the line: a half."""
+
+
+def reason_lines(text: str, width: int) -> list[str]:
+    """A safe text in lines of this width, MOST_LINES at most."""
+    lines = textwrap.wrap(text, width, break_on_hyphens=False)
+    if len(lines) > MOST_LINES:
+        # Its beginning says what happened, its end what to do.
+        rest = " ".join(lines[MOST_LINES - 1 :])
+        lines = [*lines[: MOST_LINES - 1], truncate_middle(rest, width)]
+    return lines
+
+
+class ReasonLines(Widget, inherit_bindings=False):
+    """`? Out of reach since 14:03:12: gpu-box: ...`, in as many lines as that takes."""
+
+    DEFAULT_CSS = "ReasonLines { height: auto; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._look = StateLook("", "", "text")
+        self._reason = ""
+
+    def show_reason(self, look: StateLook, reason: str) -> None:
+        """The state that it is the reason of, and the reason, which may be of any origin."""
+        if (look, safe_text(reason)) != (self._look, self._reason):
+            self._look, self._reason = look, safe_text(reason)
+            self.refresh(layout=True)
+
+    def _lines(self, width: int) -> list[str]:
+        return reason_lines(self._reason, max(width - MARGIN, 20))
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._lines(width))
+
+    def render_line(self, y: int) -> Strip:
+        palette = palette_of(self)
+        width = self.size.width
+        ink = style(getattr(palette, self._look.role), palette.raised)
+        lines = self._lines(width)
+        mark = f" {self._look.glyph} " if y == 0 else "   "
+        text = lines[y] if y < len(lines) else ""
+        return Strip([Segment(mark + text, ink)]).adjust_cell_length(width, ink)
+
+
+class TracebackLine(Line):
+    """`✗ ValueError: shapes do not match    train.py:41 in forward`. Either end can be clicked."""
+
+    class Chosen(Message):
+        """The traceback should be shown."""
+
+    @dataclass(eq=False)
+    class PlaceChosen(Message):
+        """The line of the project should be shown."""
+
+        frame: Frame
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._traceback: Traceback | None = None
+        self._place = ""
+
+    def show_traceback(self, traceback: Traceback, place: str) -> None:
+        """What it says; `place` is the frame's file as a person knows it."""
+        if (traceback, place) != (self._traceback, self._place):
+            self._traceback, self._place = traceback, place
+            self.refresh()
+
+    def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
+        if self._traceback is None:
+            return (), ()
+        right: list[Piece] = []
+        frame = self._traceback.frame
+        if frame is not None:
+            place = f"{self._place}:{frame.line}" + (f" in {frame.function}" if frame.function else "")
+            text = truncate_middle(safe_text(place), width // PLACE_SHARE)
+            right = [Piece(f" {text} ", "muted", action=lambda: self._choose_place(frame))]
+        room = width - width_of(right) - 4
+        exception = truncate_middle(safe_text(self._traceback.exception), room)
+        return [Piece(f" ✗ {exception}", "error", action=self._choose)], right
+
+    def jump_places(self) -> list[Place]:
+        return self.click_places()
+
+    def _choose(self) -> None:
+        self.post_message(self.Chosen())
+
+    def _choose_place(self, frame: Frame) -> None:
+        self.post_message(self.PlaceChosen(frame))

@@ -1,0 +1,408 @@
+"""The screens about a machine: attaching one, and checking one that is attached.
+
+The invariants: nothing is written before the login has worked; a host key that nobody has seen is shown and waits for
+an answer; a secret is in the view and on its way to the connection, and nowhere else; leaving never waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from functools import partial
+
+from rich.cells import set_cell_size
+
+from tui_workbench.config.changes.change_set import ChangeHistory
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.projects.project import Project
+from tui_workbench.targets.base.attach import Attached, Attachment
+from tui_workbench.targets.base.secrets import Kept, SecretStore, is_reference
+from tui_workbench.targets.checks.check import check_names, run_checks
+from tui_workbench.targets.checks.result import BROKEN, OK, UNNEEDED, WARNING, CheckResult
+from tui_workbench.targets.hosts.host import HostKeyRefused, SecretNeeded
+from tui_workbench.targets.hosts.host_for import ssh_host_of
+from tui_workbench.targets.ssh.ssh_wire import login_of
+from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.commands.screen_commands import MACHINE, MACHINE_RESULT
+from tui_workbench.ui.formatting import capitalized, error_text
+from tui_workbench.ui.machines.machine_fields import SECRET, attach_fields, request_of
+from tui_workbench.ui.machines.target_checks import Checked
+from tui_workbench.ui.terminal.clipboard import copy
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.dialog_view import DialogBox, DialogField, DialogLine, DialogView
+from tui_workbench.ui.widgets.pieces import Piece, hanging
+
+NAME_WIDTH = 16
+
+LOOKS = {OK: ("✓", "success"), WARNING: ("▲", "warning"), UNNEEDED: ("·", "muted"), BROKEN: ("✗", "error")}
+"""How the state of a check is shown; it is told by a glyph, never by a color alone."""
+
+Remark = tuple[str, str]
+"""A text of any origin, and its color."""
+
+
+class Phase(Enum):
+    """What the view waits for: the fields, its owner, an answer to the question, or to be left."""
+
+    ASKING = "asking"
+    WORKING = "working"
+    QUESTION = "question"
+    DONE = "done"
+
+
+PHASE_OF_ACTION = {
+    "go": Phase.ASKING,
+    "choose": Phase.ASKING,
+    "answer": Phase.QUESTION,
+    "copy": Phase.DONE,
+    "again": Phase.DONE,
+    "close": Phase.DONE,
+}
+
+CONNECTING = ("Connecting...", "muted")
+
+
+class MachineScreen(DialogBox["Checked | None"], inherit_bindings=False):
+    """Asks, connects, checks. Its result is what was found, None when nothing was."""
+
+    def __init__(self, project: Project, heading: str) -> None:
+        self.view = MachineView(self)
+        super().__init__(heading, self.view)
+        self.project = project
+        self.checked: Checked | None = None
+        self._answer: asyncio.Future[bool] | None = None
+
+    def fields_of(self, values: Mapping[str, str]) -> Sequence[DialogField]:
+        """The fields, for what is said in them."""
+        raise NotImplementedError
+
+    async def proceed(self) -> None:
+        """Do what the fields ask for."""
+        raise NotImplementedError
+
+    # --- What the view asks for
+
+    def go(self) -> None:
+        """Do what the fields ask for, in view."""
+        self.view.show(Phase.WORKING, CONNECTING)
+        self.run_worker(self.proceed(), group="machine", exclusive=True)
+
+    def answer(self, yes: bool) -> None:
+        """Accept a host key, or refuse it."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(yes)
+
+    def check_again(self) -> None:
+        """Check the target once more."""
+        if self.checked is not None:
+            self.view.show(Phase.WORKING)
+            self.run_worker(self.check(self.checked.target), group="machine", exclusive=True)
+
+    # --- What both screens do
+
+    async def accepts(self, error: HostKeyRefused) -> bool:
+        """Show a host key that was never seen, and wait for the answer."""
+        if error.known or not error.presented:
+            return False
+        self._answer = asyncio.get_running_loop().create_future()
+        self.view.show(
+            Phase.QUESTION,
+            (f"{error.message.partition(': ')[2]}.", "warning"),
+            ("Compare it with the machine's own: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub", "muted"),
+            ("Is it the machine's key?  y accepts it for good, n goes back.", "text"),
+        )
+        accepted = await self._answer
+        self.view.show(Phase.WORKING, CONNECTING)
+        return accepted
+
+    async def check(self, target: ComputeTarget, *said: Remark) -> None:
+        """Show the checks of a target one by one, with `said` below them."""
+        self.view.begin_checks(check_names(target), target.address)
+        self.view.show(Phase.WORKING, *said)
+        results: list[CheckResult] = []
+        answers = run_checks(target)
+        while (result := await in_thread(partial(next, answers, None))) is not None:
+            results.append(result)
+            self.view.show_result(result)
+        self.checked = Checked(target, tuple(results))
+        await self.conclude(self.checked, said)
+
+    async def conclude(self, checked: Checked, said: Sequence[Remark]) -> None:
+        """Say how the checks went."""
+        self.view.show(Phase.DONE, *said, _verdict(checked))
+
+
+class AttachScreen(MachineScreen, inherit_bindings=False):
+    """Attaches a machine to the project; what it writes is one step of the history."""
+
+    def __init__(self, project: Project, history: ChangeHistory, written: Callable[[], None]) -> None:
+        """`written` is called as soon as the files stand there, before the machine is checked."""
+        super().__init__(project, "Attach a machine")
+        self._history = history
+        self._written = written
+        self._abandoning: asyncio.Task[None] | None = None
+
+    def on_mount(self) -> None:
+        self.set_focus(self.view)
+        self.view.show(Phase.ASKING, at="name")
+
+    def fields_of(self, values: Mapping[str, str]) -> Sequence[DialogField]:
+        return attach_fields(values)
+
+    async def proceed(self) -> None:
+        """Log in, write, check; back to the fields when something is wrong with them."""
+        values = self.view.values
+        attachment: Attachment | None = None
+        try:
+            attachment = await in_thread(lambda: Attachment(self.project.root, request_of(values)))
+            _give(attachment, values)
+            if not await self._connect(attachment):
+                self.view.show(Phase.ASKING, ("The host key was not accepted; nothing was written.", "warning"))
+                return
+            attached = await in_thread(lambda: attachment.write(self._history.apply))
+        except WorkbenchError as error:
+            if attachment is not None:
+                await in_thread(attachment.abandon)
+            label = attachment.host.label if attachment is not None else ""
+            at = SECRET if isinstance(error, SecretNeeded) else ""
+            self.view.show(Phase.ASKING, _complaint(error, label), at=at)
+            return
+        self._written()
+        await self._check_attached(attachment, attached)
+
+    async def _connect(self, attachment: Attachment) -> bool:
+        """Log in; false when the user does not accept the host key."""
+        while True:
+            try:
+                await in_thread(attachment.connect)
+                return True
+            except asyncio.CancelledError:
+                self._abandoning = asyncio.create_task(in_thread(attachment.abandon))
+                raise
+            except HostKeyRefused as error:
+                if error.known or not error.presented:
+                    raise
+                if not await self.accepts(error):
+                    await in_thread(attachment.abandon)
+                    return False
+                attachment.accept_host_key(error.presented)
+
+    async def _check_attached(self, attachment: Attachment, attached: Attached) -> None:
+        target = await in_thread(lambda: self.project.target(attachment.request.name))
+        paths = (attached.compute, attached.run_configuration)
+        said = [(f"Written: {', '.join(path.rpartition('/')[2] for path in paths)}.", "text")]
+        said += map(_where, attached.kept)
+        key = attachment.install_by_hand
+        if key is None:
+            await self.check(target, *said)
+            return
+        self.checked = Checked(target)
+        self.view.begin_checks((), target.address)
+        self.view.show(
+            Phase.DONE,
+            *said,
+            (f"The workbench's key is not on {target.address} yet. There, type this:", "warning"),
+            (key.install_command, "accent"),
+            ("c copies it, r checks again.", "warning"),
+            command=key.install_command,
+        )
+
+
+class CheckScreen(MachineScreen, inherit_bindings=False):
+    """Checks a target, and asks on the spot for what only the user can give."""
+
+    def __init__(self, project: Project, target: ComputeTarget) -> None:
+        super().__init__(project, f"Check {target.name}")
+        self._target = target
+        self._needed: SecretNeeded | None = None
+
+    def on_mount(self) -> None:
+        self.set_focus(self.view)
+        self.view.show(Phase.WORKING)
+        self.run_worker(self.check(self._target), group="machine", exclusive=True)
+
+    def fields_of(self, values: Mapping[str, str]) -> Sequence[DialogField]:
+        """The secret that is missing, when one is."""
+        needed = self._needed
+        return () if needed is None else (DialogField(SECRET, "Secret", hint=needed.prompt, is_secret=True),)
+
+    async def conclude(self, checked: Checked, said: Sequence[Remark]) -> None:
+        """Ask for a missing secret, or about a new host key; else say how it went."""
+        error = checked.results[-1].error if checked.results else None
+        if isinstance(error, SecretNeeded):
+            self._needed = error
+            self.view.begin_checks((), self._target.address)
+            self.view.show(Phase.ASKING, _complaint(error, login_of(self._target).label), at=SECRET)
+        elif isinstance(error, HostKeyRefused) and await self.accepts(error):
+            await in_thread(lambda: ssh_host_of(self._target).accept_host_key(error.presented))
+            await self.check(self._target)
+        else:
+            await super().conclude(checked, said)
+
+    async def proceed(self) -> None:
+        """Hand the secret over, and check again; what lets us in is kept."""
+        if self._needed is None:
+            return
+        reference, secret = self._needed.reference, self.view.values.get(SECRET, "")
+        self._needed = None
+        try:
+            await in_thread(lambda: ssh_host_of(self._target).give_secret(reference, secret))
+        except WorkbenchError as error:
+            self.view.show(Phase.DONE, _complaint(error, login_of(self._target).label))
+            return
+        await self.check(self._target)
+        if self.view.phase is Phase.DONE and is_reference(reference) and self.checked and not self.checked.error:
+            kept = await in_thread(lambda: SecretStore().put(reference, secret))
+            self.view.show(Phase.DONE, _where(kept), _verdict(self.checked))
+
+
+class MachineView(DialogView, inherit_bindings=False):
+    """The fields, one question, and the results of the checks as they come."""
+
+    BINDINGS = MACHINE.bindings + MACHINE_RESULT.bindings
+
+    def __init__(self, owner: MachineScreen) -> None:
+        super().__init__()
+        self.phase = Phase.ASKING
+        self._owner = owner
+        self._said: Sequence[Remark] = ()
+        self._results: list[CheckResult] = []
+        self._awaited: Sequence[str] = ()
+        self._place = ""
+        self._command = ""
+
+    def show(self, phase: Phase, *said: Remark, at: str = "", command: str = "") -> None:
+        """Wait for something else, and say this; `at` is the field for the cursor, `command` for the user to run."""
+        self.phase, self._said, self._command = phase, said, command
+        keys = [field.key for field in self.fields]
+        self._cursor = keys.index(at) if at in keys else self._cursor
+        self.rebuild()
+
+    def begin_checks(self, awaited: Sequence[str], place: str) -> None:
+        """Show checks without results; `place` is where the machine is, for commands that are to be typed there."""
+        self._results, self._awaited, self._place = [], awaited, place
+        self.rebuild()
+
+    def show_result(self, result: CheckResult) -> None:
+        """Show the result of the next check."""
+        self._results.append(result)
+        self.rebuild()
+
+    # --- Fields and commands
+
+    @property
+    def fields(self) -> Sequence[DialogField]:
+        return self._owner.fields_of(self.values)
+
+    @property
+    def stops(self) -> int:
+        return len(self.fields) if self.phase is Phase.ASKING else 0
+
+    @property
+    def current(self) -> DialogField | None:
+        return super().current if self.phase is Phase.ASKING else None
+
+    @property
+    def resting_line(self) -> int:
+        return len(self._lines) - 1
+
+    def why_not(self, action: str) -> str:
+        if PHASE_OF_ACTION.get(action, self.phase) is not self.phase:
+            return "Not now."
+        if action == "copy" and not self.fix:
+            return "Nothing is broken that a command would fix."
+        if action == "choose" and not (self.current and self.current.choices):
+            return "There is nothing to choose from."
+        return ""
+
+    @property
+    def fix(self) -> str:
+        """The command that fixes what is broken, or does what is left to do; "" when there is none."""
+        return self._command or (self._results[-1].command if self._is_broken else "")
+
+    @property
+    def _is_broken(self) -> bool:
+        return bool(self._results) and self._results[-1].state == BROKEN
+
+    def action_go(self) -> None:
+        self._owner.go()
+
+    def action_answer(self, yes: bool) -> None:
+        self._owner.answer(yes)
+
+    def action_copy(self) -> None:
+        if copy(self.app, self.fix):
+            self.app.notify("The command is copied.", timeout=3.0, markup=False)
+
+    def action_again(self) -> None:
+        self._owner.check_again()
+
+    def action_leave(self) -> None:
+        """Refuse a question; else go back."""
+        if self.phase is Phase.QUESTION:
+            self._owner.answer(False)
+        else:
+            self.action_close()
+
+    def action_close(self) -> None:
+        self._owner.dismiss(self._owner.checked)
+
+    # --- Drawing
+
+    def lines(self, width: int) -> Iterator[DialogLine]:
+        yield DialogLine()
+        if not self._results and not self._awaited and self.fields:
+            for number, field in enumerate(self.fields):
+                yield DialogLine(field=field, stop=number if self.phase is Phase.ASKING else -1)
+            yield DialogLine()
+        for result in self._results:
+            yield from map(DialogLine, _lines_of(result, width, self._place))
+        for name in () if self._is_broken else self._awaited[len(self._results) :]:
+            yield DialogLine([Piece(f" ○ {name}", "comment")])
+        if self._results or self._awaited:
+            yield DialogLine()
+        for text, role in self._said:
+            yield from map(DialogLine, hanging([Piece(" ")], text, width, role))
+        if self._said:
+            yield DialogLine()
+
+
+def _lines_of(result: CheckResult, width: int, place: str) -> list[tuple[Piece, ...]]:
+    glyph, role = LOOKS[result.state]
+    name, indent = set_cell_size(result.name, NAME_WIDTH), Piece(" " * (NAME_WIDTH + 3))
+    text_role = "error" if result.state == BROKEN else "muted" if result.state == UNNEEDED else "text"
+    lines = hanging([Piece(f" {glyph} ", role), Piece(name)], result.message, width, text_role)
+    if result.remedy:
+        lines += hanging([indent], result.remedy, width, "muted")
+    if result.command:
+        lines.append((indent, Piece(f"On {safe_text(place)}:" if result.there else "Here:", "muted")))
+        lines += hanging([indent, Piece("  ")], result.command, width, "accent")
+    return lines
+
+
+def _give(attachment: Attachment, values: Mapping[str, str]) -> None:
+    secret = values.get(SECRET, "")
+    if secret and attachment.request.has_password:
+        attachment.give_password(secret)
+    elif secret and attachment.request.private_key:
+        attachment.give_passphrase(secret)
+
+
+def _where(kept: Kept) -> Remark:
+    if kept.in_keyring:
+        return "The secret is in the keyring.", "text"
+    return f"The secret is held in memory only: {kept.reason}. It is asked for again when it is needed.", "warning"
+
+
+def _verdict(checked: Checked) -> Remark:
+    name = checked.target.name
+    if checked.error is not None:
+        return f"{name} cannot be used yet. c copies the command, r checks again.", "warning"
+    return f"{name} can be used.", "success"
+
+
+def _complaint(error: WorkbenchError, label: str) -> Remark:
+    """What is wrong, without the name of the machine, which stands above."""
+    return capitalized(error_text(error).removeprefix(f"{label}: ")), "error"

@@ -1,0 +1,207 @@
+"""The Compute targets pane: each `.compute` file with where it runs and its state; a broken one with its error.
+
+It shows what it is handed. State is a glyph and a word; the error of the target under the cursor stands below the
+list, whole.
+"""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+from textual import on
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.ui.commands.main_commands import CHANGES, TARGETS
+from tui_workbench.ui.formatting import BROKEN, READY, UNCHECKED, StateLook
+from tui_workbench.ui.messages import AttachWanted, ChangeWanted, CheckWanted, EditorWanted, FileChosen, TargetChosen
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.pane import Pane
+from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.row_list import FilterList, RowList
+
+MOST_PROBLEM_LINES = 6
+
+
+class ShownTarget(NamedTuple):
+    """A compute target with what is known about it."""
+
+    target: ComputeTarget
+    version: str = ""  # of a local interpreter
+    problem: str = ""  # what is wrong, safe text
+    is_good: bool = False  # all of it was checked
+    gpus: int = 0
+
+    @property
+    def state(self) -> StateLook:
+        """Ready only where somebody looked."""
+        if self.problem:
+            return BROKEN
+        return READY if self.version or self.is_good else UNCHECKED
+
+    @property
+    def place(self) -> str:
+        """Where it runs: the type in a word or two, unless it is this machine, and what tells one from another."""
+        target, kind = self.target, self.target.kind
+        if kind.runs_here:
+            return f"Python {self.version}" if self.version else target.python_location
+        return f"{kind.label or kind.name} {target.address or target.base_docker_image}"
+
+    def row(self, name_width: int) -> Row:
+        """The target as a row of the list."""
+        state, name = self.state, safe_text(self.target.name)
+        return Row(
+            self.target.name,
+            Piece(self.problem, "error") if self.problem else Piece(safe_text(self.place), "muted"),
+            before=(Piece(f"{state.glyph} ", state.role), Piece(f"{name:<{name_width}}  ")),
+            right=(Piece(f"{self.gpus} GPU  " if self.gpus else "", "muted"), Piece(state.word, state.role)),
+        )
+
+
+class TargetsPane(Pane):
+    """Posts `FileChosen`, `TargetChosen`, `AttachWanted`, `CheckWanted` and `ChangeWanted`."""
+
+    number = 2
+    title = "Compute targets"
+    about = (
+        "Each machine or engine that runs scripts is one .compute file in aml_config; `a` attaches another. `ready` "
+        "means that its interpreter was found, or that its check (`t`) went well; `problem` that its file or what it "
+        "names is wrong: the reason stands below the list."
+    )
+    BINDINGS = TARGETS.bindings + CHANGES.bindings
+    DEFAULT_CSS = """
+    TargetsPane > .problem { height: auto; max-height: 6; color: $error; padding: 0 1; display: none; }
+    """
+
+    @dataclass(eq=False)
+    class HeightWanted(Message):
+        """The pane has another number of lines to show than before."""
+
+        lines: int
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._list = FilterList()
+        self._problem = Static(classes="problem", markup=False)
+        self._targets: dict[str, ShownTarget] = {}
+
+    def compose(self) -> ComposeResult:
+        yield self._list
+        yield self._problem
+
+    def take_focus(self) -> None:
+        self.screen.set_focus(self._list)
+
+    @property
+    def _shown(self) -> ShownTarget | None:
+        return self._targets.get(self._list.current)
+
+    def why_not(self, action: str) -> str:
+        if action in ("new_file", "attach"):
+            return ""
+        if self._shown is None:
+            return "No compute target is under the cursor."
+        return "The target has a problem." if action == "use" and self._shown.problem else ""
+
+    def show_targets(
+        self,
+        targets: Sequence[ComputeTarget],
+        versions: Mapping[str, str],
+        errors: Mapping[str, WorkbenchError],
+        good: frozenset[str] = frozenset(),
+        gpus: Mapping[str, int] = MappingProxyType({}),
+    ) -> tuple[tuple[str, StateLook], ...]:
+        """Show the targets, those named in `good` as checked, with how many `gpus` each is known to have.
+
+        Returns names and states, as the header shows them.
+        """
+        self._targets = {}
+        for target in targets:
+            name, problem = target.name, _problem_line(target, errors.get(target.name))
+            shown = ShownTarget(target, versions.get(name, ""), problem, name in good, gpus.get(name, 0))
+            self._targets[name] = shown
+        name_width = min(max((len(name) for name in self._targets), default=0), 16)
+        self._list.show_rows(
+            [shown.row(name_width) for shown in self._targets.values()],
+            empty=("No compute target yet.", "a attaches a machine over SSH."),
+        )
+        self._show_problem()
+        return tuple((name, shown.state) for name, shown in self._targets.items())
+
+    def point_at(self, name: str) -> bool:
+        """Put the cursor on the target of this name; false when none is shown."""
+        if name in self._targets:
+            self._list.move_to(list(self._targets).index(name))
+        return name in self._targets
+
+    def _show_problem(self) -> None:
+        problem = self._shown.problem if self._shown else ""
+        self._problem.update(Content(problem))
+        self._problem.display = bool(problem)
+        lines = textwrap.wrap(problem, max(self.content_size.width - 2, 20))
+        self.post_message(self.HeightWanted(max(1, len(self._targets)) + min(len(lines), MOST_PROBLEM_LINES)))
+        self.refresh_bindings()
+
+    @on(RowList.CursorMoved)
+    def _cursor_moved(self, event: RowList.CursorMoved) -> None:
+        event.stop()
+        self._show_problem()
+
+    @on(RowList.Clicked)
+    def _clicked(self, event: RowList.Clicked) -> None:
+        event.stop()
+        if event.count > 1:
+            self.action_open()
+
+    def changeable_file(self) -> str:
+        """The file of the target under the cursor."""
+        return self._shown.target.path if self._shown else ""
+
+    @property
+    def _line(self) -> int:
+        """The line of its error, 0 for none."""
+        return self._shown.target.problem.line if self._shown and self._shown.target.problem else 0
+
+    def action_open(self) -> None:
+        if self._shown:
+            self.post_message(FileChosen(self.changeable_file(), self._line))
+
+    def action_edit(self) -> None:
+        if self._shown:
+            self.post_message(EditorWanted(self.changeable_file(), self._line))
+
+    def action_change_file(self, kind: str) -> None:
+        self.post_message(ChangeWanted(kind, self.changeable_file()))
+
+    action_new_file = action_change_file
+
+    def action_attach(self) -> None:
+        self.post_message(AttachWanted())
+
+    def action_check(self) -> None:
+        if self._list.current:
+            self.post_message(CheckWanted(self._list.current))
+
+    def action_detach(self) -> None:
+        if self._list.current:
+            self.post_message(ChangeWanted("detach", self.changeable_file()))
+
+    def action_use(self) -> None:
+        if self._list.current:
+            self.post_message(TargetChosen(self._list.current))
+
+
+def _problem_line(target: ComputeTarget, error: WorkbenchError | None) -> str:
+    if target.problem is not None:
+        place = os.path.basename(target.path) + (f":{target.problem.line}" if target.problem.line else "")
+        return safe_text(f"{place}: {target.problem.message}. {target.problem.remedy}".rstrip())
+    return safe_text(f"{error.message}. {error.remedy}".rstrip()) if error is not None else ""

@@ -1,0 +1,317 @@
+"""What is known of the project now: its targets, its runs and which run is selected, handed down to the panes.
+
+Facts come from the watcher's thread and from the panes; whatever follows from one is shown here, once for all panes.
+The watcher starts when all panes are there, so every fact finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from textual.widget import Widget
+
+from tui_workbench.config.changes.change_set import ChangeHistory
+from tui_workbench.core import target_types
+from tui_workbench.core.errors import UsageError, WorkbenchError
+from tui_workbench.core.model import ComputeTarget, Run
+from tui_workbench.core.settings import load_settings
+from tui_workbench.ui import messages, screens
+from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.commands.command import shown_key
+from tui_workbench.ui.editor.editor import EditorPane
+from tui_workbench.ui.files.file_tree import scripts_among
+from tui_workbench.ui.files.files import FilesPane
+from tui_workbench.ui.machines.target_checks import Checked, TargetChecks
+from tui_workbench.ui.main.stage import Stage
+from tui_workbench.ui.notifications import Attention
+from tui_workbench.ui.session_state import Values
+from tui_workbench.ui.terminal.safetext import truncate_middle
+
+if TYPE_CHECKING:
+    # Loaded with the panes at the right.
+    from tui_workbench.targets.gpu.fleet import MachineState
+    from tui_workbench.ui.gpu.monitor_pane import MonitorPane
+    from tui_workbench.ui.runs.recent import RecentPane
+
+WORK_SECONDS = 1.0
+"""What takes less is not worth a word."""
+
+LONGEST_NAME = 12
+"""Cells of a name in the sentence of the empty Jobs pane, so that it fits into one line there."""
+
+RUNS_WITH_IMAGES = 200
+"""The newest runs, whose images are suggested."""
+
+
+class ProjectState:
+    """Takes facts and shows what follows from them."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._panes = stage.panes
+        self._recent: RecentPane | None = None
+        self._monitor: MonitorPane | None = None
+        self._attention: Attention | None = None
+        self.runs: list[Run] = []
+        self.targets: Sequence[ComputeTarget] = ()
+        self.selected = ""
+        """The id of the run that is looked at."""
+        self._steps: Mapping[str, str] = {}
+        self._recalled: Values | None = None
+        self._checks = TargetChecks()
+        self._versions: dict[str, str] = {}
+        self._interpreter_errors: dict[str, WorkbenchError] = {}
+        self._awaited = ""  # a new target that the run bar is to choose as soon as it knows it
+        self._tells_work = False
+        self._has_failed = False
+        self._unread = {"files", "configuration"}  # what has not been read yet, and a run needs
+        self._when_read: Callable[[], None] | None = None
+
+    def begin(self, recalled: Values | None) -> None:
+        """Look at the project from now on.
+
+        `recalled` is what was remembered of it: the run that was selected is selected again once the runs are known.
+        """
+        self._recalled = recalled
+        watcher, files = self._stage.watcher, self._panes.files
+        watcher.watch_folders(files.file_tree.shown_folders())
+        watcher.start()
+        if files.all_files is not None:  # a search that was faster than the panes has listed them already
+            self._show_files(files.all_files)
+        files.walk_all()
+        self._stage.run("attention", self._pay_attention)
+
+    async def _pay_attention(self) -> None:
+        """Tell the ends of runs from now on, as the user has chosen."""
+        settings = await in_thread(load_settings)
+        self._attention = attention = Attention(self._stage.app, self._stage.project.name)
+        attention.begin(settings)
+        attention.runs_are(self.runs, self.selected)
+        self._stage.screen.watch(self._stage.app, "app_focus", attention.focus_changed, init=False)
+        if settings.errors:
+            self._stage.show_error(settings.errors[0])
+
+    def end(self) -> None:
+        """The screen goes away: look no more, and tell nobody."""
+        self._stage.watcher.stop()
+        if self._attention is not None:
+            self._attention.end()
+
+    def run(self, run_id: str) -> Run | None:
+        """The run with this id, if it is known."""
+        return next((run for run in self.runs if run.run_id == run_id), None)
+
+    def target(self, name: str) -> ComputeTarget | None:
+        """The target of this name, if there is one."""
+        return next((target for target in self.targets if target.name == name), None)
+
+    @property
+    def active_runs(self) -> list[Run]:
+        """The runs that go on."""
+        return [run for run in self.runs if run.is_active]
+
+    # --- Facts
+
+    def learn(self, fact: messages.Fact) -> None:
+        """Show what follows from a fact."""
+        match fact:
+            case messages.FoldersChanged():
+                self._panes.files.reread(fact.folders)
+            case FilesPane.FolderToggled():
+                self._stage.watcher.watch_folders(self._panes.files.file_tree.shown_folders())
+            case FilesPane.FilesWalked():
+                self._show_files(fact.files)
+            case messages.BranchRead():
+                self._panes.header.branch = fact.branch
+            case messages.ChangesCounted():
+                self._panes.header.changes = fact.number
+            case messages.ConfigurationRead():
+                self._show_configuration(fact)
+            case messages.InterpretersFound():
+                self._versions, self._interpreter_errors = fact.versions, fact.errors
+                self._show_targets()
+            case EditorPane.DirtyChanged():
+                self._panes.files.show_dirty(fact.paths)
+            case EditorPane.FileSaved():
+                self._panes.editor.others_changed()
+                self._stage.watcher.look_now()
+            case messages.RunsRead():
+                self._show_runs_read(fact)
+            case messages.WorkTold():
+                self._show_work(fact)
+            case messages.BackendFailed():
+                self._has_failed = True
+                self._stage.show_error(fact.error)
+
+    def _works_again(self) -> None:
+        """Forget that the project could not be read."""
+        if self._has_failed:
+            self._has_failed = False
+            self._panes.run_bar.forget_error()
+
+    def _show_files(self, files: list[str]) -> None:
+        self._panes.run_bar.show_scripts(scripts_among(files))
+        self._was_read("files")
+
+    def _show_configuration(self, fact: messages.ConfigurationRead) -> None:
+        self._works_again()
+        self.targets = fact.targets
+        self._show_targets()
+        self._panes.run_bar.show_configurations(fact.configurations, fact.targets)
+        self._choose_awaited()
+        self._panes.editor.others_changed()
+        self._was_read("configuration")
+
+    def _was_read(self, what: str) -> None:
+        self._unread.discard(what)
+        if self._when_read is not None and not self._unread:
+            self._stage.screen.call_after_refresh(self._when_read)
+            self._when_read = None
+
+    def wait_until_read(self, call: Callable[[], None]) -> bool:
+        """Whether the project has not been read yet; then `call` is called when it is."""
+        self._when_read = call if self._unread else None
+        return bool(self._unread)
+
+    def _show_work(self, fact: messages.WorkTold) -> None:
+        """Something takes long: how far it is."""
+        if fact.progress is not None and fact.progress.seconds >= WORK_SECONDS:
+            self._tells_work = True
+            self._stage.say(fact.progress.words)
+        elif fact.progress is None and self._tells_work:
+            self._tells_work = False
+            self._stage.say("")
+
+    # --- Targets
+
+    def _show_targets(self) -> None:
+        errors = {**self._interpreter_errors, **self._checks.errors(self.targets)}
+        good = self._checks.good(self.targets)
+        states = self._panes.targets.show_targets(self.targets, self._versions, errors, good, self._checks.gpus)
+        self._panes.header.targets = states
+        self.show_side()
+
+    def see_machines(self, states: Sequence[MachineState]) -> None:
+        """The machines of the targets told something: the other panes say the same of them."""
+        if self._checks.see(states):
+            self._show_targets()
+
+    def was_checked(self, checked: Checked | None) -> None:
+        """A target was checked; None when it was not."""
+        if checked is not None:
+            self._checks.add(checked)
+            self._show_targets()
+            self._stage.watcher.look_now()
+
+    async def attach_machine(self, history: ChangeHistory) -> None:
+        """Attach a machine, as a step of `history`, and choose it in the run bar."""
+        screen = screens.attach_machine(self._stage.project, history, self._stage.watcher.look_now)
+        checked = await self._stage.app.push_screen_wait(screen)
+        if checked is not None:
+            self.await_target(checked.target.name)
+        self.was_checked(checked)
+
+    async def check_machine(self, name: str) -> None:
+        """Check the target of this name, if there is one."""
+        if (target := self.target(name)) is not None:
+            screen = screens.check_machine(self._stage.project, target)
+            self.was_checked(await self._stage.app.push_screen_wait(screen))
+
+    def choose_target(self, name: str) -> None:
+        """Let the run bar choose a run configuration of this target."""
+        if not self._panes.run_bar.choose_target(name):
+            self._stage.show_error(
+                UsageError(
+                    f"no run configuration has Target: {name}",
+                    remedy="Add a .runconfig file to aml_config that names it.",
+                )
+            )
+
+    def await_target(self, name: str) -> None:
+        """Choose this new target as soon as its files were read."""
+        self._awaited = name
+        self._choose_awaited()
+
+    def _choose_awaited(self) -> None:
+        if self._awaited and self._panes.targets.point_at(self._awaited):
+            self._panes.run_bar.choose_target(self._awaited)
+            self._awaited = ""
+
+    # --- Runs
+
+    def _show_runs_read(self, fact: messages.RunsRead) -> None:
+        self._works_again()
+        self._steps = fact.steps
+        recalled, self._recalled = self._recalled, None
+        if recalled is None:
+            self.show_runs(fact.runs)
+            return
+        log = recalled.part("log")
+        selected = log.text("run")
+        self.show_runs(fact.runs, select=selected if any(run.run_id == selected for run in fact.runs) else None)
+        self._panes.log.recall(log)
+
+    def show_runs(self, runs: list[Run], select: str | None = None) -> None:
+        """These are the runs now; `select` is the id of one to look at, None for the one that is selected."""
+        self.runs = runs
+        if self._attention is not None:
+            self._attention.runs_are(runs, self.selected if self._stage.screen.is_current else "")
+        self._panes.header.states = [run.state for run in runs if run.is_active]
+        self._panes.run_bar.show_runs(runs)
+        self._panes.editor.show_images_used(_images_of(runs))
+        empty = ("No run yet.", self._how_to_run())
+        self._panes.jobs.show_runs(runs, steps=self._steps, empty=empty, current=select)
+        if select is not None or not self.selected:
+            self.select(select or (runs[0].run_id if runs else ""))
+        else:
+            self._show_selected()
+
+    def show_how_to_run(self) -> None:
+        """The run bar asks for something else, which is said where there is no run yet."""
+        if not self.runs:
+            self.show_runs(self.runs)
+
+    def _how_to_run(self) -> str:
+        bar = self._panes.run_bar
+        key = shown_key("run.start", "ctrl+r")
+        script = truncate_middle(bar.script, LONGEST_NAME) or "the script"
+        environment = truncate_middle(bar.environment, LONGEST_NAME) or "this machine"
+        return f"{key} runs {script} on {environment}."
+
+    def select(self, run_id: str) -> None:
+        """Look at another run."""
+        self.selected = run_id
+        self._show_selected()
+
+    def _show_selected(self) -> None:
+        run = self.run(self.selected)
+        hint = self._how_to_run()
+        self.show_side()
+        self._panes.log.show_run(run, hint=hint)
+        self._panes.latest.show_run(run, hint=hint)
+
+    # --- The panes at the right
+
+    @property
+    def has_side(self) -> bool:
+        """Whether the panes at the right were made."""
+        return self._monitor is not None
+
+    def make_side(self) -> dict[str, Widget]:
+        """New panes for the column at the right, by their ids."""
+        self._recent, self._monitor = screens.recent_pane(self._stage.project, "history"), screens.monitor_pane("gpus")
+        return {"history": self._recent, "gpus": self._monitor}
+
+    def show_side(self) -> None:
+        """Hand the panes at the right what they show, if they are there."""
+        if self._monitor is not None and self._recent is not None and self._monitor.is_attached:
+            self._monitor.show_targets(self.targets)
+            self._monitor.show_runs(self.runs, self.selected)
+            self._recent.look()
+
+
+def _images_of(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The images that the last runs in containers were asked for, newest first."""
+    used = (run.interpreter for run in runs[:RUNS_WITH_IMAGES] if target_types.find(run.target_type).runs_in_container)
+    return tuple(dict.fromkeys(image for image in used if image))

@@ -1,0 +1,167 @@
+"""What the parts of the main screen share: the project, the panes, and ways to say and ask something.
+
+The invariants: a question waits until the one before it was answered; it takes the focus from somebody who is
+typing only at once, as the answer to a key, and gives it back; a screen that goes away answers with nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from textual import on
+from textual.app import App
+from textual.screen import Screen
+from textual.widget import Widget
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.projects.project import Project
+from tui_workbench.ui.commands.command import shown_key
+from tui_workbench.ui.editor.editor import EditorPane
+from tui_workbench.ui.files.files import FilesPane
+from tui_workbench.ui.logs.latest_line import LatestLine
+from tui_workbench.ui.logs.log import LogPane
+from tui_workbench.ui.machines.secret_row import SecretRow
+from tui_workbench.ui.machines.targets import TargetsPane
+from tui_workbench.ui.main.desk import Desk, Header
+from tui_workbench.ui.runs.jobs import JobsPane
+from tui_workbench.ui.starting.run_bar import RunBar
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.watcher import ProjectWatcher
+from tui_workbench.ui.widgets.question_row import Choice, Question, QuestionRow
+
+FOCUS_KEY = shown_key("run.start", "ctrl+r")
+"""The key that asks for a run leads to the question that the run waits for."""
+
+ELSEWHERE = "A question about a run waits on the main screen."
+
+
+class Questions(Widget, inherit_bindings=False):
+    """Holds the question that waits for its answer, if one does."""
+
+    def __init__(self, desk: Desk, *, id: str) -> None:
+        super().__init__(id=id)
+        self._desk = desk
+        self._lock = asyncio.Lock()
+        self._row: QuestionRow | SecretRow | None = None
+        self._answer: asyncio.Future[str] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a question waits for its answer."""
+        return self._row is not None
+
+    async def choose(self, text: str, *choices: Choice, is_awaited: bool = False, needs_letter: bool = False) -> str:
+        """The answer of the chosen one; "" when nothing was chosen. `text` must be safe.
+
+        One that `is_awaited` comes as the answer to a key, and gets the focus from whoever has it.
+        """
+        row = QuestionRow(Question(text, choices, needs_letter), focus_key=FOCUS_KEY)
+        return await self._ask(row, is_awaited=is_awaited)
+
+    async def secret(self, prompt: str) -> str:
+        """What was typed, never shown; "" when nothing was given. `prompt` is of any origin."""
+        return await self._ask(SecretRow(prompt, focus_key=FOCUS_KEY))
+
+    async def _ask(self, row: QuestionRow | SecretRow, *, is_awaited: bool = False) -> str:
+        async with self._lock:
+            self._answer = asyncio.get_running_loop().create_future()
+            self._row = row
+            try:
+                await self.mount(row)
+                if not self.screen.is_current:
+                    self.notify(ELSEWHERE, timeout=6.0, markup=False)
+                self._fit()
+                if is_awaited or not self._desk.is_typing():
+                    self.take_focus()
+                return await self._answer
+            finally:
+                had_focus = row.has_focus
+                self._row = self._answer = None
+                if row.is_attached:
+                    if had_focus:
+                        self._desk.focus_pane()
+                    await row.remove()
+                    self._desk.make_room(0)
+
+    def take_focus(self) -> None:
+        """Put the focus into the question."""
+        if self._row is not None:
+            self.screen.set_focus(self._row)
+
+    def on_resize(self) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        if self._row is not None:
+            self._desk.make_room(self._row.lines(self.screen.size.width))
+
+    @on(QuestionRow.Answered)
+    @on(SecretRow.Answered)
+    def _answered(self, event: QuestionRow.Answered | SecretRow.Answered) -> None:
+        event.stop()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(event.answer)
+
+
+class Panes(NamedTuple):
+    """The widgets that show the project."""
+
+    header: Header
+    files: FilesPane
+    run_bar: RunBar
+    targets: TargetsPane
+    editor: EditorPane
+    log: LogPane
+    jobs: JobsPane
+    latest: LatestLine
+
+
+@dataclass
+class Stage:
+    """Handed to each part, which shows and asks through it. `panes` are handed state, and are asked for nothing."""
+
+    screen: Screen[None]
+    project: Project
+    panes: Panes
+    questions: Questions
+    watcher: ProjectWatcher
+
+    @property
+    def app(self) -> App[Any]:
+        """The application, to push screens on."""
+        return self.screen.app
+
+    def run(
+        self, group: str, call: Callable[..., Awaitable[object]], *arguments: object, exclusive: bool = False
+    ) -> None:
+        """Make a call beside everything else, until the screen goes away; a WorkbenchError is shown."""
+
+        async def work() -> None:
+            with self.errors_shown():
+                await call(*arguments)
+
+        self.screen.run_worker(work, group=group, exclusive=exclusive)  # type: ignore[arg-type]
+
+    @contextlib.contextmanager
+    def errors_shown(self) -> Iterator[None]:
+        """Show a WorkbenchError that is raised in this block."""
+        try:
+            yield
+        except WorkbenchError as error:
+            self.show_error(error)
+
+    def say(self, text: str) -> None:
+        """Say something in passing, under the run bar; "" takes it back."""
+        self.panes.run_bar.show_use(text)
+
+    def show_error(self, error: WorkbenchError) -> None:
+        """Say what is wrong, under the run bar."""
+        self.panes.run_bar.show_error(error, self.project.root)
+
+    def notify(self, text: str, seconds: float) -> None:
+        """Say something of any origin above everything else."""
+        self.screen.notify(safe_text(text), timeout=seconds, markup=False)

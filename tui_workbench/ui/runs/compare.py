@@ -1,0 +1,352 @@
+"""Any number of runs side by side: a metric of all of them in one chart, and below it what differs.
+
+What differs comes first, by section, then what is the same, folded. The invariants: a run has the same mark and colour
+in the chart, in its legend and over its column; a value that a run does not have looks like nothing that a run can
+have, and what could not be compared is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from textual import on
+
+from tui_workbench.core.files import open_regular
+from tui_workbench.core.model import Run
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.snapshots.snapshot_view import snapshot_diff
+from tui_workbench.runs.store.comparing import ComparedRow, Comparison
+from tui_workbench.runs.store.rundir import DIFF
+from tui_workbench.ui.charts.chart import Chart
+from tui_workbench.ui.charts.chart_data import read_metrics, run_curves
+from tui_workbench.ui.charts.chart_drawing import Look, look_of
+from tui_workbench.ui.charts.chart_scale import number, span_label
+from tui_workbench.ui.commands.screen_commands import COMPARE, HISTORY
+from tui_workbench.ui.formatting import RUN_STATES, run_title, verdict_look
+from tui_workbench.ui.messages import MonitorWanted
+from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.runs.run_table import RunTable, TableColumn, TableRow
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.field_row import FilterRow
+from tui_workbench.ui.widgets.pieces import Piece
+from tui_workbench.ui.widgets.text_view import Line, TextView
+
+LEAST_ROWS, AROUND_ROWS = 6, 2
+"""Rows that the table has room for at least, and its lines that are no rows: the border and the titles."""
+
+SAME = "same"
+"""Key of the heading over what is the same."""
+
+WHAT_CELLS = 26
+VALUE_CELLS = 20
+LONGEST = 300
+
+SECTION_NAMES = {
+    "run": "run", "metrics": "metrics", "arguments": "arguments", "configuration": "configuration", "code": "code",
+    "git": "your git", "packages": "packages", "python": "interpreter", "image": "image", "gpu": "GPU",
+    "host": "machine",
+}  # fmt: skip
+
+
+class CompareScreen(HistoryScreen, inherit_bindings=False):
+    """Compares runs."""
+
+    BINDINGS = COMPARE.bindings + HISTORY.bindings
+    OFFERED = (*COMPARE, *HISTORY)
+    AUTO_FOCUS = "RunTable"
+    heading = "Comparison"
+    about = (
+        "What differs between runs comes first. Values that are like the base's are faint; b makes the run of the "
+        "column under the cursor the base. enter shows a difference whole, of a file line by line."
+    )
+    DEFAULT_CSS = """
+    CompareScreen > Chart { height: 1fr; min-height: 7; }
+    CompareScreen > RunTable { height: 60%; border-top: solid $border-blurred; }
+    CompareScreen > RunTable:focus { border-top: solid $border; }
+    """
+
+    def __init__(self, project: Project, runs: Sequence[Run]) -> None:
+        super().__init__(project)
+        self.runs = tuple(runs)
+        self.chart = Chart()
+        self.table = RunTable()
+        self.filter_row: FilterRow = FilterRow("/", "words that a row holds: learning_rate, metrics, 0.01", self.table)
+        self.content = (self.chart, self.filter_row, self.table)
+        self._comparison: Comparison | None = None
+        self._metrics: list[str] = []  # those that have curves, best first
+        self._base = 0
+        self._same_too = False
+        self._metric = 0
+
+    @property
+    def subject(self) -> str:
+        return f"of {', '.join(run_title(run) for run in self.runs)}"
+
+    def on_mount(self) -> None:
+        self.table.supply(0, 0, (), empty=("Comparing…",))
+        self.table.show_columns(columns_of(self.runs, self._base), "", descending=False)
+        self.chart.show_message("Reading…")
+        self.ask("comparison", partial(read_comparison, self.project, self.runs), self._show)
+
+    def _show(self, found: tuple[Comparison, list[str]]) -> None:
+        self._comparison, self._metrics = found
+        self._show_rows()
+        self.table.move_to(1)  # from the first heading to what it is about
+        self._show_metric()
+
+    @on(FilterRow.Changed)
+    def _show_rows(self) -> None:
+        if self._comparison is None:
+            return
+        self.table.show_columns(columns_of(self.runs, self._base), "", descending=False)
+        words = self.filter_row.text.strip()
+        rows = rows_of(self._comparison, self._base, same_too=self._same_too, words=words)
+        self.table.supply(len(rows), 0, rows, anew=True, empty=("Nothing holds that; esc shows all.",))
+        self._fit()
+        self.refresh_bindings()
+
+    def _fit(self) -> None:
+        """Give the chart the lines that the rows leave."""
+        self.table.styles.height = min(max(self.table.total, LEAST_ROWS) + AROUND_ROWS, self.size.height * 6 // 10)
+
+    def on_resize(self) -> None:
+        self._fit()
+
+    # --- Curves
+
+    def _show_metric(self) -> None:
+        if not self._metrics:
+            self.chart.show_message("No metric with a course was logged by these runs.")
+            return
+        name = self._metrics[self._metric % len(self._metrics)]
+        runs = [(run, place) for place, run in enumerate(self.runs)]
+        show = partial(self.chart.show, look=Look(safe_text(name[:60])))
+        self.ask("curves", partial(run_curves, runs, name), show)
+
+    def action_metric(self, by: int) -> None:
+        self._metric += by
+        self.chart.reset()
+        self._show_metric()
+
+    # --- Rows
+
+    @property
+    def _row(self) -> ComparedRow | None:
+        return self.table.current_value if isinstance(self.table.current_value, ComparedRow) else None
+
+    def action_gpu_monitor(self) -> None:
+        self.post_message(MonitorWanted(self.project, ""))
+
+    def why_not(self, action: str) -> str:
+        if action == "open" and self._row is None and self.table.current != SAME:
+            return "No difference is under the cursor."
+        if action == "metric" and len(self._metrics) < 2:
+            return "There is no other metric with a course."
+        if action == "filter" and self.focused is self.filter_row.field:
+            return "The filter is being typed."
+        if action == "base" and self._column < 0:
+            return "← and → choose the column of a run."
+        return super().why_not(action)
+
+    @property
+    def _column(self) -> int:
+        """The number of the run in whose column the cursor is; -1 in the first column."""
+        keys = [run.run_id for run in self.runs]
+        column = self.table.column
+        return keys.index(column.key) if column is not None and column.key in keys else -1
+
+    @on(RunTable.Chosen)
+    def action_open(self) -> None:
+        row = self._row
+        if self.table.current == SAME:
+            self.action_toggle_same()
+        elif row is not None and self._comparison is not None:
+            other = self._column
+            if other in (-1, self._base):
+                other = next(
+                    (place for place, value in enumerate(row.values) if value != row.values[self._base]),
+                    (self._base + 1) % len(self.runs),
+                )
+            call = partial(read_difference, self.project, self._comparison, row, self._base, other)
+            titles = [safe_text(run_title(self.runs[place])) for place in (self._base, other)]
+            self.app.push_screen(
+                DifferenceScreen(self.project, f"{safe_text(row.name)}: {titles[0]} → {titles[1]}", call)
+            )
+
+    def action_toggle_same(self) -> None:
+        self._same_too = not self._same_too
+        self._show_rows()
+
+    def action_base(self) -> None:
+        if self._column >= 0:
+            self._base = self._column
+            self._show_rows()
+
+
+class DifferenceScreen(HistoryScreen):
+    """Shows one difference."""
+
+    AUTO_FOCUS = "TextView"
+    heading = "Difference"
+    about = "One difference, whole."
+
+    def __init__(self, project: Project, title: str, call: partial[list[Line]]) -> None:
+        """`title` must be safe text; `call` reads the lines."""
+        super().__init__(project)
+        self.view = TextView()
+        self.content = (self.view,)
+        self._title = title
+        self._call = call
+
+    @property
+    def subject(self) -> str:
+        return self._title
+
+    def on_mount(self) -> None:
+        self.ask("difference", self._call, self.view.show)
+
+
+# --- The rows
+
+
+def read_comparison(project: Project, runs: Sequence[Run]) -> tuple[Comparison, list[str]]:
+    """Compare the runs; and the names of the metrics that have curves, best first. Blocks; raises WorkbenchError."""
+    comparison = Runs(project).compare([run.run_id for run in runs])
+    counts: dict[str, int] = {}
+    for run in runs:
+        for name, summary in read_metrics(run).summary().items():
+            if summary.kind == "scalar" and summary.count > 1:
+                counts[name] = counts.get(name, 0) + 1
+    differing = {row.name for row in comparison.rows if row.section == "metrics" and row.differs}
+    return comparison, sorted(counts, key=lambda name: (name not in differing, -counts[name]))
+
+
+def columns_of(runs: Sequence[Run], base: int) -> list[TableColumn]:
+    """A column for what is compared, and one for each run, with the mark that its curve has."""
+    columns = [TableColumn("what", "", WHAT_CELLS)]
+    for place, run in enumerate(runs):
+        mark = look_of(place)[1]
+        # The number stays at the end: a title that is too long is cut in its middle.
+        title = f"{mark} {'(base) ' if place == base else ''}{safe_text(run_title(run)[-60:])}"
+        columns.append(TableColumn(run.run_id, title, VALUE_CELLS, least=14, stretches=True))
+    return columns
+
+
+def rows_of(found: Comparison, base: int, *, same_too: bool, words: str = "") -> list[TableRow]:
+    """The rows that hold all of the words."""
+    rows: list[TableRow] = []
+    section = ""
+    for row in found.differences:
+        if not _holds(row, words):
+            continue
+        if row.section != section:
+            section = row.section
+            rows.append(_heading(section, SECTION_NAMES.get(section, section), ""))
+        rows.append(_row(row, base))
+    if not found.differences:
+        rows.append(_heading("none", "nothing differs", "in what is known of these runs"))
+    same = [row for row in found.rows if not row.differs and _holds(row, words)]
+    if same:
+        rows.append(_heading(SAME, f"{'▾' if same_too else '▸'} {len(same):,} the same", ""))
+    if same_too:
+        rows += [_row(row, base) for row in same]
+    rows += [
+        TableRow(f"note {place}", ((Piece(f"▲ {safe_text(note)}", "warning"),),), is_heading=True)
+        for place, note in enumerate(found.notes)
+    ]
+    return rows
+
+
+def _holds(row: ComparedRow, words: str) -> bool:
+    """Whether all of the words stand in the row: in its section, its name or a value."""
+    if not words:
+        return True
+    section = SECTION_NAMES.get(row.section, row.section)
+    text = " ".join([section, row.name, *(str(value) for value in row.values)]).casefold()
+    return all(word in text for word in words.casefold().split())
+
+
+def _heading(key: str, title: str, words: str) -> TableRow:
+    pieces = (Piece(title, "accent", bold=True), Piece(f"  {words}" if words else "", "muted"))
+    return TableRow(key, (pieces,), is_heading=True)
+
+
+def _row(row: ComparedRow, base: int) -> TableRow:
+    cells = [(Piece(f"  {safe_text(row.name[:LONGEST])}", "muted"),)]
+    for place, value in enumerate(row.values):
+        like_base = place != base and value == row.values[base]
+        role = "muted" if not row.differs else "comment" if like_base else "text"
+        cells.append((_value(row, value, role),))
+    return TableRow(f"{row.section}\n{row.name}", tuple(cells), value=row)
+
+
+def _value(row: ComparedRow, value: str | float | None, role: str) -> Piece:
+    if value is None:
+        return Piece("—", "faint")
+    if row.section == "run" and row.name == "state" and value in RUN_STATES:
+        look = RUN_STATES[str(value)]
+        return Piece(f"{look.glyph} {look.word}", look.role)
+    if row.section == "gpu" and row.name == "verdict":
+        word = str(value)
+        return Piece(f"{verdict_look(word).glyph} {safe_text(word[:LONGEST])}", verdict_look(word).role)
+    if row.section == "run" and row.name == "duration" and not isinstance(value, str):
+        return Piece(span_label(value), role)
+    shown = safe_text(value[:LONGEST]) if isinstance(value, str) else number(value)
+    return Piece(shown, role)
+
+
+# --- One difference, line by line
+
+
+def read_difference(project: Project, found: Comparison, row: ComparedRow, base: int, other: int) -> list[Line]:
+    """The difference of a row between two runs as lines; of a file its diff. Blocks; raises StorageError."""
+    if row.section == "code":
+        paths = () if row.name in ("commit", "files that are the same") else (row.name,)
+        return _diff(project, found.runs[base], found.runs[other], paths)
+    if row.section == "git":
+        return _git_lines(found.runs[base], found.runs[other])
+    lines: list[Line] = []
+    for place, (run, value) in enumerate(zip(found.runs, row.values, strict=True)):
+        role, mark = look_of(place)
+        lines.append((Piece(f"{mark} ", role), Piece(safe_text(run_title(run)), bold=True)))
+        whole = "it has none" if value is None else str(value)
+        lines += [
+            (Piece(f"    {safe_text(part)}", "muted" if value is None else "text"),) for part in whole.split("\n")
+        ]
+    return lines
+
+
+def _diff(project: Project, base: Run, other: Run, paths: Sequence[str]) -> list[Line]:
+    if not base.commit_id or not other.commit_id:
+        return [(Piece("One of the runs has no snapshot in git: its code cannot be compared.", "warning"),)]
+    text = snapshot_diff(project.state_directory, base.commit_id, other.commit_id, paths)
+    return diff_lines(text) or [(Piece("The code of these two is the same: ← and → choose another run.", "muted"),)]
+
+
+def _git_lines(base: Run, other: Run) -> list[Line]:
+    """What was not committed in the user's git, in both runs."""
+    lines: list[Line] = []
+    for run in (base, other):
+        lines.append((Piece(f"Not committed when {safe_text(run_title(run))} was run", "accent", bold=True),))
+        try:
+            with open_regular(f"{run.directory}/{DIFF}") as file:
+                lines += diff_lines(file.read(1 << 20).decode("utf-8", "replace"))
+        except OSError:
+            lines.append((Piece("Nothing, or it was not recorded.", "muted"),))
+        lines.append(())
+    return lines
+
+
+_ROLES: Mapping[str, str] = {"+": "success", "-": "error", "@": "accent", "d": "text", "i": "muted"}
+
+
+def diff_lines(text: str) -> list[Line]:
+    """A unified diff in colours; each line keeps its sign."""
+    lines: list[Line] = []
+    for line in text.splitlines():
+        head = line.startswith(("+++", "---", "diff ", "index "))
+        role = "muted" if head else _ROLES.get(line[:1], "muted")
+        lines.append((Piece(safe_text(line[:2000]), role, bold=line.startswith("diff ")),))
+    return lines

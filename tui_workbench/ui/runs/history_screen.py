@@ -1,0 +1,152 @@
+"""What the full screens over the main one have in common: a notice, help, the palette, and leaving."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.widget import Widget
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.projects.project import Project
+from tui_workbench.ui.blocking import ask
+from tui_workbench.ui.commands.available_commands import Offer, each_once, is_listed, is_ours, offers
+from tui_workbench.ui.commands.command import shown_key
+from tui_workbench.ui.commands.help import HelpScreen, sections
+from tui_workbench.ui.commands.palette import choose_command
+from tui_workbench.ui.commands.screen_commands import HISTORY
+from tui_workbench.ui.messages import BackendFailed, Said
+from tui_workbench.ui.terminal.screens import FullScreen
+from tui_workbench.ui.undo import steps_of
+from tui_workbench.ui.widgets.field_row import FilterRow
+from tui_workbench.ui.widgets.footer import KeyFooter
+from tui_workbench.ui.widgets.line import TitleLine
+from tui_workbench.ui.widgets.notice import Notice
+
+Answer = TypeVar("Answer")
+
+
+class HistoryScreen(FullScreen[str], inherit_bindings=False):
+    """A full screen over the main one. Its result is the id of a run that something should happen with, or ""."""
+
+    BINDINGS = HISTORY.bindings
+    DEFAULT_CSS = """
+    HistoryScreen { layout: vertical; background: $background; }
+    HistoryScreen > Notice { height: auto; max-height: 4; display: none; }
+    HistoryScreen > Notice.-said { display: block; }
+    """
+    heading = ""
+    about = ""
+
+    def __init__(self, project: Project) -> None:
+        super().__init__()
+        self.project = project
+        self.content: tuple[Widget, ...] = ()  # between the title and the notice
+        self.filter_row: FilterRow | None = None
+        self.notice = Notice(id="said")
+
+    def compose(self) -> ComposeResult:
+        if self.heading:
+            self.head = TitleLine(self.heading, self.subject)
+            yield self.head
+        yield from self.content
+        yield self.notice
+        yield KeyFooter()
+
+    @property
+    def subject(self) -> str:
+        """The text behind the title; of any origin."""
+        return f"of {self.project.name}"
+
+    # --- Saying something
+
+    def say(self, text: str) -> None:
+        """Say something in passing."""
+        self.notice.say(text)
+
+    def show_error(self, error: WorkbenchError) -> None:
+        """Say what is wrong, and what to do about it."""
+        place = f" ({error.file})" if error.file and error.file not in error.message else ""
+        self.notice.say(f"{error.message}{place}. {error.remedy}".rstrip().replace("..", "."), wrong=True)
+
+    def on_said(self, event: Said) -> None:
+        event.stop()
+        self.say(event.text)
+
+    def on_backend_failed(self, event: BackendFailed) -> None:
+        event.stop()
+        self.show_error(event.error)
+
+    def on_notice_changed(self, event: Notice.Changed) -> None:
+        event.stop()
+        said = bool(self.notice.text)
+        self.notice.set_class(said, "-said")
+        self.notice.styles.height = len(self.notice.lines(self.size.width)) if said else 0
+
+    # --- Calls and other screens
+
+    def ask(self, what: str, call: Callable[[], Answer], then: Callable[[Answer], object]) -> None:
+        """Make a call in a thread and hand its answer on; of calls for the same thing only the last one's.
+
+        A WorkbenchError is shown.
+        """
+        ask(self, what, call, then)
+
+    def leave_it_to_main(self, message: Message) -> None:
+        """Go to the main screen and post it this message."""
+        main = self.app.screen_stack[0]
+        while self.app.screen is not main:
+            self.app.pop_screen()
+        main.post_message(message)
+
+    # --- Help, the palette, leaving
+
+    def action_help(self) -> None:
+        self.app.push_screen(HelpScreen(sections(self)))
+
+    async def action_palette(self) -> None:
+        await choose_command(self.app, self.all_offers(), self.say)
+
+    def all_offers(self) -> list[Offer]:
+        """Every command that the palette lists, the nearest to the focus first."""
+        nodes: list[Widget] = [node for node in self.walk_children() if is_ours(node) and node.display]  # type: ignore[misc]
+        within = [self.focused, *self.focused.ancestors] if self.focused is not None else []
+        nodes.sort(key=lambda node: node not in within)
+        found = [offer for node in (*nodes, self, self.app) for offer in offers(node) if is_listed(offer.command)]
+        return each_once(found)
+
+    @work(group="undo")
+    async def action_undo_step(self) -> None:
+        try:
+            self.say(f"Taken back: {await steps_of(self.app).take_back()}.")
+        except WorkbenchError as error:
+            self.show_error(error)
+
+    def action_interrupt(self) -> None:
+        """Copy what is selected; ctrl+c ends nothing here."""
+        if text := self.get_selected_text():
+            self.app.copy_to_clipboard(text)
+        else:
+            self.say(f"{shown_key('quit.anywhere', 'ctrl+q')} leaves the workbench; esc goes back.")
+
+    def action_filter(self) -> None:
+        if self.filter_row is not None:
+            self.filter_row.open()
+
+    def action_leave(self) -> None:
+        """End the filter; without one go back."""
+        if self.filter_row is not None and self.filter_row.display:
+            self.filter_row.clear()
+        else:
+            self.dismiss("")
+
+    def why_not(self, action: str) -> str:
+        if action == "undo_step" and not steps_of(self.app).title:
+            return "Nothing was done that could be taken back."
+        return ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.why_not(action)

@@ -1,0 +1,262 @@
+"""The Jobs pane: every run of the project, newest first, with its state, start, duration, and whether it used a GPU.
+
+It shows what it is handed and holds no run itself; of their directories it reads the verdict alone, in a thread, once
+for those that have ended. Only durations and verdicts of runs that are going on change by themselves, and there is no
+timer while nothing runs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.timer import Timer
+
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.runs.gpu.verdict import brief_of
+from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT
+from tui_workbench.ui.blocking import OneAtATime, in_thread
+from tui_workbench.ui.commands.main_commands import JOBS
+from tui_workbench.ui.formatting import elapsed, moment, run_state, run_title, step_words, verdict_label, verdict_look
+from tui_workbench.ui.messages import CancelConfirmed, ReconnectWanted, RunDetailsWanted, RunRepeated, RunSelected
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.pane import Pane
+from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
+from tui_workbench.ui.widgets.row_list import FilterList, RowList
+
+SHOWN_RUNS = 500
+"""The newest runs, which are the ones that are listed: nobody scrolls further, and each costs at every change."""
+
+MIN_NAME = 12
+"""Cells that the name of a run keeps; the time of the start gives way before it."""
+
+USUAL_NAME = 20
+"""Cells of a name that a verdict leaves it, where the time of the start can give way."""
+
+VERDICT_SECONDS = 3
+"""How often a run that goes on is judged anew."""
+
+_WITH_STEPS = (RunState.PREPARING, RunState.FINALIZING)
+"""The states in which it matters which step a run is at."""
+
+
+class JobsPane(Pane):
+    """Posts `RunSelected` as the cursor moves, `CancelConfirmed`, `ReconnectWanted` and `RunRepeated`."""
+
+    number = 5
+    title = "Jobs"
+    about = (
+        "Every run of this project, also those that the command line started. The log shows the one under the cursor. "
+        "A run goes on when the workbench is closed."
+    )
+    BINDINGS = JOBS.bindings
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._list = FilterList()
+        self._runs: dict[str, Run] = {}
+        self._steps: Mapping[str, str] = {}
+        self._total = 0
+        self._canceling: set[str] = set()
+        self._empty: tuple[str, ...] = ()
+        self._question: QuestionRow | None = None
+        self._asked = ""  # the run that the question is about
+        self._timer: Timer | None = None
+        self._verdicts: dict[str, str] = {}  # by run id; empty words for those that no GPU was in reach of
+        self._judged: set[str] = set()  # the runs whose verdict stays
+        self._judging = OneAtATime(self, self._read_verdicts)
+        self._ticks = 0
+
+    def compose(self) -> ComposeResult:
+        """The list; a question brings its own row."""
+        yield self._list
+
+    def take_focus(self) -> None:
+        self.screen.set_focus(self._question or self._list)
+
+    def why_not(self, action: str) -> str:
+        run = self._runs.get(self._list.current)
+        if run is None:
+            return "No run is under the cursor."
+        if action == "reconnect" and not (run.lacks_outputs or (run.state == RunState.UNKNOWN and run.is_active)):
+            return "The run's target is not out of reach, and all its files are here."
+        if action == "cancel":
+            if not run.is_active:
+                return "The run has ended."
+            if run.run_id in self._canceling:
+                return "The run is being canceled."
+        return ""
+
+    def show_runs(
+        self,
+        runs: Sequence[Run],
+        *,
+        steps: Mapping[str, str] | None = None,
+        empty: tuple[str, ...] = (),
+        current: str | None = None,
+    ) -> None:
+        """Show the runs, in this order; `current` is the id of the run that gets the cursor, if it should move.
+
+        `steps` tells by run id what a run that is not running does at the moment.
+        """
+        self._total = len(runs)
+        self._steps = steps or {}
+        listed = [run for place, run in enumerate(runs) if place < SHOWN_RUNS or run.is_active]
+        self._runs = {run.run_id: run for run in listed}
+        self._canceling.intersection_update(run_id for run_id, run in self._runs.items() if run.is_active)
+        self._empty = empty
+        self._show(current)
+        if self._asked not in self._runs or not self._runs[self._asked].is_active:
+            self._end_question()
+        is_needed = any(run.is_active for run in runs)
+        if is_needed and self._timer is None:
+            self._timer = self.set_interval(1, self._tick)
+        elif self._timer is not None and not is_needed:
+            self._timer.stop()
+            self._timer = None
+        self._judge()
+
+    def _tick(self) -> None:
+        self._ticks += 1
+        if self._ticks % VERDICT_SECONDS == 0:
+            self._judge()
+        self._show()
+
+    def _judge(self) -> None:
+        """Ask for the verdicts that are not known, or may be others by now."""
+        if any(run_id not in self._judged for run_id in self._runs):
+            self._judging.start()
+
+    async def _read_verdicts(self) -> None:
+        runs = [run for run in self._runs.values() if run.run_id not in self._judged]
+        found = await in_thread(partial(read_verdicts, runs))
+        self._judged.update(run.run_id for run in runs if not run.is_active)
+        if any(self._verdicts.get(run_id, "") != word for run_id, word in found.items()):
+            self._verdicts.update(found)
+            self._show()
+
+    def _show(self, current: str | None = None) -> None:
+        self._list.show_rows(self._rows(time.time()), empty=self._empty, current=current)
+        active = sum(run.is_active for run in self._runs.values())
+        words = [f"{active} active"] if active else []
+        if self._total > len(self._runs):
+            words.append(f"newest {len(self._runs)} of {self._total:,}")
+        self.set_title(", ".join(words))
+        self.refresh_bindings()
+
+    def _rows(self, now: float) -> list[Row]:
+        runs = self._runs.values()
+        words = [self._word(run) for run in runs]
+        starts = [moment(run.start or run.created, now) for run in runs]
+        times = [elapsed(run, now) for run in runs]
+        columns = [max(map(len, column), default=0) for column in (words, starts, times)]
+        # The glyph, the blanks between columns and at the edges take the other cells.
+        room = self._list.scrollable_content_region.width - sum(columns) - 9 - MIN_NAME
+        longest = max((len(run_title(run)) for run in runs), default=0)
+        judged = [self._verdicts.get(run.run_id, "") for run in runs]
+        short = room < max((len(verdict_label(word)) + 2 for word in judged if word), default=0)
+        verdicts = [f"  {verdict_label(word, short=short)}" if word else "" for word in judged]
+        wide = max(map(len, verdicts), default=0)
+        if room < wide + (min(longest, USUAL_NAME) - MIN_NAME if wide else 0):
+            starts, columns[1] = [""] * len(starts), 0
+        looks = [verdict_look(word).role for word in judged]
+        pieces = [Piece(f"{text:<{wide}}", role) for text, role in zip(verdicts, looks, strict=True)]
+        return [
+            _row(run, columns, word, start, spent, verdict)
+            for run, word, start, spent, verdict in zip(runs, words, starts, times, pieces, strict=True)
+        ]
+
+    def _word(self, run: Run) -> str:
+        if run.run_id in self._canceling:
+            return "canceling"
+        step = self._steps.get(run.run_id, "") if run.state in _WITH_STEPS else ""
+        return step_words(step) or run_state(run).word
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._show()
+
+    @on(RowList.CursorMoved)
+    def _cursor_moved(self, event: RowList.CursorMoved) -> None:
+        event.stop()
+        self.post_message(RunSelected(event.key, opened=False))
+        self.refresh_bindings()
+
+    @on(RowList.Clicked)
+    def _clicked(self, event: RowList.Clicked) -> None:
+        event.stop()
+        self.post_message(RunSelected(event.key, opened=event.count > 1))
+
+    def action_show_log(self) -> None:
+        self._post(partial(RunSelected, opened=True))
+
+    def action_details(self) -> None:
+        self._post(RunDetailsWanted)
+
+    def action_again(self) -> None:
+        self._post(RunRepeated)
+
+    def action_reconnect(self) -> None:
+        self._post(ReconnectWanted)
+
+    def _post(self, wish: Callable[[str], Message]) -> None:
+        if self._list.current:
+            self.post_message(wish(self._list.current))
+
+    async def action_cancel(self) -> None:
+        run = self._runs.get(self._list.current)
+        if run is None or self.why_not("cancel") or self._question is not None:
+            return
+        self._asked = run.run_id
+        self._question = QuestionRow(Question(f"Cancel {safe_text(run_title(run))}?", yes_no(run.run_id)))
+        await self.mount(self._question)
+        self.screen.set_focus(self._question)
+
+    @on(QuestionRow.Answered)
+    def _answered(self, event: QuestionRow.Answered) -> None:
+        event.stop()
+        self._end_question()
+        if event.answer:
+            self._canceling.add(event.answer)
+            self._show()
+            self.post_message(CancelConfirmed(event.answer))
+
+    def _end_question(self) -> None:
+        if self._question is not None:
+            question, self._question = self._question, None
+            if question.has_focus:
+                self.screen.set_focus(self._list)
+            question.remove()
+
+    def cancel_failed(self, run_id: str) -> None:
+        """The run could not be canceled: it may be asked again."""
+        self._canceling.discard(run_id)
+        self._show()
+
+
+def _row(run: Run, columns: list[int], word: str, start: str, spent: str, verdict: Piece) -> Row:
+    """A run's line: state, verdict, start and duration stand below those of the other runs."""
+    look = run_state(run)
+    right = [Piece(f"{word:<{columns[0]}}", look.role), verdict]
+    if columns[1]:
+        right.append(Piece(f"  {start:>{columns[1]}}", "muted"))
+    right.append(Piece(f"  {spent:>{columns[2]}}", "text" if run.is_active else "muted"))
+    return Row(
+        run.run_id, Piece(safe_text(run_title(run))), before=(Piece(f"{look.glyph} ", look.role),), right=tuple(right)
+    )
+
+
+def read_verdicts(runs: Iterable[Run]) -> dict[str, str]:
+    """The verdict's word of each run, by id; empty for one that no GPU was in reach of. Blocks."""
+    found = {}
+    for run in runs:
+        word = ""
+        if any(os.path.exists(os.path.join(run.directory, name)) for name in (GPU_VERDICT, GPU_SAMPLES)):
+            word = str(brief_of(run.directory).get("verdict", ""))
+        found[run.run_id] = word
+    return found

@@ -1,0 +1,382 @@
+"""The commands about the current run of any screen: run it again, restore its files, enter it, annotate it.
+
+The invariants: what starts a run happens on the main screen, which asks what has to be asked and shows the log; an
+annotation is written at once, and shown as it was written; no file is restored before it was shown what would change,
+what is there is saved by the restore itself, and one key brings it back.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from textual import on, work
+from textual.containers import Grid, Vertical
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from tui_workbench.core.errors import UsageError, WorkbenchError
+from tui_workbench.core.model import Run, RunRequest
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.shell import Shell, run_shell
+from tui_workbench.runs.snapshots.restore import Restoration
+from tui_workbench.runs.store.annotations import Annotations
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.store.table import RunRow
+from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.commands.command import shown_key
+from tui_workbench.ui.commands.screen_commands import HISTORY, ONE_RUN, RESTORE, RUN_EDIT
+from tui_workbench.ui.dashboard.dashboard_columns import tags_text
+from tui_workbench.ui.formatting import count, run_title
+from tui_workbench.ui.messages import MonitorWanted, RunAgainWanted
+from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.starting.shell import enter_shell
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.undo import steps_of
+from tui_workbench.ui.widgets.box_screen import BoxScreen
+from tui_workbench.ui.widgets.choice_field import ChoiceField
+from tui_workbench.ui.widgets.field_row import PromptRow
+from tui_workbench.ui.widgets.notice import Notice
+from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.text_field import TextField
+from tui_workbench.ui.widgets.text_view import Line, TextView
+
+
+class RunsShown(Vertical, inherit_bindings=False):
+    """The part of a screen that shows runs, one of which is the current one."""
+
+    def __init__(self, project: Project, *children: Widget) -> None:
+        super().__init__(*children)
+        self.project = project
+
+    def current_run(self) -> RunRow | None:
+        """The run that commands are about."""
+        raise NotImplementedError
+
+    def reload(self) -> None:
+        """Read again what is shown: an annotation has changed, or you come back to the screen."""
+        raise NotImplementedError
+
+    def action_gpu_monitor(self) -> None:
+        row = self.current_run()
+        self.post_message(MonitorWanted(self.project, row.run.run_id if row is not None else ""))
+
+    def why_not(self, action: str) -> str:
+        """The reason why a command is not available now; "" when it is."""
+        return ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.why_not(action)
+
+
+class RunCommands(Vertical, inherit_bindings=False):
+    """Wraps the part of a screen that shows runs, and does what can be done with the current one."""
+
+    BINDINGS = ONE_RUN.bindings
+    DEFAULT_CSS = "RunCommands { height: 1fr; }"
+    heading = "Run"
+
+    def __init__(self, screen: HistoryScreen, shown: RunsShown) -> None:
+        self.edit_row = PromptRow()
+        super().__init__(shown, self.edit_row)
+        self._host = screen
+        self._project = screen.project
+        self._shown = shown
+
+    def why_not(self, action: str) -> str:
+        row = self._shown.current_run()
+        if row is None:
+            return "No run is under the cursor."
+        if action in ("rerun", "rerun_edited", "restore", "shell") and not row.run.script_name:
+            return "What is left of this run does not say what it was."
+        if action == "restore" and not row.run.commit_id:
+            return "There is no snapshot of this run: it was not tracked."
+        return ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.why_not(action)
+
+    # --- Run it again
+
+    def action_rerun(self) -> None:
+        if row := self._shown.current_run():
+            self._host.leave_it_to_main(RunAgainWanted(row.run, None))
+
+    def action_rerun_edited(self) -> None:
+        if row := self._shown.current_run():
+            self._edit_and_run(row)
+
+    @work(group="edit", exclusive=True)
+    async def _edit_and_run(self, row: RunRow) -> None:
+        request = await self.app.push_screen_wait(RunEditScreen(self._project, row.run))
+        if request is not None:
+            self._host.leave_it_to_main(RunAgainWanted(row.run, request))
+
+    # --- Its files
+
+    def action_restore(self) -> None:
+        if row := self._shown.current_run():
+            self.app.push_screen(RestoreScreen(self._project, row.run))
+
+    def action_shell(self) -> None:
+        if row := self._shown.current_run():
+            self._host.say("The copy is being made...")
+            directory = RunDirectory(row.run.directory)
+            self._host.ask("shell", partial(run_shell, self._project, directory), self._enter_shell)
+
+    def _enter_shell(self, shell: Shell) -> None:
+        self._host.say("")
+        try:
+            enter_shell(self.app, shell)
+        except WorkbenchError as error:
+            self._host.show_error(error)
+
+    # --- Its annotations
+
+    def action_pin(self) -> None:
+        if row := self._shown.current_run():
+            self._annotate(row, lambda said: said._replace(pinned=not said.pinned))
+
+    def action_archive(self) -> None:
+        if row := self._shown.current_run():
+            if not row.facts.annotations.archived:
+                name = safe_text(run_title(row.run))
+                self._host.say(f"{name} is archived: v shows archived runs, d brings it back.")
+            self._annotate(row, lambda said: said._replace(archived=not said.archived))
+
+    def action_tag(self) -> None:
+        if row := self._shown.current_run():
+            self._ask_for("Tags", row, tags_text(row.facts), partial(self._tag, row))
+
+    def action_note(self) -> None:
+        if row := self._shown.current_run():
+            text = row.facts.annotations.note.replace("\n", " ⏎ ")
+            self._ask_for("Note", row, text, partial(self._note, row))
+
+    def _ask_for(self, what: str, row: RunRow, text: str, then: Callable[[str], None]) -> None:
+        self.edit_row.ask(f"{what} of {safe_text(run_title(row.run)[:40])}", text, then)
+
+    def _note(self, row: RunRow, text: str) -> None:
+        note = text.replace(" ⏎ ", "\n").strip()
+        self._annotate(row, lambda said: said._replace(note=note))
+
+    def _tag(self, row: RunRow, text: str) -> None:
+        try:
+            tags = tags_of(text)
+        except UsageError as error:
+            self._host.show_error(error)
+        else:
+            self._annotate(row, lambda said: said._replace(tags=tags))
+
+    def _annotate(self, row: RunRow, change: Callable[[Annotations], Annotations]) -> None:
+        run_id, title = row.run.run_id, safe_text(run_title(row.run))
+
+        def done(before: Annotations) -> None:
+            steps_of(self.app).add(f"what was said of {title}", partial(self._take_back, run_id, before))
+            self._shown.reload()
+
+        self._host.ask("annotate", partial(_annotate, self._project, run_id, change), done)
+
+    async def _take_back(self, run_id: str, before: Annotations) -> None:
+        await in_thread(partial(_annotate, self._project, run_id, lambda said: before))
+        if self.is_attached:
+            self._shown.reload()
+
+
+def tags_of(text: str) -> dict[str, str]:
+    """Parse the tags that a person has typed: `best, lr=0.1`. Raises UsageError for one without a name."""
+    tags: dict[str, str] = {}
+    for part in text.split(","):
+        name, _, value = part.strip().partition("=")
+        if not name.strip() and value:
+            raise UsageError(f"the tag {part.strip()!r} has no name", remedy="Write name or name=value, with commas.")
+        if name.strip():
+            tags[name.strip()] = value.strip()
+    return tags
+
+
+def _annotate(project: Project, run_id: str, change: Callable[[Annotations], Annotations]) -> Annotations:
+    """Change the annotations of a run; returns the previous ones."""
+    before: list[Annotations] = []
+
+    def remember(said: Annotations) -> Annotations:
+        before.append(said)
+        return change(said)
+
+    Runs(project).annotate(run_id, remember)
+    return before[-1]
+
+
+AS_IT_WAS = "as it was"
+SNAPSHOT, NOW = "as they were in the run", "as they are now"
+
+
+class RunEditScreen(BoxScreen["RunRequest | None"], inherit_bindings=False):
+    """Its result is what is to be run, None for nothing."""
+
+    BINDINGS = RUN_EDIT.bindings
+    OFFERED = RUN_EDIT
+    about = "What is not changed is as it was in the run. Secrets come from the configuration as it is now."
+    DEFAULT_CSS = """
+    RunEditScreen > Vertical { max-height: 100%; padding: 1 0 0 0; }
+    RunEditScreen Grid { grid-size: 2; grid-columns: 16 1fr; grid-rows: 1; height: auto; padding: 0 1; }
+    RunEditScreen Grid { grid-gutter: 1 0; }
+    RunEditScreen Notice { height: auto; margin: 1 0 0 0; background: $background; }
+    RunEditScreen ChoiceField { width: 100%; }
+    """
+
+    def __init__(self, project: Project, run: Run) -> None:
+        self._notice = Notice(id="said")
+        self.arguments = TextField(shlex.join(run.arguments), placeholder="no arguments")
+        self.configuration = ChoiceField(self._configured, placeholder=AS_IT_WAS)
+        self.files = ChoiceField(self._filed, placeholder=SNAPSHOT)
+        fields = {"Arguments": self.arguments, "Configuration": self.configuration, "Files": self.files}
+        grid = Grid(*(widget for name, field in fields.items() for widget in (Static(name, markup=False), field)))
+        super().__init__(f"Run {safe_text(run_title(run))} again, changed", grid, self._notice)
+        self._project = project
+        self._run = run
+
+    def on_mount(self) -> None:
+        self.set_focus(self.arguments)
+        tracked = bool(self._run.commit_id)
+        self._configured(AS_IT_WAS)
+        self._filed(SNAPSHOT if tracked else NOW)
+        self.files.show_options(_rows((SNAPSHOT, NOW) if tracked else (NOW,)))
+        self.run_worker(self._list_configurations(), group="configurations")
+
+    async def _list_configurations(self) -> None:
+        found = await in_thread(self._project.run_configurations)
+        names = [configuration.name for configuration in found if configuration.problem is None]
+        self.configuration.show_options(_rows((AS_IT_WAS, *names)))
+
+    def _configured(self, value: str) -> None:
+        self.configuration.show_value(value)
+
+    def _filed(self, value: str) -> None:
+        self.files.show_value(value)
+
+    def on_notice_changed(self, event: Notice.Changed) -> None:
+        event.stop()
+        self._notice.styles.height = len(self._notice.lines(self._notice.size.width or 80))
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_go()
+
+    def action_go(self) -> None:
+        try:
+            arguments = tuple(shlex.split(self.arguments.value))
+        except ValueError as error:
+            self._notice.say(f"the arguments cannot be read: {error}. Close the quotation.", wrong=True)
+            return
+        from_snapshot = self.files.value == SNAPSHOT
+        configuration, origin = self.configuration.value, self._run.run_id if from_snapshot else ""
+        if configuration == AS_IT_WAS:
+            configuration = "" if from_snapshot else self._run.run_configuration
+        self.dismiss(RunRequest(configuration, self._run.script_name, arguments, exact_arguments=True, origin=origin))
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+def _rows(values: Sequence[str]) -> tuple[Row, ...]:
+    return tuple(Row(value, Piece(safe_text(value))) for value in values)
+
+
+LOOKS = {
+    "added": ("+", "success", "comes back"),
+    "changed": ("~", "warning", "changes"),
+    "removed": ("-", "error", "goes"),
+    "left": ("!", "muted", "differs and stays: something that no snapshot holds is in its place"),
+}
+
+STEP = "restoring files"
+"""What undo calls it."""
+
+
+class RestoreScreen(HistoryScreen, inherit_bindings=False):
+    """Shows what would change; enter does it."""
+
+    BINDINGS = RESTORE.bindings + HISTORY.bindings
+    OFFERED = (*RESTORE, *HISTORY)
+    AUTO_FOCUS = "TextView"
+    heading = "Restore"
+    about = (
+        "Restoring makes the project's files what they were when the run was submitted. What is there is saved first; "
+        "what the ignore files exclude is not touched."
+    )
+
+    def __init__(self, project: Project, run: Run) -> None:
+        super().__init__(project)
+        self.view = TextView()
+        self.content = (self.view,)
+        self._run = run
+        self._changes = 0
+        self._undo = ""
+
+    @property
+    def subject(self) -> str:
+        return f"the project to {run_title(self._run)}"
+
+    def on_mount(self) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        self.ask("look", partial(_look, self.project, self._run), self._show)
+
+    def _show(self, found: tuple[Restoration, str]) -> None:
+        restoration, self._undo = found
+        self._changes = sum(change.kind != "left" for change in restoration.changes)
+        self.view.show(change_lines(restoration))
+        self.refresh_bindings()
+
+    def why_not(self, action: str) -> str:
+        if action == "restore" and not self._changes:
+            return "The project is as it was in the run."
+        if action == "undo" and not self._undo:
+            return "Nothing was restored."
+        return super().why_not(action)
+
+    def action_restore(self) -> None:
+        if not self.why_not("restore"):
+            self.ask("restore", partial(Runs(self.project).restore, self._run.run_id), self._restored)
+
+    def action_undo(self) -> None:
+        if not self.why_not("undo"):
+            self.ask("restore", Runs(self.project).undo_restore, self._undone)
+
+    def _restored(self, done: Restoration) -> None:
+        steps_of(self.app).add(STEP, self._bring_back)
+        self._look()
+        key = shown_key("restore.undo", "ctrl+z")
+        self.say(f"{count(len(done.changes), 'file')} restored. {key} brings back what was there.")
+
+    def _undone(self, done: Restoration) -> None:
+        steps_of(self.app).forget(STEP)
+        self._look()
+        self.say(f"{count(len(done.changes), 'file')} brought back: {done.what}.")
+
+    async def _bring_back(self) -> None:
+        await in_thread(Runs(self.project).undo_restore)
+
+
+def change_lines(restoration: Restoration) -> list[Line]:
+    """What changes, a line a file, with a sign and a word for what becomes of it."""
+    if not restoration.changes:
+        return [(Piece("Nothing: the project's files are as they were in the run.", "muted"),)]
+    lines: list[Line] = [
+        (Piece(f"{count(len(restoration.changes), 'file')}. What is there is saved first.", "muted"),),
+        (),
+    ]
+    for change in restoration.changes:
+        sign, role, word = LOOKS.get(change.kind, ("?", "text", change.kind))
+        lines.append((Piece(f"{sign} ", role, bold=True), Piece(safe_text(change.path)), Piece(f"  {word}", "muted")))
+    return lines
+
+
+def _look(project: Project, run: Run) -> tuple[Restoration, str]:
+    runs = Runs(project)
+    return runs.restore(run.run_id, dry_run=True), runs.undoable_restore()

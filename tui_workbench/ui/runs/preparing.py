@@ -1,0 +1,294 @@
+"""Before a run: its plan with the steps, what would be sent and built and why; and making its environment, in view.
+
+The invariants: what the files tell of the plan is shown at once, what only the target can tell when it has answered,
+and looking changes nothing, here or there. What a preparation prints goes into a file, and the view reads that, so a
+build may print what it likes; leaving the screen ends nothing; a preparation that is stopped leaves no half of an
+environment that anybody would take.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+from tui_workbench.core.errors import NotPrepared, WorkbenchError, storage_errors
+from tui_workbench.core.files import open_below, write_below
+from tui_workbench.core.model import Plan, RunRequest
+from tui_workbench.core.progress import Progress, listening
+from tui_workbench.core.waiting import Interrupted
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.submission.planning import prepare_environment
+from tui_workbench.targets.base.values import Report
+from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.commands.screen_commands import PLAN, PREPARING
+from tui_workbench.ui.formatting import STEP_WORDS, capitalized, duration
+from tui_workbench.ui.logs.log_view import LogView
+from tui_workbench.ui.terminal.clipboard import copy
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.widgets.box_screen import BoxScreen
+from tui_workbench.ui.widgets.line import Line
+from tui_workbench.ui.widgets.pieces import Piece, hanging, width_of
+from tui_workbench.ui.widgets.progress_line import PATIENCE, progress_pieces
+from tui_workbench.ui.widgets.text_view import LinesView
+
+AROUND = 3
+"""Lines of the box that are not the plan's: its borders, and the keys."""
+
+
+class PlanScreen(BoxScreen[str], inherit_bindings=False):
+    """Shows the plan of a request. Its result is what is to be done: RUN, PREPARE, LOG_IN (and show it again) or ""."""
+
+    RUN, PREPARE, LOG_IN = "run", "prepare", "log in"
+
+    BINDINGS = PLAN.bindings
+    DEFAULT_CSS = "PlanScreen > Vertical { width: 110; }"
+
+    def __init__(
+        self,
+        project: Project,
+        request: RunRequest,
+        needs_person: Callable[[], Awaitable[bool]],
+        why_not_prepare: str = "",
+        unsaved: str = "",
+    ) -> None:
+        """`needs_person` tells whether the target can only be asked after a person has given something.
+
+        `why_not_prepare` is the reason when there is no environment to prepare. `unsaved` names files whose edits the
+        plan cannot know, because they are not saved; safe text.
+        """
+        self._lines = LinesView(lambda width: list(self._draw(width)))
+        super().__init__(f"Plan: {safe_text(request.script)}", self._lines)
+        self._project = project
+        self._request = request
+        self._needs_person = needs_person
+        self._why_not_prepare = why_not_prepare
+        self._unsaved = unsaved
+        self._plan: Plan | None = None
+        self._said = ("Looking...", "muted")
+
+    def on_mount(self) -> None:
+        self.set_focus(self._lines)
+        self.run_worker(self._look(), group="plan")
+
+    def on_resize(self) -> None:
+        self._lines.styles.max_height = max(self.size.height * 9 // 10 - AROUND, 3)
+
+    async def _look(self) -> None:
+        runs = Runs(self._project)
+        try:
+            self._plan = await in_thread(lambda: runs.plan(self._request))
+            self._say(f"Asking {self._plan.target}...", "muted")
+            if await self._needs_person():
+                self.dismiss(self.LOG_IN)
+                return
+            self._plan, unknown = await in_thread(lambda: runs.survey(self._request))
+        except NotPrepared as error:
+            self._say(f"{error.message}. P prepares it.", "warning")
+        except WorkbenchError as error:
+            self._say(str(error), "error")
+        else:
+            if unknown:
+                self._say(f"The target could not be asked: {unknown}", "warning")
+            else:
+                self._say("This is what would be done now; enter does it.", "success")
+
+    def _say(self, text: str, role: str) -> None:
+        self._said = (capitalized(text), role)
+        if self.is_mounted:
+            self._lines.rebuild()
+
+    # --- Drawing
+
+    def _draw(self, width: int) -> Iterator[Sequence[Piece]]:
+        yield ()
+        if self._plan is not None:
+            plan, script = self._plan, shlex.join([self._request.script, *self._request.arguments])
+            facts = {"Target": f"{plan.target} ({plan.target_type})", "Script": script, "Takes": plan.interpreter}
+            for name, fact in facts.items():
+                yield from hanging((Piece(f" {name:<8}", "muted"),), fact, width)
+            yield ()
+        text, role = self._said
+        yield from hanging((Piece(" "),), text, width, role)
+        if self._unsaved:
+            unsaved = f"Unsaved edits in {self._unsaved}. They are saved when you run."
+            yield from hanging((Piece(" "),), unsaved, width, "warning")
+        yield ()
+        if self._plan is not None:
+            for number, step in enumerate(self._plan.steps, 1):
+                before = (Piece(f" {number:>2}  ", "muted"), Piece(f"{step.name:<11} ", "function"))
+                yield from hanging(before, step.title, width)
+                if step.command:
+                    indent = Piece(" " * width_of(before))
+                    yield from hanging((indent,), shlex.join(step.command), width, "muted")
+            yield ()
+
+    # --- Commands
+
+    def why_not(self, action: str) -> str:
+        return self._why_not_prepare if action == "prepare" else ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.why_not(action)
+
+    def action_run(self) -> None:
+        self.dismiss(self.RUN)
+
+    def action_prepare(self) -> None:
+        self.dismiss(self.PREPARE)
+
+    def action_leave(self) -> None:
+        self.dismiss("")
+
+    def action_copy(self) -> None:
+        lines = ["".join(piece.text for piece in line).rstrip() for line in self._draw(120)]
+        if copy(self.app, "\n".join(lines).strip() + "\n"):
+            self.app.notify("The plan is copied.", timeout=3.0, markup=False)
+
+
+TICK_SECONDS = 0.5
+
+WORKING, DONE, FAILED, STOPPED = "working", "done", "failed", "stopped"
+
+_LOOKS = {WORKING: ("◌", "running"), DONE: ("✓", "success"), FAILED: ("✗", "error"), STOPPED: ("⊘", "muted")}
+
+
+class Preparation(Report):
+    """Makes the environment of a run configuration, in a thread; it is the report that the target tells."""
+
+    def __init__(self, project: Project, configuration: str) -> None:
+        self.configuration = configuration
+        self.path = os.path.join(project.state_directory, f"prepare-{configuration}.log")
+        self.state = WORKING
+        self.step = ""
+        self.said = ""
+        self.progress: Progress | None = None  # how far the step is, where that is known
+        self.begun = time.monotonic()
+        self.seconds = 0.0
+        self._project = project
+        self.interrupted, self._stop = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    @property
+    def has_ended(self) -> bool:
+        """True once it is done, failed or stopped."""
+        return self.state != WORKING
+
+    async def work(self, tell: Callable[..., None]) -> None:
+        """Make it. `tell` says how it ended, for who has left the view."""
+        try:
+            name = await in_thread(self._prepare)
+            self._end(DONE, name)
+        except Interrupted:
+            self._end(STOPPED, "stopped")
+        except WorkbenchError as error:
+            # In the line below the log it is cut, there it is whole.
+            self.line(str(error))
+            self._end(FAILED, str(error))
+        title = {DONE: "is prepared", STOPPED: "was not prepared: stopped"}.get(self.state, "could not be prepared")
+        severity = "error" if self.state == FAILED else "information"
+        tell(f"{safe_text(self.configuration)} {title}.", severity=severity, timeout=5.0, markup=False)
+
+    def stop(self) -> None:
+        """Let it end soon, with nothing made."""
+        if not self.has_ended:
+            os.write(self._stop, b"x")
+
+    def _prepare(self) -> str:
+        self._project.prepare_state()
+        with storage_errors("write", self.path):
+            write_below(self._project.state_directory, os.path.basename(self.path), b"")
+        with listening(self._take):
+            return prepare_environment(self._project, self.configuration, "", self)
+
+    def _take(self, progress: Progress | None) -> None:
+        self.progress = progress
+
+    def _end(self, state: str, said: str) -> None:
+        self.state, self.said = state, said
+        self.seconds = time.monotonic() - self.begun
+        os.close(self.interrupted)
+        os.close(self._stop)
+
+    # --- The report
+
+    def begin(self, step: str, title: str) -> None:
+        self.step = step
+        self.line(title)
+
+    def done(self, step: str, **facts: object) -> None:
+        self.step = ""
+
+    def line(self, text: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with open(open_below(self._project.state_directory, os.path.basename(self.path), flags), "ab") as file:
+            file.write(text.encode("utf-8", "surrogateescape") + b"\n")
+
+    def lost(self, reason: str) -> None:
+        self.line(f"out of reach: {reason}")
+
+    def regained(self) -> None:
+        self.line("reached again")
+
+
+class PreparationLine(Line):
+    """`◌ building  0:41`."""
+
+    def __init__(self, preparation: Preparation) -> None:
+        super().__init__()
+        self._preparation = preparation
+
+    def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
+        preparation = self._preparation
+        glyph, role = _LOOKS[preparation.state]
+        spent = preparation.seconds if preparation.has_ended else time.monotonic() - preparation.begun
+        said = preparation.said or STEP_WORDS.get(preparation.step, "looking")
+        known = preparation.progress
+        if not preparation.has_ended and known is not None and known.seconds >= PATIENCE:
+            return progress_pieces(known, width)
+        if preparation.state == DONE:
+            said = f"prepared: {said}"
+        told = Piece(f" {glyph} {truncate_middle(safe_text(said), width - 14)}", role)
+        return [told], [Piece(f"{duration(spent)} ", "muted")]
+
+
+class PrepareScreen(BoxScreen[bool], inherit_bindings=False):
+    """Shows a preparation. Its result is whether the environment is there."""
+
+    BINDINGS = PREPARING.bindings
+    DEFAULT_CSS = "PrepareScreen > Vertical { width: 110; height: 80%; }"
+
+    def __init__(self, preparation: Preparation, *, goes_on: bool = False) -> None:
+        """With `goes_on` the screen goes away by itself when the environment is there: something waits for it."""
+        self._view = LogView()
+        self._line = PreparationLine(preparation)
+        super().__init__(f"Prepare {safe_text(preparation.configuration)}", self._view, self._line)
+        self._preparation = preparation
+        self._goes_on = goes_on
+
+    def on_mount(self) -> None:
+        self._view.set_placeholder(("Nothing printed yet.",))
+        self._view.set_log(self._preparation.path, True)
+        self._view.action_toggle_wrap()
+        self.set_focus(self._view)
+        self._timer = self.set_interval(TICK_SECONDS, self._tick)
+
+    def _tick(self) -> None:
+        self._line.refresh()
+        if self._preparation.has_ended:
+            self._timer.stop()
+            self._view.set_active(False)
+            self.refresh_bindings()
+            if self._preparation.state == DONE and self._goes_on:
+                self.dismiss(True)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "stop" or not self._preparation.has_ended
+
+    def action_stop(self) -> None:
+        self._preparation.stop()
+
+    def action_leave(self) -> None:
+        """Back; it goes on by itself."""
+        self.dismiss(self._preparation.state == DONE)

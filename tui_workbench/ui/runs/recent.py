@@ -1,0 +1,110 @@
+"""All runs of the project at the side of the main screen, where there is room: newest first, with what came of them.
+
+The dashboard's table in small: it asks the index for the rows in view and nothing else, in threads, and only while it
+can be seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from textual import on
+from textual.app import ComposeResult
+from textual.message import Message
+
+from tui_workbench.core.model import Run
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.store.index import RunIndex
+from tui_workbench.runs.store.table import RunQuery, RunRow
+from tui_workbench.ui.blocking import ask
+from tui_workbench.ui.commands.main_commands import RECENT
+from tui_workbench.ui.dashboard.dashboard_columns import METRIC, RowMaker, column_of
+from tui_workbench.ui.dashboard.dashboard_data import Part, part
+from tui_workbench.ui.runs.run_table import RunTable, TableColumn
+from tui_workbench.ui.widgets.pane import Pane
+
+COLUMNS = ("number", "script", "state", "duration")
+METRICS = 2
+"""The most common metrics, which get a column each."""
+
+SCRIPT_CELLS = 10
+
+
+class RecentPane(Pane):
+    """Posts `Chosen`."""
+
+    number = 6
+    title = "All runs"
+    about = "Every run of the project, the newest first. 6 shows them with charts, filters and all that can be done."
+    BINDINGS = RECENT.bindings
+
+    @dataclass(eq=False)
+    class Chosen(Message):
+        """A run is to be looked at."""
+
+        run: Run
+
+    def __init__(self, project: Project, *, id: str) -> None:
+        super().__init__(id=id)
+        self._project = project
+        self._table = RunTable()
+        self._columns: tuple[str, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        yield self._table
+
+    def take_focus(self) -> None:
+        self.screen.set_focus(self._table)
+
+    def on_show(self) -> None:
+        self.look()
+
+    def look(self) -> None:
+        """Runs came or changed."""
+        if self.is_mounted and self.region.size:
+            self._ask(*self._table.window())
+
+    @on(RunTable.RowsWanted)
+    def _rows_wanted(self, event: RunTable.RowsWanted) -> None:
+        self._ask(event.first, event.number)
+
+    def _ask(self, first: int, number: int) -> None:
+        ask(self, "rows", partial(_read, self._project, first, number), self._show_rows)
+
+    def _show_rows(self, read: tuple[Part, tuple[str, ...]]) -> None:
+        found, keys = read
+        if keys != self._columns:
+            self._columns = keys
+            columns = [column_of(key, runs=found.runs) for key in keys]
+            self._table.show_columns(
+                [_narrowed(column) for column in columns if column is not None], "number", descending=True
+            )
+        rows = list(map(RowMaker(keys, {}).row, found.lines))
+        self._table.supply(found.total, found.first, rows, empty=("No run yet.",), anew=True)
+        self.set_title(f"{found.total:,}" if found.total else "")
+        self.refresh_bindings()
+
+    def why_not(self, action: str) -> str:
+        return "No run is under the cursor." if action == "open" and self._table.current_value is None else ""
+
+    @on(RunTable.Chosen)
+    def action_open(self) -> None:
+        row = self._table.current_value
+        if isinstance(row, RunRow):
+            self.post_message(self.Chosen(row.run))
+
+
+def _read(project: Project, first: int, number: int) -> tuple[Part, tuple[str, ...]]:
+    """The rows from `first` on, and the columns. Blocks; raises WorkbenchError."""
+    with RunIndex(project) as index:
+        metrics = index.metric_names()[:METRICS]
+    found = part(project, RunQuery(), frozenset(), first, number)
+    return found, (*COLUMNS, *(METRIC + name for name, _ in metrics))
+
+
+def _narrowed(column: TableColumn) -> TableColumn:
+    """No cell more than what stands in it; the name of the script, the same in most rows, gets what others leave."""
+    if column.key == "script":
+        return column._replace(width=SCRIPT_CELLS, stretches=True)
+    return column._replace(width=column.least) if column.least else column

@@ -1,1 +1,0 @@
-"""Whole screens: the main one, and those that open over it."""

@@ -1,0 +1,108 @@
+"""The one place where what is drawn becomes ASCII, for terminals that have nothing else.
+
+Every line of every screen passes through `AsciiOnly` after all else was done with it, so no widget needs to know. The
+invariant: a text keeps its width in cells, and what comes out is printable ASCII. Glyphs that we draw have a form of
+their own, so that different states stay different; letters of other people's texts lose their accents, and what has no
+likeness becomes `?`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
+
+_FORMS = {
+    "*": "●•★◉⬤✶✱✳❋",
+    "+": "✓✔☑⊕✚➕",
+    "x": "✗✘✕✖×⊗☒",
+    "!": "▲⚠❗‼",
+    "o": "○◯◦⚬",
+    ".": "◌☐·⋅▫∙",
+    "/": "⊘∕⁄",
+    ">": "▸▶►→›»≻⇒⟶➜➤❯▷",
+    "<": "◂◀◄←‹«⇐⟵❮◁",
+    "^": "↑▴△⇧⬆⌃",
+    "v": "▾▼↓▽⇩⬇⌄",
+    "#": "█▓▦▩■◼⬛▉▇┃┏┓┗┛┣┫┳┻╋",
+    "%": "▊▆◍▧",
+    "=": "▤▅▋≡▒═⊟▬━",
+    "-": "─┄┅┈┉╌╍╴╶╸╺—–‒―−‐‑⎯▃▍⊖",
+    "_": "▁▏",
+    ",": "▂▎",
+    ":": "▄▌░⋮∶",
+    "|": "│┆┇┊┋╎╏╵╷╹╻║▐",
+    "~": "…⋯≈∼±",
+    "[": "⟦",
+    "]": "⟧",
+    "@": "◆⌂",
+    "8": "∞",
+    "'": "‘’‚′",
+    '"': "“”„″",
+    "$": "⏎␊␤↵↩",
+    "&": "⚡",
+    "u": "µμ",
+    "d": "°",
+    "E": "€",
+    "D": "Δ∆◇",
+    "0": "□",
+    "S": "Σ",
+}
+
+_BRAILLE_ROWS = (0x01 | 0x08, 0x02 | 0x10, 0x04 | 0x20, 0x40 | 0x80)
+_DOTS = {0b0000: " ", 0b0001: "'", 0b0010: "-", 0b0100: "-", 0b1000: ".", 0b0011: '"', 0b0110: "=", 0b1100: ","}
+"""What stands for the dots of a braille cell, by the rows (the topmost is the lowest bit) that have any."""
+
+
+class _Table(dict[int, str]):
+    """What `str.translate` puts in the place of a character; learns what it is asked."""
+
+    def __missing__(self, code: int) -> str:
+        form = self[code] = _form(chr(code))
+        return form
+
+
+def _form(character: str) -> str:
+    if character.isascii():
+        return character
+    width = cell_len(character)
+    code = ord(character)
+    if 0x2800 <= code <= 0x28FF:
+        return _braille(code - 0x2800)
+    if 0x2500 <= code <= 0x257F:
+        return "+"
+    plain = "".join(part for part in unicodedata.normalize("NFKD", character) if part.isascii() and part.isprintable())
+    return plain if plain and len(plain) == width else "?" * width
+
+
+def _braille(dots: int) -> str:
+    rows = sum(1 << row for row, mask in enumerate(_BRAILLE_ROWS) if dots & mask)
+    return _DOTS.get(rows, "|" if rows.bit_count() > 2 else ":")
+
+
+_TABLE = _Table({ord(character): form for form, characters in _FORMS.items() for character in characters})
+
+
+def to_ascii(text: str) -> str:
+    """The text in printable ASCII, as many cells wide as it was."""
+    return text if text.isascii() else text.translate(_TABLE)
+
+
+class AsciiOnly(LineFilter):
+    """Draws every line in ASCII."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The same segments in ASCII."""
+        return [Segment(_drawn(text, style), style, control) for text, style, control in segments]
+
+
+def _drawn(text: str, style: Style | None) -> str:
+    if text.isascii():
+        return text
+    # An end of a scroll bar is a part of a cell, and ASCII has none.
+    is_bar = style is not None and "@mouse.down" in style.meta
+    return " " * cell_len(text) if is_bar else text.translate(_TABLE)

@@ -1,0 +1,336 @@
+"""The one choke point for text that is not ours: nothing that a terminal would obey leaves this module.
+
+Whatever goes in (a log line, a file name, an exception's text, a YAML value), what comes out holds only printable
+characters: every control character, every invisible or direction-changing one and every undecodable byte is shown as a
+glyph that a person can see and name. `safe_text` gives plain text, `safe_line` one line of a log with its SGR colours
+kept as styles, never as bytes.
+
+Both give *text*, not markup: wrap it in `rich.text.Text` or `textual.content.Content`, never in an f-string that is
+parsed as markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate, groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from rich.cells import cell_len, get_character_cell_size
+from rich.color import Color
+from rich.style import Style
+
+from tui_workbench.core.plaintext import GLYPHS, INVISIBLE, UNSAFE
+from tui_workbench.core.plaintext import glyph as glyph
+
+TAB_SIZE = 8
+"""Columns between tab stops, as in every terminal."""
+
+MAX_COLUMN = 4096
+"""How far cursor movements inside a line may lead: the few bytes of `CSI 9999 C` ask for pages of spaces."""
+
+_UNSAFE = re.compile(UNSAFE)
+
+# What a line of a log may do with the cursor and the pen; every other escape sequence falls to the last branches, as a
+# visible ESC. Each ESC stands for itself, because the next one may begin a sequence that is obeyed.
+_SPECIAL = re.compile(
+    "\x1b\\[(?P<sgr>[0-9;:]{0,128})m|\x1b\\[(?P<count>[0-9]{0,4})(?P<move>[CDGK])|(?P<control>[\r\b\t])|\x1b"
+    f"|[\\x00-\\x07\\n-\\f\\x0e-\\x1a\\x1c-\\x1f{INVISIBLE}]+"
+)
+
+GLYPH_STYLE = Style(dim=True)
+"""How a glyph that stands for something invisible looks, so that it cannot be taken for text that says the same."""
+
+
+def is_safe(text: str) -> bool:
+    """True when `safe_text` would return the text as it is."""
+    if text.isascii():
+        return text.isprintable()
+    return _UNSAFE.search(text) is None and get_character_cell_size(text[0]) > 0
+
+
+def safe_text(text: str, *, multiline: bool = False) -> str:
+    r"""Plain text with everything invisible made visible.
+
+    Tabs become spaces up to the next tab stop. With `multiline` the newline stays (`\r\n` counts as one); otherwise it
+    is shown as `␊`, because a file name with a newline in it must not look like two. Idempotent.
+    """
+    if is_safe(text):
+        return text
+    if multiline:
+        return "\n".join(safe_text(line) for line in text.replace("\r\n", "\n").split("\n"))
+    lines = (_UNSAFE.sub(lambda match: match[0].translate(GLYPHS), piece) for piece in text.split("\t"))
+    return _anchor(_join_at_tab_stops(lines))
+
+
+def truncate_middle(text: str, width: int) -> str:
+    """The text in at most `width` terminal cells: its start and its end, with `…` for what is left out between.
+
+    For paths, names and identifiers, whose two ends both tell something. The text is made safe first.
+    """
+    text = safe_text(text)
+    if width <= 0:
+        return ""
+    if cell_len(text) <= width:
+        return text
+    pieces = clusters(text)
+    room = width - 1
+    tail = _fitting(pieces[::-1], room // 2)
+    head = _fitting(pieces, room - sum(map(cell_len, tail)))
+    return "".join([*head, "…", *tail[::-1]])
+
+
+class SafeLine(NamedTuple):
+    """One line as it may be shown: its characters, and spans (start, end, style) in order, not overlapping."""
+
+    plain: str
+    spans: tuple[tuple[int, int, Style], ...] = ()
+
+    @property
+    def cells(self) -> int:
+        """How wide it is, in terminal cells."""
+        return cell_len(self.plain)
+
+
+def safe_line(data: bytes) -> SafeLine:
+    r"""One line of a log, without its newline, as a terminal would show it in the end.
+
+    Kept: UTF-8 text and SGR colours (16, 256, true colour) and attributes, except blinking and concealing. Obeyed
+    inside the line: `\r`, `\b`, tabs, and the sequences progress bars use (cursor left, right and to a column; erase in
+    line). Everything else is shown, not obeyed: an `ESC` that begins any other sequence is `␛`, a byte that is no UTF-8
+    is `<FF>`.
+    """
+    text = data.decode("utf-8", "surrogateescape")
+    if is_safe(text):
+        return SafeLine(text)
+    row, pen, position = _Row(), Pen(), 0
+    for match in _SPECIAL.finditer(text):
+        row.write(text[position : match.start()], _style(pen))
+        position = match.end()
+        if match["sgr"] is not None:
+            pen = _apply(pen, match["sgr"])
+        elif match["move"]:
+            row.move(match["move"], int(match["count"] or "0"))
+        elif match["control"]:
+            row.control(match["control"])
+        else:
+            row.write(match[0].translate(GLYPHS), GLYPH_STYLE)
+    row.write(text[position:], _style(pen))
+    return row.line()
+
+
+class _Row:
+    """One row of a terminal: cells of one character each; a wide character is followed by an empty cell."""
+
+    def __init__(self) -> None:
+        self.cells: list[str] = []
+        self.styles: list[Style | None] = []
+        self.column = 0
+
+    def write(self, text: str, style: Style | None) -> None:
+        """Writes text that is safe at the cursor, over whatever stands there, and moves the cursor behind it."""
+        if not text:
+            return
+        cells: list[str] = []
+        if text.isascii():
+            cells.extend(text)
+        else:
+            for character in text:
+                size = get_character_cell_size(character)
+                if size == 0:
+                    self._combine(cells, character)
+                else:
+                    cells.append(character)
+                    cells.extend([""] * (size - 1))
+        self._put(cells, style)
+
+    def _combine(self, cells: list[str], mark: str) -> None:
+        """A combining mark belongs to the character before it, wherever that was written."""
+        for index in range(len(cells) - 1, -1, -1):
+            if cells[index]:
+                cells[index] += mark
+                return
+        for index in range(min(self.column, len(self.cells)) - 1, -1, -1):
+            if self.cells[index]:
+                self.cells[index] += mark
+                return
+        cells.append("◌" + mark)
+
+    def _put(self, cells: list[str], style: Style | None) -> None:
+        start, end = self.column, self.column + len(cells)
+        if start > len(self.cells):
+            missing = start - len(self.cells)
+            self.cells.extend(" " * missing)
+            self.styles.extend([None] * missing)
+        # Half of a wide character that is written over leaves a space.
+        if 0 < start < len(self.cells) and self.cells[start] == "":
+            self.cells[start - 1] = " "
+        if end < len(self.cells) and self.cells[end] == "":
+            self.cells[end] = " "
+        self.cells[start:end] = cells
+        self.styles[start:end] = [style] * len(cells)
+        self.column = end
+
+    def control(self, character: str) -> None:
+        """Obeys a carriage return, a backspace or a tab; what the cursor passes over stays."""
+        if character == "\r":
+            self.column = 0
+        elif character == "\b":
+            self.column = max(0, self.column - 1)
+        else:
+            self.column = (self.column // TAB_SIZE + 1) * TAB_SIZE
+
+    def move(self, kind: str, count: int) -> None:
+        """Obeys `CSI n C`, `CSI n D`, `CSI n G` and `CSI n K`."""
+        if kind == "K":
+            self._erase(count)
+        elif kind == "C":
+            self.column = max(self.column, min(self.column + max(1, count), MAX_COLUMN))
+        elif kind == "D":
+            self.column = max(0, self.column - max(1, count))
+        else:
+            self.column = min(max(1, count), MAX_COLUMN) - 1
+
+    def _erase(self, what: int) -> None:
+        if what == 2:
+            self.cells.clear()
+            self.styles.clear()
+        elif what == 0:
+            if self.column < len(self.cells) and self.cells[self.column] == "" and self.column > 0:
+                self.cells[self.column - 1] = " "
+            del self.cells[self.column :]
+            del self.styles[self.column :]
+        elif what == 1:
+            end = min(self.column + 1, len(self.cells))
+            if end < len(self.cells) and self.cells[end] == "":
+                self.cells[end] = " "
+            self.cells[:end] = [" "] * end
+            self.styles[:end] = [None] * end
+
+    def line(self) -> SafeLine:
+        """What stands in the row."""
+        spans: list[tuple[int, int, Style]] = []
+        start = 0
+        for style, cells in groupby(zip(self.cells, self.styles, strict=True), key=itemgetter(1)):
+            end = start + sum(len(cell) for cell, _ in cells)
+            if style is not None and start < end:
+                spans.append((start, end, style))
+            start = end
+        return SafeLine("".join(self.cells), tuple(spans))
+
+
+_BEGUN = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike", 21: "underline", 53: "overline"}
+_ENDED = {22: {"bold", "dim"}, 23: {"italic"}, 24: {"underline"}, 27: {"reverse"}, 29: {"strike"}, 55: {"overline"}}
+
+
+class Pen(NamedTuple):
+    """The attributes that the next character gets: what SGR sequences have set so far."""
+
+    attributes: frozenset[str] = frozenset()
+    color: Color | None = None
+    background: Color | None = None
+
+
+@lru_cache(4096)
+def _style(pen: Pen) -> Style | None:
+    """The pen as a style; None when it changes nothing. Equal pens give the same object."""
+    attributes: Mapping[str, Any] = dict.fromkeys(pen.attributes, True)
+    return None if pen == Pen() else Style(color=pen.color, bgcolor=pen.background, **attributes)
+
+
+@lru_cache(4096)
+def _apply(pen: Pen, parameters: str) -> Pen:
+    """The pen after one SGR sequence, given what stands between `CSI` and `m`. Unknown codes change nothing."""
+    # The colon form carries its parts in one parameter: `38:2::R:G:B`, where the empty one names a colour space.
+    codes = iter([_codes(part) for part in parameters.split(";")])
+    for code in codes:
+        head = code[0]
+        if head in (38, 48, 58):
+            color = _extended_color(code[1:], codes)
+            if color is not None and head != 58:
+                pen = pen._replace(color=color) if head == 38 else pen._replace(background=color)
+        elif head == 4 and code[1:] == [0]:
+            pen = pen._replace(attributes=pen.attributes - {"underline"})
+        else:
+            pen = _apply_code(pen, head)
+    return pen
+
+
+def _codes(part: str) -> list[int]:
+    # Beyond four digits no code means anything, and int() is slow, later refuses, on thousands of them.
+    return [int(number) if 0 < len(number) < 5 else 0 if not number else -1 for number in part.split(":")]
+
+
+def _apply_code(pen: Pen, code: int) -> Pen:
+    if code == 0:
+        return Pen()
+    if code in _BEGUN:
+        return pen._replace(attributes=pen.attributes | {_BEGUN[code]})
+    if code in _ENDED:
+        return pen._replace(attributes=pen.attributes.difference(_ENDED[code]))
+    if code in (39, 49):
+        return pen._replace(color=None) if code == 39 else pen._replace(background=None)
+    for first, base in ((30, 0), (90, 8)):
+        if first <= code < first + 8:
+            return pen._replace(color=Color.from_ansi(code - first + base))
+        if first + 10 <= code < first + 18:
+            return pen._replace(background=Color.from_ansi(code - first - 10 + base))
+    return pen
+
+
+def _extended_color(inside: list[int], following: Iterator[list[int]]) -> Color | None:
+    """The colour of `38;5;N`, `38;2;R;G;B` and their colon forms; None when it is not well formed."""
+    if inside:
+        kind, rest = inside[0], inside[1:]
+        if kind == 2:
+            rest = rest[-3:]
+    else:
+        kind = next(following, [-1])[0]
+        rest = [next(following, [-1])[0] for _ in range({5: 1, 2: 3}.get(kind, 0))]
+    if kind == 5 and len(rest) == 1 and 0 <= rest[0] <= 255:
+        return Color.from_ansi(rest[0])
+    if kind == 2 and len(rest) == 3 and all(0 <= value <= 255 for value in rest):
+        return Color.from_rgb(*rest)
+    return None
+
+
+def _anchor(text: str) -> str:
+    """A combining mark at the very start would sit on whatever stands before it on the screen: it gets a circle."""
+    return "◌" + text if text and get_character_cell_size(text[0]) == 0 else text
+
+
+def _join_at_tab_stops(pieces: Iterable[str]) -> str:
+    joined: list[str] = []
+    column = 0
+    for piece in pieces:
+        if joined:
+            spaces = TAB_SIZE - column % TAB_SIZE
+            joined.append(" " * spaces)
+            column += spaces
+        joined.append(piece)
+        column += cell_len(piece)
+    return "".join(joined)
+
+
+def is_control(character: str) -> bool:
+    """Whether it moves the cursor or begins a sequence."""
+    return character < " " or "\x7f" <= character <= "\x9f"
+
+
+def clusters(text: str) -> list[str]:
+    """The text in pieces that are drawn as one: a letter and what combines with it; their widths add up to its own."""
+    found: list[str] = []
+    for character in text:
+        joins = found and (cell_len(character) == 0 or found[-1][-1] == "\u200d")
+        if joins and not is_control(character):
+            found[-1] += character
+        else:
+            found.append(character)
+    return found if sum(map(cell_len, found)) == cell_len(text) else [text]
+
+
+def _fitting(pieces: Sequence[str], room: int) -> list[str]:
+    fits = accumulate(map(cell_len, pieces))
+    return [piece for piece, used in zip(pieces, fits, strict=True) if used <= room]

@@ -1,0 +1,32 @@
+"""What Textual knows and tells nobody: the bindings of a node, and what of a screen can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from textual.binding import Binding, BindingsMap
+from textual.dom import DOMNode
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets._toast import ToastRack as ToastRack
+
+
+def bindings_of(node: DOMNode) -> Mapping[str, list[Binding]]:
+    """The bindings of the node itself, by key."""
+    return node._bindings.key_to_bindings
+
+
+def binding_chain(screen: Screen[Any]) -> Iterable[tuple[DOMNode, BindingsMap]]:
+    """The nodes that a key of the screen reaches, from the focus outwards, with their bindings."""
+    return screen._modal_binding_chain
+
+
+def has_place(widget: Widget) -> bool:
+    """Whether the layout gives the widget a place: one without has no region on the screen, whatever `display` says."""
+    return widget.is_attached and widget in widget.screen._compositor.visible_widgets
+
+
+def forget_arrangement(widget: Widget) -> None:
+    """Have the widget's layout asked anew where it depends on more than Textual knows."""
+    widget._clear_arrangement_cache()

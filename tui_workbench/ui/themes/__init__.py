@@ -1,0 +1,4 @@
+"""Themes: loading, checking and choosing them.
+
+The reduction of colors for a terminal belongs to `ui.terminal`.
+"""

@@ -1,0 +1,162 @@
+"""Choosing a theme: each is shown as the cursor comes to it, and the one that was there before comes back on escape.
+
+While one chooses, files of themes are looked at: what is written to one is seen at once, in the list or on the whole
+screen, so that a theme can be made with an editor in one window and the workbench in the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from textual import on
+from textual.app import App
+from textual.message import Message
+
+from tui_workbench.core import directories
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.ui.commands.palette import PaletteScreen
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.themes import themes
+from tui_workbench.ui.widgets.pieces import Piece, Row
+
+Loaded = dict[str, themes.WorkbenchTheme | WorkbenchError]
+"""What was read, by the names of the themes: themes, and what is wrong with files that hold none."""
+
+LOOK_SECONDS = 0.25
+"""How often the files are looked at."""
+
+
+class ShowsThemes(Protocol):
+    """An app whose colours can be changed while it runs."""
+
+    def show_theme(self, theme: themes.WorkbenchTheme) -> None:
+        """Show everything in these colours."""
+
+
+async def put_back_theme(app: App[Any], name: str) -> None:
+    """Show and remember the theme that was there before. Raises WorkbenchError when it is no longer right."""
+    theme = await asyncio.to_thread(themes.load_theme, name)
+    _show(app, theme)
+    await asyncio.to_thread(themes.remember_theme, name)
+
+
+class ThemeFiles:
+    """All themes as their files are now; files that did not change are not read again. To be used by one thread."""
+
+    def __init__(self) -> None:
+        self.loaded: Loaded = {}
+        self._signatures: dict[str, tuple[str, int, int]] = {}
+
+    def look(self) -> bool:
+        """Read what has changed. True when anything did. Blocks."""
+        now = {name: _signature(name) for name in themes.theme_names()}
+        if now == self._signatures:
+            return False
+        self.loaded = {
+            name: self.loaded[name] if self._signatures.get(name) == signature else _load(name)
+            for name, signature in now.items()
+        }
+        self._signatures = now
+        return True
+
+
+class ThemeScreen(PaletteScreen):
+    """Gives back the name of the chosen theme, or an empty string."""
+
+    DEFAULT_CSS = "ThemeScreen { background: transparent; }"  # the colours are looked at behind it
+
+    @dataclass(eq=False)
+    class Read(Message):
+        """Files of themes have changed."""
+
+        loaded: Loaded
+
+    def __init__(self, files: ThemeFiles, current: str) -> None:
+        self._files = files
+        self._over = threading.Event()
+        self.loaded = files.loaded
+        super().__init__("Theme", _rows(self.loaded), current=current, preview=self.show)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.run_worker(self._watch, thread=True, group="themes", name="watch themes")
+
+    def on_unmount(self) -> None:
+        self._over.set()
+
+    def show(self, name: str) -> None:
+        """Show everything in a theme's colours, if it has any."""
+        _show(self.app, self.loaded.get(name))
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_SECONDS):
+            if self._files.look():
+                self.post_message(self.Read(self._files.loaded))
+
+    @on(Read)
+    def _read(self, event: Read) -> None:
+        self.loaded = event.loaded
+        self.choices.show_choices(_rows(event.loaded))
+        self.show(self.choices.current)
+
+
+async def choose_theme(app: App[Any]) -> None:
+    """Let the user choose, and remember the choice. Raises WorkbenchError. To be awaited in a worker."""
+    files = ThemeFiles()
+    await asyncio.to_thread(files.look)
+    before = app.current_theme
+    screen = ThemeScreen(files, before.name)
+    chosen = screen.loaded.get(await app.push_screen_wait(screen))
+    if isinstance(chosen, themes.WorkbenchTheme):
+        _show(app, chosen)
+        await asyncio.to_thread(themes.remember_theme, chosen.name)
+        return
+    _show(app, before)
+    if chosen is not None:
+        raise chosen
+
+
+def _show(app: App[Any], theme: object) -> None:
+    """Show everything in these colors, if that is a theme of ours."""
+    if isinstance(theme, themes.WorkbenchTheme):
+        cast(ShowsThemes, app).show_theme(theme)
+
+
+def _load(name: str) -> themes.WorkbenchTheme | WorkbenchError:
+    try:
+        return themes.load_theme(name)
+    except WorkbenchError as error:
+        return error
+
+
+def _signature(name: str) -> tuple[str, int, int]:
+    """Which file holds the theme, and what tells one version of it from the next."""
+    for directory in directories.theme_directories():
+        path = os.path.join(directory, name + themes.SUFFIX)
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue
+        return path, status.st_mtime_ns, status.st_size
+    return "", 0, 0
+
+
+def _rows(loaded: Loaded) -> dict[str, Row]:
+    """The rows, by the text that each is found by."""
+    rows = {}
+    for name, theme in loaded.items():
+        if isinstance(theme, WorkbenchError):
+            where = f"line {theme.line}: " if theme.line else ""
+            said = Piece(safe_text(f"{where}{theme.message}"), "muted")
+            before = (Piece("✗ ", "error"), Piece(f"{safe_text(name)}  "))
+            rows[f"{name} problem"] = Row(name, said, before=before, right=(Piece("problem", "error"),))
+        else:
+            kind = "dark" if theme.dark else "light"
+            own = not theme.path.startswith(directories.packaged("themes") + os.sep)
+            notes = (Piece(f"{'yours, ' if own else ''}{kind}", "muted"),)
+            rows[f"{safe_text(theme.title)} {name} {kind}"] = Row(name, Piece(safe_text(theme.title)), right=notes)
+    return rows

@@ -1,0 +1,326 @@
+"""Themes: one flat YAML file each, checked whole, so that a theme in use has every colour.
+
+A theme file is a mapping of names to scalars. The built-in ones keep to `name: "value"` lines, which are read here
+without a YAML parser: importing one would cost a tenth of the first frame. Any other line makes the whole file go
+through PyYAML. Both ways give the same values with the same places, and only then are they checked.
+
+Widgets that draw their own lines take colours from `palette_of(widget)`, those that use CSS from Textual's own variable
+names (`$foreground`, `$panel`, `$border`, ...), which every theme sets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from rich.style import Style
+from textual.dom import DOMNode
+from textual.theme import Theme
+
+from tui_workbench.core import directories
+from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError, storage_errors
+from tui_workbench.core.files import write_if_changed
+
+DEFAULT_THEME = "slate"
+SUFFIX = ".yaml"
+
+_FLAT_LINE = re.compile(r'(?P<key>[a-z]+):[ ]+(?:"(?P<quoted>[^"\\]*)"|(?P<plain>true|false))[ ]*(?:[ ]#.*)?')
+_COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+
+READABLE = 4.5
+"""The contrast below which text is hard to read."""
+
+GROUNDS = ("background", "raised", "marked")
+STATES = ("running", "success", "warning", "error")
+INKS = ("text", "muted", "accent", *STATES)
+SYNTAX = ("comment", "keyword", "string", "number", "function", "type")
+
+
+class Palette(NamedTuple):
+    """The colours of a theme, each `#rrggbb`; what each is for stands in `themes/slate.yaml`."""
+
+    background: str
+    raised: str
+    selected: str
+    marked: str
+    selection: str
+    text: str
+    muted: str
+    faint: str
+    accent: str
+    running: str
+    success: str
+    warning: str
+    error: str
+    comment: str
+    keyword: str
+    string: str
+    number: str
+    function: str
+    type: str
+
+
+class WorkbenchTheme(Theme):
+    """A theme as Textual wants it, with its palette, its title for people and the file it came from."""
+
+    def __init__(self, name: str, title: str, dark: bool, palette: Palette, path: str) -> None:
+        super().__init__(
+            name=name,
+            primary=palette.accent,
+            secondary=palette.muted,
+            warning=palette.warning,
+            error=palette.error,
+            success=palette.success,
+            accent=palette.accent,
+            foreground=palette.text,
+            background=palette.background,
+            surface=palette.background,
+            panel=palette.raised,
+            dark=dark,
+            variables=_css_variables(palette),
+        )
+        self.title = title
+        self.palette = palette
+        self.path = path
+
+
+class _Value(NamedTuple):
+    """A scalar of a theme file as it is written, with its place; `null` where YAML reads nothing."""
+
+    text: str
+    line: int
+    column: int
+    null: bool = False
+
+
+def load_theme(name: str) -> WorkbenchTheme:
+    """The theme of this name, from the user's themes or the built-in ones.
+
+    Raises UsageError when there is no such theme, and ConfigurationError with file and line when its file is wrong.
+    """
+    for directory in directories.theme_directories():
+        path = os.path.join(directory, name + SUFFIX)
+        if os.path.isfile(path):
+            return read_theme(path)
+    raise UsageError(f"there is no theme {name!r}", remedy=f"Known here: {', '.join(theme_names())}.")
+
+
+def remembered_theme() -> tuple[WorkbenchTheme, WorkbenchError | None]:
+    """The theme that was chosen last, or the default one; and what is wrong with the chosen one, if that is why."""
+    try:
+        with open(_memory(), encoding="utf-8") as file:
+            name = file.read().strip()
+    except (OSError, UnicodeDecodeError):
+        name = DEFAULT_THEME
+    try:
+        return load_theme(name or DEFAULT_THEME), None
+    except WorkbenchError as error:
+        return read_theme(os.path.join(directories.packaged("themes"), DEFAULT_THEME + SUFFIX)), error
+
+
+def remember_theme(name: str) -> None:
+    """Start with this theme from now on. Blocks; raises StorageError."""
+    with storage_errors("write", _memory()):
+        write_if_changed(_memory(), f"{name}\n".encode())
+
+
+def _memory() -> str:
+    return os.path.join(directories.user_state_directory(), "theme")
+
+
+def theme_names() -> list[str]:
+    """The names of all themes, sorted, whether or not their files are right."""
+    names: set[str] = set()
+    for directory in directories.theme_directories():
+        with contextlib.suppress(OSError):
+            entries = os.listdir(directory)
+            names.update(entry[: -len(SUFFIX)] for entry in entries if entry.endswith(SUFFIX) and entry != SUFFIX)
+    return sorted(names)
+
+
+def read_theme(path: str) -> WorkbenchTheme:
+    """The theme in a file, named like the file. Raises ConfigurationError when it cannot be read or is wrong."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigurationError(f"the theme cannot be read: {reason}", file=path) from error
+    values = _flat_values(text)
+    if values is None:
+        values = _yaml_values(text, path)
+    return _checked(values, path)
+
+
+def palette_of(node: DOMNode) -> Palette:
+    """The palette of the theme that the node's app shows now; the default theme's in an app that has none of ours."""
+    theme = node.app.current_theme
+    return theme.palette if isinstance(theme, WorkbenchTheme) else _default_palette()
+
+
+@lru_cache(1024)
+def style(color: str, background: str | None = None, *, bold: bool = False, italic: bool = False) -> Style:
+    """A Rich style of palette colours. Equal arguments give the same object."""
+    return Style(color=color, bgcolor=background, bold=bold or None, italic=italic or None)
+
+
+@lru_cache(1)
+def _default_palette() -> Palette:
+    return read_theme(os.path.join(directories.packaged("themes"), DEFAULT_THEME + SUFFIX)).palette
+
+
+def _flat_values(text: str) -> dict[str, _Value] | None:
+    """The values of a file of nothing but comments and `name: "value"` lines; None when it holds anything else."""
+    values: dict[str, _Value] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line or line.startswith("#"):
+            continue
+        match = _FLAT_LINE.fullmatch(line)
+        if match is None or match["key"] in values:
+            return None
+        group = "plain" if match["quoted"] is None else "quoted"
+        column = match.start(group) + (1 if group == "plain" else 0)
+        values[match["key"]] = _Value(match[group], number, column)
+    return values
+
+
+def _yaml_values(text: str, path: str) -> dict[str, _Value]:
+    """The same by way of PyYAML, for every other way to write a flat mapping. Raises ConfigurationError."""
+    import yaml
+
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        raise ConfigurationError(f"this is no YAML: {error.problem}", file=path, line=line, column=column) from error
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"this is no YAML: {str(error).splitlines()[0]}", file=path) from error
+    if not isinstance(root, yaml.MappingNode):
+        raise ConfigurationError("a theme is a list of `name: value` lines", file=path, line=1, remedy=_COPY_REMEDY)
+    values: dict[str, _Value] = {}
+    for key_node, node in root.value:
+        key = str(key_node.value)
+        line, column = key_node.start_mark.line + 1, key_node.start_mark.column + 1
+        if key in values:
+            raise ConfigurationError(f"{key} is set twice", file=path, line=line, column=column, remedy="Remove one.")
+        if not isinstance(node, yaml.ScalarNode):
+            raise ConfigurationError(f"{key} must be a single value", file=path, line=line, column=column)
+        line, column = node.start_mark.line + 1, node.start_mark.column + 1
+        values[key] = _Value(node.value, line, column, null=node.tag == "tag:yaml.org,2002:null")
+    return values
+
+
+_COPY_REMEDY = f"themes/{DEFAULT_THEME}{SUFFIX} of the program is an example with every name."
+
+
+def _checked(values: dict[str, _Value], path: str) -> WorkbenchTheme:
+    """The theme, or a ConfigurationError for the first thing in the file that is not as it must be."""
+
+    def place(value: _Value) -> Any:
+        return {"file": path, "line": value.line, "column": value.column}
+
+    name = os.path.basename(path)[: -len(SUFFIX)]
+    for key, value in values.items():
+        if key in ("title", "dark"):
+            continue
+        if key not in Palette._fields:
+            remedy = _nearest(key) or _COPY_REMEDY
+            raise ConfigurationError(f"a theme has no {key!r}", remedy=remedy, **place(value._replace(column=1)))
+        if value.null:
+            raise ConfigurationError(
+                f"{key} has no value",
+                remedy='Put the colour in quotes ("#rrggbb"): YAML takes what follows a bare # for a comment.',
+                **place(value),
+            )
+        if not _COLOUR.fullmatch(value.text):
+            raise ConfigurationError(
+                f"{key} is {value.text!r}, which is no colour", remedy='Write it as "#rrggbb".', **place(value)
+            )
+    missing = [field for field in ("dark", *Palette._fields) if field not in values]
+    if missing:
+        raise ConfigurationError(f"the theme lacks {', '.join(missing)}", file=path, remedy=_COPY_REMEDY)
+    dark = values["dark"]
+    if dark.text not in ("true", "false"):
+        raise ConfigurationError(f"dark is {dark.text!r}", remedy="Write true or false.", **place(dark))
+    title = values["title"].text if "title" in values else name
+    palette = Palette(**{field: values[field].text.lower() for field in Palette._fields})
+    return WorkbenchTheme(name, title, dark.text == "true", palette, path)
+
+
+def _nearest(key: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(key, ("title", "dark", *Palette._fields), 1)
+    return f"Did you mean {close[0]}?" if close else ""
+
+
+def _css_variables(palette: Palette) -> dict[str, str]:
+    """What Textual's own widgets look up, so that they match the lines that we draw ourselves."""
+    return {
+        "text": palette.text,
+        "text-muted": palette.muted,
+        "text-disabled": palette.muted,
+        "border": palette.accent,
+        "border-blurred": palette.faint,
+        "block-cursor-background": palette.selected,
+        "block-cursor-foreground": palette.text,
+        "block-cursor-text-style": "none",
+        "block-cursor-blurred-background": palette.marked,
+        "block-cursor-blurred-foreground": palette.text,
+        "block-hover-background": palette.marked,
+        "input-cursor-background": palette.accent,
+        "input-cursor-foreground": palette.background,
+        "input-cursor-text-style": "none",
+        "input-selection-background": palette.selection,
+        "screen-selection-background": palette.selection,
+        "screen-selection-foreground": palette.text,
+        "scrollbar": palette.faint,
+        "scrollbar-hover": palette.muted,
+        "scrollbar-active": palette.accent,
+        "scrollbar-background": palette.background,
+        "scrollbar-background-hover": palette.background,
+        "scrollbar-background-active": palette.background,
+        "scrollbar-corner-color": palette.background,
+        "footer-key-foreground": palette.accent,
+        "link-color": palette.accent,
+    }
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours (`#rrggbb`), from 1 for equal ones to 21 for black and white."""
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def doubts(palette: Palette) -> Iterator[str]:
+    """A sentence for everything that a person may be unable to read or to tell apart, measured as WCAG 2 does.
+
+    A theme with doubts can be used all the same.
+    """
+    colors = palette._asdict()
+    pairs = [(ink, ground) for ink in INKS for ground in GROUNDS]
+    pairs += [(ink, ground) for ink in SYNTAX for ground in ("background", "marked")]
+    pairs += [(ink, "selected") for ink in (*INKS, "function")]
+    pairs += [(ink, "selection") for ink in ("text", *SYNTAX)]
+    for ink, ground in pairs:
+        ratio = contrast(colors[ink], colors[ground])
+        if ratio < READABLE:
+            yield f"{ink} on {ground} is hard to read: {ratio:.1f} to 1, below {READABLE}"
+    for name in ("selected", "marked", "raised"):
+        if colors[name] == colors["background"]:
+            yield f"{name} is the same as background: it will not be seen"
+    for place, name in enumerate(STATES):
+        for other in STATES[place + 1 :]:
+            if colors[name] == colors[other]:
+                yield f"{name} and {other} have the same colour"
+
+
+def _luminance(color: str) -> float:
+    parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,304 @@
+"""The trace of calls: what the workbench has called of ssh, docker, git and other programs, and how that went.
+
+The invariants: the file is read, and rows are made, in threads; a look costs what has changed since the last one; the
+cursor stays on its call while others come, and goes on with the newest one when it stood there.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from textual import on
+
+from tui_workbench.core.directories import user_state_directory
+from tui_workbench.core.model import Run
+from tui_workbench.core.trace_reading import (
+    ENDED,
+    FAILED,
+    GOES_ON,
+    LOST,
+    TracedCall,
+    TraceFile,
+    matches,
+    shell_line,
+    short_line,
+)
+from tui_workbench.projects.project import Project
+from tui_workbench.ui.commands.screen_commands import HISTORY, TRACE
+from tui_workbench.ui.formatting import count, run_title
+from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.terminal.clipboard import copy
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.field_row import FilterRow
+from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.row_list import RowList
+from tui_workbench.ui.widgets.text_view import Line, TextView
+
+LOOK_SECONDS = 0.5
+"""How often is looked whether something was called."""
+
+NOTHING_YET = ("Nothing was called yet.", "ssh, docker, git and other programs stand here as soon as one is needed.")
+NOTHING_OF_RUN = ("Nothing was called for this run.", "a shows what was called for everything.")
+NOTHING_FOUND = ("No call matches the filter.", "esc ends it.")
+
+MOST_SHOWN = 5_000
+"""Calls in the list; of more, the newest."""
+
+WIDE = 110
+"""Columns from which on there is room for the kind and the result in words."""
+
+LOOKS = {ENDED: ("✓", "success"), FAILED: ("✗", "error"), GOES_ON: ("●", "running"), LOST: ("?", "warning")}
+"""A glyph and a colour for each state of a call."""
+
+SHORTEST_LINE = 20
+
+
+class TraceScreen(HistoryScreen, inherit_bindings=False):
+    """Shows the calls of all, or of one run. Its result is always ""."""
+
+    BINDINGS = TRACE.bindings + HISTORY.bindings
+    OFFERED = (*TRACE, *HISTORY)
+    AUTO_FOCUS = "RowList"
+    heading = "Calls"
+    about = (
+        "Every call of ssh, docker, git and other programs that the workbench has made, with its time and its result. "
+        "y copies one as a line for a shell that does the same. Secrets stand as ***."
+    )
+    DEFAULT_CSS = """
+    TraceScreen > RowList { height: 3fr; min-height: 4; }
+    TraceScreen > TextView { height: 2fr; min-height: 4; border-top: solid $border-blurred; }
+    TraceScreen > TextView:focus { border-top: solid $border; }
+    """
+
+    def __init__(self, project: Project, run: Run | None = None, *, of_run: bool = False) -> None:
+        """`run` is the one that `a` leads to; with `of_run` its calls are shown first, else those of all."""
+        super().__init__(project)
+        self._run = run
+        self._of_run = of_run
+        self._only_failed = False
+        self._reader = self._reader_of_calls()
+        self._found: Found | None = None
+        self._shown: TracedCall | None = None
+        self._follows = True
+        self.calls = RowList()
+        self.filter_row: FilterRow = FilterRow(
+            "Filter", "words of the command, its error, kind:git, failed", self.calls
+        )
+        self.details = TextView()
+        self.content = (self.filter_row, self.calls, self.details)
+
+    def on_mount(self) -> None:
+        self._look()
+        self.set_interval(LOOK_SECONDS, lambda: self._look() if self.is_current else None)
+
+    def on_resize(self) -> None:
+        self._look()
+
+    # --- Reading
+
+    def _reader_of_calls(self) -> CallReader:
+        return CallReader(self._run.directory if self._of_run and self._run else user_state_directory())
+
+    def _look(self) -> None:
+        words = f"{self.filter_row.text} {'failed' if self._only_failed else ''}"
+        self.ask("calls", partial(self._reader.look, words, self.size.width), self._show)
+
+    def _show(self, found: Found) -> None:
+        if found is self._found:
+            return
+        self._found = found
+        shown, total = len(found.calls), found.total
+        number = count(total, "call") if shown == total else f"{shown:,} of {count(total, 'call')}"
+        failed = (Piece(f"   ✗ {found.failed:,} failed", "error"),) if found.failed else ()
+        self.head.show(self.subject, right=(Piece(number, "muted"), *failed))
+        empty = NOTHING_OF_RUN if self._of_run else NOTHING_YET
+        current = found.rows[-1].key if self._follows and found.rows else None
+        self.calls.show_rows(found.rows, empty=NOTHING_FOUND if found.total else empty, current=current)
+        self._show_details()
+
+    @property
+    def subject(self) -> str:
+        if self._of_run and self._run is not None:
+            return f"for {run_title(self._run)}"
+        return "of all your workbenches"
+
+    @property
+    def _current(self) -> TracedCall | None:
+        calls = self._found.calls if self._found is not None else ()
+        return next((call for call in reversed(calls) if key_of(call) == self.calls.current), None)
+
+    def _show_details(self) -> None:
+        call = self._current
+        if call != self._shown:
+            same = call is not None and self._shown is not None and key_of(call) == key_of(self._shown)
+            self._shown = call
+            self.details.show(details_of(call, self.size.width - 3) if call else (), keep_place=same)
+            self.refresh_bindings()
+
+    @on(RowList.CursorMoved)
+    def _cursor_moved(self, event: RowList.CursorMoved) -> None:
+        event.stop()
+        rows = self.calls.rows
+        self._follows = bool(rows) and event.key == rows[-1].key
+        self._show_details()
+
+    # --- The filter
+
+    @on(FilterRow.Changed)
+    def _filter_changed(self, event: FilterRow.Changed) -> None:
+        event.stop()
+        self._look()
+
+    def action_failed(self) -> None:
+        self._only_failed = not self._only_failed
+        self.say("Only calls that failed." if self._only_failed else "")
+        self._look()
+
+    def action_whose(self) -> None:
+        self._of_run = not self._of_run
+        self._reader = self._reader_of_calls()
+        self._found = None
+        self._follows = True
+        self._look()
+
+    def action_leave(self) -> None:
+        """End the filter; without one go back."""
+        if self.details.has_focus:
+            self.set_focus(self.calls)
+        elif self._only_failed and not self.filter_row.display:
+            self.action_failed()
+        else:
+            super().action_leave()
+
+    # --- One call
+
+    def action_read(self) -> None:
+        self.set_focus(self.calls if self.details.has_focus else self.details)
+
+    def action_copy(self) -> None:
+        call = self._current
+        if call is not None and copy(self.app, shell_line(call) + "\n"):
+            self.say("The line is copied.")
+
+    def why_not(self, action: str) -> str:
+        if action in ("copy", "read") and self._current is None:
+            return "No call is under the cursor."
+        if action == "whose" and self._run is None:
+            return "No run is selected."
+        return super().why_not(action)
+
+
+class Found(NamedTuple):
+    """What a look at the calls came to: those that match, as rows too, and how many there are in all."""
+
+    calls: Sequence[TracedCall]
+    rows: Sequence[Row]
+    total: int
+    failed: int
+
+
+class CallReader:
+    """The calls in the trace of one folder, as they are shown. Any thread may call it; its calls block."""
+
+    def __init__(self, folder: str) -> None:
+        self._file = TraceFile(folder)
+        self._lock = threading.Lock()
+        self._rows: dict[str, tuple[TracedCall, str, Row]] = {}
+        self._asked: tuple[str, bool] | None = None
+        self._found = Found((), (), 0, 0)
+
+    def look(self, words: str, width: int) -> Found:
+        """The newest calls in which each of the words stands, for a list of this width.
+
+        The same object as before when nothing is different.
+        """
+        wide = width >= WIDE
+        with self._lock:
+            news = self._file.read_new()
+            states = {key: state for key, (_, state, _) in self._rows.items() if state == GOES_ON}
+            is_quiet = not news and all(self._rows[key][0].state == state for key, state in states.items())
+            if is_quiet and self._asked == (words, wide):
+                return self._found
+            if self._asked is None or self._asked[1] != wide:
+                self._rows.clear()
+            self._asked = (words, wide)
+            calls = self._file.calls[-MOST_SHOWN:]
+            drawn = [self._drawn(call, wide=wide) for call in calls]
+            chosen = [each for each in drawn if not words.strip() or matches(each[0], words)]
+            self._found = Found(
+                [call for call, _, _ in chosen],
+                [row for _, _, row in chosen],
+                len(calls),
+                sum(state in (FAILED, LOST) for _, state, _ in drawn),
+            )
+            return self._found
+
+    def _drawn(self, call: TracedCall, *, wide: bool) -> tuple[TracedCall, str, Row]:
+        key = key_of(call)
+        known = self._rows.get(key)
+        if known is None or known[0] is not call or known[1] == GOES_ON:
+            known = self._rows[key] = (call, call.state, _row(call, wide=wide))
+        return known
+
+
+def key_of(call: TracedCall) -> str:
+    """What names a call among all: the number of a process comes again, in time."""
+    return f"{call.id} {call.at}"
+
+
+def _row(call: TracedCall, *, wide: bool) -> Row:
+    """The call as a row of a list."""
+    glyph, role = LOOKS[call.state]
+    moment = time.strftime("%H:%M:%S", time.localtime(call.at))
+    before = [Piece(f"{moment} ", "muted"), Piece(f"{glyph} ", role)]
+    if wide:
+        before.append(Piece(f"{call.result:<10.10}", role if call.state != ENDED else "muted"))
+    before.append(Piece(f"{taken(call):>8}  ", "muted"))
+    if wide:
+        before.append(Piece(f"{call.kind:<8}", "function"))
+    elif call.state == FAILED and call.code:
+        before.append(Piece(f"{call.result} ", role))
+    return Row(key_of(call), Piece(safe_text(short_line(call))), tuple(before))
+
+
+def taken(call: TracedCall) -> str:
+    """How long it took, in at most eight cells; empty while it goes on."""
+    if call.took is None:
+        return ""
+    if call.took < 1:
+        return f"{call.took * 1000:.0f} ms"
+    return f"{call.took:.1f} s" if call.took < 100 else f"{call.took / 60:.0f} min"
+
+
+def details_of(call: TracedCall, width: int) -> list[Line]:
+    """The call whole: its line for a shell, what it complained of, when and for whom."""
+    glyph, role = LOOKS[call.state]
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call.at))
+    took = f" after {taken(call)}" if call.took is not None else ""
+    lines: list[Line] = [
+        (Piece(f"{glyph} {safe_text(call.result) or 'ended'}{took}", role), Piece(f"   {at}   {call.kind}", "muted"))
+    ]
+    if call.run:
+        lines[0] = (*lines[0], Piece(f"   for {safe_text(call.run)}", "muted"))
+    for text in (call.error, call.said):
+        lines += [(Piece(part, "error" if call.state == FAILED else "warning"),) for part in _wrapped(text, width)]
+    lines.append(())
+    lines += [(Piece(part),) for part in _wrapped(shell_line(call), width)]
+    return lines
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    for line in text.split("\n") if text else ():
+        yield from textwrap.wrap(
+            safe_text(line),
+            max(width, SHORTEST_LINE),
+            break_on_hyphens=False,
+            replace_whitespace=False,
+            drop_whitespace=False,
+            subsequent_indent="  ",
+        ) or [""]

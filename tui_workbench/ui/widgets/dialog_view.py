@@ -1,0 +1,245 @@
+"""The inside of a dialog: fields that are filled in in place, and lines of text around them.
+
+The invariant: one widget takes all keys, in the order they were pressed; a secret is drawn as dots and leaves the view
+only through `values`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple
+
+from rich.cells import set_cell_size
+from rich.segment import Segment
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui_workbench.ui.terminal.key_order import obey
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.terminal.screens import DialogScreen, Result
+from tui_workbench.ui.themes.themes import Palette, palette_of, style
+from tui_workbench.ui.widgets.footer import KeyFooter
+from tui_workbench.ui.widgets.line_buffer import LineBuffer
+from tui_workbench.ui.widgets.pieces import Piece, draw_pieces, draw_typed
+
+AROUND = 3
+"""Lines of the box that are not the view's: its borders, and the keys."""
+
+_LEADING_AWAY = frozenset({"up", "down", "tab", "shift+tab", "enter", "escape"})
+"""Keys that never mean the text of a field."""
+
+
+class DialogField(NamedTuple):
+    """A line to fill in: text, one of `choices` (labels by value), or a secret."""
+
+    key: str
+    label: str
+    value: str = ""  # at first
+    hint: str = ""  # shown while nothing was typed
+    choices: Mapping[str, str] = MappingProxyType({})
+    is_secret: bool = False
+
+
+class DialogLine(NamedTuple):
+    """A field, or text. `stop` is its number among the lines that the cursor can stand on, -1 for none."""
+
+    pieces: Sequence[Piece] = ()
+    field: DialogField | None = None
+    stop: int = -1
+
+
+class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
+    """Shows what `lines` gives. Subclasses say which fields there are."""
+
+    DEFAULT_CSS = "DialogView { overflow-x: hidden; scrollbar-size: 1 1; }"
+
+    label_width: ClassVar[int] = 16
+
+    def __init__(self, fields: Iterable[DialogField] = ()) -> None:
+        super().__init__()
+        self.is_frozen = False
+        """While true, keys do nothing."""
+        self._buffers = {field.key: LineBuffer(field.value) for field in fields}
+        self._cursor = 0
+        self._lines: list[DialogLine] = []
+
+    # --- What subclasses say
+
+    @property
+    def fields(self) -> Sequence[DialogField]:
+        """The fields that can be filled in now; the cursor stands on them first."""
+        raise NotImplementedError
+
+    @property
+    def stops(self) -> int:
+        """How many lines the cursor can stand on."""
+        return len(self.fields)
+
+    @property
+    def resting_line(self) -> int:
+        """The line that is in view while the cursor stands on none."""
+        return 0
+
+    def lines(self, width: int) -> Iterable[DialogLine]:
+        """All lines, for a view of this width."""
+        raise NotImplementedError
+
+    def value_changed(self) -> None:
+        """Show what was said."""
+        self.rebuild()
+
+    def why_not(self, action: str) -> str:
+        """Why a command is not available now; "" when it is."""
+        raise NotImplementedError
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.why_not(action)
+
+    # --- What was said
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What was said, by the field's key."""
+        return {key: buffer.text for key, buffer in self._buffers.items()}
+
+    @property
+    def current(self) -> DialogField | None:
+        """The field under the cursor."""
+        fields = self.fields
+        return fields[self._cursor] if self._cursor < len(fields) else None
+
+    def buffer(self, key: str) -> LineBuffer:
+        """What was said in a field."""
+        return self._buffers.setdefault(key, LineBuffer())
+
+    @property
+    def _typed_into(self) -> LineBuffer | None:
+        field = self.current
+        return self.buffer(field.key) if field is not None and not field.choices else None
+
+    # --- Keys and the mouse
+
+    async def _on_key(self, event: events.Key) -> None:
+        buffer = self._typed_into
+        if self.is_frozen:
+            handled = True
+        elif buffer is not None and event.key not in _LEADING_AWAY and buffer.press(event.key, event.character):
+            self.value_changed()
+            handled = True
+        else:
+            handled = await obey(self, event.key)
+        if handled:
+            event.stop()
+            event.prevent_default()
+
+    def _on_paste(self, event: events.Paste) -> None:
+        if (buffer := self._typed_into) is not None:
+            event.stop()
+            buffer.insert(event.text.rstrip("\r\n"))
+            self.value_changed()
+
+    def action_step(self, by: int) -> None:
+        """To the next or previous line that the cursor can stand on; without one the view scrolls."""
+        if 0 <= self._cursor + by < self.stops:
+            self._cursor += by
+            self.rebuild()
+        else:
+            self.scroll_relative(y=by, animate=False)
+
+    def action_choose(self, by: int) -> None:
+        """Take the next of the choices, around the end."""
+        if (field := self.current) is not None:
+            values, buffer = list(field.choices), self.buffer(field.key)
+            position = values.index(buffer.text) if buffer.text in values else 0
+            buffer.replace(values[(position + by) % len(values)])
+            self.value_changed()
+
+    def on_click(self, event: events.Click) -> None:
+        """A click goes to a line; on a choice it takes the next."""
+        row = event.y + self.scroll_offset.y
+        stop = self._lines[row].stop if 0 <= row < len(self._lines) else -1
+        if stop >= 0:
+            self._cursor = stop
+            self.press_line()
+            self.rebuild()
+
+    def press_line(self) -> None:
+        """Do what a click on the line under the cursor means."""
+        if not self.why_not("choose"):
+            self.action_choose(1)
+
+    # --- Drawing
+
+    def on_resize(self) -> None:
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        """Show the lines as they are now."""
+        if not self.is_attached:  # the screen was closed meanwhile
+            return
+        if stops := self.stops:
+            self._cursor = min(self._cursor, stops - 1)
+        self._lines = list(self.lines(self.scrollable_content_region.width))
+        self.virtual_size = Size(0, len(self._lines))
+        self.styles.height = min(len(self._lines), max(self.screen.size.height * 9 // 10 - AROUND, 3))
+        at = next((row for row, line in enumerate(self._lines) if line.stop == self._cursor), self.resting_line)
+        self.scroll_to_region(Region(0, at, 1, 3), animate=False)
+        self.refresh(layout=True)
+        self.refresh_bindings()
+
+    def render_line(self, y: int) -> Strip:
+        palette, width = palette_of(self), self.scrollable_content_region.width
+        row = y + self.scroll_offset.y
+        line = self._lines[row] if row < len(self._lines) else DialogLine()
+        is_current = line.stop == self._cursor
+        ground = palette.selected if is_current else palette.background
+        if line.field is not None:
+            segments = self._draw_field(line.field, width, palette, ground, is_current=is_current)
+        else:
+            segments = draw_pieces(line.pieces, palette, ground)
+        return Strip(segments).adjust_cell_length(width, style(palette.text, ground))
+
+    def _draw_field(
+        self, field: DialogField, width: int, palette: Palette, ground: str, *, is_current: bool
+    ) -> list[Segment]:
+        buffer, text = self.buffer(field.key), style(palette.text, ground)
+        label = Segment(set_cell_size(f" {field.label}", self.label_width), style(palette.function, ground))
+        if field.choices:
+            chosen = safe_text(field.choices.get(buffer.text) or next(iter(field.choices.values())))
+            shown = f"‹ {chosen} ›" if len(field.choices) > 1 else chosen
+            return [label, Segment(shown, style(palette.text, ground, bold=is_current))]
+        if field.is_secret:
+            buffer = _dots(buffer)
+        if is_current and (buffer.text or not field.hint):
+            return [label, *draw_typed(buffer, width - self.label_width - 1, palette)]
+        if buffer.text:
+            return [label, Segment(safe_text(buffer.text), text)]
+        cursor = [Segment(" ", style(palette.background, palette.accent)), Segment(" ", text)] if is_current else []
+        hint = style(palette.muted if is_current else palette.comment, ground)
+        return [label, *cursor, Segment(safe_text(field.hint), hint)]
+
+
+class DialogBox(DialogScreen[Result], inherit_bindings=False):
+    """A view in a box over another screen, with its keys below it."""
+
+    def __init__(self, heading: str, view: DialogView) -> None:
+        """`heading` is of any origin."""
+        super().__init__()
+        self._box = Vertical(view, KeyFooter())
+        self._box.border_title = Content(safe_text(heading))
+
+    def compose(self) -> ComposeResult:
+        yield self._box
+
+
+def _dots(buffer: LineBuffer) -> LineBuffer:
+    """The line as somebody behind the user may see it."""
+    dots = LineBuffer("•" * len(buffer.text))
+    dots.cursor, dots.is_fresh = buffer.cursor, buffer.is_fresh
+    return dots

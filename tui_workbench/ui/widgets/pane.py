@@ -1,0 +1,48 @@
+"""What every pane has in common: a number, a title in its border, and an answer to why a command is not available.
+
+Panes are handed what they show and post what happened in them; none of them asks another for anything.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.content import Content
+from textual.widget import Widget
+
+
+class Pane(Widget, inherit_bindings=False):
+    """A box of the main screen. `about` is what `?` says about it."""
+
+    DEFAULT_CSS = "Pane { layout: vertical; }"
+    ALLOW_SELECT = False
+
+    number: ClassVar[int]
+    title: ClassVar[str]
+    about: ClassVar[str]
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.set_title()
+
+    def set_title(self, detail: str = "") -> None:
+        """Show the pane's number and title in the border, and `detail`, which must be safe text, behind them."""
+        self.border_title = Content(f"{self.number} {self.title}{'  ' + detail if detail else ''}")
+
+    def set_subtitle(self, content: Content) -> None:
+        """Show this in the lower border."""
+        self.border_subtitle = content
+
+    def why_not(self, action: str) -> str:
+        """Why the action is not available now: a sentence, or an empty string when it is."""
+        return ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.why_not(action)
+
+    def take_focus(self) -> None:
+        """Put the focus where a person would want it in this pane.
+
+        With `screen.set_focus`, not with `Widget.focus`, which does it later: keys typed ahead would go elsewhere.
+        """
+        raise NotImplementedError

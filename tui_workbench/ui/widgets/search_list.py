@@ -1,0 +1,135 @@
+"""A search field over the rows that match what is typed in it: the palette, choices of a field, columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Input
+
+from tui_workbench.ui.widgets.pieces import Row
+from tui_workbench.ui.widgets.row_list import RowList
+from tui_workbench.ui.widgets.text_field import SearchField, matches
+
+MOST_SHOWN = 500
+"""Rows that are listed: nobody reads more, and each costs at every key."""
+
+
+class ChoosingField(SearchField):
+    """A search field whose enter and escape are calls: the next key that was typed ahead must find them done."""
+
+    def __init__(self, choose: Callable[[], None], leave: Callable[[], None], placeholder: str) -> None:
+        super().__init__(placeholder=placeholder)
+        self._choose, self._leave = choose, leave
+
+    async def action_submit(self) -> None:
+        self._choose()
+
+    def action_leave(self) -> None:
+        self._leave()
+
+
+class SearchList(Vertical):
+    """Narrows its rows while one types, and puts the cursor on the best.
+
+    `choose` is called with the key of the row that is chosen, or with "" when none is.
+    """
+
+    DEFAULT_CSS = """
+    SearchList { height: auto; }
+    SearchList > RowList { height: auto; }
+    """
+
+    def __init__(
+        self,
+        choose: Callable[[str], object],
+        search: SearchField | str,
+        *,
+        empty: str = "Nothing matches.",
+        preview: Callable[[str], object] | None = None,
+    ) -> None:
+        """`search` is the field, or the placeholder of one whose enter chooses and whose escape leaves.
+
+        `preview` is called with the key of each row that the cursor comes to.
+        """
+        super().__init__()
+        self._choose = choose
+        self._empty = empty
+        self._preview = preview
+        self._rows: Mapping[str, Row] = {}
+        self.last: frozenset[str] = frozenset()
+        """Keys of rows that come behind all others."""
+        self._shown_for = ""
+        if isinstance(search, str):
+            search = ChoosingField(self.action_choose, self.action_leave, search)
+        self.search = search
+        self.list = RowList()
+
+    def compose(self) -> ComposeResult:
+        yield self.search
+        yield self.list
+
+    @property
+    def typed(self) -> str:
+        """What is sought."""
+        return self.search.value.strip()
+
+    @property
+    def current(self) -> str:
+        """The key of the row under the cursor."""
+        return self.list.current
+
+    @property
+    def most_rows(self) -> int:
+        """The height of the list at most."""
+        return self.app.size.height * 8 // 10 - 5
+
+    def take_focus(self) -> None:
+        self.screen.set_focus(self.search)
+
+    def show_choices(self, rows: Mapping[str, Row], current: str | None = None) -> None:
+        """Show these rows by the texts that they are found by, with the cursor on the row of the key `current`."""
+        self._rows = rows
+        self._shown_for = self.typed
+        self.list.show_rows(self.found(), empty=(self._empty,), current=current)
+        self.list.styles.height = max(1, min(len(self.list.rows), self.most_rows))
+
+    def found(self) -> list[Row]:
+        """The rows that match what is typed, the best first."""
+        rows = [self._rows[text] for text in matches(self.typed, self._rows)[:MOST_SHOWN]]
+        return sorted(rows, key=lambda row: row.key in self.last)
+
+    def _narrow(self) -> None:
+        if self.typed != self._shown_for:
+            self.show_choices(self._rows)
+            self.list.move_to(0)
+
+    def action_choose(self) -> None:
+        self._narrow()  # the message that the text changed may not have come yet
+        self._choose(self.current)
+
+    def action_leave(self) -> None:
+        self._choose("")
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._narrow()
+
+    @on(SearchField.Stepped)
+    def _stepped(self, event: SearchField.Stepped) -> None:
+        event.stop()
+        self.list.step(event.rows)
+
+    @on(RowList.CursorMoved)
+    def _cursor_moved(self, event: RowList.CursorMoved) -> None:
+        event.stop()
+        if self._preview is not None and event.key:
+            self._preview(event.key)
+
+    @on(RowList.Clicked)
+    def _clicked(self, event: RowList.Clicked) -> None:
+        event.stop()
+        self._choose(event.key)
