@@ -46,7 +46,7 @@ bench: $(VENV)/.installed-test
 pages: $(VENV)/.installed-test
 	$(VENV)/bin/python -m docs.make_pages
 	$(VENV)/bin/python -m tui_workbench.ui.commands.key_reference > docs/keys.md
-	$(VENV)/bin/python -m tui_workbench.config.schema.reference > docs/configuration-reference.md
+	$(VENV)/bin/python -m tui_workbench.config.reference > docs/configuration-reference.md
 
 # Real runs in a real terminal; needs gcc for the stand-in GPUs.
 pictures: $(VENV)/.installed-test

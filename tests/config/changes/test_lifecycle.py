@@ -24,9 +24,9 @@ def at(root: Path, name: str) -> str:
 @pytest.mark.parametrize("target_type", [each.name for each in target_types.BUILT_IN])
 def test_a_new_target_of_each_type_loads_and_has_no_errors(tmp_path: Path, target_type: str) -> None:
     root = project(tmp_path, x__runconfig="")
-    lifecycle.create_target(str(root), "new", target_type, {"nativeSharedDirectory": "~/share/"}).apply()
+    lifecycle.create_target(str(root), "new", target_type).apply()
     loaded = load_compute(at(root, "new.compute"))
-    assert (loaded.name, loaded.type, loaded.native_shared_directory) == ("new", target_type, "~/share/")
+    assert (loaded.name, loaded.type) == ("new", target_type)
     assert [one for one in in_project(root, "new.compute").problems() if one.severity == "error"] == []
 
 
@@ -35,9 +35,9 @@ def test_a_new_run_configuration_fits_its_target(tmp_path: Path) -> None:
     lifecycle.create_run_configuration(str(root), "box", "box").apply()
     docker = load_run_configuration(at(root, "box.runconfig"))
     assert (docker.target, docker.framework, docker.prepare_environment) == ("box", "Python", True)
-    lifecycle.create_run_configuration(str(root), "quick", "local", {"TrackedRun": False}).apply()
+    lifecycle.create_run_configuration(str(root), "quick", "local").apply()
     local = load_run_configuration(at(root, "quick.runconfig"))
-    assert (local.prepare_environment, local.tracked_run, local.conda_dependencies_file) == (False, False, "")
+    assert (local.prepare_environment, local.tracked_run, local.conda_dependencies_file) == (False, True, "")
     assert lifecycle.create_run_configuration(str(root), "z", "none").notes == ("There is no target 'none' yet.",)
 
 
@@ -102,38 +102,25 @@ def test_a_renamed_run_configuration_moves_alone(tmp_path: Path) -> None:
     assert sorted(path.name for path in (root / "aml_config").iterdir()) == ["b.runconfig", "gpu.compute"]
 
 
-def test_what_is_deleted_lies_in_the_trash_until_it_is_restored(tmp_path: Path) -> None:
+def test_a_deleted_file_lies_in_the_trash(tmp_path: Path) -> None:
     root = project(tmp_path, gpu__compute="type: local\n", a__runconfig=RUNCONFIG)
     change_set = lifecycle.delete(at(root, "gpu.compute"))
     assert change_set.notes == ("Run configurations that name it and then name nothing: a.",)
     change_set.apply()
     assert not (root / "aml_config" / "gpu.compute").exists()
     assert (root / ".workbench" / ".gitignore").read_text() == "*\n"
-    # Another session finds it there.
-    ((name, kept, when),) = lifecycle.deleted(lifecycle.trash_of(str(root)))
-    assert (name, when > 0) == ("gpu.compute", True)
-    lifecycle.restore(str(root), kept).apply()
-    assert (root / "aml_config" / "gpu.compute").read_text() == "type: local\n"
-    assert lifecycle.deleted(lifecycle.trash_of(str(root))) == []
+    (kept,) = Path(lifecycle.trash_of(str(root))).iterdir()
+    assert (kept.name.partition("-")[2], kept.read_text()) == ("gpu.compute", "type: local\n")
 
 
 def test_deleting_is_undone_in_one_step(tmp_path: Path) -> None:
     root = project(tmp_path, a__runconfig=RUNCONFIG)
     history = ChangeHistory()
     history.apply(lifecycle.delete(at(root, "a.runconfig"), str(tmp_path / "trash")))
-    assert [one[0] for one in lifecycle.deleted(str(tmp_path / "trash"))] == ["a.runconfig"]
+    assert [path.name.partition("-")[2] for path in (tmp_path / "trash").iterdir()] == ["a.runconfig"]
     history.undo()
     assert (root / "aml_config" / "a.runconfig").read_bytes() == RUNCONFIG.encode()
-    assert lifecycle.deleted(str(tmp_path / "trash")) == []
-
-
-def test_restoring_never_overwrites(tmp_path: Path) -> None:
-    root = project(tmp_path, a__runconfig=RUNCONFIG)
-    lifecycle.delete(at(root, "a.runconfig")).apply()
-    lifecycle.create_run_configuration(str(root), "a", "x").apply()
-    ((_, kept, _),) = lifecycle.deleted(lifecycle.trash_of(str(root)))
-    with pytest.raises(ConfigurationError, match="this name again"):
-        lifecycle.restore(str(root), kept)
+    assert list((tmp_path / "trash").iterdir()) == []
 
 
 def test_a_new_text_is_in_the_order_of_the_schema() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tui_workbench.config.changes.change_set import ChangeSet, FileChange, bytes_at, edited
@@ -24,21 +24,20 @@ COMPUTE = ".compute"
 RUNCONFIG = ".runconfig"
 
 
-def create_target(root: str, name: str, target_type: str, values: Mapping[str, Any] | None = None) -> ChangeSet:
-    """A new `.compute` file of this type in the project at `root`, with `values` by key.
+def create_target(root: str, name: str, target_type: str) -> ChangeSet:
+    """A new `.compute` file of this type in the project at `root`; its required fields get values to start from.
 
-    Required fields without a value get one to start from. Raises UsageError for a bad name or type, ConfigurationError
-    when the name is taken.
+    Raises UsageError for a bad name or type, ConfigurationError when the name is taken.
     """
     if not target_types.is_known(target_type):
         remedy = f"Choose one of: {', '.join(target_types.names())}."
         raise UsageError(f"{target_type!r} is no type of target", remedy=remedy)
     path = _free_path(root, name, COMPUTE)
-    chosen = {"type": target_type, **_starting_values(target_type), **(values or {})}
+    chosen = {"type": target_type, **_starting_values(target_type)}
     return ChangeSet(f"create target {name}", (FileChange(path, None, new_text(path, chosen).encode()),))
 
 
-def create_run_configuration(root: str, name: str, target: str, values: Mapping[str, Any] | None = None) -> ChangeSet:
+def create_run_configuration(root: str, name: str, target: str) -> ChangeSet:
     """A new `.runconfig` file that runs on `target`. Raises UsageError (bad name), ConfigurationError (taken)."""
     path = _free_path(root, name, RUNCONFIG)
     chosen: dict[str, Any] = {"ArgumentVector": ["$file"], "Target": target, "Framework": "Python", "TrackedRun": True}
@@ -46,7 +45,7 @@ def create_run_configuration(root: str, name: str, target: str, values: Mapping[
     if found is not None and found.kind.builds_environments:
         chosen |= {"CondaDependenciesFile": f"{CONFIG_DIRECTORY}/conda_dependencies.yml", "PrepareEnvironment": True}
     notes = () if found is not None else (f"There is no target {target!r} yet.",)
-    change = FileChange(path, None, new_text(path, chosen | dict(values or {})).encode())
+    change = FileChange(path, None, new_text(path, chosen).encode())
     return ChangeSet(f"create run configuration {name}", (change,), notes)
 
 
@@ -99,30 +98,6 @@ def delete(path: str, trash: str = "") -> ChangeSet:
 def trash_of(root: str) -> str:
     """Where deleted configuration files of the project at `root` lie."""
     return os.path.join(root, ".workbench", "trash")
-
-
-def deleted(trash: str) -> list[tuple[str, str, float]]:
-    """What lies in a trash folder, newest first: file name, path, and when it was deleted (seconds since the epoch)."""
-    try:
-        names = os.listdir(trash)
-    except OSError:
-        return []
-    found = []
-    for name in names:
-        stamp, _, original = name.partition("-")
-        if original and stamp.isdigit():
-            found.append((original, os.path.join(trash, name), int(stamp) / 1000))
-    return sorted(found, key=lambda one: one[2], reverse=True)
-
-
-def restore(root: str, path: str) -> ChangeSet:
-    """Brings a file back from the trash, see `deleted`. Raises ConfigurationError when its name is taken meanwhile."""
-    original = os.path.basename(path).partition("-")[2]
-    data = _read(path)
-    place = os.path.join(root, CONFIG_DIRECTORY, original)
-    if os.path.lexists(place):
-        raise ConfigurationError("there is a file of this name again", remedy="Rename that one first.", file=place)
-    return ChangeSet(f"restore {original}", (FileChange(place, None, data), FileChange(path, data, None)))
 
 
 def declare_data(configuration: str, paths: Sequence[str]) -> ChangeSet:
