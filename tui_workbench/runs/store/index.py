@@ -107,11 +107,13 @@ class RunIndex:
         It is empty when there is none; with `hidden` the archived ones are among them. The duration of an active run is
         up to now.
         """
-        rows = self._execute(f"SELECT open, run, facts, record FROM runs WHERE ? OR NOT hidden {_NEWEST_FIRST}", hidden)
-        return ",\n".join(
-            record_text(run_from_text(run), facts_from_text(facts)) if openness == ACTIVE else record
-            for openness, run, facts, record in rows
-        ).encode()
+        active = "SELECT run_id, run, facts FROM runs WHERE open AND open = ?"
+        now = {
+            run_id: record_text(run_from_text(run), facts_from_text(facts)).encode()
+            for run_id, run, facts in self._execute(active, ACTIVE)
+        }
+        every = f"SELECT run_id, CAST(record AS BLOB) FROM runs WHERE ? OR NOT hidden {_NEWEST_FIRST}"
+        return b",\n".join([now.get(run_id, record) for run_id, record in self._execute(every, hidden)])
 
     @_answering
     def active(self) -> list[str]:

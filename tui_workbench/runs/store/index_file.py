@@ -22,7 +22,7 @@ from tui_workbench.runs.store.rundir import SCHEMA
 
 FILE = "index.db"
 
-FORM = f"9 {__version__} {SCHEMA} {' '.join(Run._fields)}"
+FORM = f"10 {__version__} {SCHEMA} {' '.join(Run._fields)}"
 """What the rows are made by. An index of any other form is built anew."""
 
 BUSY_SECONDS = 5.0
@@ -99,7 +99,8 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> Non
     known = _numbers(connection, (row.run.run_id for row in rows))
     _delete(connection, known.values())
     stored, listed, metrics = [], [], []
-    for row in rows:
+    # In the order of a listing, which then reads the file from end to end.
+    for row in sorted(rows, key=lambda row: (row.run.created, row.run.run_id)):
         run, facts = row.run, row.facts
         if (number := known.get(run.run_id, 0)) == 0:
             number = last = last + 1
