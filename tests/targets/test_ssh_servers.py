@@ -24,7 +24,7 @@ from tui_workbench.targets.checks.result import DOCKER, ENGINE, HOST_KEY, OK
 from tui_workbench.targets.docker.docker_socket import docker_socket
 from tui_workbench.targets.hosts.fetching import fetch
 from tui_workbench.targets.hosts.host import ConnectionLost, Entry, LoginRefused
-from tui_workbench.targets.hosts.hosted_target import TOOLS
+from tui_workbench.targets.hosts.reaching import TOOLS
 from tui_workbench.targets.hosts.sending import sync
 from tui_workbench.targets.ssh import ssh_channel
 from tui_workbench.targets.ssh.ssh_connection import Secrets, connect

@@ -46,7 +46,7 @@ class Cleaning:
                 found.append(Found(name, problem=str(error)))
                 continue
             for leftover in leftovers:
-                key = (target.place, leftover.kind, leftover.name)
+                key = (target.host.label, leftover.kind, leftover.name)
                 if key not in seen:
                     seen.add(key)
                     found.append(Found(name, leftover))

@@ -44,8 +44,10 @@ from tui_workbench.core.target_types import TargetType
 from tui_workbench.targets.base import machine_info
 from tui_workbench.targets.base.values import Leftover, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu.framework_location import Interpreter, Place, variables_of
+from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.hosts.host_layout import records_of_runs
 
 if TYPE_CHECKING:
     from tui_workbench.targets.checks.check_engine import EngineChecks
@@ -71,11 +73,6 @@ class Target(abc.ABC):
 
         self.report: Report = Report()
         """Who is told what happens."""
-
-    @property
-    def place(self) -> str:
-        """What two targets have in common that are the same machine."""
-        return self.host.label
 
     @abc.abstractmethod
     def plan(self, spec: RunSpec) -> Plan:
@@ -119,9 +116,12 @@ class Target(abc.ABC):
     def started(self, spec: RunSpec) -> bool:
         """True once the script was started, running or not."""
 
-    @abc.abstractmethod
     def has_ended(self, spec: RunSpec) -> bool:
-        """True when a started run is known here to be over, so that `wait` returns at once. Asks no other machine."""
+        """True when a started run is known here to be over, so that `wait` returns at once. Asks no other machine.
+
+        By default: when its exit code is in the run's directory here.
+        """
+        return supervisor.read_exit_code(spec.run_directory) is not None
 
     @abc.abstractmethod
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
@@ -183,5 +183,5 @@ class Target(abc.ABC):
         raise NotImplementedError
 
     def known_runs(self, project: ProjectNames) -> list[tuple[str, bytes]]:
-        """The id and run.json of each run of a project that the target knows, whoever submitted it."""
-        return []
+        """The id and run.json of each run of a project that has a folder on the host, whoever submitted it."""
+        return records_of_runs(self.host, project)

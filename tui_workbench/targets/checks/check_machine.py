@@ -10,7 +10,7 @@ from tui_workbench.core.model import ComputeTarget, Problem
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.checks.result import CLOCK, DISK, OK, PYTHON, READY, TOOLS, WARNING, CheckFailed, CheckResult
 from tui_workbench.targets.hosts.host import Host
-from tui_workbench.targets.hosts.hosted_target import require_tools, slow_shell
+from tui_workbench.targets.hosts.reaching import require_tools, slow_shell
 
 PYTHON_SECONDS = 20.0
 """An interpreter on a cold network disk takes seconds; one that takes longer runs no script either."""

@@ -19,6 +19,7 @@ from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, Wor
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.targets.base import machine_info, run_environment
+from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.values import Leftover, Outcome, ProjectNames
 from tui_workbench.targets.checks.check_engine import EngineChecks
 from tui_workbench.targets.docker import container as containers
@@ -35,12 +36,14 @@ from tui_workbench.targets.gpu.framework_location import NotThere, Place, prepar
 from tui_workbench.targets.hosts.host import ConnectionLost, Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout, find_folders, project_key, remove_folder
 from tui_workbench.targets.hosts.host_run import HostRun
-from tui_workbench.targets.hosts.hosted_target import HostedTarget
+from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.sending import difference
 
 
-class DockerTarget(HostedTarget):
+class DockerTarget(Target):
     """`type: localdocker` and `type: remotedocker`."""
+
+    keeps_runs = True
 
     def __init__(self, target: ComputeTarget, host: Host | None = None) -> None:
         super().__init__(target, host)
@@ -84,21 +87,13 @@ class DockerTarget(HostedTarget):
             plan = plan.with_step("sync", title=f"send to {host.label}: {sent}")
         images = Images(host, engine, spec)
         choice = images.choose()
-        plan = plan.with_step("image", title=self._image_title(images, choice.name, choice.why, choice.image))
+        plan = plan.with_step("image", title=images.describe(choice))
         if choice.image is not None:
             place = placing.placement(host, engine, spec, choice.image, images.facts(choice.image))
             place = place._replace(image=choice.name)
             plan = plan.with_step("container", command=containers.docker_command(spec, place))
             plan = plan.with_step("start", command=containers.command(spec, place))
         return plan._replace(interpreter=choice.name)
-
-    def _image_title(self, images: Images, name: str, why: str, image: Image | None) -> str:
-        if image is not None:
-            return f"take {name}, which {self.host.label} holds"
-        if name == self.target.base_docker_image:
-            return f"fetch {name}: {why}"
-        images.refuse_unless_built()
-        return f"build {name} on {self.target.base_docker_image}: {why}"
 
     def check(self) -> list[Problem]:
         try:
@@ -112,7 +107,7 @@ class DockerTarget(HostedTarget):
 
     def reach(self) -> None:
         self._connect()
-        super().reach()
+        reach(self.target, self.host, self.report)
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
         if self._run(spec).container() is not None:
@@ -187,10 +182,13 @@ class DockerTarget(HostedTarget):
             # An engine that is being restarted looks as if there were none; its containers may go on.
             raise ConnectionLost(error.message, remedy=error.remedy) from error
 
-    def wait_once(self, spec: RunSpec, interrupted: int) -> Outcome:
-        run = self._run(spec)
-        self.report.regained()
-        return run.wait(interrupted)
+    def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
+        def wait_once() -> Outcome:
+            run = self._run(spec)
+            self.report.regained()
+            return run.wait(interrupted)
+
+        return wait_through_losses(self, wait_once, interrupted)
 
     def wait_until_reachable(self, interrupted: int) -> None:
         if not self.host.is_local:
@@ -199,9 +197,9 @@ class DockerTarget(HostedTarget):
                 self.host.check(["true"])
             except TargetUnreachable as error:
                 self.report.lost(str(error))
-        super().wait_until_reachable(interrupted)
+        wait_until_answering(self.host, self.report, interrupted, self._reconnect)
 
-    def see_that_it_answers(self) -> None:
+    def _reconnect(self) -> None:
         self.close()
         try:
             self._connect()

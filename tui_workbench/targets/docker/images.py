@@ -80,7 +80,16 @@ class Images:
         image = self._engine.image(tag)
         return Choice(tag, image, "" if image is not None else self._cause(base))
 
-    def refuse_unless_built(self) -> None:
+    def describe(self, choice: Choice) -> str:
+        """The step that gets the image of a choice. Raises ConfigurationError when it may or can not be built."""
+        if choice.image is not None:
+            return f"take {choice.name}, which {self._host.label} holds"
+        if choice.name == self._name:
+            return f"fetch {choice.name}: {choice.why}"
+        self._refuse_unless_built()
+        return f"build {choice.name} on {self._name}: {choice.why}"
+
+    def _refuse_unless_built(self) -> None:
         """Raise ConfigurationError when the environment would have to be built and may not be, or cannot be."""
         base = self._engine.image(self._name)
         if base is None:

@@ -19,6 +19,7 @@ from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment
+from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SHARE_VARIABLE
 from tui_workbench.targets.base.values import Leftover, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu import choice
@@ -26,8 +27,8 @@ from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout, find_folders, remove_folder
 from tui_workbench.targets.hosts.host_run import HostRun, sdk_version
-from tui_workbench.targets.hosts.hosted_target import HostedTarget
 from tui_workbench.targets.hosts.mirror import follow
+from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.remote_scripts import FIND_PYTHON, LEFT, START, STOP, WAIT
 from tui_workbench.targets.hosts.sending import difference
 
@@ -38,8 +39,10 @@ _TICKS_A_SECOND = 20
 """Of the shell there, which can only count its naps."""
 
 
-class RemoteTarget(HostedTarget):
+class RemoteTarget(Target):
     """`type: remote`."""
+
+    keeps_runs = True
 
     def __init__(self, target: ComputeTarget, host: Host | None = None) -> None:
         super().__init__(target, host)
@@ -94,6 +97,9 @@ class RemoteTarget(HostedTarget):
             return [Problem(path, error.line, error.column, "error", "target", error.message, error.remedy)]
         return []
 
+    def reach(self) -> None:
+        reach(self.target, self.host, self.report)
+
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
         run = HostRun(self.host, spec)
         if run.ending().started:
@@ -125,8 +131,14 @@ class RemoteTarget(HostedTarget):
     def started(self, spec: RunSpec) -> bool:
         return HostRun(self.host, spec).ending().started
 
-    def wait_once(self, spec: RunSpec, interrupted: int) -> Outcome:
-        return _Processes(self.host, spec, self.report).wait(interrupted)
+    def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
+        def wait_once() -> Outcome:
+            return _Processes(self.host, spec, self.report).wait(interrupted)
+
+        return wait_through_losses(self, wait_once, interrupted)
+
+    def wait_until_reachable(self, interrupted: int) -> None:
+        wait_until_answering(self.host, self.report, interrupted)
 
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
         return _Processes(self.host, spec, self.report).stop(grace)

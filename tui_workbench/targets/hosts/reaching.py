@@ -1,0 +1,88 @@
+"""Reach the host of a target, check its tools, and wait for it when the connection is lost."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError, TargetUnreachable, WorkbenchError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.waiting import Interrupted, Pauses
+from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.values import Outcome, Report
+from tui_workbench.targets.hosts.host import Host
+
+SLOW_SECONDS = 2.0
+"""A shell that takes longer to start is worth a word: every step of a run needs one."""
+
+TOOLS = (
+    "cat", "cmp", "cp", "cut", "du", "find", "grep", "head", "ls", "mkdir", "mv", "rm", "rmdir", "sed", "setsid",
+    "sha256sum", "sleep", "sort", "tail", "tar", "touch", "tr", "wc", "xargs",
+)  # fmt: skip
+
+_MISSING = 'for tool; do command -v "$tool" >/dev/null 2>&1 || printf \'%s\\n\' "$tool"; done'
+
+
+def reach(target: ComputeTarget, host: Host, report: Report) -> None:
+    """Check that a machine answers and has the tools that runs need. Raises as `require_tools` does."""
+    if not host.is_local:
+        require_tools(target, host)
+        if said := slow_shell(host):
+            report.line(said)
+
+
+def wait_through_losses(target: Target, wait_once: Callable[[], Outcome], interrupted: int) -> Outcome:
+    """Call `wait_once` until it returns; after each error wait until the target answers again.
+
+    `wait_once` waits for the end of a run. Raises what it raises of Interrupted and NeverStarted.
+    """
+    pauses = Pauses()
+    while True:
+        try:
+            return wait_once()
+        except NeverStarted:
+            raise
+        except WorkbenchError as error:
+            # Whatever it is, a full disk here among others: the script may be running.
+            with contextlib.suppress(StorageError):
+                target.report.lost(str(error))
+            target.wait_until_reachable(interrupted)
+            pauses.take(interrupted)
+
+
+def wait_until_answering(
+    host: Host, report: Report, interrupted: int, ask: Callable[[], object] = lambda: None
+) -> None:
+    """Block until the host is reachable and `ask` does not raise TargetUnreachable.
+
+    Raises Interrupted when the descriptor `interrupted` becomes readable first.
+    """
+    pauses = Pauses()
+    while True:
+        try:
+            if not host.wait_until_reachable(interrupted):
+                raise Interrupted
+            ask()
+            return
+        except TargetUnreachable as error:
+            report.lost(str(error))
+        pauses.take(interrupted)
+
+
+def require_tools(target: ComputeTarget, host: Host) -> None:
+    """Raise ConfigurationError, with their names, when the machine lacks some of them. Raises TargetUnreachable."""
+    missing = host.check(["sh", "-c", _MISSING, "sh", *TOOLS]).text.split()
+    if missing:
+        raise ConfigurationError(
+            f"{host.label} lacks {', '.join(missing)}, which runs there need",
+            remedy="Install coreutils, diffutils, findutils, grep, sed, tar and util-linux there.",
+            file=target.path,
+        )
+
+
+def slow_shell(host: Host) -> str:
+    """What is to be said of a machine whose shell takes long to start; "" for any other."""
+    seconds = host.shell_seconds
+    if seconds < SLOW_SECONDS:
+        return ""
+    return f"starting a shell on {host.label} takes {seconds:.0f} s: its start-up files there, as ~/.bashrc, are slow"
