@@ -13,7 +13,6 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from types import ModuleType
 from typing import NamedTuple
 
@@ -226,6 +225,8 @@ def _unknown_verb(arguments: Sequence[str]) -> int:
 
 def _nearest(words: Sequence[str]) -> str:
     """A sentence that suggests the command which the first words were meant to be, "" when none is near."""
+    from difflib import get_close_matches
+
     nouns = [words[0]] if words[0] in NOUNS else get_close_matches(words[0], NOUNS, 1, 0.75)
     if not nouns:
         return ""

@@ -95,6 +95,15 @@ def _user_directory(variable: str, default: str) -> str:
     return os.path.join(base, APPLICATION)
 
 
+def with_parents(path: str) -> list[str]:
+    """The absolute path, then each folder above it up to the root."""
+    found = [path]
+    while (above := os.path.dirname(path)) != path:
+        path = above
+        found.append(path)
+    return found
+
+
 def from_home(path: str) -> str:
     """The path as people write it: with `~` for the user's home folder."""
     home = os.path.expanduser("~")

@@ -16,7 +16,6 @@ import contextlib
 import errno
 import json
 import os
-import shutil
 import stat
 from array import array
 from collections.abc import Iterator, Sequence
@@ -197,6 +196,8 @@ def remove_below(top: str, name: str) -> None:
 
     A link is removed, and what it leads to stays.
     """
+    import shutil
+
     with contextlib.suppress(OSError), _parent(top, name) as (folder, base):
         if stat.S_ISDIR(os.lstat(base, dir_fd=folder).st_mode):
             # On a descriptor it follows no link, whatever changes meanwhile.

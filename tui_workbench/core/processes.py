@@ -13,13 +13,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
 from tui_workbench.core import trace
+from tui_workbench.core.directories import with_parents
 
 _PROJECT_MARK = "aml_config"
 """A folder that holds this is a project."""
@@ -170,5 +170,4 @@ def reap() -> None:
 
 
 def _is_in_project(folder: str) -> bool:
-    path = pathlib.Path(os.path.realpath(folder))
-    return any(os.path.isdir(os.path.join(each, _PROJECT_MARK)) for each in (path, *path.parents))
+    return any(os.path.isdir(os.path.join(each, _PROJECT_MARK)) for each in with_parents(os.path.realpath(folder)))

@@ -112,9 +112,11 @@ def installed() -> frozenset[str]:
 @cache
 def load(name: str) -> Any:
     """What the entry point of a type points at; None when no package adds the type. Raises what its code raises."""
+    if not name:
+        return None
     from importlib.metadata import entry_points
 
-    found = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None) if name else None
+    found = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None)
     return found.load() if found is not None else None
 
 

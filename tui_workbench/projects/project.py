@@ -10,12 +10,11 @@ import os
 import shlex
 from collections.abc import Callable
 from functools import partial
-from pathlib import PurePath
 from typing import TypeVar
 
 from tui_workbench.config.loading import load_compute, load_run_configuration
 from tui_workbench.config.sdk_conflicts import conflicts, flattened
-from tui_workbench.core.directories import derived_directory, user_data_directory
+from tui_workbench.core.directories import derived_directory, user_data_directory, with_parents
 from tui_workbench.core.errors import ConfigurationError, ProjectNotFound, StorageError
 from tui_workbench.core.files import FOLDER_MODE, make_folders, write_below
 from tui_workbench.core.model import ComputeTarget, Problem, RunConfiguration
@@ -69,7 +68,7 @@ class Project:
                 f"{start} is not a folder" if os.path.exists(start) else f"{start} does not exist",
                 remedy="Name a project folder, or make one with `workbench-tui project create NAME`.",
             )
-        for folder in (start, *map(str, PurePath(start).parents)):
+        for folder in with_parents(start):
             if os.path.isdir(os.path.join(folder, CONFIG_DIRECTORY)):
                 return cls(folder)
         raise ProjectNotFound(

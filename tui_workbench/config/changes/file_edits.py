@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import pathlib
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -23,6 +22,7 @@ from tui_workbench.config.schema.field_types import NULL, TYPE_NAMES, Field
 from tui_workbench.config.schema.fields import kind_of
 from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path, dotted, find, parse, plain_value
 from tui_workbench.config.yaml_edit.values import Fault, convert
+from tui_workbench.core.directories import with_parents
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.text_files import FileChangedError
 
@@ -227,9 +227,9 @@ def check(paths: Sequence[str]) -> list[Finding]:
 
 def surroundings_of(path: str) -> Surroundings | None:
     """The project that a file belongs to: that of its aml_config/, or the nearest one above; None for no project."""
-    for folder in pathlib.Path(os.path.abspath(path)).parents:
-        if os.path.isdir(folder / CONFIG_DIRECTORY):
-            return Surroundings(str(folder))
+    for folder in with_parents(os.path.dirname(os.path.abspath(path))):
+        if os.path.isdir(os.path.join(folder, CONFIG_DIRECTORY)):
+            return Surroundings(folder)
     return None
 
 

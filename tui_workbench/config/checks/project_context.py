@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tui_workbench.config.checks.findings import CODES, Finding, Fix
@@ -160,8 +159,7 @@ def _mentions_spark(path: str) -> bool | None:
         return None
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(NamedTuple):
     """The file under inspection. `target_type` is that of a `.compute` file, else ""."""
 
     path: str

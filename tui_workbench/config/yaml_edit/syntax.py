@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from copy import copy
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -42,7 +42,6 @@ Path = tuple[str | int, ...]
 """Steps from the root of the file: keys of maps and indices of lists."""
 
 
-@dataclass(eq=False, slots=True)
 class Node:
     """One value: a scalar, a map or a list.
 
@@ -51,18 +50,25 @@ class Node:
     names, wrapped in `alias_of`.
     """
 
-    kind: str
-    start: int
-    end: int
-    text: str = ""  # of a scalar: its content, quotes and escapes resolved
-    style: str = ""
-    tag: str | None = None
-    anchor: str | None = None
-    flow: bool = False
-    entries: list[tuple[Node, Node]] = field(default_factory=list)  # of a map
-    items: list[Node] = field(default_factory=list)  # of a list
-    size: int = 1
-    alias_of: Node | None = None
+    __slots__ = (
+        "alias_of", "anchor", "end", "entries", "flow", "items", "kind", "size", "start", "style", "tag", "text",
+    )  # fmt: skip
+
+    def __init__(
+        self, kind: str, start: int, end: int, text: str = "", *, tag: str | None = None, anchor: str | None = None
+    ) -> None:
+        self.kind = kind
+        self.start = start
+        self.end = end
+        self.text = text  # of a scalar: its content, quotes and escapes resolved
+        self.style = ""
+        self.tag = tag
+        self.anchor = anchor
+        self.flow = False
+        self.entries: list[tuple[Node, Node]] = []  # of a map
+        self.items: list[Node] = []  # of a list
+        self.size = 1
+        self.alias_of: Node | None = None
 
     @property
     def is_null(self) -> bool:
@@ -104,20 +110,22 @@ class Node:
         return self.items[step] if -len(self.items) <= step < len(self.items) else None
 
 
-@dataclass(eq=False)
 class Tree:
     """A parsed text and its root (None for an empty document)."""
 
-    text: str
-    root: Node | None
-    end: int
-    """Offset where the document's content may end: the `...` line, or the end of the text."""
-    extra: int = -1
-    """Offset of the `...` or `---` behind which more documents follow, -1 when there is one document only."""
-    aliases: dict[str, int] = field(default_factory=dict)
-    """How often each anchor is referred to."""
-    ellipsis: int = -1
-    """Offset of a `...` before the content, -1 when there is none."""
+    def __init__(
+        self, text: str, root: Node | None, end: int, extra: int = -1, aliases: dict[str, int] | None = None
+    ) -> None:
+        self.text = text
+        self.root = root
+        self.end = end
+        """Offset where the document's content may end: the `...` line, or the end of the text."""
+        self.extra = extra
+        """Offset of the `...` or `---` behind which more documents follow, -1 when there is one document only."""
+        self.aliases = aliases or {}
+        """How often each anchor is referred to."""
+        self.ellipsis = -1
+        """Offset of a `...` before the content, -1 when there is none."""
 
     def place(self, offset: int) -> tuple[int, int]:
         """Line and column, from 1, of an offset."""
@@ -330,7 +338,9 @@ class _Builder:
             remedy = f"Define &{name} above, or write the value."
             raise self._error(start, f"*{name} names an anchor that does not exist", remedy)
         self.aliases[name] = self.aliases.get(name, 0) + 1
-        return replace(target, start=start, end=end, anchor=None, alias_of=target)
+        alias = copy(target)
+        alias.start, alias.end, alias.anchor, alias.alias_of = start, end, None, target
+        return alias
 
     def _error(self, offset: int, message: str, remedy: str) -> ConfigurationError:
         line, column = place_in(self.text, offset)

@@ -13,7 +13,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from tui_workbench.config.schema.data_references import data_in_project
 from tui_workbench.core import locks
@@ -168,10 +167,10 @@ def _run_id(project: Project, milliseconds: int) -> str:
     return f"{identifier(project.name)}_{milliseconds}"
 
 
-@dataclass
 class _Counters:
-    number: int
-    milliseconds: int
+    def __init__(self, number: int, milliseconds: int) -> None:
+        self.number = number
+        self.milliseconds = milliseconds
 
 
 @contextlib.contextmanager
