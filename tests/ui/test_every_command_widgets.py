@@ -21,9 +21,9 @@ from tui_workbench.ui.editor.text_editor import TextEditor
 from tui_workbench.ui.runs.run_table import RunTable, TableColumn, TableRow
 from tui_workbench.ui.themes.themes import load_theme
 from tui_workbench.ui.widgets.pieces import Piece, Row
-from tui_workbench.ui.widgets.row_list import FilterList
+from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_field import TextField
-from tui_workbench.ui.widgets.text_view import LinesView, TextView
+from tui_workbench.ui.widgets.text_view import TextView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ class OneWidget(App[None]):
 
 @proves("list.up list.down list.page_up list.page_down list.first list.last")
 async def test_moving_in_a_list() -> None:
-    rows = FilterList()
+    rows = RowList(has_filter=True)
     app = OneWidget(rows)
     async with app.run_test(size=SIZE) as pilot:
         rows.show_rows([Row(str(number), Piece(f"row {number}")) for number in range(100)])
@@ -80,7 +80,7 @@ async def test_moving_in_a_list() -> None:
 
 @proves("list.filter list.keep_filter list.clear_filter")
 async def test_filtering_a_list() -> None:
-    rows = FilterList()
+    rows = RowList(has_filter=True)
     app = OneWidget(rows)
     async with app.run_test(size=SIZE) as pilot:
         rows.show_rows([Row(str(number), Piece(f"row {number}")) for number in range(20)])
@@ -138,7 +138,7 @@ async def test_reading_a_text() -> None:
 
 @proves("lines.up lines.down lines.page_up lines.page_down lines.first lines.last")
 async def test_reading_lines() -> None:
-    view = LinesView(lambda width: [(Piece(f"line {number}"),) for number in range(100)])
+    view = TextView(make=lambda width: [(Piece(f"line {number}"),) for number in range(100)])
     view.styles.max_height = SIZE[1]
     async with OneWidget(view).run_test(size=SIZE) as pilot:
         view.focus()

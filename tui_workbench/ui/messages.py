@@ -18,24 +18,21 @@ from tui_workbench.projects.project import Project
 
 
 @dataclass_transform(eq_default=False)
-class Told(Message):
-    """A message that is a dataclass, and so is each class below it."""
+class Wish(Message):
+    """A pane or a screen wants something done that is not its own business. Each class below is a dataclass."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         dataclass(eq=False)(cls)
 
 
-class Wish(Told):
-    """A pane or a screen wants something done that is not its own business."""
+@dataclass_transform(eq_default=False)
+class Fact(Message):
+    """Something about the project is known, or has changed. Each class below is a dataclass."""
 
-
-class RunWish(Wish):
-    """Something is wanted of a run, or of the next one."""
-
-
-class Fact(Told):
-    """Something about the project is known, or another than before."""
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclass(eq=False)(cls)
 
 
 class FileChosen(Wish):
@@ -90,14 +87,14 @@ class CheckWanted(Wish):
     name: str
 
 
-class RunSelected(RunWish):
+class RunSelected(Wish):
     """A run was put under the cursor; with `opened` its log should get the focus."""
 
     run_id: str
     opened: bool
 
 
-class RunRepeated(RunWish):
+class RunRepeated(Wish):
     """A run should be asked for again."""
 
     run_id: str
@@ -109,41 +106,41 @@ class RunDetailsWanted(Wish):
     run_id: str
 
 
-class MonitorWanted(Told):
+class MonitorWanted(Wish):
     """The GPUs of a project's targets should be shown; `selected` is the id of the current run, "" for none."""
 
     project: Project
     selected: str
 
 
-class RunAgainWanted(RunWish):
+class RunAgainWanted(Wish):
     """A run should be run again: as it was, or as `request` says."""
 
     run: Run
     request: RunRequest | None
 
 
-class ReconnectWanted(RunWish):
+class ReconnectWanted(Wish):
     """The target of a run that nothing is known of should be tried at once."""
 
     run_id: str
 
 
-class CancelConfirmed(RunWish):
+class CancelConfirmed(Wish):
     """A run should end; it was asked about already."""
 
     run_id: str
 
 
-class RunRequested(RunWish):
+class RunRequested(Wish):
     """The Run button was pressed, or the key for it."""
 
 
-class RunBarWanted(RunWish):
+class RunBarWanted(Wish):
     """Somebody wants to change what the next run is asked for."""
 
 
-class RequestChanged(RunWish):
+class RequestChanged(Wish):
     """The run bar holds another request than before; None while it is not one."""
 
     request: RunRequest | None

@@ -69,11 +69,11 @@ def attach_machine(project: Project, history: ChangeHistory, written: Callable[[
     return AttachScreen(project, history, written)
 
 
-def check_machine(project: Project, target: ComputeTarget) -> CheckScreen:
+def check_machine(target: ComputeTarget) -> CheckScreen:
     """The check of a target."""
     from tui_workbench.ui.machines.machine import CheckScreen
 
-    return CheckScreen(project, target)
+    return CheckScreen(target)
 
 
 def recent_pane(project: Project, id: str) -> RecentPane:

@@ -27,7 +27,7 @@ from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen
 from tui_workbench.ui.runs.preparing import PlanScreen, PrepareScreen
 from tui_workbench.ui.trace.trace import TraceScreen
 from tui_workbench.ui.widgets.choice_field import ChoiceField
-from tui_workbench.ui.widgets.text_view import LinesView
+from tui_workbench.ui.widgets.text_view import TextView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +123,7 @@ async def test_help(project: Project) -> None:
         await until(on(pilot, HelpScreen))
         help_screen = pilot.app.screen
         assert isinstance(help_screen, HelpScreen)
-        text = help_screen.query_one(LinesView)
+        text = help_screen.query_one(TextView)
         await until(lambda: text.max_scroll_y)
         hand = Hand(pilot)
 

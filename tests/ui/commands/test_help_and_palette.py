@@ -17,7 +17,7 @@ from tui_workbench.ui.commands.main_commands import EVERYWHERE, FILES, JOBS, TAR
 from tui_workbench.ui.commands.palette import PaletteScreen
 from tui_workbench.ui.themes import themes
 from tui_workbench.ui.widgets.row_list import RowList
-from tui_workbench.ui.widgets.text_view import LinesView
+from tui_workbench.ui.widgets.text_view import TextView
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -55,7 +55,7 @@ async def test_help_keeps_keys_names_and_explanations_apart(project: Project, si
             explained += sections(screen_of(pilot))
         screen = HelpScreen(explained)
         await pilot.app.push_screen(screen)
-        lines = ["".join(piece.text for piece in line) for line in screen.query_one(LinesView).lines]
+        lines = ["".join(piece.text for piece in line) for line in screen.query_one(TextView).lines]
         for offer in (offer for section in explained for offer in section.commands):
             name, first = re.escape(offer.command.name), re.escape(offer.command.help.split()[0])
             assert any(re.search(rf"(^|  ){name}  +{first}", line) for line in lines), offer.command.name

@@ -5,24 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.containers import Horizontal
+from textual.screen import Screen
 from textual.widgets import Static
 
 from tests.ui.painted import PaintedDisplay
 from tests.ui.waiting import until
 from tui_workbench.ui.logs.log_view import LogView
-from tui_workbench.ui.terminal.screens import FullScreen
+from tui_workbench.ui.terminal.screens import steady
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from textual.app import ComposeResult
-    from textual.screen import Screen
 
 LONG = "0123456789" * 10
 
 
-class LogScreen(FullScreen[None]):
+class LogScreen(Screen[None]):
     """A log beside something else, which decides how much room there is for the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        steady(self)
 
     def compose(self) -> ComposeResult:
         with Horizontal():

@@ -11,17 +11,17 @@ import pytest
 from textual import events
 from textual.app import App, ComposeResult
 from textual.geometry import Offset, Region
+from textual.screen import Screen
 
 from tests.ui.seen import lines_of
 from tests.ui.waiting import until
 from tui_workbench.runs.logs.log_search import Pattern
 from tui_workbench.ui.logs.log_view import LogView
-from tui_workbench.ui.terminal.screens import FullScreen
+from tui_workbench.ui.terminal.screens import steady
 from tui_workbench.ui.themes import themes
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
-    from textual.screen import Screen
 
 LINES = b"".join(b"line %03d\n" % number for number in range(200))
 WIDTH, HEIGHT = 40, 10
@@ -40,7 +40,9 @@ class LogApp(App[None]):
         self.copied: list[int] = []
 
     def get_default_screen(self) -> Screen[None]:
-        return FullScreen()  # as in the program: the tests read places while they change
+        screen: Screen[None] = Screen()
+        steady(screen)  # as in the program: the tests read places while they change
+        return screen
 
     def compose(self) -> ComposeResult:
         yield self.view

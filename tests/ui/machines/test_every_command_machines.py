@@ -17,7 +17,7 @@ from tests.ui.starting.test_starting import managed as managed
 from tests.ui.waiting import until
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.hosts.host_for import ssh_host_of
-from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen, MachineScreen, Phase
+from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen, Phase
 from tui_workbench.ui.runs.preparing import PlanScreen, PrepareScreen
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ async def test_a_machine_is_checked(project: Project, gpubox: Machine, home: Pat
 
     def phase() -> Phase:
         screen = pilot.app.screen
-        return screen.view.phase if isinstance(screen, MachineScreen) else Phase.DONE
+        return screen.view.phase if isinstance(screen, AttachScreen | CheckScreen) else Phase.DONE
 
     async with opened(project) as pilot:
         hand = Hand(pilot)

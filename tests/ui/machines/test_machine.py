@@ -15,7 +15,7 @@ from tui_workbench.targets.base.attach import Attachment, AttachRequest
 from tui_workbench.targets.base.secrets import SecretStore
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.ssh.workbench_key import workbench_key
-from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen, MachineScreen, Phase
+from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen, Phase
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -35,9 +35,9 @@ def known(home: Path, connections: Path, gpubox: Machine) -> Path:
     return folder / "known_hosts"
 
 
-def machine_screen(pilot: Workbench) -> MachineScreen:
+def machine_screen(pilot: Workbench) -> AttachScreen | CheckScreen:
     screen = pilot.app.screen
-    assert isinstance(screen, MachineScreen)
+    assert isinstance(screen, AttachScreen | CheckScreen)
     return screen
 
 
@@ -303,7 +303,7 @@ async def test_attaching_is_found_among_the_commands(project: Project) -> None:
 
 async def test_check_that_ends_after_its_screen_was_closed_is_ignored(project: Project) -> None:
     async with opened(project) as pilot:
-        screen = CheckScreen(project, project.target("local"))
+        screen = CheckScreen(project.target("local"))
         await pilot.app.push_screen(screen)
         await until(lambda: screen.view.phase is Phase.DONE)
         await pilot.press("escape")

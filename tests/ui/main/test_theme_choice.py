@@ -11,8 +11,9 @@ import pytest
 from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
 from tui_workbench.core import directories
+from tui_workbench.ui.commands.palette import PaletteScreen
 from tui_workbench.ui.themes import themes
-from tui_workbench.ui.themes.theme_choice import ThemeFiles, ThemeScreen
+from tui_workbench.ui.themes.theme_choice import ThemeFiles
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -109,5 +110,5 @@ def test_files_that_did_not_change_are_not_read_again(mine: Path) -> None:
 async def test_nothing_dims_the_colours_behind_the_choice(project: Project) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "")
-        assert isinstance(pilot.app.screen, ThemeScreen)
+        assert isinstance(pilot.app.screen, PaletteScreen)
         assert pilot.app.screen.styles.background.a == 0

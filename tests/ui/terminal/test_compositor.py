@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from textual.geometry import NULL_OFFSET, NULL_SPACING, Region
 from textual.layout import Layout, WidgetPlacement
+from textual.screen import Screen
 from textual.widgets import Static
 
 from tests.ui.painted import PaintedDisplay
-from tui_workbench.ui.terminal.screens import FullScreen
+from tui_workbench.ui.terminal.screens import steady
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.geometry import Size
-    from textual.screen import Screen
     from textual.widget import Widget
 
 
@@ -42,9 +42,10 @@ class TwoRows(Layout):
         ]
 
 
-class Rows(FullScreen[None]):
+class Rows(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
+        steady(self)
         self.rows = TwoRows()
 
     @property

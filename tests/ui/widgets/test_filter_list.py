@@ -12,8 +12,8 @@ from tests.ui.waiting import until
 from tui_workbench.ui.terminal.terminal_app import TerminalApp
 from tui_workbench.ui.widgets.filterable import NOTHING
 from tui_workbench.ui.widgets.pieces import Piece, Row
-from tui_workbench.ui.widgets.row_list import FilterList
-from tui_workbench.ui.widgets.text_view import LinesView, TextView
+from tui_workbench.ui.widgets.row_list import RowList
+from tui_workbench.ui.widgets.text_view import TextView
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -25,7 +25,7 @@ ROWS = [Row(str(number), Piece(name.split()[0]), right=(Piece(name),)) for numbe
 class ListApp(TerminalApp[None]):
     def __init__(self) -> None:
         super().__init__()
-        self.list = FilterList()
+        self.list = RowList(has_filter=True)
 
     def compose(self) -> ComposeResult:
         yield self.list
@@ -104,7 +104,7 @@ async def test_a_burst_of_keys_and_a_paste_are_taken_in_order() -> None:
 
 
 class TextApp(App[None]):
-    def __init__(self, view: TextView | LinesView) -> None:
+    def __init__(self, view: TextView) -> None:
         super().__init__()
         self.view = view
 
@@ -115,10 +115,10 @@ class TextApp(App[None]):
 @pytest.mark.parametrize("kind", ["text", "lines"])
 async def test_texts_are_filtered_in_the_same_way(kind: str) -> None:
     lines = [(Piece(name),) for name in NAMES]
-    view = TextView() if kind == "text" else LinesView(lambda width: lines)
+    view = TextView() if kind == "text" else TextView(make=lambda width: lines)
     app = TextApp(view)
     async with app.run_test(size=(50, 8)) as pilot:
-        if not isinstance(view, LinesView):
+        if kind == "text":
             view.show(lines)
         view.focus()
         await pilot.press("slash", *"completed")
@@ -127,6 +127,6 @@ async def test_texts_are_filtered_in_the_same_way(kind: str) -> None:
         await until(lambda: _shown(pilot, view) == list(NAMES))
 
 
-def _shown(pilot: Pilot[None], view: TextView | LinesView) -> list[str]:
+def _shown(pilot: Pilot[None], view: TextView) -> list[str]:
     lines = (" ".join(line.replace("/", " /").split()) for line in lines_of(view))
     return [line.replace(" 1 of 3", "  1 of 3") for line in lines if line]

@@ -33,10 +33,10 @@ class FieldApp(App[None]):
     def compose(self) -> ComposeResult:
         yield SearchField()
 
-    def on_search_field_stepped(self, event: SearchField.Stepped) -> None:
+    def on_text_field_stepped(self, event: SearchField.Stepped) -> None:
         self.told.append(event.rows)
 
-    def on_search_field_left(self) -> None:
+    def on_text_field_left(self) -> None:
         self.told.append("left")
 
 

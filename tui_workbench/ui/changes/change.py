@@ -18,17 +18,18 @@ from tui_workbench.ui.commands.screen_commands import CHANGE_VIEW
 from tui_workbench.ui.editor.editor import EditorPane
 from tui_workbench.ui.formatting import error_text, file_names
 from tui_workbench.ui.terminal.safetext import safe_text
-from tui_workbench.ui.widgets.dialog_view import DialogBox, DialogField, DialogLine, DialogView
+from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
+from tui_workbench.ui.widgets.dialog_view import DialogField, DialogLine, DialogView
 from tui_workbench.ui.widgets.pieces import Piece, hanging
 
 
-class ChangeScreen(DialogBox[ChangeSet | None], inherit_bindings=False):
+class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
     """Asks, shows, applies. Its result is what was applied, None when nothing was."""
 
     def __init__(self, change: Change, history: ChangeHistory, editor: EditorPane, source: str = "") -> None:
         """`source` is the path of a file that the change is made from, beside those that it writes."""
         self._view = ChangeView(change.asked, self)
-        super().__init__(change.title, self._view)
+        super().__init__(box_of(change.title, self._view))
         self._change = change
         self._history = history
         self._editor = editor

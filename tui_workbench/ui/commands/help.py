@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.content import Content
 from textual.dom import DOMNode
 from textual.screen import Screen
@@ -19,10 +19,10 @@ from textual.screen import Screen
 from tui_workbench.ui.commands.available_commands import Offer, is_ours, offers
 from tui_workbench.ui.commands.command import Command, all_key_labels, shown_key
 from tui_workbench.ui.commands.screen_commands import HELP
-from tui_workbench.ui.terminal.screens import DialogScreen
+from tui_workbench.ui.widgets.dialog_screen import DialogScreen
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.pieces import Piece
-from tui_workbench.ui.widgets.text_view import Line, LinesView
+from tui_workbench.ui.widgets.text_view import Line, TextView
 
 COLUMN_GAP = 2
 """Cells between the keys, the names and the explanations."""
@@ -43,17 +43,14 @@ class HelpScreen(DialogScreen[None], inherit_bindings=False):
     """Explains; any key that leaves a screen leaves it."""
 
     BINDINGS = HELP.bindings
-    DEFAULT_CSS = "HelpScreen > LinesView { width: 96; padding: 0 2; }"
+    DEFAULT_CSS = "HelpScreen > TextView.-fitted { width: 96; padding: 0 2; }"
 
     def __init__(self, sections: list[Section]) -> None:
-        super().__init__()
-        self._text = LinesView(partial(help_lines, sections))
+        self._text = TextView(make=partial(help_lines, sections))
+        super().__init__(self._text)
         self._text.can_focus = False
         self._text.border_title = Content("Help")
         self._text.border_subtitle = Content("esc closes")
-
-    def compose(self) -> ComposeResult:
-        yield self._text
 
     def action_close(self) -> None:
         self.dismiss(None)

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from textual import events
 from textual.app import App, ComposeResult
 from textual.geometry import Size
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
 from tui_workbench.ui.commands.screen_commands import JUMP
-from tui_workbench.ui.terminal.screens import DialogScreen
+from tui_workbench.ui.terminal.screens import steady
 from tui_workbench.ui.terminal.textual_facts import has_place
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"
@@ -74,7 +74,7 @@ def _place_of(widget: Widget) -> Place:
     return Place(region.x, region.y, lambda: widget.screen.set_focus(widget))
 
 
-class JumpScreen(DialogScreen["Place | None"], inherit_bindings=False):
+class JumpScreen(ModalScreen["Place | None"], inherit_bindings=False):
     """Shows a label on each place over the screen below. Its result is the place that was chosen."""
 
     BINDINGS = JUMP.bindings
@@ -89,6 +89,7 @@ class JumpScreen(DialogScreen["Place | None"], inherit_bindings=False):
 
     def __init__(self, places: Sequence[Place]) -> None:
         super().__init__()
+        steady(self)
         self._places = dict(zip(labels_for(len(places)), places, strict=True))
         self._typed = ""
         self._laid_out_for: Size | None = None

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.content import Content
 
 from tui_workbench.ui.commands.available_commands import Offer
 from tui_workbench.ui.commands.command import key_label
 from tui_workbench.ui.commands.screen_commands import PALETTE
-from tui_workbench.ui.terminal.screens import DialogScreen
+from tui_workbench.ui.widgets.dialog_screen import DialogScreen
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.search_list import SearchList
@@ -39,16 +39,13 @@ class PaletteScreen(DialogScreen[str], inherit_bindings=False):
 
         `preview` is called with the key of each row that the cursor comes to.
         """
-        super().__init__()
+        self.choices = SearchList(self.dismiss, "type to find", preview=preview)
+        super().__init__(self.choices)
         self._rows = rows
         self._current = current
-        self.choices = SearchList(self.dismiss, "type to find", preview=preview)
         self.choices.list.can_focus = False
         self.choices.border_title = Content(title)
         self.choices.border_subtitle = Content("enter does it, esc closes")
-
-    def compose(self) -> ComposeResult:
-        yield self.choices
 
     def on_mount(self) -> None:
         self.choices.show_choices(self._rows, self._current)

@@ -25,7 +25,7 @@ from tui_workbench.ui.formatting import count, duration, elapsed, moment, run_st
 from tui_workbench.ui.gpu.gpu_lines import watt_hours
 from tui_workbench.ui.runs.run_table import TableColumn, TableRow
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
-from tui_workbench.ui.widgets.box_screen import BoxScreen
+from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.search_list import SearchList
 from tui_workbench.ui.widgets.text_field import NarrowField
@@ -248,7 +248,7 @@ PLAIN = {column.key: column for column, _ in COLUMNS}
 _CELLS = {column.key: cell for column, cell in COLUMNS}
 
 
-class ColumnsScreen(BoxScreen["list[str]"], inherit_bindings=False):
+class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
     """Its result is the keys of the columns to show, in order."""
 
     BINDINGS = COLUMN_CHOICE.bindings
@@ -263,7 +263,7 @@ class ColumnsScreen(BoxScreen["list[str]"], inherit_bindings=False):
         field = NarrowField(placeholder="type to find a metric or column")
         self._list = SearchList(lambda _: self.action_tick(), field, empty="No column is called so.")
         self._list.list.can_focus = False
-        super().__init__("Columns", self._list)
+        super().__init__(box_of("Columns", self._list))
         self._chosen = list(chosen)
         self._had = {METRIC + name: runs for name, runs in metrics}
 

@@ -30,7 +30,7 @@ from tui_workbench.ui.formatting import duration, verdict_look
 from tui_workbench.ui.gpu.gpu_lines import UNTOLD, amount, size, watt_hours
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row, hanging
-from tui_workbench.ui.widgets.row_list import FilterList, RowList
+from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import Line, TextView
 
 GLYPHS = {"scalar": "~", "text": "“", "list": "≡", "row": "▤", "table": "▤", "confusion": "▦", "image": "▧"}
@@ -65,7 +65,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
     about = "What the script has logged, by whatever means. space shows several curves in one chart."
 
     def __init__(self, *, id: str) -> None:
-        self.list, self.chart, self.text = FilterList(), Chart(), TextView()
+        self.list, self.chart, self.text = RowList(has_filter=True), Chart(), TextView()
         super().__init__(self.list, self.chart, self.text, id=id)
         self._metrics: RunMetrics | None = None
         self._directory = ""

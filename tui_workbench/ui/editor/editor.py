@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -58,22 +57,24 @@ class EditorPane(Pane):
     title = "Editor"
     about = "Edits any text file of the project. Saving is atomic, and bytes that you did not edit stay as they are."
 
-    @dataclass(eq=False)
     class FileOpened(Fact):
         """A file was opened in a tab, or its tab was shown again."""
 
         path: str
 
-    class FileSaved(FileOpened):
+    class FileSaved(Fact):
         """A file was written."""
 
-    class FileClosed(FileOpened):
+        path: str
+
+    class FileClosed(Fact):
         """The tab of a file was closed."""
+
+        path: str
 
     class Left(Message):
         """The focus should go back to where it was before it came here."""
 
-    @dataclass(eq=False)
     class DirtyChanged(Fact):
         """Other files than before hold edits that are not saved."""
 

@@ -44,7 +44,6 @@ class FilesPane(Pane):
     )
     BINDINGS = FILES.bindings + CHANGES.bindings
 
-    @dataclass(eq=False)
     class FilesWalked(Fact):
         """Every file of the project was listed, as paths relative to it, and what its ignore files exclude."""
 

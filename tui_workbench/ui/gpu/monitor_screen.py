@@ -93,7 +93,7 @@ class MonitorScreen(HistoryScreen):
         targets = await in_thread(self.project.targets)
         target = next((target for target in targets if target.name == name), None)
         if target is not None:
-            await self.app.push_screen_wait(CheckScreen(self.project, target))
+            await self.app.push_screen_wait(CheckScreen(target))
             self.pane.action_retry()
 
 

@@ -7,7 +7,7 @@ an answer; a secret is in the view and on its way to the connection, and nowhere
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
 
@@ -31,7 +31,8 @@ from tui_workbench.ui.machines.machine_fields import SECRET, attach_fields, requ
 from tui_workbench.ui.machines.target_checks import Checked
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text
-from tui_workbench.ui.widgets.dialog_view import DialogBox, DialogField, DialogLine, DialogView
+from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
+from tui_workbench.ui.widgets.dialog_view import DialogField, DialogLine, DialogView
 from tui_workbench.ui.widgets.pieces import Piece, hanging
 
 NAME_WIDTH = 16
@@ -64,82 +65,17 @@ PHASE_OF_ACTION = {
 CONNECTING = ("Connecting...", "muted")
 
 
-class MachineScreen(DialogBox["Checked | None"], inherit_bindings=False):
-    """Asks, connects, checks. Its result is what was found, None when nothing was."""
+class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
+    """Attaches a machine to the project; the files that it writes are one step of the history.
 
-    def __init__(self, project: Project, heading: str) -> None:
-        self.view = MachineView(self)
-        super().__init__(heading, self.view)
-        self.project = project
-        self.checked: Checked | None = None
-        self._answer: asyncio.Future[bool] | None = None
-
-    def fields_of(self, values: Mapping[str, str]) -> Sequence[DialogField]:
-        """The fields, for what is said in them."""
-        raise NotImplementedError
-
-    async def proceed(self) -> None:
-        """Do what the fields ask for."""
-        raise NotImplementedError
-
-    # --- What the view asks for
-
-    def go(self) -> None:
-        """Do what the fields ask for, in view."""
-        self.view.show(Phase.WORKING, CONNECTING)
-        self.run_worker(self.proceed(), group="machine", exclusive=True)
-
-    def answer(self, yes: bool) -> None:
-        """Accept a host key, or refuse it."""
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(yes)
-
-    def check_again(self) -> None:
-        """Check the target once more."""
-        if self.checked is not None:
-            self.view.show(Phase.WORKING)
-            self.run_worker(self.check(self.checked.target), group="machine", exclusive=True)
-
-    # --- What both screens do
-
-    async def accepts(self, error: HostKeyRefused) -> bool:
-        """Show a host key that was never seen, and wait for the answer."""
-        if error.known or not error.presented:
-            return False
-        self._answer = asyncio.get_running_loop().create_future()
-        self.view.show(
-            Phase.QUESTION,
-            (f"{error.message.partition(': ')[2]}.", "warning"),
-            ("Compare it with the machine's own: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub", "muted"),
-            ("Is it the machine's key?  y accepts it for good, n goes back.", "text"),
-        )
-        accepted = await self._answer
-        self.view.show(Phase.WORKING, CONNECTING)
-        return accepted
-
-    async def check(self, target: ComputeTarget, *said: Remark) -> None:
-        """Show the checks of a target one by one, with `said` below them."""
-        self.view.begin_checks(check_names(target), target.address)
-        self.view.show(Phase.WORKING, *said)
-        results: list[CheckResult] = []
-        answers = run_checks(target)
-        while (result := await in_thread(partial(next, answers, None))) is not None:
-            results.append(result)
-            self.view.show_result(result)
-        self.checked = Checked(target, tuple(results))
-        await self.conclude(self.checked, said)
-
-    async def conclude(self, checked: Checked, said: Sequence[Remark]) -> None:
-        """Say how the checks went."""
-        self.view.show(Phase.DONE, *said, _verdict(checked))
-
-
-class AttachScreen(MachineScreen, inherit_bindings=False):
-    """Attaches a machine to the project; what it writes is one step of the history."""
+    Its result is the check of the machine, None when nothing was checked.
+    """
 
     def __init__(self, project: Project, history: ChangeHistory, written: Callable[[], None]) -> None:
         """`written` is called as soon as the files stand there, before the machine is checked."""
-        super().__init__(project, "Attach a machine")
+        self.view = MachineView(attach_fields, self._proceed)
+        super().__init__(box_of("Attach a machine", self.view))
+        self._project = project
         self._history = history
         self._written = written
         self._abandoning: asyncio.Task[None] | None = None
@@ -148,15 +84,12 @@ class AttachScreen(MachineScreen, inherit_bindings=False):
         self.set_focus(self.view)
         self.view.show(Phase.ASKING, at="name")
 
-    def fields_of(self, values: Mapping[str, str]) -> Sequence[DialogField]:
-        return attach_fields(values)
-
-    async def proceed(self) -> None:
+    async def _proceed(self) -> None:
         """Log in, write, check; back to the fields when something is wrong with them."""
         values = self.view.values
         attachment: Attachment | None = None
         try:
-            attachment = await in_thread(lambda: Attachment(self.project.root, request_of(values)))
+            attachment = await in_thread(lambda: Attachment(self._project.root, request_of(values)))
             _give(attachment, values)
             if not await self._connect(attachment):
                 self.view.show(Phase.ASKING, ("The host key was not accepted; nothing was written.", "warning"))
@@ -184,22 +117,22 @@ class AttachScreen(MachineScreen, inherit_bindings=False):
             except HostKeyRefused as error:
                 if error.known or not error.presented:
                     raise
-                if not await self.accepts(error):
+                if not await self.view.accepts(error):
                     await in_thread(attachment.abandon)
                     return False
                 attachment.accept_host_key(error.presented)
 
     async def _check_attached(self, attachment: Attachment, attached: Attached) -> None:
-        target = await in_thread(lambda: self.project.target(attachment.request.name))
+        target = await in_thread(lambda: self._project.target(attachment.request.name))
         paths = (attached.compute, attached.run_configuration)
         said = [(f"Written: {', '.join(path.rpartition('/')[2] for path in paths)}.", "text")]
         said += map(_where, attached.kept)
         key = attachment.install_by_hand
         if key is None:
-            await self.check(target, *said)
+            await self.view.check(target, *said)
             return
-        self.checked = Checked(target)
-        self.view.begin_checks((), target.address)
+        self.view.checked = Checked(target)
+        self.view.forget_checks(target.address)
         self.view.show(
             Phase.DONE,
             *said,
@@ -210,38 +143,39 @@ class AttachScreen(MachineScreen, inherit_bindings=False):
         )
 
 
-class CheckScreen(MachineScreen, inherit_bindings=False):
-    """Checks a target, and asks on the spot for what only the user can give."""
+class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
+    """Checks a target, and asks on the spot for what only the user can give. Its result is the check."""
 
-    def __init__(self, project: Project, target: ComputeTarget) -> None:
-        super().__init__(project, f"Check {target.name}")
+    def __init__(self, target: ComputeTarget) -> None:
+        self.view = MachineView(self._fields, self._proceed, self._conclude)
+        super().__init__(box_of(f"Check {target.name}", self.view))
         self._target = target
         self._needed: SecretNeeded | None = None
 
     def on_mount(self) -> None:
         self.set_focus(self.view)
-        self.view.show(Phase.WORKING)
-        self.run_worker(self.check(self._target), group="machine", exclusive=True)
+        self.view.work(self.view.check(self._target))
 
-    def fields_of(self, values: Mapping[str, str]) -> Sequence[DialogField]:
+    def _fields(self, values: Mapping[str, str]) -> Sequence[DialogField]:
         """The secret that is missing, when one is."""
         needed = self._needed
         return () if needed is None else (DialogField(SECRET, "Secret", hint=needed.prompt, is_secret=True),)
 
-    async def conclude(self, checked: Checked, said: Sequence[Remark]) -> None:
-        """Ask for a missing secret, or about a new host key; else say how it went."""
+    async def _conclude(self, checked: Checked) -> bool:
+        """Ask for a missing secret, or about a new host key; False when nothing is to be asked."""
         error = checked.results[-1].error if checked.results else None
         if isinstance(error, SecretNeeded):
             self._needed = error
-            self.view.begin_checks((), self._target.address)
+            self.view.forget_checks(self._target.address)
             self.view.show(Phase.ASKING, _complaint(error, login_of(self._target).label), at=SECRET)
-        elif isinstance(error, HostKeyRefused) and await self.accepts(error):
+        elif isinstance(error, HostKeyRefused) and await self.view.accepts(error):
             await in_thread(lambda: ssh_host_of(self._target).accept_host_key(error.presented))
-            await self.check(self._target)
+            await self.view.check(self._target)
         else:
-            await super().conclude(checked, said)
+            return False
+        return True
 
-    async def proceed(self) -> None:
+    async def _proceed(self) -> None:
         """Hand the secret over, and check again; what lets us in is kept."""
         if self._needed is None:
             return
@@ -252,10 +186,11 @@ class CheckScreen(MachineScreen, inherit_bindings=False):
         except WorkbenchError as error:
             self.view.show(Phase.DONE, _complaint(error, login_of(self._target).label))
             return
-        await self.check(self._target)
-        if self.view.phase is Phase.DONE and is_reference(reference) and self.checked and not self.checked.error:
+        await self.view.check(self._target)
+        checked = self.view.checked
+        if self.view.phase is Phase.DONE and is_reference(reference) and checked and not checked.error:
             kept = await in_thread(lambda: SecretStore().put(reference, secret))
-            self.view.show(Phase.DONE, _where(kept), _verdict(self.checked))
+            self.view.show(Phase.DONE, _where(kept), _verdict(checked))
 
 
 class MachineView(DialogView, inherit_bindings=False):
@@ -263,10 +198,21 @@ class MachineView(DialogView, inherit_bindings=False):
 
     BINDINGS = MACHINE.bindings + MACHINE_RESULT.bindings
 
-    def __init__(self, owner: MachineScreen) -> None:
+    def __init__(
+        self,
+        fields_of: Callable[[Mapping[str, str]], Sequence[DialogField]],
+        proceed: Callable[[], Coroutine[None, None, None]],
+        conclude: Callable[[Checked], Awaitable[bool]] | None = None,
+    ) -> None:
+        """`fields_of` gives the fields, for the values in them; `proceed` does what they ask for.
+
+        `conclude` is called after a check. When it returns False, the view says how the check went.
+        """
         super().__init__()
         self.phase = Phase.ASKING
-        self._owner = owner
+        self.checked: Checked | None = None
+        self._fields_of, self._proceed, self._conclude = fields_of, proceed, conclude
+        self._answer: asyncio.Future[bool] | None = None
         self._said: Sequence[Remark] = ()
         self._results: list[CheckResult] = []
         self._awaited: Sequence[str] = ()
@@ -280,21 +226,53 @@ class MachineView(DialogView, inherit_bindings=False):
         self._cursor = keys.index(at) if at in keys else self._cursor
         self.rebuild()
 
-    def begin_checks(self, awaited: Sequence[str], place: str) -> None:
-        """Show checks without results; `place` is where the machine is, for commands that are to be typed there."""
+    def forget_checks(self, place: str) -> None:
+        """Show no checks. `place` is the machine's address, for commands that are to be typed there."""
+        self._begin_checks((), place)
+
+    def _begin_checks(self, awaited: Sequence[str], place: str) -> None:
         self._results, self._awaited, self._place = [], awaited, place
         self.rebuild()
 
-    def show_result(self, result: CheckResult) -> None:
-        """Show the result of the next check."""
-        self._results.append(result)
-        self.rebuild()
+    # --- Work
+
+    def work(self, work: Coroutine[None, None, None], *said: Remark) -> None:
+        """Do something in view, instead of what was done before, and say this."""
+        self.show(Phase.WORKING, *said)
+        self.run_worker(work, group="machine", exclusive=True)
+
+    async def accepts(self, error: HostKeyRefused) -> bool:
+        """Show a host key that was never seen, and wait for the answer."""
+        if error.known or not error.presented:
+            return False
+        self._answer = asyncio.get_running_loop().create_future()
+        self.show(
+            Phase.QUESTION,
+            (f"{error.message.partition(': ')[2]}.", "warning"),
+            ("Compare it with the machine's own: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub", "muted"),
+            ("Is it the machine's key?  y accepts it for good, n goes back.", "text"),
+        )
+        accepted = await self._answer
+        self.show(Phase.WORKING, CONNECTING)
+        return accepted
+
+    async def check(self, target: ComputeTarget, *said: Remark) -> None:
+        """Show the checks of a target one by one, with `said` below them."""
+        self._begin_checks(check_names(target), target.address)
+        self.show(Phase.WORKING, *said)
+        answers = run_checks(target)
+        while (result := await in_thread(partial(next, answers, None))) is not None:
+            self._results.append(result)
+            self.rebuild()
+        self.checked = Checked(target, tuple(self._results))
+        if self._conclude is None or not await self._conclude(self.checked):
+            self.show(Phase.DONE, *said, _verdict(self.checked))
 
     # --- Fields and commands
 
     @property
     def fields(self) -> Sequence[DialogField]:
-        return self._owner.fields_of(self.values)
+        return self._fields_of(self.values)
 
     @property
     def stops(self) -> int:
@@ -327,27 +305,29 @@ class MachineView(DialogView, inherit_bindings=False):
         return bool(self._results) and self._results[-1].state == BROKEN
 
     def action_go(self) -> None:
-        self._owner.go()
+        self.work(self._proceed(), CONNECTING)
 
     def action_answer(self, yes: bool) -> None:
-        self._owner.answer(yes)
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(yes)
 
     def action_copy(self) -> None:
         if copy(self.app, self.fix):
             self.app.notify("The command is copied.", timeout=3.0, markup=False)
 
     def action_again(self) -> None:
-        self._owner.check_again()
+        if self.checked is not None:
+            self.work(self.check(self.checked.target))
 
     def action_leave(self) -> None:
         """Refuse a question; else go back."""
         if self.phase is Phase.QUESTION:
-            self._owner.answer(False)
+            self.action_answer(False)
         else:
             self.action_close()
 
     def action_close(self) -> None:
-        self._owner.dismiss(self._owner.checked)
+        self.screen.dismiss(self.checked)
 
     # --- Drawing
 

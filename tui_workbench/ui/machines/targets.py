@@ -27,7 +27,7 @@ from tui_workbench.ui.messages import AttachWanted, ChangeWanted, CheckWanted, E
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.pieces import Piece, Row
-from tui_workbench.ui.widgets.row_list import FilterList, RowList
+from tui_workbench.ui.widgets.row_list import RowList
 
 MOST_PROBLEM_LINES = 6
 
@@ -90,7 +90,7 @@ class TargetsPane(Pane):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._list = FilterList()
+        self._list = RowList(has_filter=True)
         self._problem = Static(classes="problem", markup=False)
         self._targets: dict[str, ShownTarget] = {}
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from textual import on, work
 from textual.app import ComposeResult
 from textual.message import Message
+from textual.screen import Screen
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.projects.project import Project
@@ -25,7 +26,7 @@ from tui_workbench.ui.files.file_tree import FileTree
 from tui_workbench.ui.main.desk import Desk
 from tui_workbench.ui.main.main_layout import View, view_of
 from tui_workbench.ui.session_state import Values
-from tui_workbench.ui.terminal.screens import FullScreen
+from tui_workbench.ui.terminal.screens import steady
 from tui_workbench.ui.terminal.terminal_app import TerminalApp
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ FIRST_FRAME_SECONDS = 0.05
 """The first frame has the processor to itself for so long; it would wait for imports that are at work."""
 
 
-class MainScreen(FullScreen[None], inherit_bindings=False):
+class MainScreen(Screen[None], inherit_bindings=False):
     """The project on one screen."""
 
     OFFERED = EVERYWHERE
@@ -61,6 +62,7 @@ class MainScreen(FullScreen[None], inherit_bindings=False):
         `remembered` is what it looked like when it was left; None for a screen that remembers nothing.
         """
         super().__init__()
+        steady(self)
         self.project = project
         self._trouble = trouble
         self._remembered = remembered

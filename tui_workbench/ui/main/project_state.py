@@ -215,7 +215,7 @@ class ProjectState:
     async def check_machine(self, name: str) -> None:
         """Check the target of this name, if there is one."""
         if (target := self.target(name)) is not None:
-            screen = screens.check_machine(self._stage.project, target)
+            screen = screens.check_machine(target)
             self.was_checked(await self._stage.app.push_screen_wait(screen))
 
     def choose_target(self, name: str) -> None:

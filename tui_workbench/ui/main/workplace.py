@@ -125,8 +125,6 @@ class Workplace:
     def do(self, wish: messages.Wish) -> None:
         """Hand a wish to the part that carries it out."""
         match wish:
-            case messages.RunWish():
-                self.runs.do(wish)
             case messages.FileChosen():
                 self.stage.run("open", self.panes.editor.open_file, wish.path, wish.line)
             case messages.EditorWanted():
@@ -143,6 +141,8 @@ class Workplace:
                 self.stage.run("machine", self.state.check_machine, wish.name)
             case messages.RunDetailsWanted():
                 self.show_details(self.state.run(wish.run_id))
+            case _:
+                self.runs.do(wish)
 
     def undo(self) -> None:
         """Take back what was done last: a change of configuration files, or something else."""

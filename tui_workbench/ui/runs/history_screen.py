@@ -8,6 +8,7 @@ from typing import TypeVar
 from textual import work
 from textual.app import ComposeResult
 from textual.message import Message
+from textual.screen import Screen
 from textual.widget import Widget
 
 from tui_workbench.core.errors import WorkbenchError
@@ -19,7 +20,7 @@ from tui_workbench.ui.commands.help import HelpScreen, sections
 from tui_workbench.ui.commands.palette import choose_command
 from tui_workbench.ui.commands.screen_commands import HISTORY
 from tui_workbench.ui.messages import BackendFailed, Said
-from tui_workbench.ui.terminal.screens import FullScreen
+from tui_workbench.ui.terminal.screens import steady
 from tui_workbench.ui.undo import steps_of
 from tui_workbench.ui.widgets.field_row import FilterRow
 from tui_workbench.ui.widgets.footer import KeyFooter
@@ -29,7 +30,7 @@ from tui_workbench.ui.widgets.notice import Notice
 Answer = TypeVar("Answer")
 
 
-class HistoryScreen(FullScreen[str], inherit_bindings=False):
+class HistoryScreen(Screen[str], inherit_bindings=False):
     """A full screen over the main one. Its result is the id of a run that something should happen with, or ""."""
 
     BINDINGS = HISTORY.bindings
@@ -43,6 +44,7 @@ class HistoryScreen(FullScreen[str], inherit_bindings=False):
 
     def __init__(self, project: Project) -> None:
         super().__init__()
+        steady(self)
         self.project = project
         self.content: tuple[Widget, ...] = ()  # between the title and the notice
         self.filter_row: FilterRow | None = None

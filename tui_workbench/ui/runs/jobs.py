@@ -28,7 +28,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
-from tui_workbench.ui.widgets.row_list import FilterList, RowList
+from tui_workbench.ui.widgets.row_list import RowList
 
 SHOWN_RUNS = 500
 """The newest runs, which are the ones that are listed: nobody scrolls further, and each costs at every change."""
@@ -59,7 +59,7 @@ class JobsPane(Pane):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._list = FilterList()
+        self._list = RowList(has_filter=True)
         self._runs: dict[str, Run] = {}
         self._steps: Mapping[str, str] = {}
         self._total = 0

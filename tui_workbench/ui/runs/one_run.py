@@ -35,8 +35,8 @@ from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.starting.shell import enter_shell
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.undo import steps_of
-from tui_workbench.ui.widgets.box_screen import BoxScreen
 from tui_workbench.ui.widgets.choice_field import ChoiceField
+from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 from tui_workbench.ui.widgets.field_row import PromptRow
 from tui_workbench.ui.widgets.notice import Notice
 from tui_workbench.ui.widgets.pieces import Piece, Row
@@ -213,7 +213,7 @@ AS_IT_WAS = "as it was"
 SNAPSHOT, NOW = "as they were in the run", "as they are now"
 
 
-class RunEditScreen(BoxScreen["RunRequest | None"], inherit_bindings=False):
+class RunEditScreen(DialogScreen["RunRequest | None"], inherit_bindings=False):
     """Its result is what is to be run, None for nothing."""
 
     BINDINGS = RUN_EDIT.bindings
@@ -234,7 +234,7 @@ class RunEditScreen(BoxScreen["RunRequest | None"], inherit_bindings=False):
         self.files = ChoiceField(self._filed, placeholder=SNAPSHOT)
         fields = {"Arguments": self.arguments, "Configuration": self.configuration, "Files": self.files}
         grid = Grid(*(widget for name, field in fields.items() for widget in (Static(name, markup=False), field)))
-        super().__init__(f"Run {safe_text(run_title(run))} again, changed", grid, self._notice)
+        super().__init__(box_of(f"Run {run_title(run)} again, changed", grid, self._notice))
         self._project = project
         self._run = run
 

@@ -28,17 +28,17 @@ from tui_workbench.ui.formatting import STEP_WORDS, capitalized, duration
 from tui_workbench.ui.logs.log_view import LogView
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
-from tui_workbench.ui.widgets.box_screen import BoxScreen
+from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece, hanging, width_of
 from tui_workbench.ui.widgets.progress_line import PATIENCE, progress_pieces
-from tui_workbench.ui.widgets.text_view import LinesView
+from tui_workbench.ui.widgets.text_view import TextView
 
 AROUND = 3
 """Lines of the box that are not the plan's: its borders, and the keys."""
 
 
-class PlanScreen(BoxScreen[str], inherit_bindings=False):
+class PlanScreen(DialogScreen[str], inherit_bindings=False):
     """Shows the plan of a request. Its result is what is to be done: RUN, PREPARE, LOG_IN (and show it again) or ""."""
 
     RUN, PREPARE, LOG_IN = "run", "prepare", "log in"
@@ -59,8 +59,8 @@ class PlanScreen(BoxScreen[str], inherit_bindings=False):
         `why_not_prepare` is the reason when there is no environment to prepare. `unsaved` names files whose edits the
         plan cannot know, because they are not saved; safe text.
         """
-        self._lines = LinesView(lambda width: list(self._draw(width)))
-        super().__init__(f"Plan: {safe_text(request.script)}", self._lines)
+        self._lines = TextView(make=lambda width: list(self._draw(width)))
+        super().__init__(box_of(f"Plan: {request.script}", self._lines))
         self._project = project
         self._request = request
         self._needs_person = needs_person
@@ -253,7 +253,7 @@ class PreparationLine(Line):
         return [told], [Piece(f"{duration(spent)} ", "muted")]
 
 
-class PrepareScreen(BoxScreen[bool], inherit_bindings=False):
+class PrepareScreen(DialogScreen[bool], inherit_bindings=False):
     """Shows a preparation. Its result is whether the environment is there."""
 
     BINDINGS = PREPARING.bindings
@@ -263,7 +263,7 @@ class PrepareScreen(BoxScreen[bool], inherit_bindings=False):
         """With `goes_on` the screen goes away by itself when the environment is there: something waits for it."""
         self._view = LogView()
         self._line = PreparationLine(preparation)
-        super().__init__(f"Prepare {safe_text(preparation.configuration)}", self._view, self._line)
+        super().__init__(box_of(f"Prepare {preparation.configuration}", self._view, self._line))
         self._preparation = preparation
         self._goes_on = goes_on
 

@@ -75,7 +75,7 @@ class RunCommands:
 
     # --- What panes want
 
-    def do(self, wish: messages.RunWish) -> None:
+    def do(self, wish: messages.Wish) -> None:
         """Do what a pane wants of runs."""
         match wish:
             case messages.RunRequested():

@@ -99,6 +99,7 @@ class _Recolored(LineFilter):
         super().__init__()
         self.palette = palette
         self.dark = dark
+        self.meanings = _Meanings(palette)
         self._known: dict[Style, Style] = {}
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
@@ -144,11 +145,10 @@ class In256(_Recolored):
         return RichColor.from_ansi(nearest_of_256(color.triplet) if number is None else number)
 
 
-class _ByMeaning(_Recolored):
-    """Tells what a colour means in the palette; one that was blended of several means what is nearest to it."""
+class _Meanings:
+    """Tells the meaning of a colour in the palette; a blended colour means the one that is nearest to it."""
 
-    def __init__(self, palette: Palette, dark: bool) -> None:
-        super().__init__(palette, dark)
+    def __init__(self, palette: Palette) -> None:
         named = {name: _rgb(value) for name, value in palette._asdict().items()}
         inks = {value: name for name, value in reversed(named.items()) if name not in GROUNDS}
         grounds = {value: name for name, value in reversed(named.items()) if name in GROUNDS}
@@ -164,13 +164,13 @@ class _ByMeaning(_Recolored):
         return _meaning(color, self._grounds)
 
 
-class InSixteen(_ByMeaning):
+class InSixteen(_Recolored):
     """Each colour as the one of sixteen that was chosen for what it means."""
 
     def recolor(self, style: Style) -> Style:
         """The style in sixteen colours."""
-        ground = self.ground(style.bgcolor)
-        front, back = self._color(style.color, self.ink(style.color)), self._color(style.bgcolor, ground)
+        ground = self.meanings.ground(style.bgcolor)
+        front, back = self._color(style.color, self.meanings.ink(style.color)), self._color(style.bgcolor, ground)
         if front is not None and (front == back or ground == "selected"):
             front = self._color(None, "text")
         return style + Style(color=front, bgcolor=back, underline=True if ground == "marked" else None)
@@ -189,7 +189,7 @@ _HEAVY = str.maketrans("─│╭╮╰╯┌┐└┘├┤┬┴┼", "━┃�
 """Lines in the colour of the focus, where there are no colours."""
 
 
-class WithoutColor(_ByMeaning):
+class WithoutColor(_Recolored):
     """No colours at all: attributes in their place, and heavy lines around the focus."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
@@ -199,7 +199,8 @@ class WithoutColor(_ByMeaning):
     def _lines(self, text: str, style: Style | None) -> str:
         if text.isascii() or style is None:
             return text
-        is_frame = self.ink(style.color) == "accent" and self.ground(style.bgcolor) in ("", "background")
+        ink, ground = self.meanings.ink(style.color), self.meanings.ground(style.bgcolor)
+        is_frame = ink == "accent" and ground in ("", "background")
         return text.translate(_HEAVY) if is_frame else text
 
     def recolor(self, style: Style) -> Style:
@@ -207,7 +208,7 @@ class WithoutColor(_ByMeaning):
         named: dict[str, Any] = {
             name: True for name in ("bold", "dim", "italic", "underline", "reverse", "strike") if getattr(style, name)
         }
-        ink, ground = self.ink(style.color), self.ground(style.bgcolor)
+        ink, ground = self.meanings.ink(style.color), self.meanings.ground(style.bgcolor)
         attributes = [INKS[ink].attribute] if ink in INKS else []
         if ground in GROUNDS:
             attributes.append(GROUNDS[ground].attribute)

@@ -7,14 +7,12 @@ the new places already: the comparison finds nothing, nothing is painted, and wi
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any
 
 from textual._compositor import Compositor, CompositorMap, ReflowResult
 from textual.geometry import Size
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
-
-Result = TypeVar("Result")
 
 
 class SteadyCompositor(Compositor):
@@ -38,25 +36,6 @@ class SteadyCompositor(Compositor):
         return exposed
 
 
-class FullScreen(Screen[Result], inherit_bindings=False):
-    """A screen that hides those below it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._compositor = SteadyCompositor()
-
-
-class DialogScreen(ModalScreen[Result], inherit_bindings=False):
-    """A screen over another one, which can still be seen around it. Its content is a `Vertical`, a box."""
-
-    DEFAULT_CSS = """
-    DialogScreen { align: center middle; background: $background 60%; }
-    DialogScreen > Vertical, DialogScreen > LinesView {
-        width: 100; max-width: 96%; height: auto; max-height: 90%; background: $background; border: round $border;
-        border-title-color: $border; border-title-style: bold; border-subtitle-color: $text-muted;
-    }
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._compositor = SteadyCompositor()
+def steady(screen: Screen[Any]) -> None:
+    """Let a new screen compare each layout with the one before it."""
+    screen._compositor = SteadyCompositor()

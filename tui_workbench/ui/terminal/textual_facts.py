@@ -1,11 +1,11 @@
-"""What Textual knows and tells nobody: the bindings of a node, and what of a screen can be seen."""
+"""Textual's private facts about widgets: the bindings of a node, and which part of a screen can be seen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from textual.binding import Binding, BindingsMap
+from textual.binding import Binding, BindingsMap, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widget import Widget
@@ -15,6 +15,11 @@ from textual.widgets._toast import ToastRack as ToastRack
 def bindings_of(node: DOMNode) -> Mapping[str, list[Binding]]:
     """The bindings of the node itself, by key."""
     return node._bindings.key_to_bindings
+
+
+def set_bindings(node: DOMNode, bindings: Iterable[BindingType]) -> None:
+    """Give a node other bindings than its class has. Textual has bindings of classes only."""
+    node._bindings = BindingsMap(bindings)
 
 
 def binding_chain(screen: Screen[Any]) -> Iterable[tuple[DOMNode, BindingsMap]]:

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from textual import on
 from textual.app import App
-from textual.message import Message
 
 from tui_workbench.core import directories
 from tui_workbench.core.errors import WorkbenchError
@@ -64,53 +60,32 @@ class ThemeFiles:
         return True
 
 
-class ThemeScreen(PaletteScreen):
-    """Gives back the name of the chosen theme, or an empty string."""
-
-    DEFAULT_CSS = "ThemeScreen { background: transparent; }"  # the colours are looked at behind it
-
-    @dataclass(eq=False)
-    class Read(Message):
-        """Files of themes have changed."""
-
-        loaded: Loaded
-
-    def __init__(self, files: ThemeFiles, current: str) -> None:
-        self._files = files
-        self._over = threading.Event()
-        self.loaded = files.loaded
-        super().__init__("Theme", _rows(self.loaded), current=current, preview=self.show)
-
-    def on_mount(self) -> None:
-        super().on_mount()
-        self.run_worker(self._watch, thread=True, group="themes", name="watch themes")
-
-    def on_unmount(self) -> None:
-        self._over.set()
-
-    def show(self, name: str) -> None:
-        """Show everything in a theme's colours, if it has any."""
-        _show(self.app, self.loaded.get(name))
-
-    def _watch(self) -> None:
-        while not self._over.wait(LOOK_SECONDS):
-            if self._files.look():
-                self.post_message(self.Read(self._files.loaded))
-
-    @on(Read)
-    def _read(self, event: Read) -> None:
-        self.loaded = event.loaded
-        self.choices.show_choices(_rows(event.loaded))
-        self.show(self.choices.current)
-
-
 async def choose_theme(app: App[Any]) -> None:
     """Let the user choose, and remember the choice. Raises WorkbenchError. To be awaited in a worker."""
     files = ThemeFiles()
     await asyncio.to_thread(files.look)
-    before = app.current_theme
-    screen = ThemeScreen(files, before.name)
-    chosen = screen.loaded.get(await app.push_screen_wait(screen))
+    before, loaded = app.current_theme, files.loaded
+
+    def preview(name: str) -> None:
+        _show(app, loaded.get(name))
+
+    screen = PaletteScreen("Theme", _rows(loaded), current=before.name, preview=preview)
+    screen.styles.background = "transparent"  # the colours are looked at behind it
+
+    async def follow() -> None:
+        nonlocal loaded
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if await asyncio.to_thread(files.look):
+                loaded = files.loaded
+                screen.choices.show_choices(_rows(loaded))
+                preview(screen.choices.current)
+
+    following = app.run_worker(follow(), group="themes")
+    try:
+        chosen = loaded.get(await app.push_screen_wait(screen))
+    finally:
+        following.cancel()
     if isinstance(chosen, themes.WorkbenchTheme):
         _show(app, chosen)
         await asyncio.to_thread(themes.remember_theme, chosen.name)

@@ -13,18 +13,13 @@ from typing import ClassVar, NamedTuple
 from rich.cells import set_cell_size
 from rich.segment import Segment
 from textual import events
-from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.content import Content
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui_workbench.ui.terminal.key_order import obey
 from tui_workbench.ui.terminal.safetext import safe_text
-from tui_workbench.ui.terminal.screens import DialogScreen, Result
 from tui_workbench.ui.themes.themes import Palette, palette_of, style
-from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
 from tui_workbench.ui.widgets.pieces import Piece, draw_pieces, draw_typed
 
@@ -223,19 +218,6 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         cursor = [Segment(" ", style(palette.background, palette.accent)), Segment(" ", text)] if is_current else []
         hint = style(palette.muted if is_current else palette.comment, ground)
         return [label, *cursor, Segment(safe_text(field.hint), hint)]
-
-
-class DialogBox(DialogScreen[Result], inherit_bindings=False):
-    """A view in a box over another screen, with its keys below it."""
-
-    def __init__(self, heading: str, view: DialogView) -> None:
-        """`heading` is of any origin."""
-        super().__init__()
-        self._box = Vertical(view, KeyFooter())
-        self._box.border_title = Content(safe_text(heading))
-
-    def compose(self) -> ComposeResult:
-        yield self._box
 
 
 def _dots(buffer: LineBuffer) -> LineBuffer:

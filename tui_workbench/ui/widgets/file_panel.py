@@ -17,7 +17,7 @@ from textual.message import Message
 from tui_workbench.ui.commands.screen_commands import FILE_PANEL
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row
-from tui_workbench.ui.widgets.row_list import FilterList, RowList
+from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import Line, TextView
 
 FOLDER = "/"
@@ -49,7 +49,7 @@ class FilePanel(Horizontal, inherit_bindings=False):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self.list = FilterList()
+        self.list = RowList(has_filter=True)
         self.view = TextView()
         self._files: tuple[tuple[str, str], ...] = ()
         self._folded: set[str] = set()

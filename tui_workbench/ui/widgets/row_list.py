@@ -17,6 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui_workbench.ui.commands.main_commands import LIST, LIST_FILTER
+from tui_workbench.ui.terminal.textual_facts import set_bindings
 from tui_workbench.ui.themes.themes import Palette, style
 from tui_workbench.ui.widgets.filterable import NOTHING, Filterable
 from tui_workbench.ui.widgets.pieces import Piece, Row, draw_line, draw_row
@@ -46,8 +47,11 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
 
         count: int
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, *, has_filter: bool = False) -> None:
+        """With `has_filter`, `/` filters the rows."""
+        super().__init__()
+        if has_filter:
+            set_bindings(self, LIST_FILTER.bindings + LIST.bindings)
         self._pressed_at: Offset | None = None
         self.all_rows: Sequence[Row] = ()
         self._rows: Sequence[Row] = ()
@@ -160,12 +164,6 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
             return draw_row(self._rows[row], width, palette, palette.background)
         ground = palette.selected if self.has_focus else palette.marked
         return draw_row(self._rows[row], width, palette, ground, plain=self.has_focus)
-
-
-class FilterList(RowList, inherit_bindings=False):
-    """A list that `/` filters."""
-
-    BINDINGS = LIST_FILTER.bindings + LIST.bindings
 
 
 def _wrapped(line: str, width: int) -> list[str]:

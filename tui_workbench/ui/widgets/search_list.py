@@ -11,24 +11,10 @@ from textual.widgets import Input
 
 from tui_workbench.ui.widgets.pieces import Row
 from tui_workbench.ui.widgets.row_list import RowList
-from tui_workbench.ui.widgets.text_field import SearchField, matches
+from tui_workbench.ui.widgets.text_field import SearchField, TextField, matches
 
 MOST_SHOWN = 500
 """Rows that are listed: nobody reads more, and each costs at every key."""
-
-
-class ChoosingField(SearchField):
-    """A search field whose enter and escape are calls: the next key that was typed ahead must find them done."""
-
-    def __init__(self, choose: Callable[[], None], leave: Callable[[], None], placeholder: str) -> None:
-        super().__init__(placeholder=placeholder)
-        self._choose, self._leave = choose, leave
-
-    async def action_submit(self) -> None:
-        self._choose()
-
-    def action_leave(self) -> None:
-        self._leave()
 
 
 class SearchList(Vertical):
@@ -45,7 +31,7 @@ class SearchList(Vertical):
     def __init__(
         self,
         choose: Callable[[str], object],
-        search: SearchField | str,
+        search: TextField | str,
         *,
         empty: str = "Nothing matches.",
         preview: Callable[[str], object] | None = None,
@@ -63,7 +49,7 @@ class SearchList(Vertical):
         """Keys of rows that come behind all others."""
         self._shown_for = ""
         if isinstance(search, str):
-            search = ChoosingField(self.action_choose, self.action_leave, search)
+            search = SearchField(search, choose=self.action_choose, leave=self.action_leave)
         self.search = search
         self.list = RowList()
 
@@ -118,8 +104,8 @@ class SearchList(Vertical):
         event.stop()
         self._narrow()
 
-    @on(SearchField.Stepped)
-    def _stepped(self, event: SearchField.Stepped) -> None:
+    @on(TextField.Stepped)
+    def _stepped(self, event: TextField.Stepped) -> None:
         event.stop()
         self.list.step(event.rows)
 

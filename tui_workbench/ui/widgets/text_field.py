@@ -7,7 +7,7 @@ without a use.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from textual.message import Message
@@ -18,29 +18,16 @@ from tui_workbench.ui.commands.editor_commands import SEARCH_FIELD, SEARCH_STEPS
 
 
 class TextField(Input, inherit_bindings=False):
-    """A line of text. `enter` posts `Input.Submitted`, every change `Input.Changed`."""
+    """A line of text. `enter` posts `Input.Submitted`, every change `Input.Changed`.
+
+    Subclasses bind keys that move in a list and leave the field.
+    """
 
     DEFAULT_CSS = """
     TextField.-textual-compact { height: 1; padding: 0 1; background: $panel; }
     TextField:focus { border: none; background-tint: $foreground 0%; }
     """
     BINDINGS = TEXT_FIELD.bindings
-
-    def __init__(self, value: str = "", *, placeholder: str = "", id: str | None = None) -> None:
-        super().__init__(value, placeholder=placeholder, compact=True, select_on_focus=False, id=id)
-        self.cursor_blink = False
-
-
-class BareField(TextField, inherit_bindings=False):
-    """A field that leaves enter to whoever holds it."""
-
-    BINDINGS = bindings(TEXT_KEYS)
-
-
-class SearchField(TextField):
-    """A field above or below a list: up and down move in the list, escape leaves."""
-
-    BINDINGS = SEARCH_FIELD.bindings
 
     @dataclass(eq=False)
     class Stepped(Message):
@@ -51,6 +38,10 @@ class SearchField(TextField):
     class Left(Message):
         """Escape was pressed: the search is over."""
 
+    def __init__(self, value: str = "", *, placeholder: str = "", id: str | None = None) -> None:
+        super().__init__(value, placeholder=placeholder, compact=True, select_on_focus=False, id=id)
+        self.cursor_blink = False
+
     def action_step(self, rows: int) -> None:
         self.post_message(self.Stepped(rows))
 
@@ -58,7 +49,44 @@ class SearchField(TextField):
         self.post_message(self.Left())
 
 
-class NarrowField(SearchField, inherit_bindings=False):
+class BareField(TextField, inherit_bindings=False):
+    """A field that leaves enter to whoever holds it."""
+
+    BINDINGS = bindings(TEXT_KEYS)
+
+
+class SearchField(TextField):
+    """A field above or below a list: up and down move in the list, escape leaves.
+
+    With `choose` and `leave`, enter and escape are calls: the next key that was typed ahead must find them done.
+    """
+
+    BINDINGS = SEARCH_FIELD.bindings
+
+    def __init__(
+        self,
+        placeholder: str = "",
+        *,
+        choose: Callable[[], object] | None = None,
+        leave: Callable[[], object] | None = None,
+    ) -> None:
+        super().__init__(placeholder=placeholder)
+        self._choose, self._leave = choose, leave
+
+    async def action_submit(self) -> None:
+        if self._choose is None:
+            await super().action_submit()
+        else:
+            self._choose()
+
+    def action_leave(self) -> None:
+        if self._leave is None:
+            super().action_leave()
+        else:
+            self._leave()
+
+
+class NarrowField(TextField, inherit_bindings=False):
     """A search field that leaves enter and escape to whoever holds it."""
 
     BINDINGS = bindings((*TEXT_KEYS, *SEARCH_STEPS))

@@ -12,6 +12,7 @@ from textual.strip import Strip
 
 from tui_workbench.ui.commands.main_commands import LIST_FILTER
 from tui_workbench.ui.commands.screen_commands import LINES, READER
+from tui_workbench.ui.terminal.textual_facts import set_bindings
 from tui_workbench.ui.themes.themes import Palette
 from tui_workbench.ui.widgets.filterable import Filterable
 from tui_workbench.ui.widgets.pieces import Piece, draw_line
@@ -25,13 +26,23 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
     """Lines of pieces to scroll through."""
 
     heading = "In the text"
-    DEFAULT_CSS = "TextView { padding: 0 1; }"
+    DEFAULT_CSS = """
+    TextView { padding: 0 1; }
+    TextView.-fitted { height: auto; padding: 0; }
+    """
     BINDINGS = READER.bindings + LIST_FILTER.bindings
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(
+        self, *, id: str | None = None, make: Callable[[int], Sequence[Sequence[Piece]]] | None = None
+    ) -> None:
+        """With `make` it shows the lines that this gives for a width, and is as high as they are."""
         super().__init__(id=id)
         self._lines: Sequence[Sequence[Piece]] = ()
         self._shown: Sequence[Sequence[Piece]] = ()
+        self._make = make
+        if make is not None:
+            self.add_class("-fitted")
+            set_bindings(self, LINES.bindings + LIST_FILTER.bindings)
 
     @property
     def lines(self) -> Sequence[Sequence[Piece]]:
@@ -45,11 +56,24 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
         if not keep_place:
             self.scroll_to(y=0, animate=False, force=True)
 
+    def rebuild(self) -> None:
+        """Show the lines that `make` gives now."""
+        if self._make is not None:
+            self.show(self._make(max(self.scrollable_content_region.width, MIN_WIDTH)), keep_place=True)
+
+    def on_resize(self) -> None:
+        self.rebuild()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self.lines) + self.filter_lines
+
     def filter_changed(self) -> None:
         self._shown = self._lines
         if self.filter_text:
             self._shown = [line for line in self._lines if self.admits("".join(piece.text for piece in line))]
         self.fit()
+        if self._make is not None:
+            self.refresh(layout=True)
 
     def counts(self) -> tuple[int, int]:
         return len(self._shown), len(self._lines)
@@ -64,28 +88,3 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
 
     def draw(self, row: int, width: int, palette: Palette) -> Strip:
         return draw_line(self._shown[row] if row < len(self._shown) else (), width, palette, palette.background)
-
-
-class LinesView(TextView, inherit_bindings=False):
-    """Shows the lines that `make` gives for a width; as high as they are, where there is room."""
-
-    DEFAULT_CSS = "LinesView { height: auto; padding: 0; }"
-    BINDINGS = LINES.bindings + LIST_FILTER.bindings
-
-    def __init__(self, make: Callable[[int], Sequence[Sequence[Piece]]]) -> None:
-        super().__init__()
-        self._make = make
-
-    def rebuild(self) -> None:
-        """There are other lines than before."""
-        self.show(self._make(max(self.scrollable_content_region.width, MIN_WIDTH)), keep_place=True)
-
-    def filter_changed(self) -> None:
-        super().filter_changed()
-        self.refresh(layout=True)
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self.lines) + self.filter_lines
-
-    def on_resize(self) -> None:
-        self.rebuild()

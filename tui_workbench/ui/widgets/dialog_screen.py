@@ -1,0 +1,44 @@
+"""A dialog: a box over another screen, which can still be seen around it."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widget import Widget
+
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.terminal.screens import steady
+from tui_workbench.ui.widgets.footer import KeyFooter
+
+Result = TypeVar("Result")
+
+
+class DialogScreen(ModalScreen[Result], inherit_bindings=False):
+    """Shows the box that it is given over another screen."""
+
+    DEFAULT_CSS = """
+    DialogScreen { align: center middle; background: $background 60%; }
+    DialogScreen > Vertical, DialogScreen > TextView {
+        width: 100; max-width: 96%; height: auto; max-height: 90%; background: $background; border: round $border;
+        border-title-color: $border; border-title-style: bold; border-subtitle-color: $text-muted;
+    }
+    """
+
+    def __init__(self, box: Widget) -> None:
+        super().__init__()
+        steady(self)
+        self.box = box
+
+    def compose(self) -> ComposeResult:
+        yield self.box
+
+
+def box_of(title: str, *children: Widget) -> Vertical:
+    """A box with a title, of any origin, and the keys below the widgets in it."""
+    box = Vertical(*children, KeyFooter())
+    box.border_title = Content(safe_text(title))
+    return box
