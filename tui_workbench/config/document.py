@@ -23,17 +23,15 @@ from tui_workbench.config.checks.findings import (
     WriteAsYaml,
 )
 from tui_workbench.config.checks.project_context import Subject, Surroundings
-from tui_workbench.config.loading import top_level_keys, type_of
+from tui_workbench.config.loading import top_level_keys
 from tui_workbench.config.schema import field_types, fields
 from tui_workbench.config.schema.field_types import Field, FileKind
 from tui_workbench.config.schema.fields import kind_of
 from tui_workbench.config.yaml_edit import editing
 from tui_workbench.config.yaml_edit.dotted_keys import parse_key
-from tui_workbench.config.yaml_edit.layout import colon_end, entry_end
-from tui_workbench.config.yaml_edit.scalars import means
-from tui_workbench.config.yaml_edit.splices import Splice, apply, image, sets
+from tui_workbench.config.yaml_edit.origins import Origins
 from tui_workbench.config.yaml_edit.syntax import SCALAR, Node, Path, Tree, find, own, parse, plain_value, read
-from tui_workbench.config.yaml_edit.values import Reading, read_fields
+from tui_workbench.config.yaml_edit.values import Reading
 from tui_workbench.core import text_files
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.files import Signature
@@ -62,15 +60,6 @@ class FieldState(NamedTuple):
         return self.field.key
 
 
-class _Origin(NamedTuple):
-    """What stood at a path before it was first edited."""
-
-    node: Node | None  # None: nothing stood there
-    raw: str  # the text from behind the colon (or, for an item, of the value itself)
-    text: str  # the whole text
-    revision: int
-
-
 class Document:
     """A configuration file, open for editing by form and by text.
 
@@ -81,7 +70,7 @@ class Document:
 
     error: ConfigurationError | None
     _tree: Tree | None
-    _reading: Reading | None
+    _subject: Subject | None
     _findings: list[Finding] | None
 
     def __init__(self, file: TextFile, surroundings: Surroundings | None = None) -> None:
@@ -89,8 +78,7 @@ class Document:
         self.surroundings = surroundings
         self.file = file
         self._saved = file.text
-        self._origins: dict[Path, _Origin] = {}
-        self._edited: list[Path | None] = []  # where each revision changed the text, None: anywhere
+        self._origins = Origins()
         self._last_kind: FileKind | None = None
         self._parse(file.text)
 
@@ -125,11 +113,16 @@ class Document:
         return self._tree
 
     @property
+    def subject(self) -> Subject:
+        """The file as the checks see it. Raises ConfigurationError while the text is no YAML."""
+        if self._subject is None:
+            self._subject = Subject(self.path, self.kind, self.tree, self.surroundings)
+        return self._subject
+
+    @property
     def reading(self) -> Reading:
         """Typed values and faults. Raises ConfigurationError while the text is no YAML."""
-        if self._reading is None:
-            self._reading = read_fields(self.tree, self.kind)
-        return self._reading
+        return self.subject.reading
 
     @property
     def values(self) -> dict[str, Any]:
@@ -139,7 +132,7 @@ class Document:
     @property
     def target_type(self) -> str:
         """The type of target that a `.compute` file describes, "" for other files."""
-        return type_of(self.values) if self.kind is fields.COMPUTE else ""
+        return self.subject.target_type if self._tree is not None else ""
 
     def get(self, key: str | Path) -> Any:
         """The value at a key or path, typed where a field declares it (items of its lists too); None when unset.
@@ -190,9 +183,7 @@ class Document:
         if self._findings is None and self.error is not None:
             self._findings = [structure.syntax_finding(self.path, self.text, self.error)]
         elif self._findings is None:
-            parsed = (self.kind, self.tree, self.reading, self.target_type)
-            found = _findings(Subject(self.path, self.text, *parsed, self.surroundings))
-            self._findings = sorted(found, key=lambda finding: (finding.start, finding.end))
+            self._findings = sorted(_findings(self.subject), key=lambda finding: (finding.start, finding.end))
         return self._findings
 
     # -- changing ----------------------------------------------------------------------------------------------------
@@ -205,8 +196,8 @@ class Document:
         """
         path = self.path_of(key)
         tree = self.tree
-        self._remember(path)
-        text = self._restored(tree, path, value) or editing.set_value(tree, path, value, self.kind)
+        self._origins.remember(tree, path)
+        text = self._origins.restored(tree, path, value) or editing.set_value(tree, path, value, self.kind)
         self._show(text, path)
 
     def unset(self, key: str | Path) -> None:
@@ -215,30 +206,30 @@ class Document:
         tree = self.tree
         if own(tree, path) is None:
             return
-        self._remember(path)
+        self._origins.remember(tree, path)
         text = editing.unset(tree, path)
-        self._show(self._emptied(text, path[:-1]), path)
-        self._forget_items(path)
+        self._show(self._origins.emptied(text, path[:-1]), path)
+        self._origins.forget_items(path)
 
     def insert_item(self, key: str | Path, index: int, value: Any) -> None:
         """Put `value` before item `index` of the list at `key`; a missing list is made. Raises ConfigurationError."""
         path = self.path_of(key)
         tree = self.tree
-        self._remember(path)
+        self._origins.remember(tree, path)
         sequence = find(tree, path)
         before = plain_value(sequence) if sequence is not None and sequence.kind == "list" else []
         wanted = [*before[:index], value, *before[index:]]
-        text = self._restored(tree, path, wanted) or editing.insert_item(tree, path, index, value, self.kind)
+        text = self._origins.restored(tree, path, wanted) or editing.insert_item(tree, path, index, value, self.kind)
         self._show(text, path)
-        self._forget_items((*path, index))
+        self._origins.forget_items((*path, index))
 
     def move_item(self, key: str | Path, index: int, to: int) -> None:
         """Make item `index` of the list at `key` item `to`. Raises ConfigurationError."""
         path = self.path_of(key)
         tree = self.tree
-        self._remember(path)
+        self._origins.remember(tree, path)
         self._show(editing.move_item(tree, path, index, to), path)
-        self._forget_items((*path, index))
+        self._origins.forget_items((*path, index))
 
     def rename_key(self, key: str | Path, new: str) -> None:
         """Call the key at a path `new`, in its place. Raises ConfigurationError."""
@@ -300,12 +291,12 @@ class Document:
 
     def _show(self, text: str, path: Path | None = None) -> None:
         if text != self.text:
-            self._edited.append(path)
+            self._origins.note_edit(path)
             self._parse(text)
 
     def _parse(self, text: str) -> None:
         self.text = text
-        self.error = self._tree = self._reading = self._findings = None
+        self.error = self._tree = self._subject = self._findings = None
         try:
             self._tree = parse(text, self.path)
         except ConfigurationError as error:
@@ -326,58 +317,6 @@ class Document:
         line, _ = self.tree.place(node.start)
         return row._replace(path=path, value=plain_value(node), span=(node.start, node.end), line=line, is_known=False)
 
-    def _remember(self, path: Path) -> None:
-        """Keep what stands at `path` and above it, the first time, so that setting it back gives the same bytes."""
-        tree = self.tree
-        for length in range(1, len(path) + 1):
-            here = path[:length]
-            if here not in self._origins:
-                raw = self.text[slice(*_region(tree, here) or (0, 0))]
-                self._origins[here] = _Origin(own(tree, here), raw, self.text, len(self._edited))
-
-    def _forget_items(self, path: Path) -> None:
-        """Indices of a list mean other items after one came or went."""
-        if path and isinstance(path[-1], int):
-            parent = path[:-1]
-            depth = len(parent)
-            origins = self._origins.items()
-            self._origins = {each: origin for each, origin in origins if len(each) == depth or each[:depth] != parent}
-
-    def _restored(self, tree: Tree, path: Path, value: Any) -> str | None:
-        """The text with the bytes that `path` had at first, when `value` is what they say."""
-        origin = self._origins.get(path)
-        if origin is None or origin.node is None or not means(origin.node, value):
-            return None
-        depth = len(path)
-        if all(edited is not None and edited[:depth] == path for edited in self._edited[origin.revision :]):
-            return origin.text
-        span = _region(tree, path)
-        if span is None:
-            return None
-        text = apply(tree.text, [Splice(*span, origin.raw)])
-        try:
-            after = parse(text)
-        except ConfigurationError:
-            return None
-        node = find(after, path)
-        is_same = sets(tree, path, value)(after) and image(node) == image(origin.node)
-        return text if is_same else None
-
-    def _emptied(self, text: str, path: Path) -> str:
-        """After a removal: maps made only to hold what is gone now go too, empty ones get their first bytes back."""
-        for length in range(len(path), 0, -1):
-            here = path[:length]
-            origin = self._origins.get(here)
-            tree = parse(text)
-            node = own(tree, here)
-            if origin is None or node is None or not node.is_empty:
-                break
-            if origin.node is not None:
-                span = _region(tree, here) if origin.node.is_empty else None
-                return apply(text, [Splice(*span, origin.raw)]) if span is not None else text
-            text = editing.unset(tree, here)
-        return text
-
 
 def _findings(subject: Subject) -> Iterator[Finding]:
     yield from structure.check(subject)
@@ -386,17 +325,6 @@ def _findings(subject: Subject) -> Iterator[Finding]:
         yield from gpu.check(subject)
     elif subject.kind is fields.CONDA:
         yield from dependencies.check(subject)
-
-
-def _region(tree: Tree, path: Path) -> tuple[int, int] | None:
-    """The characters that are the value at `path`: from behind the colon, so that a block below its key is whole."""
-    node = own(tree, path)
-    parent = find(tree, path[:-1])
-    entry = parent.entry(path[-1]) if parent is not None else None
-    if node is None or entry is None:
-        return (node.start, node.end) if node is not None else None
-    start = colon_end(tree.text, *entry)
-    return (start, max(entry_end(*entry), start)) if start >= 0 else None
 
 
 def new_text(path: str, values: Mapping[str, Any]) -> str:

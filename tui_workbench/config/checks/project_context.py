@@ -11,12 +11,12 @@ import re
 from typing import Any, NamedTuple
 
 from tui_workbench.config.checks.findings import CODES, Finding, Fix
-from tui_workbench.config.loading import compute_target_of, run_configuration_of, top_level_keys
+from tui_workbench.config.loading import compute_target_of, run_configuration_of, top_level_keys, type_of
 from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.field_types import FileKind
 from tui_workbench.config.schema.fields import kind_of
 from tui_workbench.config.yaml_edit.syntax import Node, Tree, parse, read
-from tui_workbench.config.yaml_edit.values import Reading, read_fields
+from tui_workbench.config.yaml_edit.values import read_fields
 from tui_workbench.core import files
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
@@ -159,16 +159,16 @@ def _mentions_spark(path: str) -> bool | None:
         return None
 
 
-class Subject(NamedTuple):
-    """The file under inspection. `target_type` is that of a `.compute` file, else ""."""
+class Subject:
+    """The file under inspection, with its typed values and faults; `target_type` is "" but for a `.compute` file."""
 
-    path: str
-    text: str
-    kind: FileKind
-    tree: Tree
-    reading: Reading
-    target_type: str
-    surroundings: Surroundings | None
+    def __init__(self, path: str, kind: FileKind, tree: Tree, surroundings: Surroundings | None) -> None:
+        self.path = path
+        self.kind = kind
+        self.tree = tree
+        self.surroundings = surroundings
+        self.reading = read_fields(tree, kind)
+        self.target_type = type_of(self.values) if kind is fields.COMPUTE else ""
 
     @property
     def name(self) -> str:

@@ -49,7 +49,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     ellipsis = subject.tree.ellipsis
     if ellipsis >= 0:
         message = "`...` stands before the first key: other YAML readers refuse this"
-        fix = Fix("remove the line", (_line_out(subject.text, ellipsis),))
+        fix = Fix("remove the line", (_line_out(subject.tree.text, ellipsis),))
         yield subject.finding("ellipsis", message, "Remove the line.", "", fix, at=(ellipsis, ellipsis + 3))
     yield from _unknown_keys(subject)
     yield from _spellings(subject)
@@ -120,16 +120,16 @@ def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
     node = subject.nodes.get(field.key) if field is not None else None
     match fault.code:
         case "several-documents":
-            return Fix("remove the line", (_line_out(subject.text, fault.start),))
+            return Fix("remove the line", (_line_out(subject.tree.text, fault.start),))
         case "missing-space":
-            return _syntax_fix(fault.code, fault.start, subject.text)
+            return _syntax_fix(fault.code, fault.start, subject.tree.text)
         case "duplicate-key":
             # The key's last value is the one that counts for most readers, so the earlier ones go.
             try:
                 text = drop_earlier(subject.tree, fault.path)
             except ConfigurationError:
                 return None
-            return Fix(f"keep the last `{fault.path[-1]}`", (ReplaceText(0, len(subject.text), text),))
+            return Fix(f"keep the last `{fault.path[-1]}`", (ReplaceText(0, len(subject.tree.text), text),))
         case "wrong-choice" if field is not None and node is not None:
             words = {word.lower(): word for word in field.choices}
             near = get_close_matches(node.text.lower(), words, 1, 0.5)
@@ -302,7 +302,7 @@ def _old_cluster(subject: Subject) -> Iterator[Finding]:
 
 def _old_runconfig(subject: Subject) -> Iterator[Finding]:
     root = subject.tree.root
-    if root is not None and root.flow and root.entries and "#" not in subject.text:
+    if root is not None and root.flow and root.entries and "#" not in subject.tree.text:
         # With comments in it, it is not JSON, and they would be lost.
         fix = Fix("write it as YAML", (WriteAsYaml(),))
         message = "the file is written as JSON, the form from before September 2017"

@@ -1,0 +1,95 @@
+"""The bytes that values had before their first edit, so that a value that is set back gives the same file again."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tui_workbench.config.yaml_edit import editing
+from tui_workbench.config.yaml_edit.layout import colon_end, entry_end
+from tui_workbench.config.yaml_edit.scalars import means
+from tui_workbench.config.yaml_edit.splices import Splice, apply, image, sets
+from tui_workbench.config.yaml_edit.syntax import Node, Path, Tree, find, own, parse
+from tui_workbench.core.errors import ConfigurationError
+
+
+class _Origin(NamedTuple):
+    """What stood at a path before it was first edited."""
+
+    node: Node | None  # None: nothing stood there
+    raw: str  # the text from behind the colon (or, for an item, of the value itself)
+    text: str  # the whole text
+    revision: int
+
+
+class Origins:
+    """What stood at each path of one text before it was first edited."""
+
+    def __init__(self) -> None:
+        self._origins: dict[Path, _Origin] = {}
+        self._edited: list[Path | None] = []  # where each revision changed the text, None: anywhere
+
+    def note_edit(self, path: Path | None) -> None:
+        """Note that the text changed at `path`; None: anywhere."""
+        self._edited.append(path)
+
+    def remember(self, tree: Tree, path: Path) -> None:
+        """Keep what stands at `path` and above it, unless it was kept before."""
+        for length in range(1, len(path) + 1):
+            here = path[:length]
+            if here not in self._origins:
+                raw = tree.text[slice(*_region(tree, here) or (0, 0))]
+                self._origins[here] = _Origin(own(tree, here), raw, tree.text, len(self._edited))
+
+    def forget_items(self, path: Path) -> None:
+        """Forget the items of the list that `path` is in: after one came or went, indices mean other items."""
+        if path and isinstance(path[-1], int):
+            parent = path[:-1]
+            depth = len(parent)
+            origins = self._origins.items()
+            self._origins = {each: origin for each, origin in origins if len(each) == depth or each[:depth] != parent}
+
+    def restored(self, tree: Tree, path: Path, value: Any) -> str | None:
+        """Return the text with the bytes that `path` had at first, None unless they mean `value`."""
+        origin = self._origins.get(path)
+        if origin is None or origin.node is None or not means(origin.node, value):
+            return None
+        depth = len(path)
+        if all(edited is not None and edited[:depth] == path for edited in self._edited[origin.revision :]):
+            return origin.text
+        span = _region(tree, path)
+        if span is None:
+            return None
+        text = apply(tree.text, [Splice(*span, origin.raw)])
+        try:
+            after = parse(text)
+        except ConfigurationError:
+            return None
+        node = find(after, path)
+        is_same = sets(tree, path, value)(after) and image(node) == image(origin.node)
+        return text if is_same else None
+
+    def emptied(self, text: str, path: Path) -> str:
+        """Return the text without the empty maps on `path` that edits made; others get their first bytes back."""
+        for length in range(len(path), 0, -1):
+            here = path[:length]
+            origin = self._origins.get(here)
+            tree = parse(text)
+            node = own(tree, here)
+            if origin is None or node is None or not node.is_empty:
+                break
+            if origin.node is not None:
+                span = _region(tree, here) if origin.node.is_empty else None
+                return apply(text, [Splice(*span, origin.raw)]) if span is not None else text
+            text = editing.unset(tree, here)
+        return text
+
+
+def _region(tree: Tree, path: Path) -> tuple[int, int] | None:
+    """The characters that are the value at `path`: from behind the colon, so that a block below its key is whole."""
+    node = own(tree, path)
+    parent = find(tree, path[:-1])
+    entry = parent.entry(path[-1]) if parent is not None else None
+    if node is None or entry is None:
+        return (node.start, node.end) if node is not None else None
+    start = colon_end(tree.text, *entry)
+    return (start, max(entry_end(*entry), start)) if start >= 0 else None
