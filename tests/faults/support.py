@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests import fork_server
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -58,13 +60,22 @@ class Workbench:
         return subprocess.Popen(command, cwd=self.folder, env={**os.environ, **self.environment}, **options)
 
     def run(self, *arguments: str | bytes | os.PathLike[str]) -> Result:
-        """Run a command to its end."""
+        """Run a command to its end, without a new interpreter where that makes no difference."""
+        environment = {**os.environ, **self.environment}
+        if fork_server.can_run(environment):
+            words = [os.fsencode(argument) for argument in arguments]
+            code, out, err = fork_server.run(words, str(self.folder), environment, PATIENCE)
+        else:
+            code, out, err = self._run_anew(*arguments)
+        return Result(code, out.decode(errors="backslashreplace"), err.decode(errors="backslashreplace"))
+
+    def _run_anew(self, *arguments: str | bytes | os.PathLike[str]) -> tuple[int, bytes, bytes]:
         process = self.start(*arguments)
         try:
             out, err = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
-        return Result(process.returncode, out.decode(errors="backslashreplace"), err.decode(errors="backslashreplace"))
+        return process.returncode, out, err
 
     def submit(self, *arguments: str, configuration: str = "local") -> Result:
         """Submit and follow to the end."""

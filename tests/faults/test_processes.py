@@ -171,7 +171,8 @@ def test_a_killed_supervisor_loses_the_exit_code_and_nothing_else(workbench: Wor
     run = gated(workbench, place)
     kill(run.supervisor)
     assert is_running(run.script)
-    until(lambda: "its exit code will not be known" in workbench.info(run.run_id)["reason"], "the loss to be told")
+    # A running run has no reason until its controller gives one.
+    until(lambda: "its exit code will not be known" in str(workbench.info(run.run_id)["reason"]), "the loss reported")
     assert workbench.info(run.run_id)["status"] == "Running"
     run.open()
     follower = workbench.run("logs", "-f", run.run_id)

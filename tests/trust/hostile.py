@@ -140,11 +140,15 @@ PLANTS: dict[str, Callable[[Path], object]] = {
     "device": lambda place: place.symlink_to("/dev/zero"),
     "nested": lambda place: place.write_bytes(b"[" * (1 << 20) + b"\n"),
     "nested objects": lambda place: place.write_bytes(b'{"event":' * (1 << 17) + b"\n"),
-    "wide": lambda place: place.write_bytes(b"[" + b'{"a":1},' * (1 << 23) + b"{}]\n"),
-    "lines": lambda place: place.write_bytes(b"\n" * (64 << 20)),
+    "wide": lambda place: place.write_bytes(b"[" + b'{"a":1},' * (1 << 21) + b"{}]\n"),
+    "lines": lambda place: place.write_bytes(b"\n" * (24 << 20)),
     "numbers": lambda place: place.write_bytes(b'{"d":[[1e999,1e999,1e999]],"t":1e999,"id":0,"at":1e999}\n' * 9),
 }
-"""Files that are no files of the workbench, by name."""
+"""Files that are no files of the workbench, by name.
+
+The large ones exceed every limit of what is read as a whole (8 MiB). Parsed or split as a whole, `wide` and `lines`
+would take more memory than a look may.
+"""
 
 
 @contextmanager
