@@ -26,7 +26,7 @@ from tui_workbench.runs.store.rundir import OUTPUTS, SHELL_COPY, WORKING_COPY, R
 from tui_workbench.runs.store.withheld import variables_of
 from tui_workbench.runs.submission.planning import bare_spec
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SDK_FOLDER, python_path
-from tui_workbench.targets.environments.managed import managed_environment
+from tui_workbench.targets.environments.managed import Environments
 from tui_workbench.targets.local.local_target import find_interpreter
 
 FRONT = "WORKBENCH_SHELL_PATH"
@@ -91,8 +91,8 @@ def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
     interpreter = find_interpreter(target)
     if target.user_managed_environment:
         return interpreter, ""
-    managed = managed_environment(spec, interpreter)
-    if managed.recipe.is_met_by(managed.version):
+    managed = Environments().of(spec, interpreter)
+    if managed is None:
         return interpreter, ""
     if managed.is_whole:
         return managed.python, ""

@@ -59,7 +59,7 @@ class Target(abc.ABC):
     type: ClassVar[TargetType | None] = None
     """What a type that another package adds is like; the built-in ones are in `core.target_types`."""
 
-    starts_at_once: ClassVar[bool] = False
+    starts_at_once: bool = False
     """True when `start` takes milliseconds and needs no `prepare`, so that whoever submits may do it."""
 
     keeps_runs: ClassVar[bool] = False

@@ -33,13 +33,13 @@ def target_for(target: ComputeTarget, host: Host | None = None) -> Target:
             file=target.path,
         )
     if kind is LOCAL:
-        if target.builds_environment:
-            from tui_workbench.targets.local.local_managed import ManagedLocalTarget
-
-            return ManagedLocalTarget(target)
         from tui_workbench.targets.local.local_target import LocalTarget
 
-        return LocalTarget(target)
+        if not target.builds_environment:
+            return LocalTarget(target)
+        from tui_workbench.targets.environments.managed import Environments
+
+        return LocalTarget(target, Environments())
     if kind.runs_in_container:
         from tui_workbench.targets.docker.docker_target import DockerTarget
 

@@ -81,7 +81,7 @@ class Images:
         return Choice(tag, image, "" if image is not None else self._cause(base))
 
     def describe(self, choice: Choice) -> str:
-        """The step that gets the image of a choice. Raises ConfigurationError when it may or can not be built."""
+        """The step that gets the image of a choice. Raises ConfigurationError when it cannot or may not be built."""
         if choice.image is not None:
             return f"take {choice.name}, which {self._host.label} holds"
         if choice.name == self._name:

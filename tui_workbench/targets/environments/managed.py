@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.base.interpreter import python_version
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.environments import environment
-from tui_workbench.targets.environments.environment import Recipe, report_steps
+from tui_workbench.targets.environments.environment import Recipe, not_prepared, report_steps
 from tui_workbench.targets.environments.wheels import find_uv, index_environment
 from tui_workbench.targets.hosts.host import READ_SIZE
 
@@ -71,7 +71,18 @@ class Managed(NamedTuple):
     def why(self) -> str:
         """Why it has to be made, in a clause that names the line which is the cause."""
         lines = self.lines()
-        return environment.cause(self.recipe, lines, environment.closest(lines, list(_recipes_kept())))
+        return environment.cause(self.recipe, lines, environment.closest(lines, Environments().recipes()))
+
+    def activated(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """The variables of a process that runs in the environment, on top of `variables`."""
+        path = f"{self.folder}/bin:{variables.get('PATH', os.defpath)}"
+        own = {"PATH": path, "VIRTUAL_ENV": self.folder, "CONDA_PREFIX": self.folder}
+        return {**variables, **own, **self.recipe.variables}
+
+    def refuse_unless_made(self, spec: RunSpec) -> None:
+        """Raise NotPrepared when it is not there and the run configuration does not allow to make it."""
+        if not self.is_whole and not spec.run_configuration.prepare_environment:
+            raise not_prepared(spec, self.why())
 
     def have(self, report: Report) -> None:
         """Make it unless it is there. Raises Interrupted, ConfigurationError (with the line) or StorageError."""
@@ -84,36 +95,50 @@ class Managed(NamedTuple):
         report.done("build", folder=self.folder)
 
 
-def managed_environment(spec: RunSpec, base: str) -> Managed:
-    """The environment of a run, on top of the interpreter `base`. Raises ConfigurationError, with the line."""
-    recipe = environment.recipe_of(spec)
-    version = python_version(base)
-    name = recipe.tag(f"{base} {version}").rpartition(":")[2]
-    return Managed(recipe, base, version, os.path.join(store(), name))
+class Environments:
+    """All environments of this user, each in a folder that is named by its recipe."""
 
+    def __init__(self) -> None:
+        self._store = os.path.join(user_cache_directory(), "environments")
 
-def store() -> str:
-    """The folder of all environments of this user."""
-    return os.path.join(user_cache_directory(), "environments")
+    def of(self, spec: RunSpec, base: str) -> Managed | None:
+        """The environment of a run, on top of the interpreter `base`; None when that one has all that it asks for.
 
+        Raises ConfigurationError, with the line.
+        """
+        recipe = environment.recipe_of(spec)
+        version = python_version(base)
+        if recipe.is_met_by(version):
+            return None
+        name = recipe.tag(f"{base} {version}").rpartition(":")[2]
+        return Managed(recipe, base, version, os.path.join(self._store, name))
 
-def kept() -> list[str]:
-    """The folders of all environments, whole or not."""
-    try:
-        return sorted(entry.path for entry in os.scandir(store()) if entry.is_dir(follow_symlinks=False))
-    except OSError:
-        return []
-
-
-def _recipes_kept() -> list[list[str]]:
-    found = []
-    for folder in kept():
+    def folders(self) -> list[str]:
+        """The folders of all environments, whole or not."""
         try:
-            with open(os.path.join(folder, MARK), encoding="utf-8") as file:
-                found.append([str(line) for line in json.load(file)])
-        except (OSError, ValueError):
-            continue
-    return found
+            return sorted(entry.path for entry in os.scandir(self._store) if entry.is_dir(follow_symlinks=False))
+        except OSError:
+            return []
+
+    def recipes(self) -> list[list[str]]:
+        """The lines of the recipes of all whole environments."""
+        found = []
+        for folder in self.folders():
+            try:
+                with open(os.path.join(folder, MARK), encoding="utf-8") as file:
+                    found.append([str(line) for line in json.load(file)])
+            except (OSError, ValueError):
+                continue
+        return found
+
+    def remove(self, folder: str) -> None:
+        """Remove an environment; its mark first, so that a half removed one is never taken for whole."""
+        try:
+            if os.path.exists(os.path.join(folder, MARK)):
+                os.unlink(os.path.join(folder, MARK))
+            processes.run(["rm", "-rf", "--", folder]).check_returncode()
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise StorageError(f"cannot remove it: {error}", remedy="Remove it by hand.", file=folder) from error
 
 
 class _Making:
@@ -241,13 +266,3 @@ def _rattler_errors() -> tuple[type[Exception], ...]:
         *(errors.ValidatePackageRecordsError, errors.CacheDirError, errors.ExtractError, errors.LinkError),
         *(errors.TransactionError, errors.InstallerError, errors.IoError),
     )
-
-
-def remove(folder: str) -> None:
-    """Remove an environment; its mark first, so that a half removed one is never taken for whole."""
-    try:
-        if os.path.exists(os.path.join(folder, MARK)):
-            os.unlink(os.path.join(folder, MARK))
-        processes.run(["rm", "-rf", "--", folder]).check_returncode()
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise StorageError(f"cannot remove it: {error}", remedy="Remove it by hand.", file=folder) from error

@@ -1,5 +1,7 @@
 """The local machine as a compute target: the interpreter that the `.compute` file names, in a session of its own.
 
+With `userManagedEnvironment: false` runs have an environment that is made from the conda dependencies file.
+
 The script's output goes straight into the run's log and its end is recorded by the supervising shell, so nothing of
 ours has to live while it trains. What the script sees is the caller's environment, the variables of the run
 configuration, and a few of ours. As with a container, a run is over when its script is: what the script left running
@@ -11,7 +13,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError
 from tui_workbench.core.masking import mask_variables
@@ -21,10 +24,11 @@ from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.run_environment import DEFAULT_SHARE, PYTHON_PATH_VARIABLE, SDK_FOLDER, SHARE_VARIABLE
-from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.base.values import Leftover, Outcome, ProjectNames
 from tui_workbench.targets.gpu import choice
+from tui_workbench.targets.gpu.framework_location import Interpreter, NotThere, Place, preparing_command, variables_of
 from tui_workbench.targets.hosts import supervisor
-from tui_workbench.targets.hosts.host import SHELL
+from tui_workbench.targets.hosts.host import SHELL, Entry
 from tui_workbench.targets.hosts.processes import (
     RUN_DIRECTORY_VARIABLE,
     end_processes,
@@ -33,32 +37,87 @@ from tui_workbench.targets.hosts.processes import (
     wait_for_one,
 )
 
+if TYPE_CHECKING:
+    from tui_workbench.targets.environments.managed import Environments, Managed
+
 
 class LocalTarget(Target):
     """`type: local`."""
 
     starts_at_once = True
 
+    def __init__(self, target: ComputeTarget, environments: Environments | None = None) -> None:
+        """With `environments` each run has one of them, made when it is missing."""
+        super().__init__(target)
+        self._environments = environments
+        if environments is not None:
+            self.starts_at_once = False
+
     def plan(self, spec: RunSpec) -> Plan:
         configuration = spec.run_configuration
         run_environment.require_python(configuration)
-        interpreter = find_interpreter(self.target)
+        managed = self._environment(spec)
+        interpreter = managed.python if managed is not None else find_interpreter(self.target)
         variables, command = self._variables(spec), _command(spec, interpreter)
         run_environment.refuse_impossible(configuration.path, variables, command)
         title = f"start {spec.script} with {interpreter}{run_environment.describe_launcher(spec)}"
-        steps = [
+        steps = []
+        if managed is not None:
+            verb = "take" if managed.is_whole else "make"
+            steps.append(Step("environment", f"{verb} the environment {managed.folder}"))
+        if choice.chooses(self.target):
+            steps.append(Step("gpus", choice.describe(self.target)))
+        steps += [
             Step("start", title, command, spec.working_directory, mask_variables(variables)),
             Step("follow", "wait for its end; the output goes to output.log"),
         ]
-        if choice.chooses(self.target):
-            steps.insert(0, Step("gpus", choice.describe(self.target)))
         if spec.tracked:
             kept = "keep outputs/ and every other file that the run made, drop the unchanged copy"
             steps.append(Step("collect", kept))
         return Plan(self.target.name, self.target.type, interpreter, tuple(steps))
 
+    def survey(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
+        managed = self._environment(spec)
+        if managed is None or managed.is_whole:
+            return plan
+        managed.refuse_unless_made(spec)
+        return plan.with_step("environment", title=f"make the environment {managed.folder}: {managed.why()}")
+
+    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
+        managed = self._environment(spec)
+        if managed is not None:
+            managed.refuse_unless_made(spec)
+            managed.have(self.report)
+
+    def prepare_environment(self, spec: RunSpec) -> str:
+        if self._environments is None:
+            return super().prepare_environment(spec)
+        managed = self._environment(spec)
+        if managed is None:
+            return find_interpreter(self.target)
+        managed.have(self.report)
+        return managed.folder
+
     def interpreter_of(self, spec: RunSpec) -> str:
         return find_interpreter(self.target)
+
+    def framework_place(self, spec: RunSpec) -> Place:
+        managed = self._environment(spec)
+        if managed is None:
+            return super().framework_place(spec)
+        if not managed.is_whole:
+            raise NotThere(f"the environment is not made yet: {managed.why()}", preparing_command(spec))
+        return Interpreter(self.host, managed.python, variables_of(spec, managed.recipe.variables))
+
+    def leftovers(self, project: ProjectNames, active: Collection[str]) -> list[Leftover]:
+        # Environments belong to no project: any active run may use one.
+        if self._environments is None or active:
+            return []
+        return [Leftover("environment", folder) for folder in self._environments.folders()]
+
+    def remove(self, leftover: Leftover) -> None:
+        if self._environments is not None:
+            self._environments.remove(leftover.name)
 
     def check(self) -> list[Problem]:
         try:
@@ -75,6 +134,9 @@ class LocalTarget(Target):
         step = plan.step("start")
         if step is None:
             raise ValueError("a plan without a start step")
+        interpreter = step.command[0]
+        if self._environments is not None:
+            interpreter, environment = self._activated(spec, environment)
         variables = self._variables(spec)
         merged = {**environment, **variables}
         own = spec.run_configuration.environment_variables
@@ -86,17 +148,9 @@ class LocalTarget(Target):
             chosen = choice.variables(choice.take(self.host, spec, spec.run_directory), own)
         variables |= chosen
         merged |= chosen
-        share = variables[SHARE_VARIABLE]
-        try:
-            os.makedirs(share, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"cannot make the share {share}: {error.strerror}",
-                remedy="Set nativeSharedDirectory to a folder that can be written.",
-                file=self.target.path,
-            ) from error
+        self._make_share(variables[SHARE_VARIABLE])
         # The plan may be that of run.json, which holds no secret arguments.
-        command, _ = run_environment.past_the_shell(_command(spec, step.command[0]), merged, variables)
+        command, _ = run_environment.past_the_shell(_command(spec, interpreter), merged, variables)
         arguments = [SHELL, "-c", supervisor.TEXT, "sh", spec.run_directory, spec.working_directory, *command]
         try:
             start_detached(arguments, merged)
@@ -145,6 +199,30 @@ class LocalTarget(Target):
         forced = end_processes(left, grace)
         end_processes(leader, grace=1.0)
         return forced
+
+    def _environment(self, spec: RunSpec) -> Managed | None:
+        """The environment of the run; None when it takes the interpreter as it is."""
+        return self._environments.of(spec, find_interpreter(self.target)) if self._environments is not None else None
+
+    def _activated(self, spec: RunSpec, environment: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+        """The interpreter and the variables of the run's environment.
+
+        Not those of the plan: a run of an older snapshot is planned before its dependencies file can be read.
+        """
+        managed = self._environment(spec)
+        if managed is None:
+            return find_interpreter(self.target), environment
+        return managed.python, managed.activated(environment)
+
+    def _make_share(self, share: str) -> None:
+        try:
+            os.makedirs(share, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"cannot make the share {share}: {error.strerror}",
+                remedy="Set nativeSharedDirectory to a folder that can be written.",
+                file=self.target.path,
+            ) from error
 
     def _variables(self, spec: RunSpec) -> dict[str, str]:
         # One that is not absolute begins in the project.
