@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.config.documents import project
-from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
+from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 
 COMPUTE = f'type: "localdocker"\r\nbaseDockerImage: "{DEFAULT_GPU_IMAGE}"\r\n# end'
 

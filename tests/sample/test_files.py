@@ -9,7 +9,7 @@ import yaml
 
 from tests.conftest import REPOSITORY
 from tui_workbench.config.changes import file_edits
-from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
+from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 from tui_workbench.config.loading import load_compute, load_run_configuration
 
 SAMPLE = REPOSITORY / "sample_project"

@@ -12,7 +12,7 @@ import pytest
 from tests.config.documents import project
 from tui_workbench.config.changes import file_edits
 from tui_workbench.config.changes.gpu_ready import make_gpu_ready
-from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
+from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 from tui_workbench.core.errors import ConfigurationError, UsageError
 
 COMPUTE = f'type: "localdocker"  # here\nbaseDockerImage: "{DEFAULT_GPU_IMAGE}"\n'

@@ -11,7 +11,7 @@ from tests.config.documents import project
 from tests.conftest import corpus
 from tui_workbench.config.changes.change_set import ChangeHistory
 from tui_workbench.config.changes.gpu_ready import GpuReadyPlan, plan_gpu_ready
-from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
+from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 from tui_workbench.config.checks.project_context import Surroundings
 from tui_workbench.config.document import Document
 from tui_workbench.core.errors import ConfigurationError, UsageError

@@ -8,7 +8,7 @@ import pytest
 
 from tests.config.documents import document, in_project, project
 from tui_workbench.config.checks.findings import INFO, WARNING
-from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
+from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 
 
 def docker(image: str, rest: str = "", kind: str = "localdocker") -> str:

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tui_workbench.config.checks.images import (
-    DEFAULT_GPU_IMAGE,
-    OLDER_DRIVER_GPU_IMAGE,
-    ORIGINAL_GPU_IMAGES,
-    cuda_of_image,
-    gpu_twin,
-    is_gpu_image,
-    parse_image,
-    stale_reason,
-)
+from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE, is_gpu_image, parse_image
+from tui_workbench.config.checks.images import ORIGINAL_GPU_IMAGES, cuda_of_image, gpu_twin, stale_reason
 
 
 @pytest.mark.parametrize(

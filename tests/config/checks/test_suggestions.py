@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.config.documents import project
-from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
+from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 from tui_workbench.config.checks.project_context import Surroundings
 from tui_workbench.config.checks.suggestions import suggestions
 from tui_workbench.config.schema import fields

@@ -16,7 +16,7 @@ from tests.conftest import require
 from tests.machines import PASSWORD, Machine, fingerprint, make_key, wait_for
 from tests.targets.conftest import link_processes
 from tui_workbench.config.changes import file_edits
-from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE
+from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.attach import CPU_IMAGE, Attachment, AttachRequest

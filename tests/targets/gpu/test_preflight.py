@@ -16,7 +16,7 @@ from tests.engines import EMPTY_IMAGE, PYTHON_IMAGE, DockerEngine, docker_engine
 from tests.gpu import frameworks as standins
 from tests.gpu.standin import REST, Standin, gpu
 from tests.machines import Machine
-from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
+from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.checks.check import run_checks, run_gpu_checks

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tui_workbench.config.changes.change_set import ChangeSet, edited, unified_diff
-from tui_workbench.config.checks import images
+from tui_workbench.config.checks import image_names, images
 from tui_workbench.config.checks.dependencies import gpu_edits
 from tui_workbench.config.checks.findings import ERROR, Edit, Finding, SetValue, Unset
 from tui_workbench.config.checks.packages import Requirement, python_of, requirements_of, show_version
@@ -101,7 +101,7 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "", surroundings: Surro
     """
     around = surroundings or Surroundings(root)
     target, configurations = _resolve(around, name)
-    if image and images.parse_image(image) is None:
+    if image and image_names.parse_image(image) is None:
         raise UsageError(f"{image!r} is no image name", remedy="Write REPOSITORY:TAG.")
     if not target.kind.has_gpus:
         message = "a Spark cluster has no GPU to switch on"
@@ -119,7 +119,7 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "", surroundings: Surro
         tuple(planning.notes),
         planning.images(),
         (*planning.files(), *(os.path.join(around.directory, f"{one}.runconfig") for one in broken)),
-        is_certain=planning.is_docker and bool(images.is_gpu_image(planning.image)),
+        is_certain=planning.is_docker and bool(image_names.is_gpu_image(planning.image)),
     )
     return plan._replace(problems=plan.problems_after())
 
@@ -207,8 +207,8 @@ class _Planning:
         if not self.is_docker:
             return ()
         titles = {
-            images.DEFAULT_GPU_IMAGE: "PyTorch and CUDA 13, needs an NVIDIA driver of at least 580",
-            images.OLDER_DRIVER_GPU_IMAGE: "PyTorch and CUDA 12.6, for older drivers",
+            image_names.DEFAULT_GPU_IMAGE: "PyTorch and CUDA 13, needs an NVIDIA driver of at least 580",
+            image_names.OLDER_DRIVER_GPU_IMAGE: "PyTorch and CUDA 12.6, for older drivers",
         }
         candidates = images.image_candidates(self.target.base_docker_image, self.needs)
         found = dict.fromkeys([self.image, *candidates, *titles])
@@ -240,11 +240,11 @@ class _Planning:
 
     def _target_hunks(self) -> Iterator[Hunk]:
         path = self.target.path
-        if self.image == self.target.base_docker_image and images.is_gpu_image(self.image) is None:
+        if self.image == self.target.base_docker_image and image_names.is_gpu_image(self.image) is None:
             self.notes.append(f"The name of {self.image} does not tell whether it holds CUDA: see that it does.")
         if self.image != self.target.base_docker_image:
             reason = "The packages need another CUDA than the image holds."
-            if not images.is_gpu_image(self.target.base_docker_image):
+            if not image_names.is_gpu_image(self.target.base_docker_image):
                 reason = "The image must hold CUDA."
             elif self.wanted_image:
                 reason = "This image was asked for."

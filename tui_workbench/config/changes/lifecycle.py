@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tui_workbench.config.changes.change_set import ChangeSet, FileChange, bytes_at, edited
-from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE
+from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 from tui_workbench.config.checks.project_context import CONFIG_DIRECTORY, Surroundings
 from tui_workbench.config.document import Document, new_text
 from tui_workbench.config.schema import fields

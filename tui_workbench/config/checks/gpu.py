@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Iterator
 
-from tui_workbench.config.checks import images
+from tui_workbench.config.checks import image_names, images
 from tui_workbench.config.checks.findings import INFO, Finding, setting
 from tui_workbench.config.checks.packages import requirements_of
 from tui_workbench.config.checks.project_context import Subject, Surroundings
@@ -33,9 +33,13 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _target(subject: Subject) -> Iterator[Finding]:
     key = "baseDockerImage"
     image = subject.values.get(key)
-    if not image or not target_types.find(subject.target_type).runs_in_container or images.parse_image(image) is None:
+    if (
+        not image
+        or not target_types.find(subject.target_type).runs_in_container
+        or image_names.parse_image(image) is None
+    ):
         return
-    has_cuda = images.is_gpu_image(image)
+    has_cuda = image_names.is_gpu_image(image)
     gpus = subject.values.get("gpus")
     asks = gpus != "0" if gpus else bool(subject.values.get("nvidiaDocker"))
     if has_cuda and not asks:
@@ -45,7 +49,9 @@ def _target(subject: Subject) -> Iterator[Finding]:
         yield subject.finding("gpu-unused", message, remedy, "nvidiaDocker", setting("nvidiaDocker", True), at=at)
     if asks and has_cuda is False:
         needs = _needs(subject)
-        better = images.fitting_image(image, needs) if needs else images.gpu_twin(image) or images.DEFAULT_GPU_IMAGE
+        better = (
+            images.fitting_image(image, needs) if needs else images.gpu_twin(image) or image_names.DEFAULT_GPU_IMAGE
+        )
         message = f"nvidiaDocker is on, but {image} has no CUDA"
         remedy = f"Take an image with CUDA, for example {better}."
         yield subject.finding("gpu-image-missing", message, remedy, key, setting(key, better))
@@ -66,7 +72,7 @@ def _age(subject: Subject, key: str, image: str, *, wants_gpu: bool) -> Iterator
     reason = images.stale_reason(image)
     message = f"{image} is {reason}" if reason.startswith("an ") else f"{image}: {reason}"
     needs = _needs(subject) if reason and wants_gpu else []
-    parsed = images.parse_image(image)
+    parsed = image_names.parse_image(image)
     if needs and all(images.fits(image, need) for need in needs):
         remedy = f"It fits {needs[0].title}: a newer GPU needs a newer framework and image."
         yield subject.finding("stale-image", message, remedy, key, severity=INFO)

@@ -11,15 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tui_workbench.config.checks import packages
+from tui_workbench.config.checks.image_names import (
+    DEFAULT_GPU_IMAGE,
+    image_parts,
+    is_gpu_image,
+    parse_image,
+    short_name,
+)
 from tui_workbench.config.checks.packages import Build, Requirement, Version, show_version
 from tui_workbench.config.checks.project_context import Surroundings
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
-
-DEFAULT_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
-"""A current public image with CUDA and PyTorch. CUDA 13 needs an NVIDIA driver of at least 580."""
-
-OLDER_DRIVER_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda12.6-cudnn9-runtime"
-"""The same for machines whose driver is older than 580 (at least 525)."""
 
 ORIGINAL_GPU_IMAGES = (
     "microsoft/mmlspark:plus-gpu-0.9.9",
@@ -35,60 +36,9 @@ LAST_CPU_IMAGE = "microsoft/mmlspark:plus-0.9.9"
 """The original product's last default image."""
 
 
-class Image(NamedTuple):
-    """A Docker image reference in its parts."""
-
-    repository: str  # host and path, without a tag
-    tag: str  # "" when the reference has none
-    digest: str  # "" when the reference has none
-
-
-_REFERENCE = re.compile(
-    r"(?P<name>[^@\s]+?)(?::(?P<tag>[\w][\w.-]{0,127}))?(?:@(?P<digest>[\w+.-]+:[0-9a-fA-F]{32,}))?\Z"
-)
-_COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
-_PATH = re.compile(rf"(?:[a-zA-Z0-9.-]+(?::[0-9]+)?/)?{_COMPONENT}(?:/{_COMPONENT})*\Z")
-
-
-def parse_image(reference: str) -> Image | None:
-    """The parts of an image reference, None when Docker would not accept it."""
-    match = _REFERENCE.match(reference)
-    if match is None or not _PATH.match(match["name"]):
-        return None
-    return Image(match["name"], match["tag"] or "", match["digest"] or "")
-
-
-def _parts(reference: str) -> Image:
-    return parse_image(reference) or Image("", "", "")
-
-
-def is_gpu_image(reference: str) -> bool | None:
-    """Whether an image holds CUDA: True, False, or None when its name does not tell."""
-    name, tag = short_name(reference), _parts(reference).tag.lower()
-    if re.search(r"(?:^|[^a-z])(?:gpu|cuda|cu\d{2,3}|nvidia)(?:[^a-z]|\d|$)", f"{name}:{tag}"):
-        return True
-    if name in _CPU_UNLESS_TAGGED or name.split("/")[-1] in _CPU_REPOSITORIES:
-        return False
-    return "cpu" not in tag if name == "pytorch/pytorch" else None
-
-
-_CPU_UNLESS_TAGGED = {"microsoft/mmlspark", "tensorflow/tensorflow", "microsoft/cntk", "jupyter/tensorflow-notebook"}
-_CPU_REPOSITORIES = frozenset(
-    ("python", "ubuntu", "debian", "alpine", "fedora", "centos", "miniconda3", "anaconda3", "micromamba")
-)
-
-
-def short_name(reference: str) -> str:
-    """The repository without a registry's host name and the `library/` of official images; "" for no image name."""
-    repository = _parts(reference).repository
-    first, slash, rest = repository.partition("/")
-    path = rest if slash and ("." in first or ":" in first or first == "localhost") else repository
-    return path.removeprefix("library/")
-
-
 def cuda_of_image(reference: str) -> Version | None:
     """The CUDA version of an image, by its name or the tables; None when neither tells."""
-    tag = _parts(reference).tag
+    tag = image_parts(reference).tag
     if short_name(reference) == "nvidia/cuda":
         match = re.match(r"(\d+)\.(\d+)", tag)
     else:
@@ -101,7 +51,7 @@ def cuda_of_image(reference: str) -> Version | None:
 
 def cudnn_of_image(reference: str) -> Version | None:
     """The first number of an image's cuDNN version, by its name or the tables; None when neither tells."""
-    match = re.search(r"cudnn[-_]?(\d+)", _parts(reference).tag)
+    match = re.search(r"cudnn[-_]?(\d+)", image_parts(reference).tag)
     if match is not None:
         return (int(match[1]),)
     build = _build_of_image(reference)
@@ -110,7 +60,7 @@ def cudnn_of_image(reference: str) -> Version | None:
 
 def _build_of_image(reference: str) -> Build | None:
     """Return the build that a GPU image is made for, None when the tables do not know it."""
-    name, tag = short_name(reference), _parts(reference).tag
+    name, tag = short_name(reference), image_parts(reference).tag
     if "gpu" not in tag:
         return None
     if name == "microsoft/mmlspark":
@@ -121,7 +71,7 @@ def _build_of_image(reference: str) -> Build | None:
 
 def removed_reason(reference: str) -> str:
     """Why a registry may no longer hold an image, "" when nothing is known of that."""
-    image = _parts(reference)
+    image = image_parts(reference)
     repository = image.repository.removeprefix("docker.io/")
     cuda = cuda_of_image(reference)
     if repository.startswith("microsoft/") and not image.digest:
@@ -141,7 +91,7 @@ def newest_gpu_of(reference: str) -> str:
 
 def gpu_twin(reference: str) -> str | None:
     """The image of the same family and version that holds CUDA, None when none is known."""
-    name, tag = short_name(reference), _parts(reference).tag
+    name, tag = short_name(reference), image_parts(reference).tag
     if is_gpu_image(reference):
         return None
     if name == "microsoft/mmlspark":
@@ -160,7 +110,7 @@ def newest_relative(reference: str) -> str | None:
 
 def stale_reason(reference: str) -> str:
     """Why an image is too old to be a good base, "" when nothing speaks against it."""
-    tag = _parts(reference).tag
+    tag = image_parts(reference).tag
     if short_name(reference) == "microsoft/mmlspark":
         if tag and mmlspark_version(tag) < _FIRST_LASTING_MMLSPARK:
             return "an early image of 2017 that newer ones of its family replaced"

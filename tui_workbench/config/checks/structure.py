@@ -22,7 +22,7 @@ from tui_workbench.config.checks.findings import (
     removing,
     setting,
 )
-from tui_workbench.config.checks.images import parse_image
+from tui_workbench.config.checks.image_names import parse_image
 from tui_workbench.config.checks.project_context import Subject
 from tui_workbench.config.loading import missing_fields
 from tui_workbench.config.schema import field_types, fields

@@ -11,12 +11,8 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tui_workbench.config.checks.images import (
-    DEFAULT_GPU_IMAGE,
-    LAST_CPU_IMAGE,
-    OLDER_DRIVER_GPU_IMAGE,
-    ORIGINAL_GPU_IMAGES,
-)
+from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE
+from tui_workbench.config.checks.images import LAST_CPU_IMAGE, ORIGINAL_GPU_IMAGES
 from tui_workbench.config.checks.project_context import Surroundings
 from tui_workbench.config.schema import field_types
 from tui_workbench.config.schema.field_types import Field

@@ -6,6 +6,7 @@ megabytes, where frameworks say what they found, and the last, where one says wh
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterator
@@ -85,13 +86,20 @@ _PATTERNS_AGAINST = (
 )
 """What one prints that has found none, and why, in words."""
 
-_RULES = (
-    *(
-        _Rule(re.compile(pattern), FOR, framework, re.compile(following, re.IGNORECASE) if following else None)
-        for pattern, framework, following in _PATTERNS_FOR
-    ),
-    *(_Rule(re.compile(pattern), AGAINST, framework, None, cause) for pattern, framework, cause in _PATTERNS_AGAINST),
-)
+
+@functools.cache
+def _rules() -> tuple[_Rule, ...]:
+    return (
+        *(
+            _Rule(re.compile(pattern), FOR, framework, re.compile(following, re.IGNORECASE) if following else None)
+            for pattern, framework, following in _PATTERNS_FOR
+        ),
+        *(
+            _Rule(re.compile(pattern), AGAINST, framework, None, cause)
+            for pattern, framework, cause in _PATTERNS_AGAINST
+        ),
+    )
+
 
 # One look decides for almost every line that it is none of these.
 _ANY = re.compile(rb"GPU|/gpu:|CUDA|cuda|CPU|^(?:\[rank\d+\]: )?name: |Device\[|NVIDIA|Found device")
@@ -122,7 +130,7 @@ def _evidence(text: bytes) -> Iterator[Evidence]:
         if number < taken or not _ANY.search(raw):
             continue
         line = _plain(raw)
-        rule = next((rule for rule in _RULES if len(line) < 4 * _LONGEST_LINE and rule.pattern.search(line)), None)
+        rule = next((rule for rule in _rules() if len(line) < 4 * _LONGEST_LINE and rule.pattern.search(line)), None)
         if rule is None:
             continue
         quote = [line]

@@ -20,7 +20,7 @@ from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import COMPUTE_SUFFIX, CONFIG_DIRECTORY
 from tui_workbench.runs.snapshots.ignore import IgnoreFile, is_excluded, read_ignore_file
 from tui_workbench.runs.store.rundir import OUTPUTS, WORKING_COPY, Ending, Record
-from tui_workbench.targets.docker.container import PROJECT_DIRECTORY, RUN_DIRECTORY
+from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER
 
 GIT_IGNORE = ".gitignore"
 NEVER_TAKEN = (
@@ -227,7 +227,7 @@ def _in_project(spec: RunSpec, name: str) -> str:
     """The path relative to the project, whatever folder the run saw it in; "" when it is none."""
     if not os.path.isabs(name):
         return os.path.normpath(name)
-    for folder in (spec.working_directory, f"{RUN_DIRECTORY}/{WORKING_COPY}", PROJECT_DIRECTORY):
+    for folder in (spec.working_directory, f"{RUN_IN_CONTAINER}/{WORKING_COPY}", PROJECT_IN_CONTAINER):
         if name.startswith(f"{folder}/"):
             return os.path.relpath(name, folder)
     _, copy, path = name.partition(f"/{spec.run_id}/{WORKING_COPY}/")

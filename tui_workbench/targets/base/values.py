@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+RUN_IN_CONTAINER = "/workbench/run"
+"""Where a run finds its directory inside a container."""
+
+PROJECT_IN_CONTAINER = "/workbench/project"
+"""Where it finds the project there, when it works in the project itself or in a copy that the container holds."""
+
 
 class Outcome(NamedTuple):
     """How a run ended on its target. `exit_code` is None when it is not known, and `reason` then says why."""

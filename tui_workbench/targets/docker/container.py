@@ -18,12 +18,10 @@ from typing import Any, NamedTuple
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base import run_environment
-from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome
 from tui_workbench.targets.docker.engine import Container
 from tui_workbench.targets.hosts import supervisor
 
-RUN_DIRECTORY = "/workbench/run"
-PROJECT_DIRECTORY = "/workbench/project"
 SDK_DIRECTORY = "/workbench/sdk"
 SHARE_DIRECTORY = "/azureml-share/"
 WORKING_COPY = "work"
@@ -100,7 +98,7 @@ def container_name(run_id: str) -> str:
 
 def working_directory(place: Placement) -> str:
     """Where the script runs, as the container sees it."""
-    return PROJECT_DIRECTORY if place.project_root or place.copied else f"{RUN_DIRECTORY}/{WORKING_COPY}"
+    return PROJECT_IN_CONTAINER if place.project_root or place.copied else f"{RUN_IN_CONTAINER}/{WORKING_COPY}"
 
 
 def written_folders(spec: RunSpec, place: Placement) -> list[str]:
@@ -119,15 +117,15 @@ def written_files(spec: RunSpec, place: Placement) -> list[str]:
 def mounts(spec: RunSpec, place: Placement) -> list[Mount]:
     """What the container sees of the host."""
     found = [
-        Mount(f"{place.run_directory}/{name}", f"{RUN_DIRECTORY}/{name}")
+        Mount(f"{place.run_directory}/{name}", f"{RUN_IN_CONTAINER}/{name}")
         for name in (*written_folders(spec, place), *written_files(spec, place))
     ]
     found.append(Mount(place.share, SHARE_DIRECTORY.rstrip("/")))
     if place.project_root and not place.copied:
-        found.append(Mount(place.project_root, PROJECT_DIRECTORY))
+        found.append(Mount(place.project_root, PROJECT_IN_CONTAINER))
         state = os.path.dirname(os.path.dirname(spec.run_directory))
         if state.startswith(f"{place.project_root}/"):
-            found.append(Mount("", PROJECT_DIRECTORY + state[len(place.project_root) :], read_only=True))
+            found.append(Mount("", PROJECT_IN_CONTAINER + state[len(place.project_root) :], read_only=True))
     if place.sdk:
         found.append(Mount(place.sdk, SDK_DIRECTORY, read_only=True))
     found += [Mount(path, path, read_only=True) for path in place.data]
@@ -142,8 +140,8 @@ def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
     return run_environment.run_variables(
         spec,
         share=SHARE_DIRECTORY,
-        run_directory=RUN_DIRECTORY,
-        outputs=f"{RUN_DIRECTORY if place.project_root else working_directory(place)}/outputs",
+        run_directory=RUN_IN_CONTAINER,
+        outputs=f"{RUN_IN_CONTAINER if place.project_root else working_directory(place)}/outputs",
         sdk=SDK_DIRECTORY if place.sdk else "",
         inherited_path=place.python_path,
         others=home,
@@ -152,7 +150,7 @@ def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
 
 def command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
     """The argument vector of the script itself."""
-    return run_environment.script_command(spec, place.python, SDK_DIRECTORY, RUN_DIRECTORY)
+    return run_environment.script_command(spec, place.python, SDK_DIRECTORY, RUN_IN_CONTAINER)
 
 
 def launch_file(spec: RunSpec, place: Placement) -> bytes | None:
@@ -173,10 +171,10 @@ def configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
     environment, argv = variables(spec, place), command(spec, place)
     folder = working_directory(place)
     if launch_file(spec, place) is not None:
-        environment, argv = {}, (place.python, "-c", _LAUNCH, f"{RUN_DIRECTORY}/{LAUNCH_FILE}")
+        environment, argv = {}, (place.python, "-c", _LAUNCH, f"{RUN_IN_CONTAINER}/{LAUNCH_FILE}")
     if place.mode == FILE_MODE:
         argv, environment = run_environment.past_the_shell(argv, environment)
-        argv = (SHELL, "-c", supervisor.CONTAINER_TEXT, "sh", RUN_DIRECTORY, folder, *argv)
+        argv = (SHELL, "-c", supervisor.CONTAINER_TEXT, "sh", RUN_IN_CONTAINER, folder, *argv)
     result = {
         "Image": place.image,
         # An image's own entry point would wrap the command in something that nobody here knows.

@@ -24,7 +24,7 @@ from tui_workbench.core.errors import NeverStarted, WorkbenchError
 from tui_workbench.core.files import open_below, write_all, write_below
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Background
-from tui_workbench.targets.base.values import Outcome, Report
+from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, Outcome, Report
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
 from tui_workbench.targets.docker.container import ENGINE_MODE, MODE_LABEL, container_name
@@ -87,7 +87,7 @@ class ContainerRun:
         self._engine.create(self._name, containers.configuration(spec, place))
         if place.copied:
             archive, held = placing.archive_of(
-                spec.working_directory, containers.PROJECT_DIRECTORY, place.user, is_leaving=not self._host.is_local
+                spec.working_directory, PROJECT_IN_CONTAINER, place.user, is_leaving=not self._host.is_local
             )
             with archive:
                 self._engine.put(self._name, "/", archive)
@@ -196,7 +196,7 @@ class ContainerRun:
             self._run.fetch(report)
             return
         self._run.finish_live()
-        archive = self._engine.get(found.id, containers.PROJECT_DIRECTORY) if found is not None else None
+        archive = self._engine.get(found.id, PROJECT_IN_CONTAINER) if found is not None else None
         if archive is not None:
             placing.take_made(archive, self._spec.run_directory)
 

@@ -18,7 +18,7 @@ from tui_workbench.core.files import is_folder_below, make_folders, read_below, 
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.targets.base import run_environment
-from tui_workbench.targets.docker import container as containers
+from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER
 from tui_workbench.targets.docker.container import ENGINE_MODE, FILE_MODE, Placement
 from tui_workbench.targets.docker.engine import Engine, Image
 from tui_workbench.targets.docker.image_probe import ImageFacts
@@ -173,7 +173,7 @@ class _Chunks(io.RawIOBase):
 
 
 def _move_home(run_directory: str) -> None:
-    inside = f"{MADE}/{os.path.basename(containers.PROJECT_DIRECTORY)}"
+    inside = f"{MADE}/{os.path.basename(PROJECT_IN_CONTAINER)}"
     made = os.path.join(run_directory, inside)
     if is_folder_below(made, OUTPUTS):
         remove_below(run_directory, OUTPUTS)

@@ -17,7 +17,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from tui_workbench.config.checks.images import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE, is_gpu_image
+from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE, is_gpu_image
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base.protocol import Target

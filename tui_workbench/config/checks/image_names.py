@@ -1,0 +1,62 @@
+"""What the reference of a Docker image tells: its parts, and whether it is one with CUDA. Nothing is looked up."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+DEFAULT_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
+"""A current public image with CUDA and PyTorch. CUDA 13 needs an NVIDIA driver of at least 580."""
+
+OLDER_DRIVER_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda12.6-cudnn9-runtime"
+"""The same for machines whose driver is older than 580 (at least 525)."""
+
+
+class Image(NamedTuple):
+    """A Docker image reference in its parts."""
+
+    repository: str  # host and path, without a tag
+    tag: str  # "" when the reference has none
+    digest: str  # "" when the reference has none
+
+
+_REFERENCE = r"(?P<name>[^@\s]+?)(?::(?P<tag>[\w][\w.-]{0,127}))?(?:@(?P<digest>[\w+.-]+:[0-9a-fA-F]{32,}))?\Z"
+_COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_PATH = rf"(?:[a-zA-Z0-9.-]+(?::[0-9]+)?/)?{_COMPONENT}(?:/{_COMPONENT})*\Z"
+
+
+def parse_image(reference: str) -> Image | None:
+    """The parts of an image reference, None when Docker would not accept it."""
+    match = re.match(_REFERENCE, reference)
+    if match is None or not re.match(_PATH, match["name"]):
+        return None
+    return Image(match["name"], match["tag"] or "", match["digest"] or "")
+
+
+def image_parts(reference: str) -> Image:
+    """The parts of an image reference, all empty when Docker would not accept it."""
+    return parse_image(reference) or Image("", "", "")
+
+
+def is_gpu_image(reference: str) -> bool | None:
+    """Whether an image holds CUDA: True, False, or None when its name does not tell."""
+    name, tag = short_name(reference), image_parts(reference).tag.lower()
+    if re.search(r"(?:^|[^a-z])(?:gpu|cuda|cu\d{2,3}|nvidia)(?:[^a-z]|\d|$)", f"{name}:{tag}"):
+        return True
+    if name in _CPU_UNLESS_TAGGED or name.split("/")[-1] in _CPU_REPOSITORIES:
+        return False
+    return "cpu" not in tag if name == "pytorch/pytorch" else None
+
+
+_CPU_UNLESS_TAGGED = {"microsoft/mmlspark", "tensorflow/tensorflow", "microsoft/cntk", "jupyter/tensorflow-notebook"}
+_CPU_REPOSITORIES = frozenset(
+    ("python", "ubuntu", "debian", "alpine", "fedora", "centos", "miniconda3", "anaconda3", "micromamba")
+)
+
+
+def short_name(reference: str) -> str:
+    """The repository without a registry's host name and the `library/` of official images; "" for no image name."""
+    repository = image_parts(reference).repository
+    first, slash, rest = repository.partition("/")
+    path = rest if slash and ("." in first or ":" in first or first == "localhost") else repository
+    return path.removeprefix("library/")
