@@ -30,8 +30,8 @@ configure_logs = options(
     option("--plain", action="store_true", help="for screen readers: complete lines of plain text"),
     PROJECT,
     epilog="""\
-A file or a pipe gets every byte that the run wrote to stdout and stderr. A terminal gets its text, colours, tabs and
-carriage returns; other control characters and sequences are shown and not obeyed. Ctrl-C ends
+A file or a pipe gets every byte that the run wrote to stdout and stderr. A terminal gets its text, colours, tabs,
+carriage returns and erasing in a line; other control characters and sequences are shown and not obeyed. Ctrl-C ends
 following, not the run.""",
 )
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from tui_workbench.cli import INTERRUPTED
 from tui_workbench.cli.shared.output import HISTORY_COLUMNS, PLAIN, emit, output, tell
 from tui_workbench.cli.shared.parser import RUN, option, options
-from tui_workbench.cli.shared.preparation import PreparationNotes
 from tui_workbench.cli.shared.progress_bar import shared
 from tui_workbench.cli.shared.prompts import settle_login
 from tui_workbench.cli.shared.stream import OutputStream
@@ -191,7 +190,7 @@ def _follow(run: Run, *, plain: bool) -> int:
     directory = RunDirectory(run.directory)
     try:
         with OutputStream(directory, plain=plain) as stream:
-            ended = stream.follow(PreparationNotes(directory, stream).tell)
+            ended = stream.follow(tells_preparation=True)
     except (KeyboardInterrupt, BrokenPipeError) as error:
         _say_that_it_goes_on(run, is_interrupted=isinstance(error, KeyboardInterrupt))
         return INTERRUPTED

@@ -1,4 +1,8 @@
-"""A run's output on stdout: the bytes of output.log from an offset on, none lost and none twice."""
+"""A run's output on stdout: the bytes of output.log from an offset on, none lost and none twice.
+
+stdout holds nothing else. What happens before the first output (images are fetched and built, files are sent), and that
+the target is out of reach, is told on stderr.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,13 @@ import time
 from collections.abc import Callable
 from typing import Self
 
+from tui_workbench.cli.shared.progress_bar import shared
 from tui_workbench.cli.shared.terminal import PlainFilter, TerminalFilter
 from tui_workbench.core.errors import StorageError, UsageError, WorkbenchError
-from tui_workbench.core.files import open_below
-from tui_workbench.core.model import Run
+from tui_workbench.core.files import open_below, open_regular, write_all
+from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.lifecycle.queueing import give_controller
+from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG, read_progress
 from tui_workbench.runs.logs.log_file import LogFile
 from tui_workbench.runs.store.rundir import EVENTS, OUTPUT, ControllerLock, RunDirectory
 
@@ -34,6 +40,12 @@ MOST_TAKEOVERS = 8
 
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
 """Seconds before the next one is made, doubled each time: what keeps them from their work may be over by then."""
+
+LOOK_SECONDS = 0.1
+"""Between looks at the preparation: the loop that follows turns faster than a person reads."""
+
+SLOW_SECONDS = 0.5
+"""A preparation that takes less is not told."""
 
 
 class OutputStream:
@@ -60,9 +72,7 @@ class OutputStream:
         self._takeovers = 0
         self._next_takeover = 0.0
         self._next_look = 0.0
-        self.before_output: Callable[[], None] = lambda: None
-        """Called before anything is written: what stands in the last line has to go."""
-        self.is_at_line_start = True
+        self._is_at_line_start = True
         self.problem: StorageError | None = None
         """Why the log, or a part of it, could not be read."""
         sys.stdout.flush()
@@ -104,8 +114,8 @@ class OutputStream:
         finally:
             os.close(descriptor)
 
-    def follow(self, tell: Callable[[], None] | None = None) -> Run:
-        """Write what comes until the run has ended, and return it as it ended; `tell` is called again and again.
+    def follow(self, *, tells_preparation: bool = False) -> Run:
+        """Write what comes until the run has ended, and return it as it ended.
 
         Raises RunNotFound when its directory is removed meanwhile, and WorkbenchError when nobody can see it through to
         its end. An imported run is not followed: what there is of its output is written.
@@ -114,14 +124,15 @@ class OutputStream:
         if run.imported:
             self.copy_new()
             return run
+        notes = _PreparationNotes(self._directory) if tells_preparation else None
         pause = FASTEST_POLL
         controller = self._watch_controller()
         try:
             while True:
                 # The state is read before the last drain: what was written before the end is then sure to be there.
                 ended = bool(self._directory.status().end)
-                if tell is not None:
-                    tell()
+                if notes is not None:
+                    notes.tell(at_line_start=self._is_at_line_start)
                 moved = self.copy_new()
                 if ended:
                     return self._directory.run()
@@ -179,8 +190,49 @@ class OutputStream:
 
     def _write(self, data: bytes) -> None:
         if data:
-            self.before_output()
-            self.is_at_line_start = data.endswith(b"\n")
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._out, view) :]
+            shared().clear()
+            self._is_at_line_start = data.endswith(b"\n")
+            write_all(self._out, data)
+
+
+class _PreparationNotes:
+    """Tells on stderr what a run's preparation writes down."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._directory = directory
+        self._offset = 0
+        self._begun = self._next = time.monotonic()
+        self._unknown = self._waits = ""
+
+    def tell(self, *, at_line_start: bool) -> None:
+        """Write what is new; to be called again and again."""
+        moment = time.monotonic()
+        if moment < self._next:
+            return
+        self._next = moment + LOOK_SECONDS
+        status = self._directory.status()
+        if at_line_start:
+            shared().show(read_progress(self._directory))
+        is_slow = status.state == RunState.PREPARING and moment - self._begun > SLOW_SECONDS
+        if is_slow or self._offset:
+            self._tell_log()
+        if status.state == RunState.QUEUED and status.reason != self._waits:
+            self._waits = status.reason
+            shared().line(status.reason)
+        unknown = status.reason if status.state == RunState.UNKNOWN and not status.end else ""
+        if unknown != self._unknown:
+            shared().line(unknown or f"the run is {status.state} again")
+            self._unknown = unknown
+
+    def _tell_log(self) -> None:
+        try:
+            with open_regular(self._directory.file(PREPARATION_LOG)) as file:
+                file.seek(self._offset)
+                data = file.read()
+        except OSError:
+            return
+        whole, newline, _ = data.rpartition(b"\n")
+        if newline:
+            self._offset += len(whole) + 1
+            for line in whole.decode("utf-8", "replace").split("\n"):
+                shared().line(line)

@@ -1,31 +1,30 @@
 """What may reach the user's terminal from the command line: text of ours, and what a script may rightly say.
 
-A pipe or a file gets every byte as it is. A terminal gets text, colours, line ends, carriage returns and tabs; any
-other control character or sequence would let a log set titles, write the clipboard or ask the terminal questions, so it
-is shown as a glyph. Erasing in the line, which progress bars do, is done with spaces; the backspaces that some of them
-write before a carriage return are left out.
+A pipe or a file gets every byte as it is. A terminal gets text, colours, line ends, carriage returns and tabs, and
+sequences that erase in the line, which progress bars write. Any other control character or sequence would let a log set
+titles, write the clipboard or ask the terminal questions, so it is shown as a glyph. The backspaces that some progress
+bars write before a carriage return are left out.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
 
 from tui_workbench.core.plaintext import GLYPHS, INVISIBLE, visible
 
 LONGEST_SEQUENCE = 64
 """Parameter characters of a colour sequence: more than any terminal takes, and few enough to hold back."""
 
-LONGEST_LINE = 1000
-"""Columns that are erased at most: what a line asks for must not become pages of spaces."""
+LONGEST_BACK = 1000
+"""Backspaces that are held back until it is known whether a carriage return follows."""
 
 LONGEST_HELD = 1 << 16
 """Characters of an unfinished line that `PlainFilter` keeps."""
 
 _PARAMETERS = f"[0-9;:]{{0,{LONGEST_SEQUENCE}}}"
 _SPECIAL = (
-    f"(?P<colour>\x1b\\[{_PARAMETERS}m)|\x1b\\[(?P<erase>[0-2]?)K"
+    f"(?P<colour>\x1b\\[{_PARAMETERS}m)|(?P<erase>\x1b\\[[0-2]?K)"
     f"|(?P<back>\x08+)(?=\r)|[\\x00-\\x07\\x0b\\x0c\\x0e-\\x1a\\x1c-\\x1f{INVISIBLE}]+|\x08+|\x1b"
 )
 _SEQUENCE = "\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[PX^_][^\x1b]*\x1b\\\\|[ -/]*[0-~])"
@@ -34,11 +33,8 @@ _UNFINISHED = f"(?:\x1b(\\[{_PARAMETERS})?|(?<!\x08)\x08+)\\Z"
 _RESET = "\x1b[0m"
 
 
-class PlainFilter:
-    """Passes a stream of bytes in pieces of any size as lines of plain text, each when it is complete.
-
-    No colours and no control characters; of a line that was written over, as progress bars do, what it came to.
-    """
+class _Filter:
+    """Passes a stream of bytes in pieces of any size, and holds back what is not complete."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
@@ -47,17 +43,41 @@ class PlainFilter:
     def feed(self, data: bytes) -> bytes:
         """What may be written for these bytes."""
         text = self._held + self._decoder.decode(data)
-        complete, end, self._held = text.rpartition("\n")
-        if len(self._held) > LONGEST_HELD:
-            # What was written over will not be said, and need not be kept.
-            self._held = self._held[self._held.rstrip("\r").rfind("\r") + 1 :][-LONGEST_HELD:]
-        return "".join(f"{_plain(line)}\n" for line in complete.split("\n")).encode() if end else b""
+        end = self._end_of_complete(text)
+        self._held = text[end:]
+        return self._shown(text[:end]).encode()
 
     def flush(self) -> bytes:
         """What was held back, at the end of the stream."""
         text = self._held + self._decoder.decode(b"", final=True)
         self._held = ""
-        return f"{_plain(text)}\n".encode() if text else b""
+        return self._shown(text).encode()
+
+    def _end_of_complete(self, text: str) -> int:
+        raise NotImplementedError
+
+    def _shown(self, text: str) -> str:
+        raise NotImplementedError
+
+
+class PlainFilter(_Filter):
+    """Passes lines of plain text, each when it is complete.
+
+    No colours and no control characters; of a line that was written over, as progress bars do, what it came to.
+    """
+
+    def feed(self, data: bytes) -> bytes:
+        shown = super().feed(data)
+        if len(self._held) > LONGEST_HELD:
+            # What was written over will not be said, and need not be kept.
+            self._held = self._held[self._held.rstrip("\r").rfind("\r") + 1 :][-LONGEST_HELD:]
+        return shown
+
+    def _end_of_complete(self, text: str) -> int:
+        return text.rfind("\n") + 1
+
+    def _shown(self, text: str) -> str:
+        return "".join(f"{_plain(line)}\n" for line in text.removesuffix("\n").split("\n")) if text else ""
 
 
 def _plain(line: str) -> str:
@@ -69,76 +89,28 @@ def _plain(line: str) -> str:
     return visible(line.replace("\t", " "))
 
 
-class TerminalFilter:
-    """Passes a stream of bytes in pieces of any size.
-
-    One terminal, one filter: it holds back an unfinished sequence, and knows how far the line has been written.
-    """
+class TerminalFilter(_Filter):
+    """Passes what a terminal may see, and puts colours back to normal at the end of the stream."""
 
     def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._held = ""
-        self._coloured = False
-        self._column = 0
-        self._width = 0
-
-    def feed(self, data: bytes) -> bytes:
-        """What may be written for these bytes."""
-        text = self._held + self._decoder.decode(data)
-        unfinished = re.search(_UNFINISHED, text[-LONGEST_LINE:])
-        self._held = unfinished[0] if unfinished else ""
-        return self._shown(text[: len(text) - len(self._held)])
+        super().__init__()
+        self._is_coloured = False
 
     def flush(self) -> bytes:
-        """What was held back, at the end of the stream, and colours back to normal."""
-        text = self._held + self._decoder.decode(b"", final=True)
-        self._held = ""
-        return self._shown(text) + (_RESET.encode() if self._coloured else b"")
+        return super().flush() + (_RESET.encode() if self._is_coloured else b"")
 
-    def _shown(self, text: str) -> bytes:
+    def _end_of_complete(self, text: str) -> int:
+        unfinished = re.search(_UNFINISHED, text[-LONGEST_BACK:])
+        return len(text) - len(unfinished[0]) if unfinished else len(text)
+
+    def _shown(self, text: str) -> str:
         # By far the most: lines of plain text.
         plain = text.replace("\n", "").replace("\r", "").replace("\t", "")
-        if plain.isascii() and plain.isprintable():
-            return self._written(text).encode()
-        return "".join(self._pieces(text)).encode()
+        return text if plain.isascii() and plain.isprintable() else re.sub(_SPECIAL, self._safe, text)
 
-    def _pieces(self, text: str) -> Iterator[str]:
-        position = 0
-        for match in re.finditer(_SPECIAL, text):
-            yield self._written(text[position : match.start()])
-            position = match.end()
-            if match["colour"]:
-                self._coloured = True
-                yield match[0]
-            elif match["back"]:
-                continue
-            elif match["erase"] is not None:
-                yield self._erase(match["erase"] or "0")
-            else:
-                yield self._written(match[0].translate(GLYPHS))
-        yield self._written(text[position:])
-
-    def _written(self, text: str) -> str:
-        """The text, whose way along the line is noted."""
-        start = text.rfind("\n") + 1
-        if start:
-            self._column = self._width = 0
-        for part in re.split("([\r\t])", text[start:]):
-            if part == "\r":
-                self._column = 0
-            else:
-                self._column += 8 - self._column % 8 if part == "\t" else len(part)
-                self._width = max(self._width, self._column)
-        return text
-
-    def _erase(self, what: str) -> str:
-        """Spaces over a part of the line (0: behind the cursor, 1: before it, 2: all of it), and back."""
-        before = min(self._column, LONGEST_LINE)
-        behind = max(0, min(self._width, LONGEST_LINE) - before)
-        if what == "0":
-            self._width = self._column
-            return " " * behind + "\b" * behind
-        if what == "1":
-            return "\b" * before + " " * before
-        self._width = self._column
-        return "\b" * before + " " * (before + behind) + "\b" * behind
+    def _safe(self, match: re.Match[str]) -> str:
+        if match["colour"]:
+            self._is_coloured = True
+        if match["colour"] or match["erase"]:
+            return match[0]
+        return "" if match["back"] else match[0].translate(GLYPHS)
