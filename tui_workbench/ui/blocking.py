@@ -109,6 +109,13 @@ def ask(widget: Widget, what: str, call: Callable[[], Result], then: Callable[[R
     widget.run_worker(make, group=f"ask {what}", exclusive=True)  # type: ignore[arg-type]
 
 
+async def handled(widget: Widget) -> None:
+    """Wait until a widget has handled the messages that wait for it. Not for its own handlers."""
+    done = asyncio.Event()
+    if widget.call_later(done.set):
+        await done.wait()
+
+
 class OneAtATime:
     """Does some work of a widget again whenever it is asked for, but never twice at once."""
 

@@ -44,13 +44,7 @@ class EditorApp(App[None]):
         self.theme = theme.name
         self.pane.take_focus()
 
-    def on_editor_pane_file_opened(self, event: EditorPane.FileOpened) -> None:
-        self.told.append(event)
-
     def on_editor_pane_file_saved(self, event: EditorPane.FileSaved) -> None:
-        self.told.append(event)
-
-    def on_editor_pane_file_closed(self, event: EditorPane.FileClosed) -> None:
         self.told.append(event)
 
     def on_editor_pane_dirty_changed(self, event: EditorPane.DirtyChanged) -> None:

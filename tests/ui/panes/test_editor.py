@@ -49,7 +49,7 @@ class TestOpening:
             await it.open("local.compute")
             await it.open("train.py")
             assert it.title == "3 train.py  local.compute"
-            assert [type(message).__name__ for message in it.app.told] == ["FileOpened"] * 3
+            assert it.loud_in_title() == ["train.py"]
 
     async def test_the_last_file_asked_for_is_shown_whichever_was_read_last(self, folder: Path) -> None:
         async with desk(folder) as it:

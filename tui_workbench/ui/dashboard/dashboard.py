@@ -63,6 +63,36 @@ NOTHING_FOUND = (
 )
 
 
+class Marks:
+    """The marked runs. Each keeps the number of its look until it is unmarked."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[Run, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def toggle(self, run: Run) -> None:
+        """Mark a run, or unmark it."""
+        if self._places.pop(run.run_id, None) is None:
+            taken = {place for _, place in self._places.values()}
+            self._places[run.run_id] = (run, next(n for n in range(len(taken) + 1) if n not in taken))
+
+    def clear(self) -> None:
+        """Unmark all runs."""
+        self._places.clear()
+
+    @property
+    def placed(self) -> tuple[tuple[Run, int], ...]:
+        """The marked runs with the numbers of their looks."""
+        return tuple(self._places.values())
+
+    @property
+    def looks(self) -> dict[str, tuple[str, str]]:
+        """The glyph and the color of each marked run, by run ID."""
+        return {run_id: (look_of(place)[1], look_of(place)[0]) for run_id, (_, place) in self._places.items()}
+
+
 class RunsView(RunsShown, inherit_bindings=False):
     """Shows the runs of a project; posts `RunRequested` and `RunBarWanted` for the main screen."""
 
@@ -87,7 +117,7 @@ class RunsView(RunsShown, inherit_bindings=False):
         self._folded: frozenset[str] = frozenset()
         self._chosen = usual(())
         self._metrics: tuple[str, ...] = ()  # those among the columns
-        self._marks: dict[str, tuple[Run, int]] = {}  # each run keeps the number of its look until it is unmarked
+        self._marks = Marks()
         self._sparks = Sparks(SPARK_CELLS)
         self._overview = Overview()
         self._runs = -1
@@ -181,7 +211,7 @@ class RunsView(RunsShown, inherit_bindings=False):
         self.head.show(f"of {self.project.name}", after, right)
 
     def _show_charts(self) -> None:
-        mode, runs = self.charts.mode, tuple(self._marks.values())
+        mode, runs = self.charts.mode, self._marks.placed
         if mode == CURVES and not runs:
             current = self.current_run()
             shown = [current.run] if current is not None else []
@@ -262,9 +292,7 @@ class RunsView(RunsShown, inherit_bindings=False):
     def action_mark(self) -> None:
         """Mark the run and go on to the next."""
         if row := self.current_run():
-            if self._marks.pop(row.run.run_id, None) is None:
-                taken = {place for _, place in self._marks.values()}
-                self._marks[row.run.run_id] = (row.run, next(n for n in range(len(taken) + 1) if n not in taken))
+            self._marks.toggle(row.run)
             self._show_marks()
             self.table.step(1)
 
@@ -273,8 +301,7 @@ class RunsView(RunsShown, inherit_bindings=False):
         self._show_marks()
 
     def _show_marks(self) -> None:
-        looks = {run_id: look_of(place) for run_id, (_, place) in self._marks.items()}
-        self.table.show_marks({run_id: (glyph, role) for run_id, (role, glyph) in looks.items()})
+        self.table.show_marks(self._marks.looks)
         self._show_head()
         self.refresh_bindings()
         if self.charts.mode == CURVES:
@@ -282,7 +309,7 @@ class RunsView(RunsShown, inherit_bindings=False):
 
     def _to_compare(self) -> list[Run]:
         """The marked runs, else the current one with the marked one or the one below."""
-        marked = [run for run, _ in sorted(self._marks.values(), key=lambda each: each[1])]
+        marked = [run for run, _ in sorted(self._marks.placed, key=lambda each: each[1])]
         row = self.current_run()
         if len(marked) >= 2 or row is None:
             return marked

@@ -23,10 +23,11 @@ from tui_workbench.config.schema.field_types import Field
 from tui_workbench.config.schema.fields import kind_of
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.text_files import TextFile
+from tui_workbench.ui.blocking import handled
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import CONFIGURATION
 from tui_workbench.ui.editor.editor_status import Note, about_finding_elsewhere, about_finding_here, severity_rank
-from tui_workbench.ui.editor.file_view import FileView, handled
+from tui_workbench.ui.editor.file_view import FileView
 from tui_workbench.ui.editor.text_editor import Mark
 from tui_workbench.ui.files.file_tree import is_changeable
 from tui_workbench.ui.form.form_drawing import FormHelp

@@ -20,13 +20,13 @@ from tui_workbench.core.errors import StorageError
 from tui_workbench.core.text_files import TextFile, read_text_file, reread
 from tui_workbench.ui.commands.editor_commands import EDITOR
 from tui_workbench.ui.commands.jump import Place
+from tui_workbench.ui.editor.border_tabs import BorderTabs
+from tui_workbench.ui.editor.unsaved_edits import bring_back
 from tui_workbench.ui.messages import Fact
 from tui_workbench.ui.recovery import Unsaved
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.safetext import safe_text
-from tui_workbench.ui.themes.themes import palette_of
 from tui_workbench.ui.widgets.pane import Pane
-from tui_workbench.ui.widgets.tab_title import Label, TabTitle, short_names, tab_title
 
 if TYPE_CHECKING:  # a text area and its grammars: 130 ms that the first frame does not wait for
     from tui_workbench.ui.editor.config_view import Checker
@@ -39,9 +39,6 @@ PRELOAD_AFTER = 1.0
 """Seconds after which the screen counts as started, and importing 50 ms of modules in a thread disturbs nobody."""
 
 EMPTY = "enter on a file opens it here"
-
-TITLE_OFFSET, NARROW_TITLE_OFFSET = 3, 1
-"""Cells of the border before its title: the corner, a line and a blank; without a border at the left the line alone."""
 
 MIDDLE_BUTTON = 2
 
@@ -57,18 +54,8 @@ class EditorPane(Pane):
     title = "Editor"
     about = "Edits any text file of the project. Saving is atomic, and bytes that you did not edit stay as they are."
 
-    class FileOpened(Fact):
-        """A file was opened in a tab, or its tab was shown again."""
-
-        path: str
-
     class FileSaved(Fact):
         """A file was written."""
-
-        path: str
-
-    class FileClosed(Fact):
-        """The tab of a file was closed."""
 
         path: str
 
@@ -87,8 +74,7 @@ class EditorPane(Pane):
         self._wanted = ""
         self._trouble = ""
         self._told_dirty: frozenset[str] = frozenset()
-        self._title: TabTitle | None = None
-        self._shown: tuple[object, ...] | None = None
+        self._tabs = BorderTabs(self)
         self._checker: Checker | None = None
         self._images_used: tuple[str, ...] = ()
         self._places: dict[str, tuple[int, int]] = {}  # line and column, from 1, when the project was left
@@ -195,7 +181,7 @@ class EditorPane(Pane):
             with self.app.batch_update():
                 view = await self._add(unsaved.file)
                 self._activate(view, focus=False)
-        await view.bring_back(unsaved)
+        await bring_back(view, unsaved)
         view.editor.go_to(*self._places.get(view.path, (1, 1)))
         self._draw()
 
@@ -243,7 +229,6 @@ class EditorPane(Pane):
         if focus:
             view.take_focus()
         self._draw()
-        self.post_message(self.FileOpened(view.path))
 
     async def _remove(self, view: FileView) -> None:
         had_focus = view.has_focus_within
@@ -261,7 +246,6 @@ class EditorPane(Pane):
         if self._checker is not None:
             await asyncio.to_thread(self._checker.forget, view.path)
         self._draw()
-        self.post_message(self.FileClosed(view.path))
 
     async def _close(self, view: FileView) -> None:
         await view.settle()
@@ -324,27 +308,16 @@ class EditorPane(Pane):
         """Show a tab when its name in the border is clicked; the middle button closes it. Below, change the view."""
         if event.widget is self and event.y == self.outer_size.height - 1 and self._active is not None:
             self._active.face.subtitle_clicked()
-        if event.widget is self and event.y == 0 and self._title is not None:
-            index = self._title.tab_at(event.x - self._title_offset)
-            if index is not None:
-                event.stop()
-                if event.button == MIDDLE_BUTTON:
-                    self.run_worker(self._close(self._views[index]))
-                else:
-                    self._activate(self._views[index])
-
-    @property
-    def _title_offset(self) -> int:
-        return TITLE_OFFSET if self.styles.border_left[0] else NARROW_TITLE_OFFSET
+        if event.widget is self and event.y == 0 and (view := self._tabs.view_at(event.x)) is not None:
+            event.stop()
+            if event.button == MIDDLE_BUTTON:
+                self.run_worker(self._close(view))
+            else:
+                self._activate(view)
 
     def jump_places(self) -> list[Place]:
-        spans = self._title.spans if self._title is not None else ()
-        left = self.region.x + self._title_offset - 1  # the letter stands on the first one of the name
-        return [
-            Place(left + start, self.region.y, partial(self._activate, self._views[index]))
-            for start, _, index in spans
-            if self._views[index] is not self._active
-        ]
+        places = self._tabs.places()
+        return [Place(x, y, partial(self._activate, view)) for x, y, view in places if view is not self._active]
 
     # --- Drawing
 
@@ -352,7 +325,7 @@ class EditorPane(Pane):
         return Content("" if self._views else self._trouble or EMPTY)
 
     def on_resize(self) -> None:
-        self._draw_title()
+        self._tabs.show(self._views, self._active)
 
     def _tell(self, trouble: str) -> None:
         if self._active is not None:
@@ -362,29 +335,12 @@ class EditorPane(Pane):
             self.refresh()
 
     def _draw(self) -> None:
-        self._draw_title()
+        self._tabs.show(self._views, self._active)
         self.refresh_bindings()
         dirty = frozenset(view.path for view in self._views if view.dirty)
         if dirty != self._told_dirty:
             self._told_dirty = dirty
             self.post_message(self.DirtyChanged(dirty))
-
-    def _draw_title(self) -> None:
-        if self._active is None:
-            self._title = self._shown = None
-            self.set_title()
-            self.border_subtitle = ""
-            return
-        names = short_names([view.path for view in self._views])
-        marks = ["✗" if view.deleted else "●" if view.dirty else "" for view in self._views]
-        labels = [Label(name, mark) for name, mark in zip(names, marks, strict=True)]
-        active = self._views.index(self._active)
-        title = tab_title(self.number, labels, active, max(self.outer_size.width - 6, 10), palette_of(self))
-        self._title = title
-        shown = (title.content, title.content.spans, self._active.face.subtitle, self._active.face.subtitle.spans)
-        if shown != self._shown:  # contents count as equal when their texts are, whatever their colours
-            self._shown = shown
-            self.border_title, self.border_subtitle = title.content, self._active.face.subtitle
 
 
 def preload() -> None:

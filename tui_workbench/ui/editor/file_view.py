@@ -8,7 +8,6 @@ are read and written in threads.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,7 +19,8 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui_workbench.core.errors import StorageError
-from tui_workbench.core.text_files import FileChangedError, TextFile, reread, save
+from tui_workbench.core.text_files import FileChangedError, TextFile, save
+from tui_workbench.ui.blocking import handled
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import FILE
 from tui_workbench.ui.editor.difference_view import DifferenceView, compare
@@ -37,18 +37,10 @@ from tui_workbench.ui.editor.find_row import FindRow
 from tui_workbench.ui.editor.languages import language_of
 from tui_workbench.ui.editor.text_editor import TextEditor
 from tui_workbench.ui.messages import EditorWanted
-from tui_workbench.ui.recovery import Unsaved
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow
 
 if TYPE_CHECKING:
     from tui_workbench.ui.editor.config_view import ConfigView
-
-
-async def handled(widget: Widget) -> None:
-    """Wait until a widget has handled the messages that wait for it. Not for its own handlers."""
-    done = asyncio.Event()
-    if widget.call_later(done.set):
-        await done.wait()
 
 
 class TextFace:
@@ -323,21 +315,6 @@ class FileView(Widget):
         else:
             self.deleted, self.theirs = False, now
             await self._ask(about_change(saving=False), focus=False)
-        self.draw()
-
-    async def bring_back(self, unsaved: Unsaved) -> None:
-        """Make the edits again that were kept when the program ended before they were saved; undo takes them back."""
-        if not self.dirty and not unsaved.file.same_content(self.file):
-            self.file = unsaved.file  # what they were made from; what stands on the disk now is met below
-        self.editor.replace_source(unsaved.text)
-        await self.settle()
-        await handled(self)  # the text tells of the edit by a message
-        now = await asyncio.to_thread(reread, self.file)
-        if now is not self.file:
-            await self.meet(now)
-        if self.dirty:
-            when = time.strftime("%H:%M", time.localtime(unsaved.kept_at))
-            self.note = f"Unsaved edits of {when} are back. Undo takes them away."
         self.draw()
 
     # --- What happens in the text

@@ -30,6 +30,38 @@ MOST_FOUND = 1000
 """Files that a search lists: nobody reads more, and each costs at every key."""
 
 
+class FileLooks:
+    """Draws the files of a tree: the folders, unsaved and ignored files."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self.dirty: frozenset[str] = frozenset()
+        """The files, by absolute path, that hold unsaved edits."""
+        self.ignored: tuple[IgnoreFile, ...] = ()
+
+    def tree_row(self, row: file_tree.TreeRow) -> Row:
+        """A row of the tree."""
+        indent = "  " * row.depth
+        if row.entry is None:
+            return Row("", Piece(f"{indent}cannot be read: {safe_text(row.error)}", "error"))
+        path, is_folder = row.entry.path, row.entry.is_folder
+        mark = Piece("▾ " if row.is_open else "▸ ", "muted") if is_folder else self._mark(path)
+        name = Piece(safe_text(row.entry.name), self._role(path, is_folder=is_folder))
+        return Row(path, name, before=(Piece(indent), mark))
+
+    def found_row(self, path: str) -> Row:
+        """A file that a search has found."""
+        return Row(path, Piece(safe_text(path), self._role(path)), before=(self._mark(path),))
+
+    def _role(self, path: str, *, is_folder: bool = False) -> str:
+        """Hidden and ignored files are there, but quiet."""
+        hidden = path.rpartition("/")[2].startswith(".")
+        return "muted" if hidden or file_tree.is_ignored(path, self.ignored, is_folder=is_folder) else "text"
+
+    def _mark(self, path: str) -> Piece:
+        return Piece("● ", "warning") if f"{self._root}/{path}" in self.dirty else Piece("  ")
+
+
 class FilesPane(Pane):
     """Shows a `FileTree`.
 
@@ -67,8 +99,7 @@ class FilesPane(Pane):
         self._search: SearchField | None = None
         self.all_files: list[str] | None = None
         """Every file of the project, relative to it; None until they were listed for the first time."""
-        self._dirty: frozenset[str] = frozenset()
-        self._ignored: tuple[IgnoreFile, ...] = ()
+        self._looks = FileLooks(tree.root)
         self._wanted = ""  # a path that gets the cursor once its folders are read
 
     def compose(self) -> ComposeResult:
@@ -122,8 +153,8 @@ class FilesPane(Pane):
 
     def show_dirty(self, paths: frozenset[str]) -> None:
         """Mark the files, by absolute path, that the editor holds unsaved changes of."""
-        if paths != self._dirty:
-            self._dirty = paths
+        if paths != self._looks.dirty:
+            self._looks.dirty = paths
             self._show()
 
     @work(thread=True, group="files")
@@ -162,8 +193,8 @@ class FilesPane(Pane):
     def _files_walked(self, event: FilesWalked) -> None:
         if event.files == self.all_files:
             event.stop()
-        if event.files != self.all_files or event.ignored != self._ignored:
-            self.all_files, self._ignored = event.files, event.ignored
+        if event.files != self.all_files or event.ignored != self._looks.ignored:
+            self.all_files, self._looks.ignored = event.files, event.ignored
             self._show()
 
     def _entry(self) -> file_tree.Entry | None:
@@ -182,7 +213,7 @@ class FilesPane(Pane):
         if self._search is not None:
             self._show_found(self._search.value)
             return
-        rows = [self._row(row) for row in self.file_tree.rows()]
+        rows = [self._looks.tree_row(row) for row in self.file_tree.rows()]
         found = any(row.key == self._wanted for row in rows)
         self._list.show_rows(
             rows,
@@ -195,32 +226,12 @@ class FilesPane(Pane):
 
     def _show_found(self, needle: str) -> None:
         found = matches(needle, self.all_files or ())
-        rows = [
-            Row(path, Piece(safe_text(path), self._role(path)), before=(self._mark(path),))
-            for path in found[:MOST_FOUND]
-        ]
+        rows = [self._looks.found_row(path) for path in found[:MOST_FOUND]]
         if len(found) > MOST_FOUND:
             rows.append(Row("", Piece(f"and {len(found) - MOST_FOUND:,} more: type on to find them", "muted")))
         self._list.show_rows(rows, empty=("No file has this in its path.",))
         self.set_title(f"{len(found):,} of {len(self.all_files or ()):,}" if needle else "")
         self.refresh_bindings()
-
-    def _row(self, row: file_tree.TreeRow) -> Row:
-        indent = "  " * row.depth
-        if row.entry is None:
-            return Row("", Piece(f"{indent}cannot be read: {safe_text(row.error)}", "error"))
-        path, is_folder = row.entry.path, row.entry.is_folder
-        mark = Piece("▾ " if row.is_open else "▸ ", "muted") if is_folder else self._mark(path)
-        name = Piece(safe_text(row.entry.name), self._role(path, is_folder=is_folder))
-        return Row(path, name, before=(Piece(indent), mark))
-
-    def _role(self, path: str, *, is_folder: bool = False) -> str:
-        """Hidden and ignored files are there, but quiet."""
-        hidden = path.rpartition("/")[2].startswith(".")
-        return "muted" if hidden or file_tree.is_ignored(path, self._ignored, is_folder=is_folder) else "text"
-
-    def _mark(self, path: str) -> Piece:
-        return Piece("● ", "warning") if f"{self.file_tree.root}/{path}" in self._dirty else Piece("  ")
 
     @on(RowList.CursorMoved)
     def _cursor_moved(self, event: RowList.CursorMoved) -> None:

@@ -96,6 +96,14 @@ def draw_suggestion(option: Suggestion, look: Look, *, chosen: bool, is_set: boo
     return _finish(segments, look._replace(ground=palette.background))
 
 
+def draw_blank(text: str, line: int, look: Look) -> Strip:
+    """A line of a view that shows no rows but this text, from its second line on."""
+    palette = look.palette
+    lines = textwrap.wrap(safe_text(text), max(look.width - 2, 20))
+    shown = [Segment(f" {lines[line - 1]}", style(palette.muted, look.ground))] if 1 <= line <= len(lines) else []
+    return Strip(shown).adjust_cell_length(look.width, style(palette.text, look.ground))
+
+
 def complaint_lines(text: str, width: int, label_width: int) -> list[str]:
     """Why what was typed is not taken, in lines that fit beside the names."""
     room = max(width - label_width - 2, SHORTEST_REMARK)

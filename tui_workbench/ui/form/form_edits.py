@@ -1,4 +1,4 @@
-"""A value of the form while it is being typed, and what the keys of the form do to a document.
+"""What the keys of the form do to a document.
 
 The invariant: each function makes one change of one value, or raises WorkbenchError and changes nothing.
 """
@@ -8,62 +8,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tui_workbench.config.checks.suggestions import Suggestion
 from tui_workbench.config.document import Document
 from tui_workbench.config.schema import field_types
 from tui_workbench.config.schema.field_types import Field
 from tui_workbench.config.yaml_edit.syntax import LIST, MAP, Node, Path, find, parse, plain_value
 from tui_workbench.core.errors import UsageError
 from tui_workbench.ui.form.form_rows import COLLECTIONS, PIP, FormRow
-from tui_workbench.ui.widgets.line_buffer import LineBuffer
-from tui_workbench.ui.widgets.text_field import matches
-
-WHILE_EDITING = frozenset({"accept", "cancel", "complete"})
-"""The actions that are there only while a value is being typed; the others are there only while none is."""
 
 
-class Editing:
-    """The value that is being typed."""
-
-    def __init__(self, row: FormRow, text: str, *, renaming: bool = False) -> None:
-        self.row = row
-        self.renaming = renaming
-        self.buffer = LineBuffer(text)
-        self.folder = ""
-        self.options: Sequence[Suggestion] = ()
-        self.chosen = -1
-        self.complaint = ""
-
-    @property
-    def must_match(self) -> bool:
-        """True when only one of the options can be taken."""
-        return self.row.field.type == field_types.CHOICE and not self.renaming
-
-    @property
-    def shown(self) -> list[Suggestion]:
-        """The options that match what was typed."""
-        typed = "" if self.buffer.is_fresh else self.buffer.text
-        by_value = {option.value: option for option in self.options}
-        found = [by_value[value] for value in matches(typed, by_value)]
-        # What is typed already in full needs no suggestion, unless it is one of a few words.
-        return found if self.must_match or [one.value for one in found] != [typed] else []
-
-    def follow_folder(self) -> bool:
-        """Note which folder a path that is being typed leads into; True when it is another one than before."""
-        text = "" if self.buffer.is_fresh else self.buffer.text
-        folder = text[: text.rfind("/") + 1]
-        changed, self.folder = folder != self.folder, folder
-        return changed
-
-    @property
-    def result(self) -> str:
-        """What would be taken now."""
-        shown = self.shown
-        if 0 <= self.chosen < len(shown):
-            return shown[self.chosen].value
-        if self.must_match and not self.buffer.is_fresh and shown:
-            return shown[0].value
-        return self.buffer.text
+def why_not(action: str, rows: list[FormRow], row: FormRow) -> str:
+    """Why an action has nothing to change in a row of these; "" when it has."""
+    if action == "switch" and row.field.type not in (field_types.BOOLEAN, field_types.CHOICE):
+        return "This is no switch."
+    if action == "add" and place_to_add(rows, row) is None:
+        return "This is no list."
+    if action == "clear" and (row.kind == "add" or not row.is_set):
+        return "There is nothing to remove."
+    if action == "move" and not (row.kind == "item" and isinstance(row.path[-1], int)):
+        return "This is no entry of a list."
+    if action == "rename" and not (row.kind == "item" and row.field.type == field_types.MAPPING):
+        return "Only entries of a map have names."
+    return ""
 
 
 def accept(document: Document, row: FormRow, text: str) -> None:

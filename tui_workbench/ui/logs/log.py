@@ -281,7 +281,7 @@ class LogPane(Pane):
         self.take_focus()
 
     def action_step(self, direction: int) -> None:
-        self.view.step(direction)
+        self.view.post(lambda session: session.step(direction))
 
     async def action_search(self) -> None:
         if self._search_row is None:

@@ -97,7 +97,7 @@ class LogSearchRow(Horizontal):
             self.action_cancel()
 
     def action_step(self, direction: int) -> None:
-        self._log.step(direction)
+        self._log.post(lambda session: session.step(direction))
 
     def action_toggle_mode(self) -> None:
         self._expression = not self._expression

@@ -9,31 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from time import monotonic
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Offset, Region, Size
+from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.timer import Timer
-from textual.widget import Widget
 
 from tui_workbench.runs.logs.log_search import Pattern
 from tui_workbench.ui.commands.main_commands import LOG_VIEW
 from tui_workbench.ui.logs.log_drawing import Picture, look_of
 from tui_workbench.ui.logs.log_reader import LogReader
 from tui_workbench.ui.logs.log_session import NO_LINE, LogSession, LogState
+from tui_workbench.ui.logs.log_telling import Announcer, PositionBar
 from tui_workbench.ui.logs.log_viewport import selected_text
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.quick_rows import QuickRows
 from tui_workbench.ui.themes.themes import palette_of
-
-ANNOUNCE_SECONDS = 0.2
 
 SCROLL_BAR_CELLS = 1
 """As the style sheet below says; to ask it takes a fiftieth of the time of a frame."""
@@ -88,9 +84,8 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self._numbers = False
         self._gutter = 0
         self._placeholder: tuple[str, ...] = ()
-        self._thumb = (0, 0, 0)
-        self._announced = 0.0
-        self._announcing: Timer | None = None
+        self._bar = PositionBar(self)
+        self._announcer = Announcer(self, lambda: self.post_message(self.StateChanged()))
 
     # --- What is shown
 
@@ -128,10 +123,6 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self.pattern = pattern
         self.post(lambda session: session.search(pattern))
 
-    def step(self, direction: int) -> None:
-        """Go to the next match (1) or the one before (-1)."""
-        self.post(lambda session: session.step(direction))
-
     def end_search(self, *, keep: bool) -> None:
         """Stay where the search led, or go back and forget it."""
         self.pattern = self.pattern if keep else None
@@ -148,9 +139,9 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
             self._placeholder = tuple(lines)
             self.refresh()
 
-    def _watch(self) -> None:
+    def _watch(self, *, again: bool = False) -> None:
         watched = self._active and self._seen and self.path is not None
-        if watched != self._watched:
+        if again or watched != self._watched:
             self._watched = watched
             self._sent = self._reader.watch(watched)
 
@@ -162,8 +153,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
 
     def on_show(self) -> None:
         self._seen = True
-        self._watched = self._active and self.path is not None
-        self._sent = self._reader.watch(self._watched)
+        self._watch(again=True)
 
     def on_hide(self) -> None:
         self._seen = False
@@ -207,43 +197,13 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
             self.refresh()
         elif old.rows != state.rows:
             self.refresh(Region(0, 0, self._width, self.size.height))  # not what lies under the scroll bar
-        self._show_position(state)
+        if state.revision >= self._sent:  # else it is about to be elsewhere
+            self._bar.show(state.total, state.position)
         if _offered(old) != _offered(state):
             self.refresh_bindings()
-            self._announce()
-        elif _told(old) != _told(state) and self._announcing is None:
-            # Counts that run are told no faster than they can be read.
-            wait = self._announced + ANNOUNCE_SECONDS - monotonic()
-            if wait <= 0:
-                self._announce()
-            else:
-                self._announcing = self.set_timer(wait, self._announce)
-
-    def _announce(self) -> None:
-        if self._announcing is not None:
-            self._announcing.stop()
-            self._announcing = None
-        self._announced = monotonic()
-        self.post_message(self.StateChanged())
-
-    def _show_position(self, state: LogState) -> None:
-        """The scroll bar, quietly: nothing is laid out anew, and it is only drawn when it would look different."""
-        if state.revision < self._sent:
-            return  # it is about to be elsewhere
-        height = self.size.height
-        total = max(1, round(state.total))
-        position = min(state.position, max(0, total - height))
-        self.set_reactive(Widget.virtual_size, Size(self.size.width, total))
-        self.set_reactive(Widget.scroll_y, position)
-        self.set_reactive(Widget.scroll_target_y, position)
-        steps = height * 8
-        thumb = (height, min(steps, steps * height // total), round(steps * position / total))
-        if thumb != self._thumb:
-            self._thumb = thumb
-            bar = self.vertical_scrollbar
-            bar.window_virtual_size = total
-            bar.window_size = height
-            bar.position = position
+            self._announcer.now()
+        elif _told(old) != _told(state):
+            self._announcer.soon()
 
     # --- Drawing
 
@@ -258,6 +218,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
 
     def _picture(self) -> Picture:
         state, selection = self.state, self.text_selection
+        selected = self.screen.get_component_rich_style("screen--selection") if selection is not None else Style.null()
         return Picture(
             rows=state.rows,
             width=self._width,
@@ -268,9 +229,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
             pattern=_overlay(state)[0],
             chosen=state.mark,
             selection=selection,
-            selection_style=self.screen.get_component_rich_style("screen--selection")
-            if selection is not None
-            else Style.null(),
+            selection_style=selected,
             words=self._placeholder,
         )
 

@@ -1,0 +1,70 @@
+"""The rows of a form with the findings in them, and the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tui_workbench.config.checks.findings import Finding
+from tui_workbench.ui.editor.editor_status import severity_rank
+from tui_workbench.ui.form.form_rows import FormRow
+
+
+class FormContent:
+    """What a form shows. The cursor stands on a row as long as there are any."""
+
+    def __init__(self) -> None:
+        self.rows: list[FormRow] = []
+        self.findings: Mapping[str, Finding] = {}
+        """The worst finding of each row, by the row's key."""
+        self.cursor = 0
+
+    @property
+    def row(self) -> FormRow:
+        """The row under the cursor. There must be one."""
+        return self.rows[self.cursor]
+
+    @property
+    def current(self) -> FormRow | None:
+        """The row under the cursor; None in a form without rows."""
+        return self.row if self.rows else None
+
+    @property
+    def finding(self) -> Finding | None:
+        """The finding in the row under the cursor."""
+        return self.findings.get(self.row.key) if self.rows else None
+
+    def show(self, rows: list[FormRow], findings: Sequence[Finding]) -> None:
+        """Take other rows; the cursor stays on its row, or at its place when that has gone."""
+        key = self.row.key if self.rows else ""
+        self.rows, self.findings = rows, _by_row(rows, findings)
+        self.go_to(next((index for index, row in enumerate(rows) if row.key == key), self.cursor))
+
+    def go_to(self, index: int) -> bool:
+        """Put the cursor on the row with this index, or the nearest; True when it stood elsewhere."""
+        before, self.cursor = self.cursor, max(0, min(index, len(self.rows) - 1))
+        return self.cursor != before
+
+    def at_line(self, line: int) -> int | None:
+        """The index of the row whose value stands in this line of the text, or before it."""
+        at = [index for index, row in enumerate(self.rows) if 0 < row.line <= line]
+        return max(at, key=lambda index: (self.rows[index].line, self.rows[index].depth), default=None)
+
+    def next_finding(self) -> int | None:
+        """The index of the next row with a finding, around the end."""
+        count = len(self.rows)
+        behind = [(self.cursor + step) % count for step in range(1, count + 1)]
+        return next((index for index in behind if self.rows[index].key in self.findings), None)
+
+
+def _by_row(rows: Sequence[FormRow], findings: Sequence[Finding]) -> dict[str, Finding]:
+    """The worst finding of each row: of the entry in its line, else of its field."""
+    found: dict[str, Finding] = {}
+    for finding in sorted(findings, key=severity_rank):
+        here = [row for row in rows if row.line == finding.line and row.line and row.kind != "add"]
+        field = [row for row in rows if row.kind == "field" and row.field.key == finding.key]
+        is_inside = any(row in field or (row.kind == "item" and row.field.key == finding.key) for row in here)
+        if finding.key and field and not is_inside:
+            here = field
+        for row in (here or field)[-1:]:
+            found[row.key] = finding
+    return found
