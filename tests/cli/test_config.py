@@ -100,7 +100,7 @@ def test_gpu_ready_without_a_change_says_what_was_left(root: Path) -> None:
 
 
 def test_schema(root: Path) -> None:
-    assert {*result(root, "schema")} == {"compute", "runconfig", "conda", "spark"}
+    assert {*result(root, "schema")} == {"compute", "runconfig", "conda", "spark", "settings"}
     assert config(root, "schema").stdout == config(root, "schema", "-o", "json").stdout
 
 

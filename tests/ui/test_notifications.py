@@ -9,8 +9,8 @@ from textual.color import Color
 
 from tests.ui.main.test_main import make_app, screen_of, seen
 from tests.ui.waiting import until
+from tui_workbench.config.settings import Settings
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.core.settings import Settings
 from tui_workbench.ui.notifications import Attention, told
 from tui_workbench.ui.terminal import outer_terminal
 from tui_workbench.ui.terminal.outer_terminal import title_of

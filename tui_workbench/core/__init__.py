@@ -1,4 +1,4 @@
-"""Parts that every layer uses: values, errors, files, locks, processes, settings, progress and the trace of calls.
+"""Parts that every layer uses: values, errors, files, locks, processes, progress and the trace of calls.
 
 Nothing here knows a project, a run or a compute target.
 """

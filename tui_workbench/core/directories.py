@@ -55,6 +55,11 @@ def keymap_path() -> str:
     return os.path.join(user_config_directory(), "keys.yaml")
 
 
+def settings_path() -> str:
+    """Where the user's settings lie, whether or not there are any."""
+    return os.path.join(user_config_directory(), "settings.yaml")
+
+
 def user_data_directory() -> str:
     """What must not be lost, as the runs of read-only projects: `$XDG_DATA_HOME`, by default `~/.local/share`."""
     return _user_directory("XDG_DATA_HOME", os.path.join(".local", "share"))

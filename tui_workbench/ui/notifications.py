@@ -13,8 +13,8 @@ from typing import Any, Literal
 from textual.app import App
 from textual.geometry import Spacing
 
+from tui_workbench.config.settings import Settings
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.core.settings import Settings
 from tui_workbench.ui.formatting import elapsed, reason_of, run_state, run_title
 from tui_workbench.ui.terminal import outer_terminal
 from tui_workbench.ui.terminal.outer_terminal import WindowTitle, title_of

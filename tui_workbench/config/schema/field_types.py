@@ -106,7 +106,7 @@ class Field(NamedTuple):
 class FileKind(NamedTuple):
     """One kind of configuration file, with its fields in the order a person writes them."""
 
-    name: str  # compute, runconfig, sdk-runconfig, conda, spark
+    name: str  # compute, runconfig, sdk-runconfig, conda, spark, settings
     title: str
     pattern: str
     help: str

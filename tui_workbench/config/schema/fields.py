@@ -7,6 +7,8 @@ documentation, `workbench` what this program adds.
 
 from __future__ import annotations
 
+import os
+
 from tui_workbench.config.schema.field_types import (
     ANY,
     BOOLEAN,
@@ -22,6 +24,7 @@ from tui_workbench.config.schema.field_types import (
     Field,
     FileKind,
 )
+from tui_workbench.core.directories import settings_path
 from tui_workbench.core.target_types import SYNONYMS, built_in_names
 
 _COMPUTE_FIELDS = (
@@ -374,11 +377,43 @@ SDK_RUNCONFIG = FileKind(
     tuple(field._replace(source="sdk") for field in _SDK_FIELDS),
 )
 
-KINDS = (COMPUTE, RUNCONFIG, SDK_RUNCONFIG, CONDA, SPARK)
+_SETTINGS_FIELDS = (
+    Field(
+        "notifications",
+        "How the end of a run is reported: not at all, in the screens, or there and by the terminal when it does not "
+        "have the focus.",
+        CHOICE,
+        default="terminal",
+        choices=("off", "toast", "terminal"),
+    ),
+    Field(
+        "notification_sequence",
+        "The sequence that asks the terminal to notify; `auto` chooses by the terminal's name.",
+        CHOICE,
+        default="auto",
+        choices=("auto", "osc9", "osc777"),
+    ),
+    Field(
+        "window_title",
+        "Whether the title of the terminal's window says what runs.",
+        CHOICE,
+        default="on",
+        choices=("on", "off"),
+    ),
+)
+SETTINGS = FileKind(
+    "settings",
+    "Settings",
+    "~/.config/workbench-tui/settings.yaml",
+    "The user's choices for all projects.",
+    tuple(field._replace(nullable=False, source="workbench") for field in _SETTINGS_FIELDS),
+)
+
+KINDS = (COMPUTE, RUNCONFIG, SDK_RUNCONFIG, CONDA, SPARK, SETTINGS)
 
 
 def kind_of(path: str, keys: tuple[str, ...] = ()) -> FileKind | None:
-    """The kind of the file at `path` with these top-level keys; None when it is no configuration file of a project."""
+    """The kind of the file at `path` with these top-level keys; None when it is no configuration file."""
     name = path.rpartition("/")[2].lower()
     if name.endswith(".compute"):
         return COMPUTE
@@ -388,6 +423,8 @@ def kind_of(path: str, keys: tuple[str, ...] = ()) -> FileKind | None:
         return SDK_RUNCONFIG if has_sdk and not any(key[:1].isupper() for key in keys) else RUNCONFIG
     if not name.endswith((".yml", ".yaml")):
         return None
+    if os.path.abspath(path) == settings_path():
+        return SETTINGS
     has_spark = not {"configuration", "repositories", "packages"}.isdisjoint(keys)
     has_conda = not {"channels", "dependencies", "prefix"}.isdisjoint(keys)
     if has_spark != has_conda:

@@ -14,12 +14,12 @@ from tui_workbench.core import target_types
 
 
 def json_schemas() -> dict[str, Any]:
-    """A JSON Schema for each kind of file, by kind name: compute, runconfig, conda, spark."""
+    """A JSON Schema for each kind of file, by kind name: compute, runconfig, conda, spark, settings."""
     runconfig = _schema(fields.RUNCONFIG)
     # One of two forms, told apart by their keys.
     runconfig["anyOf"] = [{"required": runconfig.pop("required")}, {"$ref": "#/$defs/sdk"}]
     runconfig["$defs"] = {"sdk": _schema(fields.SDK_RUNCONFIG)}
-    others = {kind.name: _schema(kind) for kind in (fields.CONDA, fields.SPARK)}
+    others = {kind.name: _schema(kind) for kind in (fields.CONDA, fields.SPARK, fields.SETTINGS)}
     return {"compute": _compute(), "runconfig": runconfig, **others}
 
 

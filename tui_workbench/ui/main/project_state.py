@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from tui_workbench.config.changes.change_set import ChangeHistory
+from tui_workbench.config.settings import load_settings
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Run
-from tui_workbench.core.settings import load_settings
 from tui_workbench.ui import messages, screens
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.command import shown_key

@@ -1,0 +1,38 @@
+"""The user's choices for all projects: `settings.yaml` in the configuration folder.
+
+An entry that is wrong keeps its default, and is reported with its line; the others hold.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from tui_workbench.config.document import Document
+from tui_workbench.core.directories import settings_path
+from tui_workbench.core.errors import ConfigurationError
+
+
+class Settings(NamedTuple):
+    """The settings (`schema.fields.SETTINGS` describes them), and what is wrong with their file."""
+
+    notifications: str = "terminal"
+    notification_sequence: str = "auto"
+    window_title: str = "on"
+    errors: tuple[ConfigurationError, ...] = ()
+
+
+def load_settings() -> Settings:
+    """The user's settings, the defaults where there is no file. Blocks. Errors are part of the result."""
+    path = settings_path()
+    if not os.path.lexists(path):
+        return Settings()
+    try:
+        document = Document.open(path)
+    except ConfigurationError as error:
+        return Settings(errors=(error,))
+    errors = (
+        ConfigurationError(found.message, remedy=found.remedy, file=path, line=found.line, column=found.column)
+        for found in document.problems()
+    )
+    return Settings(**document.values, errors=tuple(errors))
