@@ -67,11 +67,9 @@ REMEDIES: Mapping[str, str] = {
     "experiment diagnostics": "`workbench-tui history download -r ID -d DIR` copies what a run left",
     "notebook": "start a notebook server in this shell: `jupyter notebook`",
     "datasource": "data sources belonged to the original's own screens; read the files in the script",
-    "env": f"deployment is no part of the workbench, and {_GONE}",
-    "model": f"deployment is no part of the workbench, and {_GONE}",
-    "manifest": f"deployment is no part of the workbench, and {_GONE}",
-    "image": f"deployment is no part of the workbench, and {_GONE}",
-    "service": f"deployment is no part of the workbench, and {_GONE}",
+    **dict.fromkeys(
+        ("env", "model", "manifest", "image", "service"), f"deployment is no part of the workbench, and {_GONE}"
+    ),
 }
 """What is said of the original's commands that are none here, by their first words."""
 

@@ -1,12 +1,13 @@
 """Characters that no terminal may get as they are, and what is shown instead: the part that needs no library.
 
-The screens use it through `ui.safetext`, the command line through `cli.terminal`. As the last resort, standard streams
-that are terminals are `SafeStream`s: whatever is printed, tracebacks included, passes their filter.
+The screens use it through `ui.terminal.safetext`, the command line through `cli.shared.terminal`. As the last resort,
+standard streams that are terminals are `SafeStream`s: whatever is printed, tracebacks included, passes their filter.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import re
 from typing import TextIO
 
@@ -93,3 +94,11 @@ def write_controls(stream: TextIO, text: str) -> None:
         io.TextIOWrapper.write(stream, text)
     else:
         stream.write(text)
+
+
+def columns_of(stream: TextIO, default: int) -> int:
+    """The width of the terminal that a stream leads to; `default` where there is none, or it does not tell."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or default
+    except OSError:
+        return default

@@ -6,7 +6,6 @@ It asks nobody, changes nothing, and ends: everything that could hang has a time
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from tui_workbench.cli.doctor import doctor_folders, doctor_terminal, doctor_too
 from tui_workbench.cli.doctor.answer import BROKEN, LIMITED, Answer
 from tui_workbench.cli.shared.output import TEXT, emit, is_text, output, write_lines
 from tui_workbench.cli.shared.parser import options
+from tui_workbench.core.plaintext import columns_of
 
 COLUMNS = ("name", "state", "message", "cost", "command")
 _STATE_WIDTH, _NAME_WIDTH = 8, 10
@@ -34,7 +34,7 @@ exit code: 0, or 1 when something is broken""",
 
 def run_doctor(arguments: argparse.Namespace) -> int:
     """Look at everything; 1 when something is broken."""
-    in_text, found, columns = is_text(arguments), [], _columns()
+    in_text, found, columns = is_text(arguments), [], columns_of(sys.stdout, _ENDLESS)
     for answer in answers(arguments.project):
         found.append(answer)
         if in_text:
@@ -49,28 +49,17 @@ def run_doctor(arguments: argparse.Namespace) -> int:
 def answers(project: str) -> Iterator[Answer]:
     """Everything that can be asked about this machine; `project` is a folder that may be of a project."""
     yield from doctor_terminal.answers()
-    yield from doctor_tools.answers()
+    yield from (check() for check in doctor_tools.CHECKS)
     yield from doctor_folders.answers(project)
 
 
 def _lines(answer: Answer, columns: int) -> list[str]:
     """An answer for people, in so many columns: the cost, the remedy, and the command on a line of its own, whole."""
-    lines = []
     start = f"{answer.state:{_STATE_WIDTH}}  {answer.name:{_NAME_WIDTH}}  "
-    for text in (answer.message, answer.cost, answer.remedy):
-        lines += [f"{start}{line}" for line in textwrap.wrap(text, max(20, columns - len(start)))]
-        lines[1:] = [" " * len(start) + line[len(start) :] for line in lines[1:]]
-    if answer.command:
-        lines.append(f"{' ' * len(start)}    {answer.command}")
-    return lines
-
-
-def _columns() -> int:
-    """The width of the terminal; where there is none, a line is as long as it is."""
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or _ENDLESS
-    except OSError:
-        return _ENDLESS
+    width, texts = max(20, columns - len(start)), (answer.message, answer.cost, answer.remedy)
+    lines = [line for text in texts for line in textwrap.wrap(text, width)]
+    lines += [f"    {answer.command}"] if answer.command else []
+    return [f"{' ' * len(start) if number else start}{line}" for number, line in enumerate(lines)]
 
 
 def _summary(found: list[Answer]) -> str:

@@ -12,7 +12,7 @@ import shutil
 import socket
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tui_workbench.cli.doctor.answer import Answer, ask, broken, limited, ok
@@ -34,17 +34,6 @@ _LIST_KEYS, _KEYS = b"\x00\x00\x00\x01\x0b", 12
 
 _READ_CONFIGURATION = "from tui_workbench.targets.ssh.ssh_config import Hop; Hop('localhost', 0, '')"
 _ANSWER_LIMIT = 1 << 20
-
-
-def answers() -> Iterator[Answer]:
-    """Every program, one by one."""
-    yield python()
-    yield git()
-    yield ssh()
-    yield agent()
-    yield configuration()
-    yield docker()
-    yield keyring()
 
 
 def python() -> Answer:
@@ -80,22 +69,24 @@ def _wrong_packages() -> list[str]:
     return wrong
 
 
+def program(name: str, option: str, cost: str, package: str) -> Answer:
+    """Whether a program is there; the workbench works without."""
+    done = ask(name, option, patience=PATIENCE)
+    if done is not None and done.code == 0:
+        return ok(name, (done.stderr + done.stdout).decode("utf-8", "replace").strip())
+    return limited(name, _fault(name, done), cost, "Install it:", _install(package))
+
+
 def git() -> Answer:
     """Whether snapshots are taken by git."""
-    done = ask("git", "--version", patience=PATIENCE)
-    if done is not None and done.code == 0:
-        return ok("git", done.text.strip())
     cost = "Runs work in plain copies of the project: nothing can be restored, no code compared, no commit told."
-    return limited("git", _fault("git", done), cost, "Install it:", _install("git"))
+    return program("git", "--version", cost, "git")
 
 
 def ssh() -> Answer:
     """Whether there is an OpenSSH client. The workbench's own connections do not need it."""
-    done = ask("ssh", "-V", patience=PATIENCE)
-    if done is not None and done.code == 0:
-        return ok("ssh", (done.stderr + done.stdout).decode("utf-8", "replace").strip())
     cost = "The workbench logs in without it, but ProxyCommand lines and copied commands mostly call it."
-    return limited("ssh", _fault("ssh", done), cost, "Install it:", _install("openssh-client"))
+    return program("ssh", "-V", cost, "openssh-client")
 
 
 def agent() -> Answer:
@@ -219,3 +210,6 @@ def _install(package: str) -> str:
         if shutil.which(program):
             return f"{command} {package}"
     return ""
+
+
+CHECKS = (python, git, ssh, agent, configuration, docker, keyring)

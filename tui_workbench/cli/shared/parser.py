@@ -6,12 +6,12 @@ A command declares its options as data: `configure_note = options(RUN, option("t
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from tui_workbench.core.errors import UsageError
+from tui_workbench.core.plaintext import columns_of
 
 HELP_WIDTH = 100
 
@@ -52,10 +52,7 @@ class Parser(argparse.ArgumentParser):
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
     """Help as wide as is good to read and the terminal allows."""
-    try:
-        columns = os.get_terminal_size(sys.stdout.fileno()).columns
-    except OSError:
-        columns = HELP_WIDTH
+    columns = columns_of(sys.stdout, HELP_WIDTH)
     return argparse.RawDescriptionHelpFormatter(prog, width=max(40, min(HELP_WIDTH, columns - 2)))
 
 

@@ -11,7 +11,7 @@ import sys
 import time
 from functools import cache
 
-from tui_workbench.core.plaintext import visible, write_controls
+from tui_workbench.core.plaintext import columns_of, visible, write_controls
 from tui_workbench.core.progress import AMOUNT, LEFT, RATE, Progress, bar
 
 PATIENCE = 0.5
@@ -41,7 +41,7 @@ class ProgressBar:
             self._next = 0.0
         elif self._is_terminal and progress.seconds >= PATIENCE and now >= self._next:
             self._next = now + DRAWING_SECONDS
-            text = drawn(progress, _columns() - 1)
+            text = drawn(progress, columns_of(sys.stderr, 80) - 1)
             if text != self._drawn:
                 self._drawn = text
                 _write(f"\r{text}\x1b[K")
@@ -87,13 +87,6 @@ def drawn(progress: Progress, width: int) -> str:
 
 def _is_terminal() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
-
-
-def _columns() -> int:
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
-    except OSError:
-        return 80
 
 
 def _write(text: str) -> None:
