@@ -77,7 +77,7 @@ COMMANDS = (
     Command("history list", "history.history", "every run of the project, newest first"),
     Command("history last", "history.history", "the newest run"),
     Command("history info", "history.history", "one run, or one of its attachments"),
-    Command("history compare", "history.history", "what differs between runs"),
+    Command("history compare", "history.compare", "what differs between runs"),
     Command("history download", "history.artifacts", "copy what a run left into a folder"),
     Command("history promote", "history.artifacts", "make an artifact of a run a version of an asset"),
     Command("history tag", "history.history", "give a run tags, or take some away"),

@@ -22,6 +22,7 @@ from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.projects.project import Project
 from tui_workbench.projects.templates import list_templates
 from tui_workbench.runs.history import History
+from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.table import RunQuery
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
@@ -81,8 +82,8 @@ def _runs(project: str) -> Iterable[str]:
 
 
 def _sweeps(project: str) -> Iterable[str]:
-    groups = History(Project.find(project)).groups(RunQuery(group="sweep"))
-    return [group.value for group in groups if group.value]
+    with RunIndex(Project.find(project)) as index:
+        return [group.value for group in index.groups(RunQuery(group="sweep")) if group.value]
 
 
 def _themes(_: str) -> Iterable[str]:

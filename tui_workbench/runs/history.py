@@ -11,13 +11,12 @@ from typing import Any
 from tui_workbench.core.errors import RunNotFound, UsageError
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.gpu.verdict import Verdict, to_json, verdict_of
+from tui_workbench.runs.gpu.verdict import to_json, verdict_of
 from tui_workbench.runs.store.annotations import Annotations, change_annotations
-from tui_workbench.runs.store.comparing import Comparison, compare
 from tui_workbench.runs.store.history_record import Facts, facts_of, history_record
 from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.runs.store.table import Group, Page, RunQuery, RunRow
+from tui_workbench.runs.store.table import Page, RunQuery, RunRow
 from tui_workbench.runs.transfer.downloads import attachments
 
 LONGEST_NUMBER = 18
@@ -68,21 +67,6 @@ class History:
         with RunIndex(self.project) as index:
             return index.page(query, offset, limit)
 
-    def groups(self, query: RunQuery) -> builtins.list[Group]:
-        """The groups of the table of runs, by the query's `group`."""
-        with RunIndex(self.project) as index:
-            return index.groups(query)
-
-    def column(self, query: RunQuery, name: str, limit: int = 1000) -> builtins.list[tuple[str, int, Any]]:
-        """Id, number and value of a column or metric for the newest runs that the query finds, oldest first."""
-        with RunIndex(self.project) as index:
-            return index.column(query, name, limit)
-
-    def metric_names(self, limit: int = 1000) -> builtins.list[tuple[str, int]]:
-        """The metrics of all runs, and how many runs have each; the most common first."""
-        with RunIndex(self.project) as index:
-            return index.metric_names(limit)
-
     def facts(self, run_id: str) -> Facts:
         """The metrics and annotations of one run. Raises RunNotFound."""
         return facts_of(self.directory(run_id).path)
@@ -115,21 +99,9 @@ class History:
         sizes = {name: os.lstat(os.path.join(run.directory, name)).st_size for name in names}
         record = {**history_record(run, facts_of(run.directory)), "attachments": ", ".join(names)}
         record["attachment_sizes"] = sizes
-        if "gpu" in record and (verdict := self.gpu_verdict(run.run_id)) is not None:
+        if "gpu" in record and (verdict := verdict_of(RunDirectory(run.directory))) is not None:
             record["gpu"] = to_json(verdict)
         return record
-
-    def gpu_verdict(self, run_id: str) -> Verdict | None:
-        """Whether the run used a GPU, so far while it goes on; None for one that had none in reach.
-
-        Raises RunNotFound; see `tui_workbench.runs.gpu.verdict`.
-        """
-        return verdict_of(self.directory(run_id))
-
-    def compare(self, run_ids: Sequence[str]) -> Comparison:
-        """What runs have in common and what not; see `store.comparing`. Raises RunNotFound, UsageError."""
-        runs = {run.run_id: run for run in (History.get(self, run_id) for run_id in run_ids)}
-        return compare(self.project.state_directory, list(runs.values()))
 
     def exportable(self, run_ids: Sequence[str] = (), *, hidden: bool = False) -> builtins.list[RunRow]:
         """The runs to export, newest first: those named, or all that have ended and are not archived.

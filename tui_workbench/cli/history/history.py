@@ -1,9 +1,8 @@
-"""`history list|last|info|compare`, and `history tag|note|archive|pin`."""
+"""`history list|last|info`, and `history tag|note|archive|pin`."""
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import sys
 from collections import Counter
@@ -15,12 +14,9 @@ from tui_workbench.cli.shared.parser import RUN, option, options
 from tui_workbench.cli.shared.terminal import TerminalFilter
 from tui_workbench.core.errors import RunNotFound, UsageError
 from tui_workbench.core.files import open_regular
-from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
-from tui_workbench.runs.snapshots.snapshot_view import snapshot_diff
 from tui_workbench.runs.store.annotations import Annotations, with_tags
-from tui_workbench.runs.store.comparing import Comparison
 from tui_workbench.runs.store.history_record import metric_name
 from tui_workbench.runs.transfer.downloads import artifact_path
 
@@ -30,9 +26,6 @@ TABLE_COLUMNS = ("duration", "run_id", "script_name", "start_time_utc", "status"
 MOST_METRIC_COLUMNS = 12
 """The most common metrics get a column; a script may log a thousand."""
 
-WIDEST = 60
-"""Characters of a value in a table of differences."""
-
 _CHUNK = 1 << 16
 
 configure_list = options(option("--all", action="store_true", help="archived runs too"), output())
@@ -41,13 +34,6 @@ configure_info = options(
     RUN,
     option("-a", "--artifact", metavar="NAME", default="", help="write this one of its attachments to stdout"),
     output(),
-)
-configure_compare = options(
-    option("runs", metavar="ID", nargs="*", help="two runs or more, by id or number"),
-    option("-r", "--run", dest="named_runs", metavar="ID", action="append", default=[], help="the same as an option"),
-    option("--all", action="store_true", help="also what is the same in all of them"),
-    option("--diff", action="store_true", help="how the code of each differs from that of the one before"),
-    output(default="table", note="default: table"),
 )
 configure_tag = options(
     RUN,
@@ -91,56 +77,6 @@ def run_info(arguments: argparse.Namespace) -> int:
     with open_regular(artifact_path(runs.directory(arguments.run).path, arguments.artifact)) as file:
         write_bytes(iter(lambda: file.read(_CHUNK), b""))
     return 0
-
-
-def run_compare(arguments: argparse.Namespace) -> int:
-    """What differs between runs."""
-    runs = History(Project.find(arguments.project))
-    comparison = runs.compare([*arguments.runs, *arguments.named_runs])
-    if arguments.diff:
-        _print_differences(runs, comparison)
-        return 0
-    shown = comparison.rows if arguments.all else comparison.differences
-    if arguments.output == "json" or arguments.query:
-        record = {
-            "runs": [run.run_id for run in comparison.runs],
-            "rows": [
-                {"section": row.section, "name": row.name, "differs": row.differs, "values": list(row.values)}
-                for row in shown
-            ],
-            "notes": list(comparison.notes),
-        }
-        return emit(record, arguments)
-    names = [f"run {run.run_number}" if arguments.output == PLAIN else f"[{run.run_number}]" for run in comparison.runs]
-    rows = [
-        {"section": row.section, "name": row.name, **dict(zip(names, map(_shown, row.values), strict=True))}
-        for row in shown
-    ]
-    emit(rows, arguments, ("section", "name", *names))
-    notes = [*([] if rows else ["They do not differ in anything that is recorded."]), *comparison.notes]
-    sys.stderr.write("".join(f"{visible(note)}\n" for note in notes))
-    return 0
-
-
-def _shown(value: Any) -> Any:
-    # Enough to see what differs; the JSON has all of it.
-    if value is None:
-        return "-"
-    if isinstance(value, str) and len(value) > WIDEST:
-        return f"{value[:WIDEST]}…"
-    return value
-
-
-def _print_differences(runs: History, comparison: Comparison) -> None:
-    """The code of each run against that of the one before it."""
-    for before, after in itertools.pairwise(comparison.runs):
-        for run in (before, after):
-            if not run.commit_id:
-                raise UsageError(
-                    f"there is no snapshot of {run.run_id} in git", remedy="Runs without one have no code to show."
-                )
-        text = snapshot_diff(runs.project.state_directory, before.commit_id, after.commit_id)
-        write_bytes((text.encode("utf-8", "surrogateescape"),))
 
 
 def emit_records(records: Any, arguments: argparse.Namespace) -> int:

@@ -13,7 +13,6 @@ import json
 import os
 from array import array
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
 from math import nan
 from typing import Any, NamedTuple
 
@@ -55,38 +54,39 @@ UNSOUND = (ValueError, TypeError, KeyError, AttributeError, IndexError, Arithmet
 """What values raise that no sampler writes, as those of somebody else may."""
 
 
-@dataclass
 class DeviceUse:
     """One device while the run went on. Seconds, MiB, %, joules."""
 
-    watched: float = 0.0  # it was looked at
-    work: float = 0.0  # seconds times share of all use, whosoever
-    first_memory: float | None = None
-    peak_all: float | None = None
-    held: float = 0.0  # a process of the run was on it; what follows is of this time alone
-    busy: float = 0.0
-    untold: float = 0.0  # the driver told no utilisation
-    gpu_seconds: float = 0.0
-    energy: float = 0.0
-    histogram: dict[int, float] = field(default_factory=dict)  # seconds by utilisation
-    peak: float | None = None
-    own_seconds: float = 0.0  # seconds times share of the run's own processes, where that is told
-    own_known: float = 0.0
-    shared: float = 0.0
-    others: list[str] = field(default_factory=list)
-    throttled: float = 0.0
-    ecc_first: int | None = None
-    ecc: int | None = None
+    def __init__(self) -> None:
+        self.watched = 0.0  # it was looked at
+        self.work = 0.0  # seconds times share of all use, whosoever
+        self.first_memory: float | None = None
+        self.peak_all: float | None = None
+        self.held = 0.0  # a process of the run was on it; what follows is of this time alone
+        self.busy = 0.0
+        self.untold = 0.0  # the driver told no utilisation
+        self.gpu_seconds = 0.0
+        self.energy = 0.0
+        self.histogram: dict[int, float] = {}  # seconds by utilisation
+        self.peak: float | None = None
+        self.own_seconds = 0.0  # seconds times share of the run's own processes, where that is told
+        self.own_known = 0.0
+        self.shared = 0.0
+        self.others: list[str] = []
+        self.throttled = 0.0
+        self.ecc_first: int | None = None
+        self.ecc: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Everything; numbers rounded to what they were measured with."""
-        values = {name: round(value, 2) if isinstance(value, float) else value for name, value in asdict(self).items()}
+        values = {name: round(value, 2) if isinstance(value, float) else value for name, value in vars(self).items()}
         return {**values, "histogram": {str(key): round(seconds, 2) for key, seconds in self.histogram.items()}}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> DeviceUse:
         """What `to_json` gave. Raises KeyError, TypeError or ValueError for anything else."""
-        made = cls(**{each.name: values[each.name] for each in fields(cls)})
+        made = cls()
+        vars(made).update({name: values[name] for name in vars(made)})
         made.histogram = {int(key): float(seconds) for key, seconds in values["histogram"].items()}
         made.others = [str(each) for each in values["others"]]
         return made
@@ -157,18 +157,18 @@ class DeviceUse:
                 self.others.append(name)
 
 
-@dataclass
 class Usage:
     """The sum."""
 
-    machine: Machine = field(default_factory=Machine)
-    devices: dict[int, DeviceUse] = field(default_factory=dict)
-    first: float = 0.0
-    last: float = 0.0
-    samples: int = 0
-    unseen: float = 0.0
-    notes: list[tuple[float, str]] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.machine = Machine()
+        self.devices: dict[int, DeviceUse] = {}
+        self.first = 0.0
+        self.last = 0.0
+        self.samples = 0
+        self.unseen = 0.0
+        self.notes: list[tuple[float, str]] = []
+        self.facts: dict[str, Any] = {}
 
     def add(self, sample: Sample) -> None:
         """Add a sample whose processes have the user OWN where they are the run's."""
@@ -204,16 +204,14 @@ class Usage:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Usage:
         """What `to_json` gave. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
-        return cls(
-            machine_from(values["machine"]),
-            {int(number): DeviceUse.from_json(use) for number, use in values["devices"].items()},
-            float(values["first"]),
-            float(values["last"]),
-            int(values["samples"]),
-            float(values["unseen"]),
-            [(float(time), str(text)) for time, text in values["notes"]],
-            dict(values["facts"]),
-        )
+        made = cls()
+        made.machine = machine_from(values["machine"])
+        made.devices = {int(number): DeviceUse.from_json(use) for number, use in values["devices"].items()}
+        made.first, made.last, made.unseen = (float(values[name]) for name in ("first", "last", "unseen"))
+        made.samples = int(values["samples"])
+        made.notes = [(float(time), str(text)) for time, text in values["notes"]]
+        made.facts = dict(values["facts"])
+        return made
 
     def add_line(self, line: bytes) -> None:
         """Add what a line of `gpu.jsonl` tells; one that is torn or foreign is passed over."""

@@ -23,8 +23,8 @@ from tui_workbench.core.errors import UsageError, storage_errors
 from tui_workbench.core.files import make_folders, write_atomically
 from tui_workbench.core.model import Run
 from tui_workbench.core.progress import metered
+from tui_workbench.runs.comparing import arguments_by_name
 from tui_workbench.runs.metrics import RunMetrics
-from tui_workbench.runs.store.comparing import arguments_by_name
 from tui_workbench.runs.store.history_record import history_record, metric_name
 from tui_workbench.runs.store.rundir import OUTPUT, OUTPUTS
 from tui_workbench.runs.store.table import RunRow

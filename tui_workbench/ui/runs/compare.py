@@ -15,9 +15,9 @@ from textual import on
 from tui_workbench.core.files import open_regular
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.comparing import ComparedRow, Comparison, compare
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_diff
-from tui_workbench.runs.store.comparing import ComparedRow, Comparison
 from tui_workbench.runs.store.rundir import DIFF
 from tui_workbench.ui.charts.chart import Chart
 from tui_workbench.ui.charts.chart_data import read_metrics, run_curves
@@ -213,7 +213,7 @@ class DifferenceScreen(HistoryScreen):
 
 def read_comparison(project: Project, runs: Sequence[Run]) -> tuple[Comparison, list[str]]:
     """Compare the runs; and the names of the metrics that have curves, best first. Blocks; raises WorkbenchError."""
-    comparison = Runs(project).compare([run.run_id for run in runs])
+    comparison = compare(Runs(project), [run.run_id for run in runs])
     counts: dict[str, int] = {}
     for run in runs:
         for name, summary in read_metrics(run).summary().items():

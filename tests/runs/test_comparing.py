@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from tests.runs.support import make_run, write_files
 from tui_workbench.core.errors import RunNotFound, StorageError, UsageError
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.comparing import SECTIONS, Comparison, arguments_by_name, compare
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.metrics.keeping import Keeper
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_content, snapshot_diff, snapshot_files
 from tui_workbench.runs.store.annotations import with_tags
-from tui_workbench.runs.store.comparing import SECTIONS, Comparison, arguments_by_name
 from tui_workbench.runs.store.rundir import PROVENANCE as FILE
 
 FIRST, SECOND, THIRD = (f"project_{1_700_000_000_000 + number}" for number in (1, 2, 3))
@@ -76,7 +76,7 @@ def values(comparison: Comparison, section: str) -> dict[str, tuple[Any, ...]]:
 
 
 def test_what_differs_is_found_in_every_section(runs: Runs) -> None:
-    found = runs.compare([FIRST, SECOND])
+    found = compare(runs, [FIRST, SECOND])
     assert [run.run_id for run in found.runs] == [FIRST, SECOND]
     assert values(found, "metrics") == {"loss": (0.5, 0.25)}
     assert values(found, "arguments") == {"--lr": ("0.1", "0.2")}
@@ -94,7 +94,7 @@ def test_what_differs_is_found_in_every_section(runs: Runs) -> None:
 
 
 def test_differences_come_first_and_sections_in_their_order(runs: Runs) -> None:
-    rows = runs.compare([FIRST, SECOND]).rows
+    rows = compare(runs, [FIRST, SECOND]).rows
     assert [row.differs for row in rows] == sorted((row.differs for row in rows), reverse=True)
     for differs in (True, False):
         sections = [row.section for row in rows if row.differs is differs]
@@ -111,7 +111,7 @@ def test_differences_come_first_and_sections_in_their_order(runs: Runs) -> None:
 
 
 def test_any_number_of_runs_and_each_once(runs: Runs) -> None:
-    found = runs.compare(["1", "2", "3", FIRST])
+    found = compare(runs, ["1", "2", "3", FIRST])
     assert [run.run_number for run in found.runs] == [1, 2, 3]
     assert {len(row.values) for row in found.rows} == {3}
     assert values(found, "metrics")["loss"] == (0.5, 0.25, None)
@@ -121,19 +121,19 @@ def test_any_number_of_runs_and_each_once(runs: Runs) -> None:
 
 def test_what_people_said_is_compared(runs: Runs) -> None:
     runs.annotate(FIRST, lambda found: with_tags(found._replace(note="n"), {"b": "", "a": "1"}))
-    found = values(runs.compare([FIRST, SECOND]), "run")
+    found = values(compare(runs, [FIRST, SECOND]), "run")
     assert found == {"note": ("n", None), "tags": ("a=1, b", None)}
 
 
 @pytest.mark.parametrize("ids", [[], [FIRST], [FIRST, "1", FIRST]])
 def test_one_run_cannot_be_compared(runs: Runs, ids: list[str]) -> None:
     with pytest.raises(UsageError):
-        runs.compare(ids)
+        compare(runs, ids)
 
 
 def test_a_run_that_is_none_is_named(runs: Runs) -> None:
     with pytest.raises(RunNotFound, match="project_9"):
-        runs.compare([FIRST, "project_9"])
+        compare(runs, [FIRST, "project_9"])
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,14 @@ def test_a_run_that_is_none_is_named(runs: Runs) -> None:
 )
 def test_damaged_provenance_is_no_obstacle(runs: Runs, project: Project, content: str) -> None:
     Path(project.runs_directory, SECOND, FILE).write_text(content)
-    found = runs.compare([FIRST, SECOND])
+    found = compare(runs, [FIRST, SECOND])
     assert values(found, "packages")["torch"] == ("2.0", None)
     assert values(found, "metrics") == {"loss": (0.5, 0.25)}
 
 
 def test_without_its_snapshots_that_is_told(runs: Runs, project: Project) -> None:
     shutil.rmtree(Path(project.state_directory, "snapshots.git"))
-    found = runs.compare([FIRST, SECOND])
+    found = compare(runs, [FIRST, SECOND])
     assert [note.split(":")[0] for note in found.notes if "snapshot" in note] == ["all 2 runs"]
     assert set(values(found, "code")) == {"commit"}
 
@@ -223,7 +223,7 @@ class TestSnapshots:
 def test_a_note_about_many_runs_is_told_once(project: Project) -> None:
     made = [make_run(project, f"project_{number}", number, state="completed") for number in range(1, 22)]
     Path(made[4].path, FILE).write_text(json.dumps(PROVENANCE))
-    found = Runs(project).compare([directory.run_id for directory in made])
+    found = compare(Runs(project), [directory.run_id for directory in made])
     assert found.notes == (
         "all 21 runs: there is no snapshot in git, so the code is not compared",
         "runs 1-4, 6-21: untracked: only the request is recorded",
@@ -237,6 +237,6 @@ def test_metrics_that_are_not_complete_are_told(project: Project) -> None:
     keeper = Keeper(made[1])
     keeper.look()
     keeper.keep()
-    found = Runs(project).compare([directory.run_id for directory in made])
+    found = compare(Runs(project), [directory.run_id for directory in made])
     assert [note for note in found.notes if "project_2: output.log: metrics of" in note and "are missing" in note]
     assert [row.values for row in found.rows if row.section == "metrics"] == [(None, 1.0)]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tui_workbench.core.errors import RunNotFound, StorageError, UsageError
 from tui_workbench.core.files import load_json
 from tui_workbench.core.model import Run
+from tui_workbench.runs.history import History
 from tui_workbench.runs.metrics.stored import read_summary
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
 from tui_workbench.runs.store.history_record import Facts, facts_of
@@ -65,8 +66,9 @@ class Comparison(NamedTuple):
         return tuple(row for row in self.rows if row.differs)
 
 
-def compare(state_directory: str, runs: Sequence[Run]) -> Comparison:
-    """Compare two runs or more of the project whose state is in `state_directory`. Raises UsageError for fewer."""
+def compare(history: History, run_ids: Sequence[str]) -> Comparison:
+    """Compare two runs or more, by id or number. Raises UsageError for fewer, and RunNotFound."""
+    runs = list({run.run_id: run for run in map(history.get, run_ids)}.values())
     if len(runs) < 2:
         raise UsageError("one run cannot be compared", remedy="Name two or more.")
     notes: list[tuple[Run, str]] = []
@@ -77,7 +79,7 @@ def compare(state_directory: str, runs: Sequence[Run]) -> Comparison:
         "metrics": [known.metrics for known in facts],
         "arguments": [{"script": run.script_name, **arguments_by_name(run.arguments)} for run in runs],
         "configuration": [_of_configuration(run) for run in runs],
-        "code": _of_code(state_directory, runs, notes),
+        "code": _of_code(history.project.state_directory, runs, notes),
         "git": [_of_git(_mapping(origin.get("git"))) for origin in origins],
         "gpu": [_of_gpu(known.gpu, origin.get("gpus")) for known, origin in zip(facts, origins, strict=True)],
     }

@@ -1,0 +1,79 @@
+"""`history compare`."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from typing import Any
+
+from tui_workbench.cli.history.history import write_bytes
+from tui_workbench.cli.shared.output import PLAIN, emit, output
+from tui_workbench.cli.shared.parser import option, options
+from tui_workbench.core.errors import UsageError
+from tui_workbench.core.plaintext import visible
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.comparing import Comparison, compare
+from tui_workbench.runs.history import History
+from tui_workbench.runs.snapshots.snapshot_view import snapshot_diff
+
+WIDEST = 60
+"""Characters of a value in a table of differences."""
+
+configure_compare = options(
+    option("runs", metavar="ID", nargs="*", help="two runs or more, by id or number"),
+    option("-r", "--run", dest="named_runs", metavar="ID", action="append", default=[], help="the same as an option"),
+    option("--all", action="store_true", help="also what is the same in all of them"),
+    option("--diff", action="store_true", help="how the code of each differs from that of the one before"),
+    output(default="table", note="default: table"),
+)
+
+
+def run_compare(arguments: argparse.Namespace) -> int:
+    """What differs between runs."""
+    runs = History(Project.find(arguments.project))
+    comparison = compare(runs, [*arguments.runs, *arguments.named_runs])
+    if arguments.diff:
+        _print_differences(runs, comparison)
+        return 0
+    shown = comparison.rows if arguments.all else comparison.differences
+    if arguments.output == "json" or arguments.query:
+        record = {
+            "runs": [run.run_id for run in comparison.runs],
+            "rows": [
+                {"section": row.section, "name": row.name, "differs": row.differs, "values": list(row.values)}
+                for row in shown
+            ],
+            "notes": list(comparison.notes),
+        }
+        return emit(record, arguments)
+    names = [f"run {run.run_number}" if arguments.output == PLAIN else f"[{run.run_number}]" for run in comparison.runs]
+    rows = [
+        {"section": row.section, "name": row.name, **dict(zip(names, map(_shown, row.values), strict=True))}
+        for row in shown
+    ]
+    emit(rows, arguments, ("section", "name", *names))
+    notes = [*([] if rows else ["They do not differ in anything that is recorded."]), *comparison.notes]
+    sys.stderr.write("".join(f"{visible(note)}\n" for note in notes))
+    return 0
+
+
+def _shown(value: Any) -> Any:
+    # Enough to see what differs; the JSON has all of it.
+    if value is None:
+        return "-"
+    if isinstance(value, str) and len(value) > WIDEST:
+        return f"{value[:WIDEST]}…"
+    return value
+
+
+def _print_differences(runs: History, comparison: Comparison) -> None:
+    """The code of each run against that of the one before it."""
+    for before, after in itertools.pairwise(comparison.runs):
+        for run in (before, after):
+            if not run.commit_id:
+                raise UsageError(
+                    f"there is no snapshot of {run.run_id} in git", remedy="Runs without one have no code to show."
+                )
+        text = snapshot_diff(runs.project.state_directory, before.commit_id, after.commit_id)
+        write_bytes((text.encode("utf-8", "surrogateescape"),))
