@@ -13,7 +13,9 @@ import tui_workbench
 PACKAGE = Path(tui_workbench.__file__).parent
 
 SEAMS = {
+    "cli/experiment/status.py": "all that acts on runs is loaded when the run may lack a controller",
     "cli/serve.py": "its libraries are an extra that may be missing",
+    "cli/shared/stream.py": "all that acts on runs is loaded when the followed run lacks a controller",
     "targets/base/registry.py": "a target type is loaded when a target of that type is used",
     "targets/hosts/host_for.py": "SSH is loaded when a machine elsewhere is used",
     "runs/submission/launch.py": "the controller of a run is loaded while its script runs already",

@@ -9,7 +9,9 @@ from tui_workbench.cli.shared.parser import PROJECT, number_of, option, options
 from tui_workbench.cli.shared.stream import OutputStream
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
-from tui_workbench.runs.logs.ranks import file_of_rank
+from tui_workbench.runs.logs.log_file import LogFile
+from tui_workbench.runs.logs.rank_files import file_of_rank
+from tui_workbench.runs.store.rundir import OUTPUT
 
 
 def _rank(text: str) -> int | None:
@@ -39,10 +41,9 @@ following, not the run.""",
 def run_logs(arguments: argparse.Namespace) -> int:
     """Print a run's output. Ctrl-C ends following, not the run."""
     directory = History(Project.find(arguments.project)).directory(arguments.id)
-    path = "" if arguments.rank is None else file_of_rank(directory, arguments.rank)
-    with OutputStream(directory, plain=arguments.plain, path=path) as stream:
-        if arguments.tail is not None:
-            stream.skip_to_last(arguments.tail)
+    path = directory.file(OUTPUT) if arguments.rank is None else file_of_rank(directory, arguments.rank)
+    offset = 0 if arguments.tail is None else _start_of_last(arguments.tail, path)
+    with OutputStream(directory, plain=arguments.plain, path=path, offset=offset) as stream:
         if arguments.follow:
             run = stream.follow()
             if run.imported:
@@ -52,3 +53,9 @@ def run_logs(arguments: argparse.Namespace) -> int:
     if stream.problem is not None:
         raise stream.problem
     return 0
+
+
+def _start_of_last(lines: int, path: str) -> int:
+    """The offset of the last `lines` lines of the log."""
+    with LogFile(path) as log:
+        return log.start_before(log.size, lines)

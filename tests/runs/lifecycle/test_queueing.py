@@ -22,7 +22,7 @@ from tui_workbench.core.errors import StorageError
 from tui_workbench.core.model import ComputeTarget, Run, RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.lifecycle import queueing
+from tui_workbench.runs.lifecycle import limits, queueing
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.runs.submission.launch import create_run
@@ -359,17 +359,17 @@ def test_many_submit_at_once(place: Place) -> None:
     ],
 )
 def test_how_many_a_target_takes(target: ComputeTarget, limit: int) -> None:
-    assert queueing.limit_of(target) == limit
+    assert limits.limit_of(target) == limit
 
 
 def test_a_gpu_target_here_takes_one_run_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = ComputeTarget("t", "", "localdocker", nvidia_docker=True)
     for gpus in (1, 2):
         (tmp_path / f"0000:0{gpus}").mkdir()
-        monkeypatch.setattr(queueing, "GPUS", str(tmp_path))
-        assert queueing.limit_of(target) == gpus
-    monkeypatch.setattr(queueing, "GPUS", str(tmp_path / "none"))
-    assert queueing.limit_of(target) == 1
+        monkeypatch.setattr(limits, "GPUS", str(tmp_path))
+        assert limits.limit_of(target) == gpus
+    monkeypatch.setattr(limits, "GPUS", str(tmp_path / "none"))
+    assert limits.limit_of(target) == 1
 
 
 @pytest.mark.parametrize(
@@ -389,22 +389,22 @@ def test_a_run_under_torchrun_takes_the_places_of_its_processes(
 ) -> None:
     spec = prepare(place.project, RunRequest("local", "hello.py")).spec
     configuration = spec.run_configuration._replace(processes_per_node=processes)
-    assert queueing.places_of(spec._replace(target=target, run_configuration=configuration), 4) == places
+    assert limits.places_of(spec._replace(target=target, run_configuration=configuration), 4) == places
 
 
 def test_it_waits_until_there_are_as_many_and_others_wait_for_it() -> None:
-    def demand(name: str, places: int) -> queueing.Demand:
-        return queueing.Demand("here", "localdocker", "box", 4, "", 0, name, places)
+    def demand(name: str, places: int) -> limits.Demand:
+        return limits.Demand("here", "localdocker", "box", 4, "", 0, name, places)
 
     one, all_, two = demand("one", 1), demand("all", 4), demand("two", 2)
     most = {"localdocker": 4}
-    assert queueing.reason_to_wait(all_, [one], [], most) == "waits for one on box"
-    assert queueing.reason_to_wait(all_, [], [], most) == ""
-    assert queueing.reason_to_wait(one, [all_], [], most) == "waits for all on box"
-    assert queueing.reason_to_wait(two, [one, one], [], most) == ""
-    assert queueing.reason_to_wait(two, [one, two], [], most) == "waits for one or two on box"
+    assert limits.reason_to_wait(all_, [one], [], most) == "waits for one on box"
+    assert limits.reason_to_wait(all_, [], [], most) == ""
+    assert limits.reason_to_wait(one, [all_], [], most) == "waits for all on box"
+    assert limits.reason_to_wait(two, [one, one], [], most) == ""
+    assert limits.reason_to_wait(two, [one, two], [], most) == "waits for one or two on box"
     # Where it is more than there are, it is not left to wait for ever.
-    assert queueing.reason_to_wait(all_, [], [], {"localdocker": 1}) == ""
+    assert limits.reason_to_wait(all_, [], [], {"localdocker": 1}) == ""
 
 
 def test_foreign_things_in_the_line_do_no_harm(place: Place) -> None:

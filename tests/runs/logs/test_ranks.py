@@ -15,7 +15,8 @@ from tests.faults.support import Workbench, is_running, until
 from tests.runs.metrics.support import curve, read
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunState
-from tui_workbench.runs.logs.ranks import cause_of, explained, file_of_rank, rank_log, ranks_of
+from tui_workbench.runs.logs.rank_files import file_of_rank, rank_log, ranks_of
+from tui_workbench.runs.logs.ranks import cause_of, explained
 from tui_workbench.runs.store.rundir import Ending, RunDirectory
 
 TRAIN = """\

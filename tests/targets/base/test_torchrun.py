@@ -16,7 +16,7 @@ from tests.targets.docker_project import DockerProject, log
 from tests.targets.remote_project import Remote
 from tests.torch_parts import TORCH_IMAGE, lay_out, load_torch_image, require_same_python
 from tui_workbench.core.model import RunRequest
-from tui_workbench.runs.logs.ranks import rank_log, ranks_of
+from tui_workbench.runs.logs.rank_files import rank_log, ranks_of
 from tui_workbench.targets.docker.container import container_name
 
 if TYPE_CHECKING:

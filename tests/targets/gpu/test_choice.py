@@ -13,7 +13,7 @@ from tui_workbench.config.loading import load_compute
 from tui_workbench.config.schema import fields
 from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
-from tui_workbench.runs.lifecycle.queueing import limit_of
+from tui_workbench.runs.lifecycle.limits import limit_of
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker.placing import symbolic_placement
 from tui_workbench.targets.gpu import choice

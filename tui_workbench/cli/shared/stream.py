@@ -18,9 +18,7 @@ from tui_workbench.cli.shared.terminal import PlainFilter, TerminalFilter
 from tui_workbench.core.errors import StorageError, UsageError, WorkbenchError
 from tui_workbench.core.files import open_below, open_regular, write_all
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.runs.lifecycle.queueing import give_controller
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG, read_progress
-from tui_workbench.runs.logs.log_file import LogFile
 from tui_workbench.runs.store.rundir import EVENTS, OUTPUT, ControllerLock, RunDirectory
 
 CHUNK = 1 << 20
@@ -53,8 +51,8 @@ class OutputStream:
 
     With `plain` it is lines of text only, wherever they go. `path` is another file of the run than its output.log.
 
-    `take_over` gives the run a controller when it has none. As a context manager it leaves the colours of the terminal
-    as they were.
+    `offset` is that of the first byte to write. `take_over` gives the run a controller when it has none. As a context
+    manager it leaves the colours of the terminal as they were.
     """
 
     def __init__(
@@ -63,12 +61,13 @@ class OutputStream:
         *,
         plain: bool = False,
         path: str = "",
-        take_over: Callable[[RunDirectory], bool] = give_controller,
+        offset: int = 0,
+        take_over: Callable[[RunDirectory], bool] | None = None,
     ) -> None:
         self._directory = directory
-        self._give_controller = take_over
+        self._give_controller = take_over or _give_controller
         self._path = path or directory.file(OUTPUT)
-        self._offset = 0
+        self._offset = offset
         self._takeovers = 0
         self._next_takeover = 0.0
         self._next_look = 0.0
@@ -86,11 +85,6 @@ class OutputStream:
         # Nobody is there any more to be written to.
         if self._filter is not None and kind is not BrokenPipeError:
             self._write(self._filter.flush())
-
-    def skip_to_last(self, lines: int) -> None:
-        """Begin with the last `lines` lines instead of the first."""
-        with LogFile(self._path) as log:
-            self._offset = log.start_before(log.size, lines)
 
     def copy_new(self) -> bool:
         """Write what has come since the last call; True when there was anything."""
@@ -236,3 +230,9 @@ class _PreparationNotes:
             self._offset += len(whole) + 1
             for line in whole.decode("utf-8", "replace").split("\n"):
                 shared().line(line)
+
+
+def _give_controller(directory: RunDirectory) -> bool:
+    from tui_workbench.runs.lifecycle.queueing import give_controller
+
+    return give_controller(directory)

@@ -11,11 +11,11 @@ import re
 import signal
 from typing import NamedTuple
 
-from tui_workbench.core.errors import UsageError
 from tui_workbench.core.files import open_regular
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.logs.log_traceback import MOST_CHARACTERS, last_traceback, shown
-from tui_workbench.runs.store.rundir import Ending, RunDirectory
+from tui_workbench.runs.logs.rank_files import rank_log, ranks_of
+from tui_workbench.runs.store.rundir import Ending
 from tui_workbench.targets.docker.container import ONE_WAS
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.supervisor import RANKS
@@ -56,35 +56,6 @@ def look_at(directory: str) -> Ranks:
     numbers = ranks_of(directory)
     cause = cause_of(directory) if numbers else None
     return Ranks(numbers, cause.rank if cause is not None else -1)
-
-
-def ranks_of(directory: str) -> tuple[int, ...]:
-    """The ranks that have files in the run's directory, in their order; empty for a run of one process."""
-    try:
-        names = os.listdir(os.path.join(directory, RANKS))
-    except OSError:
-        return ()
-    return tuple(sorted(int(name[:-4]) for name in names if name.endswith(".log") and name[:-4].isdecimal()))
-
-
-def rank_log(directory: str, rank: int) -> str:
-    """The file of one rank."""
-    return os.path.join(directory, RANKS, f"{rank}.log")
-
-
-def file_of_rank(directory: RunDirectory, rank: int) -> str:
-    """The file of one rank, which a run that goes on may yet have to begin. Raises UsageError when there is none."""
-    ranks = ranks_of(directory.path)
-    wanted = directory.read_record().spec.run_configuration.processes_per_node
-    may_come = not directory.status().end and (wanted == "gpus" or (wanted.isdigit() and rank < int(wanted)))
-    if rank in ranks or may_come:
-        return rank_log(directory.path, rank)
-    if ranks:
-        raise UsageError(f"the run has no rank {rank}", remedy=f"Its ranks are {', '.join(map(str, ranks))}.")
-    raise UsageError(
-        "the run has no ranks: it was not started under torchrun",
-        remedy="`ProcessesPerNode` in the run configuration does that.",
-    )
 
 
 def mark_of(rank: int) -> str:

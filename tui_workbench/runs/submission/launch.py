@@ -17,14 +17,12 @@ from tui_workbench.core.model import Run, RunRequest, RunSpec, RunState
 from tui_workbench.core.trace import of_run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.gate import admit
-from tui_workbench.runs.lifecycle import building, queueing
-from tui_workbench.runs.lifecycle.queueing import is_limited
+from tui_workbench.runs.lifecycle import building, limits
 from tui_workbench.runs.lifecycle.starting import detach, leave_descriptors, spawn, start_script
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.snapshots.contents import Contents, leave_notes, look_at_files, with_files
 from tui_workbench.runs.snapshots.snapshot import REFERENCES, SnapshotStore
 from tui_workbench.runs.store import withheld
-from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory
 from tui_workbench.runs.submission.planning import asks_for_gpu, planned, prepare
 from tui_workbench.targets.base.registry import target_for
@@ -41,14 +39,11 @@ def submit(
     directory, lock, record = create_run(project, request)
     target = target_for(record.spec.target)
     try:
-        if directory.is_waiting:
-            with RunIndex(project) as index:
-                active = index.active()
-            if not queueing.enter(directory, lock, active):
-                # Its lock is released, and whoever ends the run before it starts it.
-                if on_started is not None:
-                    on_started(directory.run())
-                return directory.run()
+        if directory.is_waiting and not _enter_line(project, directory, lock):
+            # Its lock is released, and whoever ends the run before it starts it.
+            if on_started is not None:
+                on_started(directory.run())
+            return directory.run()
         if target.starts_at_once:
             start_script(directory, record, target, TargetLifecycle(target, directory, record))
             if on_started is not None:
@@ -63,6 +58,16 @@ def submit(
             building.discard_run(directory, directory.path)
         raise
     return directory.run()
+
+
+def _enter_line(project: Project, directory: RunDirectory, lock: ControllerLock) -> bool:
+    """Put a new run in line; see `queueing.enter`."""
+    from tui_workbench.runs.lifecycle.queueing import enter
+    from tui_workbench.runs.store.index import RunIndex
+
+    with RunIndex(project) as index:
+        active = index.active()
+    return enter(directory, lock, active)
 
 
 def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, ControllerLock, Record]:
@@ -80,7 +85,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     spec, plan = planned(project, spec, request, building.reserve_run_id(project))
     if contents is not None:
         plan = with_files(plan, contents)
-    limited = is_limited(spec.target, request)
+    limited = limits.is_limited(spec.target, request)
     directory = building.begin_directory(project, spec.run_id)
     lock: ControllerLock | None = None
     try:
@@ -94,7 +99,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         withheld.keep(spec)
         directory.write_record(record)
         if limited:
-            queueing.register(directory, spec, request, record.run_number)
+            limits.register(directory, spec, request, record.run_number)
         if spec.tracked:
             # By its file time what the run makes is told from what it found.
             building.let_clock_move_on(directory, os.stat(directory.file(RECORD)).st_mtime_ns)

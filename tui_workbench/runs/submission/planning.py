@@ -18,7 +18,7 @@ from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunR
 from tui_workbench.projects.project import COMPUTE_SUFFIX, RUN_CONFIGURATION_SUFFIX, Project
 from tui_workbench.runs.gpu.gate import STEP, TITLE, look
 from tui_workbench.runs.lifecycle.building import likely_run_id
-from tui_workbench.runs.lifecycle.queueing import is_limited, step_of
+from tui_workbench.runs.lifecycle.limits import is_limited, step_of
 from tui_workbench.runs.snapshots.contents import planned_files
 from tui_workbench.runs.snapshots.project_files import is_never_taken
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore

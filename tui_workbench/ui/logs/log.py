@@ -15,7 +15,8 @@ from textual.content import Content
 from tui_workbench.core import target_types
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG
-from tui_workbench.runs.logs.ranks import Ranks, look_at, mark_of, rank_log
+from tui_workbench.runs.logs.rank_files import rank_log
+from tui_workbench.runs.logs.ranks import Ranks, look_at, mark_of
 from tui_workbench.runs.store.rundir import WORKING_COPY
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.command import shown_key

@@ -1,18 +1,17 @@
-"""`experiment status|cancel`."""
+"""`experiment cancel`."""
 
 from __future__ import annotations
 
 import argparse
 
 from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, output
-from tui_workbench.cli.shared.parser import RUN, RUN_IF_ANY, option, options, seconds
+from tui_workbench.cli.shared.parser import RUN_IF_ANY, option, options, seconds
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.history_record import history_record
 from tui_workbench.runs.store.rundir import DEFAULT_GRACE
 
-configure_status = options(RUN, output())
 configure_cancel = options(
     RUN_IF_ANY,
     option("-g", "--group", metavar="SWEEP", default="", help="a sweep, as in `sweep-1`"),
@@ -26,12 +25,6 @@ Asks every process of the run to end, and makes those end that have not after th
 A process that has cleared its environment and left its session, as some daemons do, cannot be found and goes on.
 Of a sweep, only the runs that have not begun are canceled; with --all those that go on as well.""",
 )
-
-
-def run_status(arguments: argparse.Namespace) -> int:
-    """Print what the run is doing; its metrics and artifacts, which take reading, are in `history info`."""
-    run = Runs(Project.find(arguments.project)).get(arguments.run, adopt=True)
-    return emit(history_record(run), arguments, HISTORY_COLUMNS)
 
 
 def run_cancel(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,30 @@
+"""`experiment status`."""
+
+from __future__ import annotations
+
+import argparse
+
+from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, output
+from tui_workbench.cli.shared.parser import RUN, options
+from tui_workbench.core.model import Run
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.history import History
+from tui_workbench.runs.store.history_record import history_record
+
+configure_status = options(RUN, output())
+
+
+def run_status(arguments: argparse.Namespace) -> int:
+    """Print what the run is doing; its metrics and artifacts, which take reading, are in `history info`."""
+    project = Project.find(arguments.project)
+    run = History(project).get(arguments.run)
+    if run.is_active:
+        run = _adopted(project, run)
+    return emit(history_record(run), arguments, HISTORY_COLUMNS)
+
+
+def _adopted(project: Project, run: Run) -> Run:
+    """The active run, which gets a controller if it needs one."""
+    from tui_workbench.runs.facade import Runs
+
+    return Runs(project).get(run.run_id, adopt=True)

@@ -1,0 +1,38 @@
+"""The files of the ranks of a run under torchrun, one each."""
+
+from __future__ import annotations
+
+import os
+
+from tui_workbench.core.errors import UsageError
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.targets.hosts.supervisor import RANKS
+
+
+def ranks_of(directory: str) -> tuple[int, ...]:
+    """The ranks that have files in the run's directory, in their order; empty for a run of one process."""
+    try:
+        names = os.listdir(os.path.join(directory, RANKS))
+    except OSError:
+        return ()
+    return tuple(sorted(int(name[:-4]) for name in names if name.endswith(".log") and name[:-4].isdecimal()))
+
+
+def rank_log(directory: str, rank: int) -> str:
+    """The file of one rank."""
+    return os.path.join(directory, RANKS, f"{rank}.log")
+
+
+def file_of_rank(directory: RunDirectory, rank: int) -> str:
+    """The file of one rank, which a run that goes on may yet have to begin. Raises UsageError when there is none."""
+    ranks = ranks_of(directory.path)
+    wanted = directory.read_record().spec.run_configuration.processes_per_node
+    may_come = not directory.status().end and (wanted == "gpus" or (wanted.isdigit() and rank < int(wanted)))
+    if rank in ranks or may_come:
+        return rank_log(directory.path, rank)
+    if ranks:
+        raise UsageError(f"the run has no rank {rank}", remedy=f"Its ranks are {', '.join(map(str, ranks))}.")
+    raise UsageError(
+        "the run has no ranks: it was not started under torchrun",
+        remedy="`ProcessesPerNode` in the run configuration does that.",
+    )
