@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.harness import compare, finish, measure
+from tui_workbench.runs.gpu.judging import fresh_verdict
 from tui_workbench.runs.gpu.usage import OWN, SUM_EVERY, Usage, sum_line
-from tui_workbench.runs.gpu.verdict import fresh_verdict
 from tui_workbench.targets.gpu.sample import Device, Machine, Process, Reading, Sample, encode
 
 SAMPLES = 24 * 3600

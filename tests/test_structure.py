@@ -13,12 +13,17 @@ import tui_workbench
 PACKAGE = Path(tui_workbench.__file__).parent
 
 SEAMS = {
+    "cli/experiment/submit.py": "plans and records are loaded for the options that print them",
     "cli/experiment/status.py": "all that acts on runs is loaded when the run may lack a controller",
     "cli/serve.py": "its libraries are an extra that may be missing",
     "cli/shared/stream.py": "all that acts on runs is loaded when the followed run lacks a controller",
     "targets/base/registry.py": "a target type is loaded when a target of that type is used",
     "targets/hosts/host_for.py": "SSH is loaded when a machine elsewhere is used",
-    "runs/submission/launch.py": "the controller of a run is loaded while its script runs already",
+    "runs/gpu/run_verdict.py": "samples are judged for a run that has some and no stored verdict",
+    "runs/lifecycle/building.py": "snapshots are loaded when a working copy is to be made",
+    "runs/lifecycle/target_lifecycle.py": "the files of a run are listed when its target is another machine",
+    "runs/submission/launch.py": "snapshots and the queue are loaded when needed, the controller while the script runs",
+    "runs/submission/planning.py": "snapshots are loaded when the run is tracked",
     "ui/start.py": "the terminal is examined before Textual is imported",
     "ui/main/main.py": "the first frame is drawn before the panes are imported",
     "ui/editor/editor.py": "the text area and the schema are loaded with the first open file",

@@ -21,7 +21,7 @@ from tests.gpu.standin import REST, Built, Standin, gpu, process
 from tests.machines import Machine, machine
 from tests.targets.docker_project import DockerProject, log
 from tui_workbench.core.model import RunRequest
-from tui_workbench.runs.gpu.verdict import brief_of
+from tui_workbench.runs.gpu.run_verdict import brief_of
 from tui_workbench.targets.docker.container import container_name
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from tests.gpu.standin import REST, Built, Standin, gpu, process
 from tests.machines import Machine, machine
 from tests.terminal.tmux import Tmux, workbench
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
-from tui_workbench.runs.gpu.verdict import brief_of
+from tui_workbench.runs.gpu.run_verdict import brief_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

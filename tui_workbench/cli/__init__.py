@@ -51,7 +51,7 @@ class Command(NamedTuple):
 
 COMMANDS = (
     Command("experiment submit", "experiment.submit", "run a script on a compute target and follow it"),
-    Command("experiment rerun", "experiment.submit", "run the snapshot of a run again, as it was or with changes"),
+    Command("experiment rerun", "experiment.rerun", "run the snapshot of a run again, as it was or with changes"),
     Command("experiment sweep", "experiment.sweep", "run a script over many values of its arguments"),
     Command("experiment status", "experiment.status", "what a run is doing"),
     Command("experiment cancel", "experiment.cancel", "end a run and wait until nothing of it is left"),

@@ -20,7 +20,8 @@ from tui_workbench.runs.lifecycle.collecting import collect
 from tui_workbench.runs.snapshots.restore import Restoration, restore, undo, undoable
 from tui_workbench.runs.store.rundir import DEFAULT_GRACE, RunDirectory
 from tui_workbench.runs.submission import launch
-from tui_workbench.runs.submission.planning import prepare, request_of, survey
+from tui_workbench.runs.submission.planning import prepare, request_of
+from tui_workbench.runs.submission.survey import survey
 from tui_workbench.runs.sweeps import sweep
 from tui_workbench.runs.sweeps.sweep import Member
 

@@ -11,7 +11,8 @@ from typing import Any
 from tui_workbench.core.errors import RunNotFound, UsageError
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.gpu.verdict import to_json, verdict_of
+from tui_workbench.runs.gpu.run_verdict import verdict_of
+from tui_workbench.runs.gpu.verdict import to_json
 from tui_workbench.runs.store.annotations import Annotations, change_annotations
 from tui_workbench.runs.store.history_record import Facts, facts_of, history_record
 from tui_workbench.runs.store.index import RunIndex

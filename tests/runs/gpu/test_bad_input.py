@@ -22,9 +22,9 @@ from tests.runs.gpu.test_recording import TRAIN, ended, run_directory, samples, 
 from tests.targets.gpu.test_smi import sample_where
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.gpu import recording
+from tui_workbench.runs.gpu.judging import fresh_verdict
 from tui_workbench.runs.gpu.recording import Owners, Recorder
 from tui_workbench.runs.gpu.usage import read_usage
-from tui_workbench.runs.gpu.verdict import fresh_verdict
 from tui_workbench.runs.store.rundir import GPU_SAMPLES
 from tui_workbench.runs.submission.launch import create_run
 from tui_workbench.runs.submission.planning import prepare

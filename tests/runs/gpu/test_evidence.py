@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tui_workbench.runs.gpu.evidence import AGAINST, FOR, HEAD_BYTES, Evidence, evidence_in
+from tui_workbench.runs.gpu.evidence import AGAINST, FOR, HEAD_BYTES, evidence_in
+from tui_workbench.runs.gpu.verdict import Evidence
 
 if TYPE_CHECKING:
     from pathlib import Path

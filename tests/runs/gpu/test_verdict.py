@@ -8,7 +8,8 @@ import pytest
 
 from tests.runs.gpu.test_usage import T4, add, other, own
 from tui_workbench.core.model import RunConfiguration, RunState
-from tui_workbench.runs.gpu.evidence import AGAINST, FOR, Evidence
+from tui_workbench.runs.gpu.evidence import AGAINST, FOR
+from tui_workbench.runs.gpu.judging import judge, judged
 from tui_workbench.runs.gpu.usage import Usage
 from tui_workbench.runs.gpu.verdict import (
     IDLE,
@@ -16,10 +17,9 @@ from tui_workbench.runs.gpu.verdict import (
     PROVEN,
     SHARED,
     UNKNOWN,
+    Evidence,
     Verdict,
     from_json,
-    judge,
-    judged,
     summary,
     to_json,
 )

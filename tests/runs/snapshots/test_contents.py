@@ -19,7 +19,7 @@ from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.snapshots import contents
-from tui_workbench.runs.snapshots.contents import contents_of, described, notes_of, notes_on, refuse_large
+from tui_workbench.runs.snapshots.contents import contents_of, described, notes_on, refuse_large
 from tui_workbench.runs.snapshots.file_copy import can_clone
 
 REQUEST = RunRequest("local", "hello.py")
@@ -126,7 +126,7 @@ def test_a_large_snapshot_brings_advice(tracked: Project, monkeypatch: pytest.Mo
     write_files(root, {f"images/{number}.png": "" for number in range(11)})
     assert plan(tracked)["files"].startswith("note: the snapshot has ")
     run = Runs(tracked).submit(REQUEST)
-    (note,) = notes_of(Runs(tracked).directory(run.run_id))
+    (note,) = Runs(tracked).directory(run.run_id).notes()
     assert "images (11 files, 0 B)" in note
     assert "`/images` in .amlignore" in note
     assert "DataReferences: [images]" in note
@@ -149,7 +149,7 @@ def test_a_file_with_a_password_is_in_no_snapshot(tracked: Project, text: str) -
     write_files(Path(tracked.root), {"show.py": "import os; print(os.listdir('aml_config'))"})
     run = ended(tracked, RunRequest("local", "show.py"))
     assert "other.compute" not in Path(run.log_path).read_text()
-    (note,) = notes_of(Runs(tracked).directory(run.run_id))
+    (note,) = Runs(tracked).directory(run.run_id).notes()
     assert "aml_config/other.compute holds a password" in note
     repository = os.path.join(tracked.state_directory, "snapshots.git")
     found = subprocess.run(

@@ -15,8 +15,8 @@ from tests.ui.main.test_main import seen
 from tests.ui.runs.past import past_run
 from tests.ui.runs.test_compare import comparing, line_of
 from tests.ui.waiting import until
-from tui_workbench.runs.gpu.evidence import AGAINST, FOR, Evidence
-from tui_workbench.runs.gpu.verdict import DeviceFigures, Verdict, to_json
+from tui_workbench.runs.gpu.evidence import AGAINST, FOR
+from tui_workbench.runs.gpu.verdict import DeviceFigures, Evidence, Verdict, to_json
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tui_workbench.cli.experiment.submit import plan_text
+from tui_workbench.cli.experiment.answers import plan_text
 from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, output
 from tui_workbench.cli.shared.parser import PROJECT, RUN_IF_ANY, option, options
 from tui_workbench.cli.shared.progress_bar import shared

@@ -1,34 +1,27 @@
-"""`experiment submit|rerun`, and what other commands that make runs share with them."""
+"""`experiment submit`, and what other commands that make runs share with it."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import os
-import shlex
 import sys
 from collections.abc import Iterator
 
 from tui_workbench.cli import INTERRUPTED
-from tui_workbench.cli.shared.output import HISTORY_COLUMNS, PLAIN, emit, output, tell
-from tui_workbench.cli.shared.parser import RUN, option, options
+from tui_workbench.cli.shared.output import PLAIN, output, tell
+from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.cli.shared.progress_bar import shared
 from tui_workbench.cli.shared.prompts import settle_login
 from tui_workbench.cli.shared.stream import OutputStream
 from tui_workbench.core.errors import NoGpu, UsageError
-from tui_workbench.core.masking import mask_plan
-from tui_workbench.core.model import Plan, Run, RunRequest, RunState
-from tui_workbench.core.plaintext import visible
+from tui_workbench.core.model import Run, RunRequest, RunState
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.gpu.verdict import summary, verdict_of
-from tui_workbench.runs.history import History
-from tui_workbench.runs.snapshots.contents import notes_of
-from tui_workbench.runs.store.history_record import history_record
-from tui_workbench.runs.store.rundir import GPU_VERDICT, WORKING_COPY, RunDirectory
+from tui_workbench.runs.gpu.verdict import stored_verdict, summary
+from tui_workbench.runs.store.rundir import WORKING_COPY, RunDirectory
 from tui_workbench.runs.submission.launch import submit
-from tui_workbench.runs.submission.planning import basis_of, prepare, request_of, survey
+from tui_workbench.runs.submission.planning import basis_of
 from tui_workbench.runs.transfer.downloads import beside_copy_text, made_elsewhere_text
-from tui_workbench.targets.docker.docker_socket import EngineOutOfReach
 
 UNKNOWN_END = 1
 """Exit code when a run has ended and nobody knows how."""
@@ -67,32 +60,6 @@ examples:
   workbench-tui experiment submit -c local -t gpu-box --detach train.py
   workbench-tui experiment submit -c local --dry-run -o json train.py""",
 )  # fmt: skip
-configure_rerun = options(
-    RUN,
-    option("-c", "--run-configuration", metavar="NAME", default="", help="a .runconfig as it is now"),
-    option("-t", "--target", metavar="TARGET", default="", help="a .compute as it is now"),
-    option("--script", dest="other_script", metavar="SCRIPT", default="", help="another one of the snapshot"),
-    option(
-        "--env", metavar="NAME=VALUE", action="append", default=[], help="on top of EnvironmentVariables; no secrets"
-    ),
-    DETACH,
-    DRY_RUN,
-    ALLOW_CPU,
-    OUTPUT,
-    option("script", metavar="--", nargs="?", default="", help="what follows are the script's arguments"),
-    option("arguments", metavar="ARGS", nargs="...", help="instead of those that the run had"),
-    usage="%(prog)s -r ID [-c NAME] [-t TARGET] [--env NAME=VALUE] [--detach | --dry-run]\n"
-    "                                      [--script SCRIPT] [-- ARGS...]",
-    epilog="""\
-Runs the snapshot of a run again: its code, arguments, run configuration and target as they were then. Secrets are
-taken from the configuration as it is now. What an option names is taken instead; the project's files never are.
-
-examples:
-  workbench-tui experiment rerun -r 7
-  workbench-tui experiment rerun -r 7 -- --epochs 30
-  workbench-tui experiment rerun -r 7 -t gpu-box --env SEED=2""",
-    names_script=True,
-)
 
 
 def run_submit(arguments: argparse.Namespace) -> int:
@@ -102,10 +69,11 @@ def run_submit(arguments: argparse.Namespace) -> int:
     project = Project.find(arguments.project)
     request = RunRequest(arguments.run_configuration, arguments.script, tuple(arguments.arguments), arguments.target)
     request = request._replace(keep_outputs=tuple(arguments.keep_outputs))
-    return _submit(project, request, arguments)
+    return submit_request(project, request, arguments)
 
 
-def _submit(project: Project, request: RunRequest, arguments: argparse.Namespace) -> int:
+def submit_request(project: Project, request: RunRequest, arguments: argparse.Namespace) -> int:
+    """Submit, and print what the options ask for: the plan, the run, or its output as it comes."""
     request = request._replace(allow_cpu=arguments.allow_cpu)
     wants_record = bool(arguments.output or arguments.query)
     if wants_record and not (arguments.detach or arguments.dry_run or _is_plain(arguments)):
@@ -113,35 +81,23 @@ def _submit(project: Project, request: RunRequest, arguments: argparse.Namespace
             "-o and --query are for --detach and --dry-run", remedy="Otherwise stdout is the script's; leave them out."
         )
     if arguments.dry_run:
-        plan, unknown = _survey(project, request)
-        if wants_record:
-            emit({**plan._asdict(), "steps": [step._asdict() for step in plan.steps]}, arguments)
-        else:
-            sys.stdout.write(plan_text(plan))
-        if unknown:
-            tell(f"the target could not be asked: {unknown}")
-        return 0
+        from tui_workbench.cli.experiment.answers import print_plan
+
+        return print_plan(project, request, arguments)
     if project.notice:
         tell(project.notice)
     settle_target(project, request)
     with telling_of_allow_cpu():
         run = submit(project, request, single_threaded=True)
     if arguments.detach and wants_record:
-        return emit(history_record(run), arguments, HISTORY_COLUMNS)
+        from tui_workbench.cli.experiment.answers import print_record
+
+        return print_record(run, arguments)
     if run.tracked:
-        tell(*notes_of(RunDirectory(run.directory)))
+        tell(*RunDirectory(run.directory).notes())
     sys.stdout.write(f"RunId: {run.run_id}\n")
     sys.stdout.flush()
     return 0 if arguments.detach else _follow(run, plain=_is_plain(arguments))
-
-
-def _survey(project: Project, request: RunRequest) -> tuple[Plan, str]:
-    """The plan, and why the target could not be asked; a plan needs no target."""
-    try:
-        plan, unknown = survey(prepare(project, request))
-    except EngineOutOfReach as error:
-        plan, unknown = prepare(project, request).plan, str(error)
-    return mask_plan(plan), unknown
 
 
 def _is_plain(arguments: argparse.Namespace) -> bool:
@@ -163,29 +119,6 @@ def settle_target(project: Project, request: RunRequest) -> None:
     settle_login(basis_of(project, request).target)
 
 
-def run_rerun(arguments: argparse.Namespace) -> int:
-    """Submit the run again, and follow it unless told otherwise."""
-    project = Project.find(arguments.project)
-    request = request_of(project, History(project).directory(arguments.run).run_id)
-    request = request._replace(
-        run_configuration=arguments.run_configuration,
-        target=arguments.target,
-        script=arguments.other_script or request.script,
-        environment=tuple(_variable(text) for text in arguments.env),
-    )
-    # Behind `--` the parser has found what would be a script of its own.
-    if given := [*([arguments.script] if arguments.script else []), *arguments.arguments]:
-        request = request._replace(arguments=tuple(given))
-    return _submit(project, request, arguments)
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise UsageError(f"--env {text!r} is no NAME=VALUE", remedy="Write it as in `--env SEED=2`.")
-    return name, value
-
-
 def _follow(run: Run, *, plain: bool) -> int:
     directory = RunDirectory(run.directory)
     try:
@@ -199,8 +132,7 @@ def _follow(run: Run, *, plain: bool) -> int:
     if stream.problem is not None:
         tell(str(stream.problem))
     # Nothing where no GPU was in reach.
-    has_verdict = os.path.exists(os.path.join(ended.directory, GPU_VERDICT))
-    if has_verdict and (verdict := verdict_of(RunDirectory(ended.directory))) is not None:
+    if (verdict := stored_verdict(ended.directory)) is not None:
         tell(*summary(verdict))
     _tell_of_files(ended)
     if ended.state != RunState.COMPLETED or ended.reason:
@@ -235,16 +167,3 @@ def exit_code_of(run: Run) -> int:
     if run.exit_code is not None:
         return run.exit_code
     return RunDirectory(run.directory).status().error_code or UNKNOWN_END
-
-
-def plan_text(plan: Plan) -> str:
-    """A plan as lines for a terminal."""
-    lines = [f"target       {plan.target} ({plan.target_type})", f"interpreter  {plan.interpreter}", ""]
-    for number, step in enumerate(plan.steps, 1):
-        lines.append(f"{number}. {step.name}: {step.title}")
-        if step.directory:
-            lines.append(f"     in   {step.directory}")
-        lines += [f"     set  {name}={shlex.quote(value)}" for name, value in step.environment.items()]
-        if step.command:
-            lines.append(f"     run  {shlex.join(step.command)}")
-    return "".join(visible(line) + "\n" for line in lines)

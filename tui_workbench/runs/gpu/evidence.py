@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tui_workbench.core.files import open_regular
+from tui_workbench.runs.gpu.verdict import Evidence
 
 FOR, AGAINST = "gpu", "cpu"
 
@@ -23,16 +24,6 @@ _LONGEST_QUOTE = 6
 
 _COLOURS = re.compile(rb"^\[rank\d+\]: |\x1b\[[0-9;]*m")
 """What stands in a line without belonging to it; under torchrun, whose process wrote it."""
-
-
-class Evidence(NamedTuple):
-    """Lines of the log that speak for or against the use of a GPU."""
-
-    speaks: str  # gpu or cpu
-    framework: str
-    quote: tuple[str, ...]
-    line: int  # of the first, from 1; 0 when it is counted from nowhere (the end of a long log)
-    cause: str = ""  # for `cpu`: why, in words
 
 
 class _Rule(NamedTuple):

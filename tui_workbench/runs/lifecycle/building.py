@@ -20,7 +20,6 @@ from tui_workbench.core.errors import StorageError, UsageError, storage_errors
 from tui_workbench.core.files import load_json, open_below, remove_below, unlink_below
 from tui_workbench.core.masking import mask_value
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.store import ownership, rundir
 from tui_workbench.runs.store.rundir import ControllerLock, Record, RunDirectory, json_bytes
 
@@ -273,6 +272,8 @@ def make_copy(directory: RunDirectory, record: Record) -> None:
     """Make the working copy of a run that was left for later; does nothing when there is one. Raises StorageError."""
     if not copy_is_due(directory):
         return
+    from tui_workbench.runs.snapshots.snapshot import SnapshotStore
+
     root = record.spec.project_root
     data = data_in_project(root, record.spec.run_configuration.data_references)
     store = SnapshotStore(root, os.path.dirname(os.path.dirname(directory.path)), data)

@@ -17,8 +17,9 @@ from tui_workbench.core import trace
 from tui_workbench.core.errors import NeverStarted, StorageError, WorkbenchError
 from tui_workbench.core.model import RunState
 from tui_workbench.core.waiting import Interrupted
+from tui_workbench.runs.gpu.judging import conclude
 from tui_workbench.runs.gpu.recording import Recorder
-from tui_workbench.runs.gpu.verdict import REQUIRED, conclude
+from tui_workbench.runs.gpu.verdict import REQUIRED
 from tui_workbench.runs.lifecycle import queueing, starting
 from tui_workbench.runs.lifecycle.building import make_copy
 from tui_workbench.runs.lifecycle.collecting import collect_outputs

@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
@@ -20,9 +20,9 @@ from tui_workbench.core.progress import listening
 from tui_workbench.core.waiting import Background, Interrupted, Pauses
 from tui_workbench.runs.gpu.gate import STEP, TITLE, admit
 from tui_workbench.runs.lifecycle.step_progress import Progress
-from tui_workbench.runs.snapshots.working_copy import listing_of
 from tui_workbench.runs.store.rundir import FOLLOWED, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.hosts.host import Entry
 
 _Result = TypeVar("_Result")
 
@@ -83,7 +83,7 @@ class TargetLifecycle:
             self._progress.begin("prepare", f"preparing {spec.target.name}")
             if not self._was_reached():
                 self._connect()
-            self.persist(lambda: self._target.prepare(spec, plan, lambda: listing_of(self._record)))
+            self.persist(lambda: self._target.prepare(spec, plan, lambda: _listing_of(self._record)))
             self._progress.done("prepare")
         self._check_gpu()
 
@@ -199,3 +199,9 @@ class TargetLifecycle:
         self.woken()
         if self._directory.cancel_requested and not ending:
             raise Interrupted
+
+
+def _listing_of(record: Record) -> Sequence[Entry]:
+    from tui_workbench.runs.snapshots.working_copy import listing_of
+
+    return listing_of(record)

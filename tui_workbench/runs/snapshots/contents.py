@@ -64,6 +64,19 @@ class Contents(NamedTuple):
         """The same for a run that has its snapshot already."""
         return self._replace(snapshot=Part(""), largest_folder=Part(""), too_large=(), secret=())
 
+    def described_in(self, plan: Plan) -> Plan:
+        """The plan with what the run would get of the project."""
+        # Targets on other machines have a step of this name as well, and it comes later.
+        index = next((index for index, step in enumerate(plan.steps) if step.name == "copy"), -1)
+        title = f"make the run's own copy: {described(self)}"
+        steps = (step._replace(title=title) if number == index else step for number, step in enumerate(plan.steps))
+        return plan._replace(steps=tuple(steps))
+
+    def leave_notes(self, directory: RunDirectory) -> None:
+        """Let the submitter of the run know what is unusual about its files; see `RunDirectory.notes`."""
+        for text in notes_on(self):
+            directory.append_event(NOTE, text=text)
+
 
 def contents_of(root: str, state_directory: str, data: Collection[str] = (), *, beside: str = "") -> Contents:
     """What a run of the project would get now. `beside` is as for `project_files`. Raises OSError."""
@@ -257,28 +270,8 @@ def planned_files(spec: RunSpec, plan: Plan, *, is_again: bool) -> Plan:
         refuse_large(contents, spec.run_configuration.path)
     except LargeFiles as error:
         texts.insert(0, f"it would not start: {error.message}. {error.remedy}")
-    plan = with_files(plan, contents)
+    plan = contents.described_in(plan)
     return plan._replace(steps=(*(Step("files", text) for text in texts), *plan.steps))
-
-
-def with_files(plan: Plan, contents: Contents) -> Plan:
-    """The plan with what the run would get of the project."""
-    # Targets on other machines have a step of this name as well, and it comes later.
-    index = next((index for index, step in enumerate(plan.steps) if step.name == "copy"), -1)
-    title = f"make the run's own copy: {described(contents)}"
-    steps = (step._replace(title=title) if number == index else step for number, step in enumerate(plan.steps))
-    return plan._replace(steps=tuple(steps))
-
-
-def leave_notes(directory: RunDirectory, contents: Contents) -> None:
-    """Let whoever submitted the run know what is unusual about its files."""
-    for text in notes_on(contents):
-        directory.append_event(NOTE, text=text)
-
-
-def notes_of(directory: RunDirectory) -> list[str]:
-    """What whoever submitted the run should know, a line each."""
-    return [str(event.get("text", "")) for event in directory.events() if event["event"] == NOTE]
 
 
 def _contents_of(spec: RunSpec, state_directory: str, *, is_again: bool) -> Contents:

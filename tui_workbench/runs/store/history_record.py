@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.files import json_text
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.runs.gpu.verdict import brief_of
+from tui_workbench.runs.gpu.run_verdict import brief_of
 from tui_workbench.runs.metrics import summary_of
 from tui_workbench.runs.store.annotations import Annotations, read_annotations, script_tags
 

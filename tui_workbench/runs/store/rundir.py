@@ -190,6 +190,10 @@ class RunDirectory:
             if event == "state" and fields.get("state") in RunState.TERMINAL:
                 os.fsync(file.fileno())
 
+    def notes(self) -> list[str]:
+        """What the submitter should know about the files of the run, a line each."""
+        return [str(event.get("text", "")) for event in self.events() if event["event"] == NOTE]
+
     def events(self) -> Iterator[dict[str, Any]]:
         """Every readable event in order; torn or foreign lines are skipped, as is a last line that is not complete."""
         try:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import pwd
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tui_workbench.config.schema.data_references import data_in_project
 from tui_workbench.core.model import Run, RunRequest, RunSpec, RunState
@@ -20,12 +21,13 @@ from tui_workbench.runs.gpu.gate import admit
 from tui_workbench.runs.lifecycle import building, limits
 from tui_workbench.runs.lifecycle.starting import detach, leave_descriptors, spawn, start_script
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
-from tui_workbench.runs.snapshots.contents import Contents, leave_notes, look_at_files, with_files
-from tui_workbench.runs.snapshots.snapshot import REFERENCES, SnapshotStore
 from tui_workbench.runs.store import withheld
 from tui_workbench.runs.store.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory
 from tui_workbench.runs.submission.planning import asks_for_gpu, planned, prepare
 from tui_workbench.targets.base.registry import target_for
+
+if TYPE_CHECKING:
+    from tui_workbench.runs.snapshots.contents import Contents
 
 
 def submit(
@@ -80,11 +82,11 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     if asks_for_gpu(spec, request):
         # All members of a sweep are as its first one is.
         spec = admit(spec) if request.member <= 1 else spec._replace(gpu_check_due=True)
-    contents = look_at_files(project, spec, request.origin) if spec.tracked else None
+    contents = _look_at_files(project, spec, request.origin) if spec.tracked else None
     project.prepare_state()
     spec, plan = planned(project, spec, request, building.reserve_run_id(project))
     if contents is not None:
-        plan = with_files(plan, contents)
+        plan = contents.described_in(plan)
     limited = limits.is_limited(spec.target, request)
     directory = building.begin_directory(project, spec.run_id)
     lock: ControllerLock | None = None
@@ -105,7 +107,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
             building.let_clock_move_on(directory, os.stat(directory.file(RECORD)).st_mtime_ns)
         directory.append_event("state", state=RunState.QUEUED)
         if contents is not None:
-            leave_notes(directory, contents)
+            contents.leave_notes(directory)
         return building.publish(directory, record), lock, record
     except BaseException:
         with building.uninterrupted():
@@ -138,6 +140,12 @@ def _fork(directory: RunDirectory, lock: ControllerLock) -> int:
         os._exit(code)
 
 
+def _look_at_files(project: Project, spec: RunSpec, origin: str) -> Contents:
+    from tui_workbench.runs.snapshots.contents import look_at_files
+
+    return look_at_files(project, spec, origin)
+
+
 def _take_snapshot(
     project: Project, spec: RunSpec, directory: RunDirectory, commit: str, contents: Contents | None, *,
     copy_later: bool,
@@ -148,6 +156,8 @@ def _take_snapshot(
     """
     if not spec.tracked:
         return "", "none"
+    from tui_workbench.runs.snapshots.snapshot import REFERENCES, SnapshotStore
+
     data = data_in_project(project.root, spec.run_configuration.data_references)
     store = SnapshotStore(project.root, project.state_directory, data, contents)
     reference = f"{REFERENCES}/{spec.run_id}"

@@ -11,18 +11,13 @@ import contextlib
 import os
 from typing import NamedTuple
 
-from tui_workbench.config.schema.data_references import data_in_project
-from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, UsageError
+from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.masking import mask_value
 from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunRequest, RunSpec, Step
 from tui_workbench.projects.project import COMPUTE_SUFFIX, RUN_CONFIGURATION_SUFFIX, Project
-from tui_workbench.runs.gpu.gate import STEP, TITLE, look
+from tui_workbench.runs.gpu.gate import STEP, TITLE
 from tui_workbench.runs.lifecycle.building import likely_run_id
 from tui_workbench.runs.lifecycle.limits import is_limited, step_of
-from tui_workbench.runs.snapshots.contents import planned_files
-from tui_workbench.runs.snapshots.project_files import is_never_taken
-from tui_workbench.runs.snapshots.snapshot import SnapshotStore
-from tui_workbench.runs.snapshots.working_copy import listing_of_project
 from tui_workbench.runs.store import withheld
 from tui_workbench.runs.store.rundir import WORKING_COPY, Record, RunDirectory
 from tui_workbench.targets.base.registry import target_for
@@ -61,18 +56,19 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
     if origin is not None and not request.script:
         request = request._replace(script=origin.spec.script, arguments=origin.spec.arguments, exact_arguments=True)
     if origin is not None and commit:
-        script, arguments = _script_in_snapshot(project, request, origin), request.arguments
+        from tui_workbench.runs.submission.tracked import script_in_snapshot
+
+        script, arguments = script_in_snapshot(project, request, origin), request.arguments
     else:
         script, arguments = _script_and_arguments(project, request, configuration)
     withheld.refuse_masks(arguments)
     spec = bare_spec(project, configuration, target)._replace(
         script=script, arguments=arguments, keep_outputs=request.keep_outputs
     )
-    if spec.tracked and is_never_taken(script):
-        raise UsageError(
-            f"the script {script} lies where a tracked run cannot see it",
-            remedy="Move it, or set `TrackedRun: false` to run in place.",
-        )
+    if spec.tracked:
+        from tui_workbench.runs.submission.tracked import refuse_unseen
+
+        refuse_unseen(script)
     if origin is not None:
         withheld.with_secrets(spec)
     return Prepared(*planned(project, spec, request, likely_run_id(project)), commit)
@@ -84,7 +80,11 @@ def planned(project: Project, spec: RunSpec, request: RunRequest, run_id: str) -
     working_directory = os.path.join(directory, WORKING_COPY) if spec.tracked else project.root
     spec = spec._replace(run_id=run_id, run_directory=directory, working_directory=working_directory)
     plan = target_for(spec.target).plan(spec)
-    before: tuple[Step, ...] = _snapshot_steps(project, spec, request.origin) if spec.tracked else ()
+    before: tuple[Step, ...] = ()
+    if spec.tracked:
+        from tui_workbench.runs.submission.tracked import snapshot_steps
+
+        before = snapshot_steps(project, spec, request.origin)
     if is_limited(spec.target, request):
         before = (*before[:1], step_of(spec.target, request), *before[1:])
     if asks_for_gpu(spec, request):
@@ -126,7 +126,11 @@ def basis_of(project: Project, request: RunRequest) -> Basis:
         path = os.path.join(project.config_directory, recorded.name + RUN_CONFIGURATION_SUFFIX)
         configuration = recorded._replace(path=path)
         target = project.target(request.target) if request.target else _target_of(project, origin.spec.target)
-    commit = _commit_of(origin) if origin is not None else ""
+    commit = ""
+    if origin is not None:
+        from tui_workbench.runs.submission.tracked import commit_of
+
+        commit = commit_of(origin)
     if commit:
         # A snapshot can be run nowhere else than in a copy of its own.
         configuration = configuration._replace(tracked_run=True)
@@ -184,70 +188,14 @@ def _inside(root: str, path: str) -> str:
     return ""
 
 
-def _snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, Step]:
-    store = SnapshotStore(project.root, project.state_directory)
-    if origin:
-        note = Step("snapshot", f"take the snapshot of {origin}")
-        return note, Step("copy", "make the run's own copy of it", directory=spec.working_directory)
-    if not store.available:
-        note = Step("snapshot", "no git on this machine: the copy is the snapshot")
-        return note, Step("copy", "copy the project", directory=spec.working_directory)
-    add, checkout = store.commands(spec.working_directory)
-    variables = {"GIT_DIR": store.repository, "GIT_WORK_TREE": project.root}
-    return (
-        Step("snapshot", "record the project as it is now", add, project.root, variables),
-        Step("copy", "make the run's own copy; ignored files are copied", checkout, project.root, variables),
-    )
-
-
-COPIED = "the copy of the project that it ran in was not kept apart from what it did there, as git was missing then"
-
-
 def request_of(project: Project, run_id: str) -> RunRequest:
     """What would run a run again as it was, to be changed at will. Raises RunNotFound."""
     spec = _record_of(project, run_id).spec
     return RunRequest("", spec.script, spec.arguments, exact_arguments=True, origin=run_id)
 
 
-def _script_in_snapshot(project: Project, request: RunRequest, origin: Record) -> str:
-    """The script of a request that runs a snapshot. Raises UsageError when the snapshot does not hold it."""
-    store = SnapshotStore(project.root, project.state_directory)
-    script = os.path.normpath(request.script)
-    if os.path.isabs(script):
-        script = os.path.relpath(script, project.root)
-    if store.holds(origin.commit_id, script):
-        return script
-    if not store.holds(origin.commit_id):
-        raise _no_snapshot(origin, "its commit is not in the project's snapshots any more")
-    # A script that the ignore files exclude was linked into the run's copy, and is again.
-    if script == origin.spec.script and os.path.isfile(os.path.join(project.root, script)):
-        return script
-    raise UsageError(
-        f"the snapshot of {request.origin} holds no script {request.script}",
-        remedy="Name one that it holds, or submit it to run the project as it is now.",
-    )
-
-
 def _record_of(project: Project, run_id: str) -> Record:
     return RunDirectory(os.path.join(project.runs_directory, run_id)).read_record()
-
-
-def _commit_of(record: Record) -> str:
-    """The commit to run, "" for an untracked run; whether it is there is seen when the script is looked for."""
-    if record.snapshot == "git":
-        return record.commit_id
-    if record.snapshot == "copy":
-        raise _no_snapshot(record, COPIED)
-    if record.commit_id:
-        raise _no_snapshot(record, "another machine submitted it, and its snapshot is there")
-    return ""
-
-
-def _no_snapshot(record: Record, why: str) -> UsageError:
-    return UsageError(
-        f"{record.run_id} cannot be run again as it was: {why}",
-        remedy="`workbench-tui experiment submit` runs the project as it is now.",
-    )
 
 
 def _target_of(project: Project, target: ComputeTarget) -> ComputeTarget:
@@ -263,29 +211,6 @@ def _target_of(project: Project, target: ComputeTarget) -> ComputeTarget:
     return target._replace(
         password=now.password, private_key=now.private_key, private_key_passphrase=now.private_key_passphrase
     )
-
-
-def survey(prepared: Prepared) -> tuple[Plan, str]:
-    """The plan as far as the target can be asked, and why it cannot be, "" when it could.
-
-    Changes nothing. Raises ConfigurationError for what would keep the run from starting.
-    """
-    spec, plan, commit = prepared
-    if any(step.name == STEP for step in plan.steps):
-        seen = look(spec)
-        title = f"{TITLE}: {seen.text}"
-        if seen.refusal is not None:
-            title = f"it would not start: {seen.refusal.message}. {' '.join(seen.refusal.remedy.split())}"
-        steps = (step._replace(title=title) if step.name == STEP else step for step in plan.steps)
-        plan = plan._replace(steps=tuple(steps))
-    if spec.tracked:
-        plan = planned_files(spec, plan, is_again=bool(commit))
-    data = data_in_project(spec.project_root, spec.run_configuration.data_references)
-    with contextlib.closing(target_for(spec.target)) as target:
-        try:
-            return target.survey(spec, plan, lambda: listing_of_project(spec.project_root, data)), ""
-        except TargetUnreachable as error:
-            return plan, str(error)
 
 
 def nothing_to_prepare(target: ComputeTarget) -> UsageError | None:

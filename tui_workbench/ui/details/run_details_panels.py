@@ -15,8 +15,9 @@ from textual.containers import Horizontal, Vertical
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import Run
+from tui_workbench.runs.gpu.run_verdict import verdict_of
 from tui_workbench.runs.gpu.usage import GpuCourses
-from tui_workbench.runs.gpu.verdict import DeviceFigures, Verdict, verdict_of
+from tui_workbench.runs.gpu.verdict import DeviceFigures, Verdict
 from tui_workbench.runs.metrics import LoggedItem, MetricSummary, RunMetrics, Series
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.ui.blocking import OneAtATime, in_thread

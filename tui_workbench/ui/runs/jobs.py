@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.timer import Timer
 
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.runs.gpu.verdict import brief_of
+from tui_workbench.runs.gpu.run_verdict import brief_of
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT
 from tui_workbench.ui.blocking import OneAtATime, in_thread
 from tui_workbench.ui.commands.main_commands import JOBS

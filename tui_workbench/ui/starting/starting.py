@@ -19,7 +19,6 @@ from tui_workbench.core.model import ComputeTarget, Run, RunConfiguration, RunRe
 from tui_workbench.core.progress import listening
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.starting import wake
-from tui_workbench.runs.snapshots.contents import notes_of
 from tui_workbench.runs.snapshots.ignore import pattern_of
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.planning import nothing_to_prepare
@@ -188,7 +187,7 @@ class Starting:
 
         def show(run: Run) -> None:
             shown.append(run.run_id)
-            notes = notes_of(self._runs.directory(run.run_id)) if run.tracked else []
+            notes = self._runs.directory(run.run_id).notes() if run.tracked else []
             screen.call_later(self._show, run, notes)
 
         with finished_before_end(), listening(lambda progress: screen.post_message(messages.WorkTold(progress))):

@@ -1,0 +1,56 @@
+"""What commands that make runs print instead of the output of the run: its plan, or its record."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+
+from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, tell
+from tui_workbench.core.masking import mask_plan
+from tui_workbench.core.model import Plan, Run, RunRequest
+from tui_workbench.core.plaintext import visible
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.store.history_record import history_record
+from tui_workbench.runs.submission.planning import prepare
+from tui_workbench.runs.submission.survey import survey
+from tui_workbench.targets.docker.docker_socket import EngineOutOfReach
+
+
+def print_record(run: Run, arguments: argparse.Namespace) -> int:
+    """Print the record of a run that goes on."""
+    return emit(history_record(run), arguments, HISTORY_COLUMNS)
+
+
+def print_plan(project: Project, request: RunRequest, arguments: argparse.Namespace) -> int:
+    """Print what a run would do."""
+    plan, unknown = _survey(project, request)
+    if arguments.output or arguments.query:
+        emit({**plan._asdict(), "steps": [step._asdict() for step in plan.steps]}, arguments)
+    else:
+        sys.stdout.write(plan_text(plan))
+    if unknown:
+        tell(f"the target could not be asked: {unknown}")
+    return 0
+
+
+def _survey(project: Project, request: RunRequest) -> tuple[Plan, str]:
+    """The plan, and why the target could not be asked; a plan needs no target."""
+    try:
+        plan, unknown = survey(prepare(project, request))
+    except EngineOutOfReach as error:
+        plan, unknown = prepare(project, request).plan, str(error)
+    return mask_plan(plan), unknown
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan as lines for a terminal."""
+    lines = [f"target       {plan.target} ({plan.target_type})", f"interpreter  {plan.interpreter}", ""]
+    for number, step in enumerate(plan.steps, 1):
+        lines.append(f"{number}. {step.name}: {step.title}")
+        if step.directory:
+            lines.append(f"     in   {step.directory}")
+        lines += [f"     set  {name}={shlex.quote(value)}" for name, value in step.environment.items()]
+        if step.command:
+            lines.append(f"     run  {shlex.join(step.command)}")
+    return "".join(visible(line) + "\n" for line in lines)

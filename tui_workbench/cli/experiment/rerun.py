@@ -1,0 +1,62 @@
+"""`experiment rerun`."""
+
+from __future__ import annotations
+
+import argparse
+
+from tui_workbench.cli.experiment.submit import ALLOW_CPU, DETACH, DRY_RUN, OUTPUT, submit_request
+from tui_workbench.cli.shared.parser import RUN, option, options
+from tui_workbench.core.errors import UsageError
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.history import History
+from tui_workbench.runs.submission.planning import request_of
+
+configure_rerun = options(
+    RUN,
+    option("-c", "--run-configuration", metavar="NAME", default="", help="a .runconfig as it is now"),
+    option("-t", "--target", metavar="TARGET", default="", help="a .compute as it is now"),
+    option("--script", dest="other_script", metavar="SCRIPT", default="", help="another one of the snapshot"),
+    option(
+        "--env", metavar="NAME=VALUE", action="append", default=[], help="on top of EnvironmentVariables; no secrets"
+    ),
+    DETACH,
+    DRY_RUN,
+    ALLOW_CPU,
+    OUTPUT,
+    option("script", metavar="--", nargs="?", default="", help="what follows are the script's arguments"),
+    option("arguments", metavar="ARGS", nargs="...", help="instead of those that the run had"),
+    usage="%(prog)s -r ID [-c NAME] [-t TARGET] [--env NAME=VALUE] [--detach | --dry-run]\n"
+    "                                      [--script SCRIPT] [-- ARGS...]",
+    epilog="""\
+Runs the snapshot of a run again: its code, arguments, run configuration and target as they were then. Secrets are
+taken from the configuration as it is now. What an option names is taken instead; the project's files never are.
+
+examples:
+  workbench-tui experiment rerun -r 7
+  workbench-tui experiment rerun -r 7 -- --epochs 30
+  workbench-tui experiment rerun -r 7 -t gpu-box --env SEED=2""",
+    names_script=True,
+)
+
+
+def run_rerun(arguments: argparse.Namespace) -> int:
+    """Submit the run again, and follow it unless told otherwise."""
+    project = Project.find(arguments.project)
+    request = request_of(project, History(project).directory(arguments.run).run_id)
+    request = request._replace(
+        run_configuration=arguments.run_configuration,
+        target=arguments.target,
+        script=arguments.other_script or request.script,
+        environment=tuple(_variable(text) for text in arguments.env),
+    )
+    # Behind `--` the parser has found what would be a script of its own.
+    if given := [*([arguments.script] if arguments.script else []), *arguments.arguments]:
+        request = request._replace(arguments=tuple(given))
+    return submit_request(project, request, arguments)
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UsageError(f"--env {text!r} is no NAME=VALUE", remedy="Write it as in `--env SEED=2`.")
+    return name, value

@@ -1,0 +1,38 @@
+"""The verdict on a run: the stored one, or that of the samples so far."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from tui_workbench.runs.gpu.verdict import Verdict, stored_verdict, to_json
+from tui_workbench.runs.store.rundir import GPU_SAMPLES, RunDirectory
+
+
+def verdict_of(directory: RunDirectory) -> Verdict | None:
+    """The verdict; None for a run that had no GPU in reach. Raises RunNotFound."""
+    stored = stored_verdict(directory.path)
+    if stored is not None:
+        return stored
+    if not os.path.exists(directory.file(GPU_SAMPLES)):
+        return None
+    variables = directory.read_record().spec.run_configuration.environment_variables
+    return _fresh_verdict(directory.path, variables)
+
+
+def brief_of(directory: str) -> Mapping[str, Any]:
+    """What lists show: the verdict's word, its line, GPU seconds and Wh; without the log while the run goes on."""
+    verdict = stored_verdict(directory) or _fresh_verdict(directory, {}, with_log=False)
+    if verdict is None:
+        return {}
+    whole = to_json(verdict)
+    return {key: whole[key] for key in ("verdict", "text", "gpu_seconds", "energy_wh")}
+
+
+def _fresh_verdict(directory: str, variables: Mapping[str, str], *, with_log: bool = True) -> Verdict | None:
+    if not os.path.exists(os.path.join(directory, GPU_SAMPLES)):
+        return None
+    from tui_workbench.runs.gpu.judging import fresh_verdict
+
+    return fresh_verdict(directory, variables, with_log=with_log)

@@ -1,0 +1,37 @@
+"""The plan of a request as far as its target can be asked: `--dry-run`, and the plan on the screen."""
+
+from __future__ import annotations
+
+import contextlib
+
+from tui_workbench.config.schema.data_references import data_in_project
+from tui_workbench.core.errors import TargetUnreachable
+from tui_workbench.core.model import Plan
+from tui_workbench.runs.gpu.gate import STEP, TITLE, look
+from tui_workbench.runs.snapshots.contents import planned_files
+from tui_workbench.runs.snapshots.working_copy import listing_of_project
+from tui_workbench.runs.submission.planning import Prepared
+from tui_workbench.targets.base.registry import target_for
+
+
+def survey(prepared: Prepared) -> tuple[Plan, str]:
+    """The plan as far as the target can be asked, and why it cannot be, "" when it could.
+
+    Changes nothing. Raises ConfigurationError for what would keep the run from starting.
+    """
+    spec, plan, commit = prepared
+    if any(step.name == STEP for step in plan.steps):
+        seen = look(spec)
+        title = f"{TITLE}: {seen.text}"
+        if seen.refusal is not None:
+            title = f"it would not start: {seen.refusal.message}. {' '.join(seen.refusal.remedy.split())}"
+        steps = (step._replace(title=title) if step.name == STEP else step for step in plan.steps)
+        plan = plan._replace(steps=tuple(steps))
+    if spec.tracked:
+        plan = planned_files(spec, plan, is_again=bool(commit))
+    data = data_in_project(spec.project_root, spec.run_configuration.data_references)
+    with contextlib.closing(target_for(spec.target)) as target:
+        try:
+            return target.survey(spec, plan, lambda: listing_of_project(spec.project_root, data)), ""
+        except TargetUnreachable as error:
+            return plan, str(error)
