@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 _CATCH_TERMINAL = """
 Object.defineProperty(Object.prototype, 'fitAddon', {

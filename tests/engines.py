@@ -225,7 +225,7 @@ class DockerEngine:
         return False
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
     """Wait for a condition; a test that waits this long in vain has failed."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -29,7 +29,7 @@ DOCKER_GROUP = 2375
 USERS = {"research": 2001, "outsider": 2002}
 """`research` may use Docker, `outsider` may not."""
 
-PATIENCE = 20.0
+PATIENCE = 90.0
 """Seconds for something that takes a tenth of one, on a machine that has other things to do."""
 
 _SETUP = """\

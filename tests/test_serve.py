@@ -105,7 +105,7 @@ async def until_gone(pids: list[int]) -> None:
         except OSError:
             return False
 
-    end = time.monotonic() + 20
+    end = time.monotonic() + 90
     while left := [pid for pid in pids if alive(pid)]:
         assert time.monotonic() < end, left
         await asyncio.sleep(0.02)

@@ -57,7 +57,7 @@ def rows_changed_by_repaint(terminal: Terminal, quiet: float) -> list[int]:
     return [y for y, (row, again) in enumerate(zip(before, seen(terminal), strict=True)) if row != again]
 
 
-@pytest.mark.timeout(170 + 2 * KEYS)
+@pytest.mark.timeout(420 + 2 * KEYS)
 @pytest.mark.parametrize("size", SIZES, ids=[f"{width}x{height}" for width, height in SIZES])
 def test_the_terminal_shows_the_same_after_a_repaint(
     project: Project, home: Path, tmp_path: Path, size: tuple[int, int]

@@ -93,7 +93,7 @@ def test_the_terminal_can_be_killed_and_the_log_is_complete_afterwards(
     terminal = open_project()
     terminal.until_text("ready")
     terminal.press("C-r")
-    terminal.until_text("line 20 of the run")
+    terminal.until_text(" of the run")
     children = subprocess.run(["pgrep", "-P", str(terminal.pid)], capture_output=True, text=True, check=True)
     os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
     terminal.until_text("left-with-137")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NUMBERS = itertools.count(1)
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 """Seconds after which what a test waits for counts as never coming."""
 
 

@@ -61,7 +61,7 @@ def test_no_more_steps_are_kept_than_anybody_takes_back() -> None:
     steps = UndoSteps()
     for number in range(MOST_STEPS + 5):
         steps.add(str(number), nothing)
-    assert len(steps._steps) == MOST_STEPS
+    assert len(steps) == MOST_STEPS
     assert steps.title == str(MOST_STEPS + 4)
 
 
@@ -91,16 +91,35 @@ async def test_what_was_said_of_a_run_is_taken_back_there_and_from_the_main_scre
         await until(lambda: runs.facts(run_id).annotations.tags == {"best": ""})
         await pilot.press("d")
         await until(lambda: runs.facts(run_id).annotations.archived)
-        await until(lambda: len(steps_of(pilot.app)._steps) == 3)
+        await until(lambda: len(steps_of(pilot.app)) == 3)
         await pilot.press("ctrl+z")
         await until(lambda: not runs.facts(run_id).annotations.archived)
-        await until(lambda: len(steps_of(pilot.app)._steps) == 2)
+        await until(lambda: len(steps_of(pilot.app)) == 2)
         await pilot.press("escape")
         await until(lambda: pilot.app.screen is screen_of(pilot))
         await pilot.press("5", "ctrl+z")
         await until(lambda: runs.facts(run_id).annotations.tags == {})
         assert runs.facts(run_id).annotations.pinned
         await until(lambda: "Taken back: what was said of hello.py [1]." in screen_of(pilot).panes.run_bar.notice.text)
+
+
+async def test_annotations_in_quick_succession_can_all_be_undone_also_when_the_screen_is_left(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("ctrl+r")
+        await until(lambda: "completed" in seen(pilot))
+        await table_of(pilot)
+        runs = Runs(project)
+        run_id = runs.list()[0].run_id
+        await pilot.press("p", "t", *"best", "enter", "escape")
+        await until(lambda: len(steps_of(pilot.app)) == 2)
+        assert runs.facts(run_id).annotations.pinned
+        assert runs.facts(run_id).annotations.tags == {"best": ""}
+        await pilot.press("5", "ctrl+z")
+        await until(lambda: runs.facts(run_id).annotations.tags == {})
+        assert runs.facts(run_id).annotations.pinned
+        await until(lambda: len(steps_of(pilot.app)) == 1)
+        await pilot.press("ctrl+z")
+        await until(lambda: not runs.facts(run_id).annotations.pinned)
 
 
 async def test_a_filter_and_the_theme_are_taken_back_too(project: Project) -> None:

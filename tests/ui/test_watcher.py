@@ -36,7 +36,7 @@ class Heard:
         return [message for message in self.all if isinstance(message, kind)]
 
     def until(self, condition: Callable[[], object]) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 90
         while not condition():
             assert time.monotonic() < end, self.all
             time.sleep(0.005)

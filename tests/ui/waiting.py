@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE = 20.0
+PATIENCE = 90.0
 """Seconds after which a condition counts as never coming true; only a failing test waits that long."""
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.core.model import Run  # noqa: F401  the type of the result
 
-SETTLED = 10.0
+SETTLED = 60.0
 """Seconds after which a screen that is still being painted counts as one that never comes to rest."""
 
 HEALED = 1.0

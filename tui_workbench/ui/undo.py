@@ -31,6 +31,9 @@ class UndoSteps:
         self._steps: list[Step] = []
         self.count_changes: Callable[[], int] = lambda: 0
 
+    def __len__(self) -> int:
+        return len(self._steps)
+
     def add(self, title: str, take_back: Callable[[], Awaitable[None]]) -> None:
         """Something was done. `take_back` raises WorkbenchError when it cannot."""
         self._steps = [*self._steps[1 - MOST_STEPS :], Step(title, take_back, self.count_changes())]

@@ -74,9 +74,11 @@ class Desk:
         return self.config.form
 
     async def settled(self) -> None:
-        """Wait until everything that was begun is done."""
-        await self.app.workers.wait_for_complete()
+        """Wait until everything that was begun is done, also what it began itself."""
         await self.pilot.pause()
+        while len(self.app.workers):
+            await self.app.workers.wait_for_complete()
+            await self.pilot.pause()
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)

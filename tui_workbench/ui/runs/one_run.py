@@ -7,6 +7,7 @@ what is there is saved by the restore itself, and one key brings it back.
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -84,6 +85,8 @@ class RunCommands(Vertical, inherit_bindings=False):
         self._host = screen
         self._project = screen.project
         self._shown = shown
+        self._annotating = asyncio.Lock()
+        """Held while an annotation is written, so that quick keys take effect in their order."""
 
     def why_not(self, action: str) -> str:
         row = self._shown.current_run()
@@ -171,13 +174,20 @@ class RunCommands(Vertical, inherit_bindings=False):
             self._annotate(row, lambda said: said._replace(tags=tags))
 
     def _annotate(self, row: RunRow, change: Callable[[Annotations], Annotations]) -> None:
-        run_id, title = row.run.run_id, safe_text(run_title(row.run))
+        # A worker of the app: it also finishes when the screen is left at once.
+        self.app.run_worker(self._annotate_in_turn(row, change), group="annotate")
 
-        def done(before: Annotations) -> None:
-            steps_of(self.app).add(f"what was said of {title}", partial(self._take_back, run_id, before))
+    async def _annotate_in_turn(self, row: RunRow, change: Callable[[Annotations], Annotations]) -> None:
+        app, run_id, title = self.app, row.run.run_id, safe_text(run_title(row.run))
+        async with self._annotating:
+            try:
+                before = await in_thread(partial(_annotate, self._project, run_id, change))
+            except WorkbenchError as error:
+                self._host.show_error(error)
+                return
+            steps_of(app).add(f"what was said of {title}", partial(self._take_back, run_id, before))
+        if self.is_attached:
             self._shown.reload()
-
-        self._host.ask("annotate", partial(_annotate, self._project, run_id, change), done)
 
     async def _take_back(self, run_id: str, before: Annotations) -> None:
         await in_thread(partial(_annotate, self._project, run_id, lambda said: before))
