@@ -20,7 +20,7 @@ from tui_workbench.core.files import FOLDER_MODE, open_folder, remove_below, wri
 from tui_workbench.core.model import ComputeTarget, RunState
 from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.lifecycle.building import ENVIRONMENT, begin_directory, discard_run, next_run_number, publish
+from tui_workbench.runs.lifecycle.building import ENVIRONMENT, new_directory, next_run_number, publish
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.annotations import FILE as ANNOTATIONS
 from tui_workbench.runs.store.annotations import LOCK as ANNOTATIONS_LOCK
@@ -73,22 +73,18 @@ def _adopt(project: Project, target: ComputeTarget, run_id: str, text: bytes) ->
         record = record_from_json(json.loads(text), path)
     except (ValueError, KeyError, TypeError, WorkbenchError):
         return False
-    building = begin_directory(project, run_id)
-    try:
-        with storage_errors("make", path):
-            # The target as it is called and reached from here; there is no snapshot of the run here.
-            spec = record.spec._replace(target=target)
-            record = record._replace(spec=spec, snapshot="none", run_number=next_run_number(project))
-            building.write_record(record)
-            write_below(building.path, FOLLOWED, f"{RECORD} came from the target {target.name}\n".encode())
-            building.append_event("state", state=RunState.QUEUED)
-            for step in ("prepare", "start"):
-                building.append_event("step", step=step, status="done")
-            building.append_event("state", state=RunState.RUNNING)
-            publish(building, record)
-    except BaseException:
-        discard_run(building, path)
-        raise
+    with storage_errors("make", path), new_directory(project, run_id) as (building, lock):
+        # The target as it is called and reached from here; there is no snapshot of the run here.
+        spec = record.spec._replace(target=target)
+        record = record._replace(spec=spec, snapshot="none", run_number=next_run_number(project))
+        building.write_record(record)
+        write_below(building.path, FOLLOWED, f"{RECORD} came from the target {target.name}\n".encode())
+        building.append_event("state", state=RunState.QUEUED)
+        for step in ("prepare", "start"):
+            building.append_event("step", step=step, status="done")
+        building.append_event("state", state=RunState.RUNNING)
+        publish(building, record)
+    lock.release()
     return True
 
 

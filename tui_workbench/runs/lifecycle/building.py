@@ -30,8 +30,27 @@ BUILDING_SECONDS = 10.0
 """How long a folder may be without its maker's lock before it counts as left behind."""
 
 
-def begin_directory(project: Project, run_id: str) -> RunDirectory:
-    """Make the folder in which the directory of a run is built, for this user alone. Raises StorageError."""
+@contextlib.contextmanager
+def new_directory(project: Project, run_id: str) -> Iterator[tuple[RunDirectory, ControllerLock]]:
+    """Make the folder in which the directory of a run is built, for `publish`; an error in the context removes it.
+
+    The lock is held, and after `publish` it is the caller's to release. Raises StorageError.
+    """
+    directory = _begin_directory(project, run_id)
+    lock: ControllerLock | None = None
+    try:
+        lock = ControllerLock.wait_for(directory)
+        yield directory, lock
+    except BaseException:
+        with uninterrupted():
+            discard_run(directory, os.path.join(project.runs_directory, run_id))
+            if lock is not None:
+                lock.release()
+        raise
+
+
+def _begin_directory(project: Project, run_id: str) -> RunDirectory:
+    """Make the folder, for this user alone."""
     building = os.path.join(project.runs_directory, BUILDING_PREFIX + run_id)
     with storage_errors("make", building):
         os.mkdir(building, 0o700)

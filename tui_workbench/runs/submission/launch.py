@@ -88,10 +88,8 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     if contents is not None:
         plan = contents.described_in(plan)
     limited = limits.is_limited(spec.target, request)
-    directory = building.begin_directory(project, spec.run_id)
-    lock: ControllerLock | None = None
-    try:
-        lock = ControllerLock.wait_for(directory)
+    with building.new_directory(project, spec.run_id) as (directory, lock), contextlib.ExitStack() as undone:
+        undone.callback(withheld.forget, spec)
         with of_run(directory.path):
             commit_id, kind = _take_snapshot(project, spec, directory, origin_commit, contents, copy_later=limited)
         record = Record(
@@ -108,14 +106,9 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         directory.append_event("state", state=RunState.QUEUED)
         if contents is not None:
             contents.leave_notes(directory)
-        return building.publish(directory, record), lock, record
-    except BaseException:
-        with building.uninterrupted():
-            building.discard_run(directory, spec.run_directory)
-            withheld.forget(spec)
-            if lock is not None:
-                lock.release()
-        raise
+        published = building.publish(directory, record)
+        undone.pop_all()
+    return published, lock, record
 
 
 def _fork(directory: RunDirectory, lock: ControllerLock) -> int:

@@ -7,7 +7,6 @@ source is changed, and nothing lands outside of the new run.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
@@ -21,11 +20,11 @@ from tui_workbench.core.files import make_folders, write_below
 from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunSpec, RunState
 from tui_workbench.core.progress import metered
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.lifecycle.building import begin_directory, discard_run, identifier, next_run_number, publish
+from tui_workbench.runs.lifecycle.building import identifier, new_directory, next_run_number, publish
 from tui_workbench.runs.metrics.values import json_number
 from tui_workbench.runs.snapshots.provenance import masked_address
 from tui_workbench.runs.store.annotations import FILE, LONGEST_NAME, LONGEST_TEXT, SCHEMA
-from tui_workbench.runs.store.rundir import EVENTS, METRICS, OUTPUT, OUTPUTS, ControllerLock, Record
+from tui_workbench.runs.store.rundir import EVENTS, METRICS, OUTPUT, OUTPUTS, Record
 from tui_workbench.runs.transfer import mlflow_store as store
 from tui_workbench.runs.transfer.downloads import copy_file
 
@@ -137,11 +136,7 @@ def _import(project: Project, source: _Source) -> str:
     start = _start(source.meta)
     run_id = _free_id(project, start)
     final = os.path.join(project.runs_directory, run_id)
-    directory = begin_directory(project, run_id)
-    with storage_errors("import it into", final), contextlib.ExitStack() as undone:
-        undone.callback(discard_run, directory, final)
-        lock = ControllerLock.wait_for(directory)
-        undone.callback(lock.release)
+    with storage_errors("import it into", final), new_directory(project, run_id) as (directory, lock):
         record = _record(project, source, run_id, next_run_number(project))
         directory.write_record(record)
         _write(directory.path, EVENTS, _events(source, start))
@@ -150,8 +145,7 @@ def _import(project: Project, source: _Source) -> str:
         _copy_artifacts(source.part(store.ARTIFACTS), directory.path)
         _annotate(source, directory.path)
         publish(directory, record)
-        undone.pop_all()
-        lock.release()
+    lock.release()
     return run_id
 
 
