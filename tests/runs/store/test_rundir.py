@@ -256,21 +256,21 @@ class TestEvents:
 class TestCancelRequest:
     def test_is_seen_with_the_grace_it_names(self, directory: RunDirectory) -> None:
         assert not directory.cancel_requested
-        assert directory.cancel_grace == DEFAULT_GRACE
+        assert directory.cancel_wish.grace == DEFAULT_GRACE
         directory.request_cancel(2.5)
         assert directory.cancel_requested
-        assert directory.cancel_grace == 2.5
+        assert directory.cancel_wish.grace == 2.5
 
     def test_the_last_one_counts(self, directory: RunDirectory) -> None:
         for grace in (5.0, 0.0, 60.0, 0.5):
             directory.request_cancel(grace)
-        assert directory.cancel_grace == 0.5
+        assert directory.cancel_wish.grace == 0.5
 
     @pytest.mark.parametrize("content", [b"", b"5", b"x\n", b"\xff\n", b"\n"])
     def test_of_another_form_still_is_one(self, directory: RunDirectory, content: bytes) -> None:
         Path(directory.file("cancel")).write_bytes(content)
         assert directory.cancel_requested
-        assert directory.cancel_grace == DEFAULT_GRACE
+        assert directory.cancel_wish.grace == DEFAULT_GRACE
 
 
 def test_what_a_run_says_of_itself(project: Project) -> None:

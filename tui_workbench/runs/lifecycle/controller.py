@@ -112,9 +112,9 @@ class Controller:
         if self._directory.is_waiting:
             starting.end_waiting(self._directory, self._record)
             return
-        grace = self._directory.cancel_grace
+        grace = self._directory.cancel_wish.grace
         forced = self._lifecycle.persist(lambda: self._target.stop(self._record.spec, grace=grace))
-        wanted = self._directory.cancel_reason
+        wanted = self._directory.cancel_wish.reason
         reason = f"{wanted or 'canceled'}: it did not end within {grace:g} s and was killed" if forced else wanted
         state = RunState.FAILED if wanted.startswith(f"{REQUIRED}: ") else RunState.CANCELED
         self._wrap_up(Ending(state, reason or "canceled"))
@@ -211,7 +211,7 @@ def _record_gpus(directory: RunDirectory, record: Record) -> Recorder | None:
         return None
 
     def end(reason: str) -> None:
-        directory.request_cancel(directory.cancel_grace, reason)
+        directory.request_cancel(directory.cancel_wish.grace, reason)
         os.kill(os.getpid(), starting.CANCEL_SIGNAL)
 
     return Recorder(directory, record, end)

@@ -93,6 +93,13 @@ class Ending(NamedTuple):
     error_code: int = 0  # what a command ends with when the script was not run: 3 or 4, as errors have it; else 0
 
 
+class CancelWish(NamedTuple):
+    """How a run is to end."""
+
+    grace: float = DEFAULT_GRACE  # seconds between asking the script to end and making it
+    reason: str = ""  # why a policy wants the end; "" when a person does
+
+
 class Status(NamedTuple):
     """What the events of a run add up to."""
 
@@ -302,23 +309,14 @@ class RunDirectory:
         return os.path.exists(self.file(CANCEL_REQUEST))
 
     @property
-    def cancel_grace(self) -> float:
-        """The seconds of grace that the last wish to cancel named."""
+    def cancel_wish(self) -> CancelWish:
+        """What whoever asked last for the end of the run wants."""
         try:
-            return float(self._last_wish().split()[0])
-        except (ValueError, IndexError):
-            return DEFAULT_GRACE
-
-    @property
-    def cancel_reason(self) -> str:
-        """Why a policy wanted the run to end; "" when a person did."""
-        return self._last_wish().partition(" ")[2]
-
-    def _last_wish(self) -> str:
-        try:
-            return read_below(self.path, CANCEL_REQUEST, LARGEST).decode("utf-8", "replace").split("\n")[-2]
-        except (OSError, IndexError):
-            return ""
+            text = read_below(self.path, CANCEL_REQUEST, LARGEST).decode("utf-8", "replace")
+            grace, _, reason = text.split("\n")[-2].partition(" ")
+            return CancelWish(float(grace), reason)
+        except (OSError, ValueError, IndexError):
+            return CancelWish()
 
 
 class ControllerLock:
