@@ -369,18 +369,10 @@ def _import(entry: HostKey) -> list[asyncssh.SSHKey]:
 
 
 def _explained(login: Login, hop: Hop, client: _Client, secrets: Secrets, error: Exception) -> TargetUnreachable:
+    """Our own error for one of asyncssh's or the system's while a connection was opened."""
     place = f"{login.label}: " if hop.alias == login.host_and_port[0] else f"{login.label}, jump host {hop.alias}: "
-    where = client.recorded_name
-    if _is_revoked(error):
-        return HostKeyRefused(
-            f"{place}the host key of {where} is marked as revoked in known_hosts",
-            presented="",
-            remedy="Do not log in. Ask the machine's administrator for its new key.",
-        )
-    if isinstance(error, asyncssh.HostKeyNotVerifiable):
-        return _host_key_error(place, where, client, str(error))
-    if client.known and client.presented:
-        return _host_key_error(place, where, client, "it no longer has a key of the kind that is on record")
+    if isinstance(error, asyncssh.HostKeyNotVerifiable) or (client.known and client.presented):
+        return _host_key_error(place, client, error)
     if isinstance(error, asyncssh.PermissionDenied | asyncssh.PasswordChangeRequired):
         return _login_error(login, hop, place, secrets, must_change=isinstance(error, asyncssh.PasswordChangeRequired))
     if isinstance(error, asyncssh.DisconnectError) and "authentication failures" in error.reason:
@@ -388,6 +380,13 @@ def _explained(login: Login, hop: Hop, client: _Client, secrets: Secrets, error:
             f"{place}the machine gave up before the right key was tried: {error.reason}",
             remedy="Name the key (privateKey, or IdentityFile with IdentitiesOnly yes in ~/.ssh/config).",
         )
+    if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
+        return LoginRefused(f"{place}a key of ~/.ssh/config cannot be used: {error}", remedy="Correct IdentityFile.")
+    return _connection_error(place, client, error)
+
+
+def _connection_error(place: str, client: _Client, error: Exception) -> ConnectionLost:
+    """The error for a machine that does not answer as an SSH server does."""
     said = getattr(error, "reason", "")
     if isinstance(error, UnicodeDecodeError) or said in _NO_SSH:
         said = "its version is not text" if isinstance(error, UnicodeDecodeError) else said
@@ -403,8 +402,6 @@ def _explained(login: Login, hop: Hop, client: _Client, secrets: Secrets, error:
     if isinstance(error, TimeoutError):
         remedy = "Is the machine up, and no firewall in between?"
         return ConnectionLost(f"{place}no answer within {CONNECT_SECONDS:g} s", remedy=remedy, rung="port")
-    if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
-        return LoginRefused(f"{place}a key of ~/.ssh/config cannot be used: {error}", remedy="Correct IdentityFile.")
     # Who speaks to us at all listens on the port.
     is_open = isinstance(error, asyncssh.Error | ConnectionResetError | BrokenPipeError)
     rung = "login" if client.has_shown_key else "host key" if is_open else "port"
@@ -416,7 +413,16 @@ def _is_revoked(error: Exception) -> bool:
     return isinstance(error, asyncssh.HostKeyNotVerifiable) and "revoked" in error.reason
 
 
-def _host_key_error(place: str, where: str, client: _Client, said: str) -> HostKeyRefused:
+def _host_key_error(place: str, client: _Client, error: Exception) -> HostKeyRefused:
+    where = client.recorded_name
+    if _is_revoked(error):
+        return HostKeyRefused(
+            f"{place}the host key of {where} is marked as revoked in known_hosts",
+            presented="",
+            remedy="Do not log in. Ask the machine's administrator for its new key.",
+        )
+    is_refused = isinstance(error, asyncssh.HostKeyNotVerifiable)
+    said = str(error) if is_refused else "it no longer has a key of the kind that is on record"
     known = tuple(f"{entry.fingerprint} ({entry.file}:{entry.line})" for entry in client.known)
     if known:
         shown = client.presented or "another one"
