@@ -152,7 +152,7 @@ def docker() -> Answer:
         return limited("docker", said, cost, "Look what ails it:", "sudo systemctl status docker")
     version, system, kind = (str(facts.get(key, "")) for key in ("Version", "Os", "Arch"))
     try:
-        rung = judged(EngineFacts(version, system, kind, rootless=False, runtimes=(), root=""), there=False)
+        rung = judged(EngineFacts(version, system, kind, rootless=False, runtimes=(), root=""))
     except CheckFailed as broken:
         return limited("docker", broken.message, cost, broken.remedy, broken.command)
     return ok("docker", f"{rung.message}, at {socket}")

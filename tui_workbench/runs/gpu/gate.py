@@ -37,7 +37,7 @@ def look(spec: RunSpec) -> Seen:
         return Seen(error.message, is_due=True)
     engine = target.engine_checks()
     if engine is not None:
-        answers = answered(DOCKER, engine.docker, target.host.label)
+        answers = answered(DOCKER, engine.docker, target.host)
         if answers.state == BROKEN:
             return Seen(answers.message, is_due=True)
     said = ""

@@ -130,7 +130,7 @@ def _machine(
 ) -> Iterator[CheckResult]:
     """The checks between the login and the GPUs; with `is_gpu_only` a broken engine alone."""
     if is_gpu_only:
-        found = answered(result.DOCKER, engine.docker, host.label) if engine is not None else None
+        found = answered(result.DOCKER, engine.docker, host) if engine is not None else None
         if found is not None and found.state == result.BROKEN:
             yield found
         return
@@ -148,7 +148,7 @@ def _machine(
             answers[result.PYTHON] = lambda: local_python(implementation)
     for name in _machine_checks(target):
         if name in answers:
-            yield answered(name, answers[name], host.label)
+            yield answered(name, answers[name], host)
 
 
 def _no_way_to_look(target: ComputeTarget) -> CheckResult:

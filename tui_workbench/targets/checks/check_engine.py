@@ -69,7 +69,7 @@ class EngineChecks:
 
     def engine(self) -> CheckResult:
         """Whether it is new enough, and runs Linux containers. Raises CheckFailed."""
-        return judged(self._facts, there=not self._host.is_local)
+        return judged(self._facts)
 
     def disk(self) -> CheckResult:
         """Whether there is room for an image and for our folder. Raises CheckFailed, TargetUnreachable."""
@@ -84,7 +84,7 @@ class EngineChecks:
             return CheckResult(RUNTIME, OK, "the NVIDIA Container Toolkit is installed")
         if self._in_a_container():
             return CheckResult(RUNTIME, OK, "the engine gives GPUs, without NVIDIA's toolkit that could be found")
-        raise _no_toolkit("the NVIDIA Container Toolkit is not installed", there=not self._host.is_local)
+        raise _no_toolkit("the NVIDIA Container Toolkit is not installed")
 
     def gpu_container(self) -> CheckResult:
         """Whether a container of the target's image, where it is there, is given the GPUs.
@@ -103,14 +103,14 @@ class EngineChecks:
         there = not self._host.is_local
         if not error.group:
             mended = "An administrator starts it." if error.command else error.remedy
-            return CheckFailed(error.message, mended, error.command, there=there)
+            return CheckFailed(error.message, mended, error.command)
         # The groups on record by now, not those that our login was given.
         groups = self._host.run(["sh", "-c", 'id -nG "$(id -un)"']).text.split()
         anew = f"workbench-tui computetarget disconnect {shlex.quote(self._target.name)}"
         if error.group not in groups:
             remedy = "An administrator adds the user to the group, once; nothing here ever uses sudo."
             remedy += f" After that log in anew{f': {anew}' if there else '.'}"
-            return CheckFailed(error.message, remedy, error.command, there=there)
+            return CheckFailed(error.message, remedy, error.command)
         return CheckFailed(
             f"the user is in the group {error.group} by now, and this login is from before",
             "Log in anew; runs go on meanwhile.",
@@ -138,7 +138,6 @@ class EngineChecks:
                 f"a container sees no GPU: {told}",
                 "Restarting Docker mends it after an update of the driver or of the toolkit.",
                 "sudo systemctl restart docker",
-                there=not self._host.is_local,
             )
         self._is_proved = True
         return True
@@ -149,12 +148,12 @@ class EngineChecks:
             return error
         message, remedy = start_failure(error.said, host=self._host.label, image=self._target.base_docker_image)
         if "could not select device driver" in error.said:
-            return _no_toolkit(message, there=not self._host.is_local)
-        return CheckFailed(message, remedy, "nvidia-smi", there=not self._host.is_local)
+            return _no_toolkit(message)
+        return CheckFailed(message, remedy, "nvidia-smi")
 
 
-def judged(facts: EngineFacts, *, there: bool) -> CheckResult:
-    """Whether an engine with these facts will do; `there` is true when it is another machine's. Raises CheckFailed."""
+def judged(facts: EngineFacts) -> CheckResult:
+    """Whether an engine with these facts will do. Raises CheckFailed."""
     if facts.os_type != "linux":
         raise CheckFailed("the engine runs Windows containers", "Switch it to Linux containers.")
     numbers = tuple(int(number) for number in re.findall(r"\d+", facts.version)[:2])
@@ -164,17 +163,15 @@ def judged(facts: EngineFacts, *, there: bool) -> CheckResult:
             f"the engine is of version {facts.version}, and GPUs need at least 19.03",
             "Install a current Docker Engine: https://docs.docker.com/engine/install/",
             command,
-            there=there,
         )
     rootless = ", rootless" if facts.rootless else ""
     return CheckResult(ENGINE, OK, f"Docker {facts.version} for {facts.architecture}{rootless}")
 
 
-def _no_toolkit(message: str, *, there: bool) -> CheckFailed:
+def _no_toolkit(message: str) -> CheckFailed:
     return CheckFailed(
         message,
         "Add NVIDIA's package source and install it: "
         "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/install-guide.html",
         _INSTALL_TOOLKIT,
-        there=there,
     )

@@ -117,7 +117,7 @@ def clock(host: Host) -> CheckResult:
     text = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's"
     command = "sudo timedatectl set-ntp true"
     if abs(ahead) > CLOCK_BROKEN_SECONDS:
-        raise CheckFailed(f"its clock is {text}", "Let it be set by NTP.", command, there=True)
+        raise CheckFailed(f"its clock is {text}", "Let it be set by NTP.", command)
     if abs(ahead) > CLOCK_WARNING_SECONDS:
         return CheckResult(
             CLOCK, WARNING, f"its clock is {text}", "Times of files look wrong here.", command, there=True

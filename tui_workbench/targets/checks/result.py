@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.targets.hosts.host import Host
 
 NAME, PORT, HOST_KEY, LOGIN = "name", "port", "host key", "login"
 TOOLS = "tools"
@@ -38,24 +39,24 @@ class CheckResult(NamedTuple):
 
 
 class CheckFailed(WorkbenchError):
-    """Raised by a check that failed: no other follows. `command` and `there` are as in `CheckResult`."""
+    """Raised by a check that failed: no other follows. `command` is as in `CheckResult`."""
 
-    def __init__(
-        self, message: str, remedy: str = "", command: str = "", *, there: bool = False, file: str = "", line: int = 0
-    ) -> None:
+    def __init__(self, message: str, remedy: str = "", command: str = "", *, file: str = "", line: int = 0) -> None:
         super().__init__(message, remedy=remedy, file=file, line=line)
         self.command = command
-        self.there = there
 
 
-def answered(name: str, answer: Callable[[], CheckResult], label: str) -> CheckResult:
-    """The result of a check, broken where it raises. `label` is the machine's."""
+def answered(name: str, answer: Callable[[], CheckResult], host: Host) -> CheckResult:
+    """The result of a check of a machine, broken where it raises.
+
+    A command of the workbench is to be typed here, and any other one on the machine.
+    """
     try:
-        return answer()
-    except CheckFailed as failed:
-        return broken(name, failed, label, failed.command, there=failed.there)
+        found = answer()
     except WorkbenchError as error:
-        return broken(name, error, label)
+        found = broken(name, error, host.label, error.command if isinstance(error, CheckFailed) else "")
+    is_ours = found.command.startswith("workbench-tui ")
+    return found._replace(there=bool(found.command) and not is_ours and not host.is_local)
 
 
 def broken(name: str, error: WorkbenchError, label: str, command: str = "", *, there: bool = False) -> CheckResult:

@@ -69,10 +69,9 @@ class Preflight:
         self._implementation = target
         self._spec = spec
         self._target = spec.target
-        self._host = host = target.host
+        self._host = target.host
         self._engine = engine
         self._which = which
-        self._there = not host.is_local
         self._gpus = Gpus()
         self._python = ""  # the interpreter, or the image, that frameworks lie in
         self._best = _NO_FRAMEWORK
@@ -91,7 +90,7 @@ class Preflight:
         for name, answer in answers.items():
             if (name == MEMORY and is_quick) or (name in (FIT, COMPUTES) and not self._best.name):
                 continue
-            rung = answered(name, answer, self._host.label)
+            rung = answered(name, answer, self._host)
             if rung.state == BROKEN and not is_wanted:
                 yield self._unneeded(rung)
                 return
@@ -122,7 +121,6 @@ class Preflight:
                 f"the NVIDIA driver does not work: {said}",
                 "After an update of the driver the machine must be restarted; else install the driver anew.",
                 "sudo reboot",
-                there=self._there,
             )
         if said:
             raise CheckFailed(
@@ -130,7 +128,6 @@ class Preflight:
                 "A GPU that fell off the bus comes back with a restart; in a virtual machine or a container it "
                 "must be passed through.",
                 "lspci | grep -i nvidia",
-                there=self._there,
             )
         other = ""
         if self._engine is not None and self._target.nvidia_docker:
@@ -140,7 +137,6 @@ class Preflight:
             f"there is no NVIDIA driver (no nvidia-smi){', and nvidiaDocker is true' if other else ''}",
             f"Install NVIDIA's driver (as here on Ubuntu) and restart the machine.{other}",
             _INSTALL_DRIVER,
-            there=self._there,
         )
 
     def _refuse_withheld(self) -> None:
@@ -233,7 +229,7 @@ class Preflight:
             raise
         if told is None:
             look = f"{shlex.quote(place.name)} -c 'import sys'"
-            raise CheckFailed(f"{place.name} does not answer as a Python does", "Is it one?", look, there=self._there)
+            raise CheckFailed(f"{place.name} does not answer as a Python does", "Is it one?", look)
         return told.frameworks
 
     def _broken_framework(self, message: str, remedy: str) -> CheckFailed:
@@ -248,7 +244,7 @@ class Preflight:
             return CheckFailed(message, remedy, "workbench-tui config check", file=file)
         package = "tensorflow[and-cuda]" if "TensorFlow" in message else "jax[cuda12]" if "JAX" in message else "torch"
         command = f"{shlex.quote(self._python)} -m pip install --force-reinstall {shlex.quote(package)}"
-        return CheckFailed(message, remedy, command, there=self._there, file=file)
+        return CheckFailed(message, remedy, command, file=file)
 
     def _fit(self) -> CheckResult:
         best, driver = self._best, self._gpus.driver
@@ -258,7 +254,6 @@ class Preflight:
                 f"{best.title} needs a driver of at least {oldest}, and {driver} is there ({cuda_compat.SOURCE})",
                 "Install a newer driver, or a build for an older CUDA.",
                 _INSTALL_DRIVER,
-                there=self._there,
             )
         capabilities = best.capabilities or tuple(gpu.capability for gpu in self._gpus.found)
         unfit = [each for each in capabilities if not cuda_compat.computes_on(best.architectures, each)]
@@ -283,20 +278,19 @@ class Preflight:
             return CheckResult(COMPUTES, OK, f"{best.name} sees {_counted(count)}; a matrix product{each} was right")
         text = f"{best.name} sees {_counted(count)} and computes on {best.computed}: {best.problem}"
         if best.is_busy or best.computed:
-            return CheckResult(COMPUTES, WARNING, text, "Somebody else may hold its memory.", "nvidia-smi", self._there)
+            return CheckResult(COMPUTES, WARNING, text, "Somebody else may hold its memory.", "nvidia-smi")
         raise CheckFailed(
             text,
             "The framework's own words say why; a restart mends a driver that stumbled.",
             "nvidia-smi",
-            there=self._there,
         )
 
     def _unseen(self, message: str) -> CheckFailed:
         remedy = "Is CUDA_VISIBLE_DEVICES set on the way there, or a library missing that the framework was built for?"
         if self._best.name == "PyTorch" and self._engine is None:
             look = f"{shlex.quote(self._python)} -c 'import torch; torch.zeros(1).cuda()'"
-            return CheckFailed(message, remedy, look, there=self._there)
-        return CheckFailed(message, remedy, "nvidia-smi", there=self._there)
+            return CheckFailed(message, remedy, look)
+        return CheckFailed(message, remedy, "nvidia-smi")
 
     # -- shared memory -----------------------------------------------------------------------------------------------
 
@@ -313,7 +307,7 @@ class Preflight:
         return CheckResult(
             MEMORY, WARNING, f"/dev/shm has {size >> 20} MiB: data loaders with workers may end with a bus error",
             "Make it larger; a container is started with --shm-size=8g for that.",
-            "sudo mount -o remount,size=8G /dev/shm", self._there,
+            "sudo mount -o remount,size=8G /dev/shm",
         )  # fmt: skip
 
 
