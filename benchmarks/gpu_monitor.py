@@ -23,7 +23,8 @@ from contextlib import contextmanager
 from benchmarks.harness import MILLISECONDS, PERCENT, Unit, check, finish, note, percentile, processor_seconds, python
 from benchmarks.terminal import Terminal
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.targets.gpu.feed import LISTENERS, SAMPLER_LOCK, SAMPLES, machine_key
+from tui_workbench.targets.gpu.feed import LISTENERS, SAMPLER_LOCK, SAMPLES
+from tui_workbench.targets.gpu.gpus import machine_key
 from tui_workbench.targets.gpu.sample import Device, Machine, Process, Reading, Sample, encode
 
 MACHINES, GPUS = 8, 8

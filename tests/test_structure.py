@@ -19,6 +19,7 @@ SEAMS = {
     "cli/shared/stream.py": "all that acts on runs is loaded when the followed run lacks a controller",
     "targets/base/registry.py": "a target type is loaded when a target of that type is used",
     "targets/hosts/host_for.py": "SSH is loaded when a machine elsewhere is used",
+    "runs/gpu/gate.py": "the checks of a GPU are loaded when a run asks for one",
     "runs/gpu/run_verdict.py": "samples are judged for a run that has some and no stored verdict",
     "runs/lifecycle/building.py": "snapshots are loaded when a working copy is to be made",
     "runs/lifecycle/target_lifecycle.py": "the files of a run are listed when its target is another machine",

@@ -17,7 +17,8 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.processes import reap
 from tui_workbench.targets.gpu import feed as feeds
 from tui_workbench.targets.gpu import sampler
-from tui_workbench.targets.gpu.feed import Feed, folder_of, machine_key
+from tui_workbench.targets.gpu.feed import Feed, folder_of
+from tui_workbench.targets.gpu.gpus import machine_key
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample
 
 if TYPE_CHECKING:

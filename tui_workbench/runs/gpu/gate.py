@@ -15,7 +15,6 @@ from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.checks.result import BROKEN, DOCKER, FRAMEWORK, WARNING, CheckResult, answered
 from tui_workbench.targets.gpu.frameworks import ONE
 from tui_workbench.targets.gpu.gpus import asked_for
-from tui_workbench.targets.gpu.preflight import Preflight
 
 STEP = "preflight"
 TITLE = "look whether it would compute on a GPU"
@@ -40,6 +39,8 @@ def look(spec: RunSpec) -> Seen:
         answers = answered(DOCKER, engine.docker, target.host)
         if answers.state == BROKEN:
             return Seen(answers.message, is_due=True)
+    from tui_workbench.targets.gpu.preflight import Preflight
+
     said = ""
     for rung in Preflight(target, spec, engine, ONE).run(is_quick=True):
         said = rung.message

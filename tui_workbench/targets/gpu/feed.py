@@ -13,14 +13,13 @@ import json
 import os
 import sys
 import time
-import zlib
 
 from tui_workbench.core import locks
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import StorageError, storage_error
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.processes import number_for, start_detached
-from tui_workbench.targets.gpu.gpus import may_have_gpu_here
+from tui_workbench.targets.gpu.gpus import machine_key, may_have_gpu_here
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, decode
 from tui_workbench.targets.gpu.smi import PRESENT
 from tui_workbench.targets.hosts.host import Host
@@ -41,15 +40,6 @@ def may_have_gpu(host: Host) -> bool:
     if host.is_local:
         return may_have_gpu_here()
     return host.run(["sh", "-c", PRESENT]).code == 0
-
-
-def machine_key(target: ComputeTarget) -> str:
-    """A folder's name, the same for all targets on the same machine with the same login."""
-    if not target.kind.is_remote:
-        return "here"
-    login = f"{target.username}@{target.address}"
-    word = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in login)
-    return f"{word[:60]}-{zlib.crc32(os.fsencode(login)):08x}"
 
 
 def folder_of(target: ComputeTarget) -> str:

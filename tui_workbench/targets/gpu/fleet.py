@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.targets.gpu.feed import Feed, machine_key
+from tui_workbench.targets.gpu.feed import Feed
+from tui_workbench.targets.gpu.gpus import machine_key
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Reading, Sample
 
 CELL_SECONDS = 2.0

@@ -22,7 +22,6 @@ from tui_workbench.core.masking import is_secret_name
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.gpu.choice import ORDER, VISIBLE
-from tui_workbench.targets.gpu.feed import machine_key
 from tui_workbench.targets.gpu.frameworks import (
     ALL,
     FORM,
@@ -36,7 +35,7 @@ from tui_workbench.targets.gpu.frameworks import (
     to_json,
     told_by,
 )
-from tui_workbench.targets.gpu.gpus import Gpus
+from tui_workbench.targets.gpu.gpus import Gpus, machine_key
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host
 
 ANSWER_SECONDS = SECONDS + 30.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import zlib
 from typing import NamedTuple
 
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
@@ -120,3 +121,12 @@ def asked_for(target: ComputeTarget, configuration: RunConfiguration) -> str:
     if target.kind.runs_in_container and target.gives_gpus:
         return "nvidiaDocker is true"
     return "ProcessesPerNode is gpus" if configuration.processes_per_node == "gpus" else ""
+
+
+def machine_key(target: ComputeTarget) -> str:
+    """A folder's name, the same for all targets on the same machine with the same login."""
+    if not target.kind.is_remote:
+        return "here"
+    login = f"{target.username}@{target.address}"
+    word = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in login)
+    return f"{word[:60]}-{zlib.crc32(os.fsencode(login)):08x}"
