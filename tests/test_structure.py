@@ -22,6 +22,7 @@ SEAMS = {
     "runs/gpu/gate.py": "the checks of a GPU are loaded when a run asks for one",
     "runs/gpu/run_verdict.py": "samples are judged for a run that has some and no stored verdict",
     "runs/lifecycle/building.py": "snapshots are loaded when a working copy is to be made",
+    "runs/lifecycle/controller.py": "GPUs, failures, the queue and kept outputs are loaded for the runs that have them",
     "runs/lifecycle/target_lifecycle.py": "the files of a run are listed when its target is another machine",
     "runs/submission/launch.py": "snapshots and the queue are loaded when needed, the controller while the script runs",
     "runs/submission/planning.py": "snapshots are loaded when the run is tracked",

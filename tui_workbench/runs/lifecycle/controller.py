@@ -12,29 +12,28 @@ import os
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from tui_workbench.core import trace
 from tui_workbench.core.errors import NeverStarted, StorageError, WorkbenchError
 from tui_workbench.core.model import RunState
 from tui_workbench.core.waiting import Interrupted
-from tui_workbench.runs.gpu.judging import conclude
-from tui_workbench.runs.gpu.recording import Recorder
 from tui_workbench.runs.gpu.verdict import REQUIRED
-from tui_workbench.runs.lifecycle import queueing, starting
+from tui_workbench.runs.lifecycle import starting
 from tui_workbench.runs.lifecycle.building import make_copy
 from tui_workbench.runs.lifecycle.collecting import collect_outputs
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
-from tui_workbench.runs.logs import log_traceback, ranks
 from tui_workbench.runs.metrics.keeping import Keeper
-from tui_workbench.runs.snapshots import project_files
 from tui_workbench.runs.snapshots.provenance import start_collecting
 from tui_workbench.runs.store import rundir, withheld
 from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunDirectory
-from tui_workbench.runs.transfer.into_project import keep_outputs
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.gpu.gpus import may_have_gpu_here
+
+if TYPE_CHECKING:
+    from tui_workbench.runs.gpu.recording import Recorder
 
 
 class Controller:
@@ -128,6 +127,8 @@ class Controller:
         self._lifecycle.bring_back()
         self._keeper.keep()
         if self._record.spec.keep_outputs and ending.state == RunState.COMPLETED:
+            from tui_workbench.runs.transfer.into_project import keep_outputs
+
             keep_outputs(self._directory, self._record)
         starting.end_run(self._directory, self._record, self._explain(ending))
 
@@ -136,11 +137,9 @@ class Controller:
         if ending.state != RunState.FAILED:
             return ending
         withheld.hide(self._record.spec)  # another process may have started the script
-        if self._record.spec.run_configuration.processes_per_node:
-            ending = ranks.explained(self._directory.path, ending)
-        else:
-            ending = log_traceback.explained(self._directory.file(rundir.OUTPUT), ending)
-        return project_files.explained(self._record, ending)
+        from tui_workbench.runs.lifecycle.failure import explained
+
+        return explained(self._directory, self._record, ending)
 
     def _conclude_gpu(self, ending: Ending) -> Ending:
         """Store whether the run used a GPU; what cannot be stored costs the run nothing."""
@@ -149,6 +148,8 @@ class Controller:
         configuration = self._record.spec.run_configuration
         if not configuration.require_gpu and not os.path.exists(self._directory.file(rundir.GPU_SAMPLES)):
             return ending
+        from tui_workbench.runs.gpu.judging import conclude
+
         try:
             return conclude(self._directory, configuration, ending)
         except StorageError as error:
@@ -194,7 +195,10 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
         directory.make_durable()
         controller = Controller(directory, interrupted, lock)
         controller.finish()
-    queueing.leave(directory)
+    if directory.is_limited:
+        from tui_workbench.runs.lifecycle.queueing import leave
+
+        leave(directory)
     if controller.provenance >= 0:
         # It may take longer than a short script; nothing but this process waits for it.
         os.read(controller.provenance, 1)
@@ -209,6 +213,7 @@ def _record_gpus(directory: RunDirectory, record: Record) -> Recorder | None:
     is_without = kind.runs_in_container and not spec.target.gives_gpus
     if not wants and (is_without or (kind.runs_here and not may_have_gpu_here())):
         return None
+    from tui_workbench.runs.gpu.recording import Recorder
 
     def end(reason: str) -> None:
         directory.request_cancel(directory.cancel_wish.grace, reason)

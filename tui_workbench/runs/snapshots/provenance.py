@@ -14,11 +14,11 @@ import re
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from tui_workbench import __version__
 from tui_workbench.core import processes, trace
+from tui_workbench.core.directories import with_parents
 from tui_workbench.core.errors import WorkbenchError, storage_errors
 from tui_workbench.core.files import load_json, open_regular, write_below
 from tui_workbench.core.masking import MASK, is_secret_name
@@ -183,8 +183,7 @@ def _may_be_in_repository(folder: str) -> bool:
     """False where git would only say that there is no repository, which is no failure to write down."""
     if "GIT_DIR" in os.environ:
         return True
-    path = Path(folder).resolve()
-    return any(os.path.lexists(parent / ".git") for parent in (path, *path.parents))
+    return any(os.path.lexists(os.path.join(each, ".git")) for each in with_parents(os.path.realpath(folder)))
 
 
 def _git(folder: str, *arguments: str) -> tuple[int, bytes, bytes]:
