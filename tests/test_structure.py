@@ -17,6 +17,7 @@ SEAMS = {
     "cli/experiment/status.py": "all that acts on runs is loaded when the run may lack a controller",
     "cli/serve.py": "its libraries are an extra that may be missing",
     "cli/shared/stream.py": "all that acts on runs is loaded when the followed run lacks a controller",
+    "projects/project.py": "most commands that read runs read no configuration file",
     "targets/base/registry.py": "a target type is loaded when a target of that type is used",
     "targets/hosts/host_for.py": "SSH is loaded when a machine elsewhere is used",
     "runs/gpu/gate.py": "the checks of a GPU are loaded when a run asks for one",

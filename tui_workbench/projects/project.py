@@ -12,8 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from tui_workbench.config.loading import load_compute, load_run_configuration
-from tui_workbench.config.sdk_conflicts import conflicts, flattened
 from tui_workbench.core.directories import derived_directory, user_data_directory, with_parents
 from tui_workbench.core.errors import ConfigurationError, ProjectNotFound, StorageError
 from tui_workbench.core.files import FOLDER_MODE, make_folders, write_below
@@ -105,19 +103,19 @@ class Project:
 
     def targets(self) -> list[ComputeTarget]:
         """Every `.compute` file by name; one that cannot be used has `problem` set."""
-        return self._entries(COMPUTE_SUFFIX, load_compute, partial(ComputeTarget, type=""))
+        return self._entries(COMPUTE_SUFFIX, _load_compute, partial(ComputeTarget, type=""))
 
     def run_configurations(self) -> list[RunConfiguration]:
         """Every `.runconfig` file by name; one that cannot be used has `problem` set."""
-        return self._entries(RUN_CONFIGURATION_SUFFIX, load_run_configuration, partial(RunConfiguration, target=""))
+        return self._entries(RUN_CONFIGURATION_SUFFIX, _load_run_configuration, partial(RunConfiguration, target=""))
 
     def target(self, name: str) -> ComputeTarget:
         """The compute target of this name. Raises ConfigurationError when its file is missing or wrong."""
-        return load_compute(self._path_of(name, COMPUTE_SUFFIX, "compute target"))
+        return _load_compute(self._path_of(name, COMPUTE_SUFFIX, "compute target"))
 
     def run_configuration(self, name: str) -> RunConfiguration:
         """The run configuration of this name. Raises ConfigurationError when its file is missing or wrong."""
-        return load_run_configuration(self._path_of(name, RUN_CONFIGURATION_SUFFIX, "run configuration"))
+        return _load_run_configuration(self._path_of(name, RUN_CONFIGURATION_SUFFIX, "run configuration"))
 
     def target_of(self, configuration: RunConfiguration, override: str = "") -> ComputeTarget:
         """The target that the configuration names, or `override`.
@@ -136,6 +134,8 @@ class Project:
             )
         target = self.target(name)
         if configuration.is_sdk_form:
+            from tui_workbench.config.sdk_conflicts import conflicts, flattened
+
             found = conflicts(
                 flattened(configuration.values), target, lambda path: os.path.isfile(os.path.join(self.root, path))
             )
@@ -169,6 +169,18 @@ class Project:
                 problem = Problem(path, error.line, error.column, "error", "unusable", error.message, error.remedy)
                 entries.append(unusable(name=name, path=path, problem=problem))
         return entries
+
+
+def _load_compute(path: str) -> ComputeTarget:
+    from tui_workbench.config.loading import load_compute
+
+    return load_compute(path)
+
+
+def _load_run_configuration(path: str) -> RunConfiguration:
+    from tui_workbench.config.loading import load_run_configuration
+
+    return load_run_configuration(path)
 
 
 def _can_hold_state(root: str, state: str) -> bool:
