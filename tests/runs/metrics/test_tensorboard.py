@@ -155,9 +155,9 @@ def test_hyperparameters_are_no_metrics(tmp_path: Path) -> None:
 def test_any_bytes_in_a_record_are_read_or_counted(data: bytes) -> None:
     """Through the parts that take bytes: a strange message raises nothing but what is counted."""
     file = EventFile("")
-    file.offset = file.size = len(whole := record(data))
+    file.tail.offset = file.tail.size = len(whole := record(data))
     file.take(whole)
-    assert file.offset == len(whole)
+    assert file.tail.offset == len(whole)
 
 
 def test_a_tensor_of_packed_numbers_is_read(tmp_path: Path) -> None:

@@ -54,16 +54,16 @@ class Output(Reader):
     @property
     def is_long(self) -> bool:
         """Whether a new reader would skip a part of what this one has read."""
-        return self.offset > LIMIT
+        return self.tail.offset > LIMIT
 
     def refresh(self, *, ended: bool = False) -> bool:
         # A bar ends its lines with a carriage return for hours.
-        return self.read(self.blocks(ends=b"\r\n", ended=ended))
+        return self.read(self.tail.blocks(ends=b"\r\n", ended=ended))
 
     def follow(self) -> bool:
         """Read the next piece of a log that grows, in order; False while there is less than a piece."""
-        self.at_most = REST
-        return self.unread >= PIECE and self.read(self.blocks(piece=PIECE, ends=b"\r\n"))
+        self.tail.at_most = REST
+        return self.tail.unread >= PIECE and self.read(self.tail.blocks(piece=PIECE, ends=b"\r\n"))
 
     def begin(self) -> None:
         super().begin()

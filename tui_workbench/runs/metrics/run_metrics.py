@@ -88,7 +88,7 @@ class RunMetrics:
         something = self._output.refresh(ended=ended) or something
         for before, path in (*self._noted(), *self._discovery.look(self._window())):
             file = self._files.pop(before, None) or (EventFile if EVENT_FILE in os.path.basename(path) else Table)(path)
-            file.path = path  # outputs move out of the working copy when a run ends
+            file.tail.path = path  # outputs move out of the working copy when a run ends
             self._files[path] = file
         for path in [path for path in self._files if path.startswith(f"{self._directory}/{LIVE}/")]:
             if not os.path.exists(path):
@@ -154,8 +154,8 @@ class RunMetrics:
                 found.append(f"{name}: {columns.items_beyond:,} lists and tables beyond {MAX_ITEMS:,} are not shown")
             if columns.damaged_at >= 0:
                 found.append(f"{name}: damaged from byte {columns.damaged_at:,} on")
-        if self._output.skipped:
-            megabytes = max(self._output.skipped / 1e6, 0.1)
+        if self._output.tail.skipped:
+            megabytes = max(self._output.tail.skipped / 1e6, 0.1)
             found.append(f"{OUTPUT}: metrics of {megabytes:,.1f} MB in its middle are missing: too much came at once")
         if self._output.columns.is_thinned:
             found.append(f"{OUTPUT}: more than {MOST_POINTS:,} values: curves show their extremes")

@@ -148,7 +148,7 @@ class Logged(Reader):
 
     def follow(self) -> bool:
         """Read the next piece of a file that grows; False while there is less than a piece."""
-        return self.unread >= PIECE and self.read(self.blocks(piece=PIECE))
+        return self.tail.unread >= PIECE and self.read(self.tail.blocks(piece=PIECE))
 
     def take(self, block: bytes) -> None:
         lines = [line for line in block.split(b"\n") if line.strip()]

@@ -1,4 +1,4 @@
-"""A file that grows, read from where the last look at it ended; each byte is read once. The base of all readers."""
+"""A file that grows, read from where the last look at it ended; each byte is read once; and the base of all readers."""
 
 from __future__ import annotations
 
@@ -137,14 +137,19 @@ class Tail:
         return length > self.offset or os.pread(descriptor, length, self.offset - length) == self._mark
 
 
-class Reader(Tail):
+class Reader:
     """A file that tells metrics, read as it grows into `columns`. A kind of file says what its bytes mean."""
 
     source = ""  # of values.SOURCES
 
     def __init__(self, path: str, *, at_most: int = 0) -> None:
-        super().__init__(path, at_most=at_most)
+        self.tail = Tail(path, at_most=at_most)
         self.columns = Columns()
+
+    @property
+    def path(self) -> str:
+        """The path of the file."""
+        return self.tail.path
 
     @property
     def unit(self) -> str:
@@ -158,13 +163,13 @@ class Reader(Tail):
 
     def refresh(self, *, ended: bool = False) -> bool:
         """Read what is new; True when there was something. With `ended` nothing will follow."""
-        return self.read(self.blocks())
+        return self.read(self.tail.blocks())
 
     def read(self, blocks: Iterable[bytes]) -> bool:
         """Take blocks of whole lines; True when there was one."""
         something = False
         for block in blocks:
-            if self.began_anew and not something:
+            if self.tail.began_anew and not something:
                 self.begin()
             something = True
             self.take(block)

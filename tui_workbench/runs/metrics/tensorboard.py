@@ -7,6 +7,7 @@ tells where the next one begins. Checksums of messages are not computed: in Pyth
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import struct
@@ -49,24 +50,24 @@ class EventFile(Reader):
         return os.path.basename(self.unit).lower() in _SPLITS
 
     def refresh(self, *, ended: bool = False) -> bool:
-        if self.columns.damaged_at >= 0 and not self.was_replaced():
+        if self.columns.damaged_at >= 0 and not self.tail.was_replaced():
             return False
-        before = self.offset
-        return self.read(self.chunks()) and self.offset != before
+        before = self.tail.offset
+        return self.read(self.tail.chunks()) and self.tail.offset != before
 
     def take(self, block: bytes) -> None:
         """Add what the complete records of the bytes tell; the tail goes back to the first that is not complete."""
         position, size = 0, len(block)
-        base = self.offset - size
+        base = self.tail.offset - size
         while position + _HEADER.size <= size:
             length, checksum = _HEADER.unpack_from(block, position)
             if length > LARGEST_RECORD or checksum != masked_crc32c(struct.pack("<Q", length)):
                 self.columns.damaged_at = base + position
-                self.offset = self.size
+                self.tail.offset = self.tail.size
                 return
             end = position + _FRAME + length
             if end > size:
-                if length > LARGEST_SCALARS and base + end <= self.size:
+                if length > LARGEST_SCALARS and base + end <= self.tail.size:
                     position = end  # it is passed over
                 break
             try:
@@ -74,7 +75,7 @@ class EventFile(Reader):
             except (Malformed, struct.error, UnicodeDecodeError):
                 self.columns.unreadable += 1
             position = end
-        self.offset = base + position
+        self.tail.offset = base + position
 
     def _event(self, data: bytes) -> None:
         time, step, summary = math.nan, 0, b""
@@ -140,6 +141,7 @@ def _first_of(field: int, kind: int, value: int | bytes) -> float | None:
     return float(signed(value))
 
 
+@functools.cache
 def _crc_table() -> tuple[int, ...]:
     table = []
     for value in range(256):
@@ -149,14 +151,11 @@ def _crc_table() -> tuple[int, ...]:
     return tuple(table)
 
 
-_CRC = _crc_table()
-
-
 def masked_crc32c(data: bytes) -> int:
     """The checksum of a record, turned as its format asks for."""
-    crc = 0xFFFFFFFF
+    crc, table = 0xFFFFFFFF, _crc_table()
     for byte in data:
-        crc = _CRC[(crc ^ byte) & 255] ^ crc >> 8
+        crc = table[(crc ^ byte) & 255] ^ crc >> 8
     crc ^= 0xFFFFFFFF
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
