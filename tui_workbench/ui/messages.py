@@ -5,14 +5,13 @@ Messages that belong to one widget alone are declared in it; here are those that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, dataclass_transform
 
 from textual.message import Message
 
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.model import ComputeTarget, Run, RunConfiguration, RunRequest
+from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.core.progress import Progress
 from tui_workbench.projects.project import Project
 
@@ -146,36 +145,6 @@ class RequestChanged(Wish):
     request: RunRequest | None
 
 
-class FoldersChanged(Fact):
-    """Something came, went or was renamed in these folders."""
-
-    folders: list[str]
-
-
-class ConfigurationRead(Fact):
-    """The `.compute` and `.runconfig` files, as they are on the disk now."""
-
-    targets: list[ComputeTarget]
-    configurations: list[RunConfiguration]
-
-
-class InterpretersFound(Fact):
-    """What local targets would run with: by target name, a version (`3.11.7`), or an error."""
-
-    versions: dict[str, str]
-    errors: dict[str, WorkbenchError]
-
-
-class RunsRead(Fact):
-    """Every run of the project, newest first, as the run directories tell it now.
-
-    `steps` holds, by run id, the step that an active run is at, where it has steps.
-    """
-
-    runs: list[Run]
-    steps: Mapping[str, str]
-
-
 class WorkTold(Fact):
     """How far something is that takes long and that no run is about; None when it is over."""
 
@@ -192,15 +161,3 @@ class BackendFailed(Fact):
     """A call in a thread failed with something that a person should read."""
 
     error: WorkbenchError
-
-
-class ChangesCounted(Fact):
-    """Another number of files than before differs from the last commit."""
-
-    number: int
-
-
-class BranchRead(Fact):
-    """The project's git branch, or an empty string."""
-
-    branch: str

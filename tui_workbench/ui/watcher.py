@@ -10,29 +10,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-
-from textual.message import Message
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import ParamSpec, Protocol
 
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.model import ComputeTarget, Run, RunState
-from tui_workbench.core.progress import listening
+from tui_workbench.core.model import ComputeTarget, Run, RunConfiguration, RunState
+from tui_workbench.core.progress import Progress, listening
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.step_progress import PROGRESS, steps_of
 from tui_workbench.targets.base.interpreter import version_without_project
 from tui_workbench.targets.local.local_target import find_interpreter
 from tui_workbench.ui.files.changed_files import ChangedFiles
-from tui_workbench.ui.messages import (
-    BackendFailed,
-    BranchRead,
-    ChangesCounted,
-    ConfigurationRead,
-    FoldersChanged,
-    InterpretersFound,
-    RunsRead,
-    WorkTold,
-)
 
 IDLE_SECONDS = 1.0
 ACTIVE_SECONDS = 0.2
@@ -48,15 +38,31 @@ Signature = tuple[tuple[str, int, int], ...]
 """Path, time of change in ns and size of each file looked at; a missing one has zeros."""
 
 
-class ProjectWatcher:
-    """A thread that posts what changed in a project, until `stop`.
+Arguments = ParamSpec("Arguments")
 
-    `post` must be callable from any thread. The first look posts everything there is.
+
+class Listener(Protocol):
+    """Shows the current state of a project."""
+
+    def show_folders(self, changed: list[str]) -> None: ...
+    def show_branch(self, branch: str) -> None: ...
+    def show_changes(self, number: int) -> None: ...
+    def show_configuration(self, targets: list[ComputeTarget], configurations: list[RunConfiguration]) -> None: ...
+    def show_interpreters(self, versions: Mapping[str, str], errors: Mapping[str, WorkbenchError]) -> None: ...
+    def show_runs_read(self, runs: list[Run], steps: Mapping[str, str]) -> None: ...
+    def show_work(self, progress: Progress | None) -> None: ...
+    def show_failure(self, error: WorkbenchError) -> None: ...
+
+
+class ProjectWatcher:
+    """A thread that tells a listener what changed in a project, until `stop`.
+
+    `call_later` makes a call on the event loop; it must be callable from any thread. The first look tells everything.
     """
 
-    def __init__(self, project: Project, post: Callable[[Message], object]) -> None:
+    def __init__(self, project: Project, call_later: Callable[[Callable[[], object]], object]) -> None:
         self._project = project
-        self._post = post
+        self._call_later = call_later
         self._head = os.path.join(project.root, ".git", "HEAD")
         self._wake = threading.Event()
         self._stopped = False
@@ -69,9 +75,13 @@ class ProjectWatcher:
         self.looks = 0
         """How often was looked so far."""
 
-    def start(self) -> None:
+    def start(self, listener: Listener) -> None:
         """Begin to look."""
+        self._listener = listener
         self._thread.start()
+
+    def _tell(self, call: Callable[Arguments, object], *arguments: Arguments.args, **options: Arguments.kwargs) -> None:
+        self._call_later(partial(call, *arguments, **options))
 
     def stop(self) -> None:
         """Look no more. Returns at once; the thread ends after the call that it is in."""
@@ -93,7 +103,7 @@ class ProjectWatcher:
 
     def _watch(self) -> None:
         # A large index that is made anew takes its time.
-        with listening(lambda progress: self._post(WorkTold(progress))):
+        with listening(lambda progress: self._tell(self._listener.show_work, progress)):
             runs = Runs(self._project)
             self._look(runs)
             self._guarded(runs.resume)
@@ -110,16 +120,16 @@ class ProjectWatcher:
         if self._changed("runs", self._runs_signature()):
             self._guarded(lambda: self._read_runs(runs))
         if self._changed("branch", _signature([self._head])):
-            self._post(BranchRead(_branch(self._head)))
+            self._tell(self._listener.show_branch, _branch(self._head))
         if self.looks and self._changes.look():
-            self._post(ChangesCounted(self._changes.number))
+            self._tell(self._listener.show_changes, self._changes.number)
         self.looks += 1
 
     def _guarded(self, call: Callable[[], object]) -> None:
         try:
             call()
         except WorkbenchError as error:
-            self._post(BackendFailed(error))
+            self._tell(self._listener.show_failure, error)
 
     def _changed(self, what: str, signature: Signature) -> bool:
         if self._seen.get(what) == signature:
@@ -133,7 +143,7 @@ class ProjectWatcher:
         self._seen_folders = now
         if changed:
             self._changes.expect()
-            self._post(FoldersChanged(changed))
+            self._tell(self._listener.show_folders, changed)
 
     def _configuration_signature(self) -> Signature:
         directory = self._project.config_directory
@@ -145,7 +155,7 @@ class ProjectWatcher:
 
     def _read_configuration(self) -> None:
         targets = self._project.targets()
-        self._post(ConfigurationRead(targets, self._project.run_configurations()))
+        self._tell(self._listener.show_configuration, targets, self._project.run_configurations())
         self._find_interpreters(targets)
 
     def _find_interpreters(self, targets: list[ComputeTarget]) -> None:
@@ -160,7 +170,7 @@ class ProjectWatcher:
                     versions[target.name] = version
             except WorkbenchError as error:
                 errors[target.name] = error
-        self._post(InterpretersFound(versions, errors))
+        self._tell(self._listener.show_interpreters, versions, errors)
 
     def _runs_signature(self) -> Signature:
         directory = self._project.runs_directory
@@ -172,7 +182,8 @@ class ProjectWatcher:
         # The signature stays the one from before the reading: what a run did since then shows in the next look, which
         # reads once more when other runs are active now.
         self._active = tuple(run.run_id for run in listed if run.is_active)
-        self._post(RunsRead(listed, steps_of(run for run in listed if run.state != RunState.RUNNING)))
+        steps = steps_of(run for run in listed if run.state != RunState.RUNNING)
+        self._tell(self._listener.show_runs_read, listed, steps)
 
 
 def _signature(paths: list[str]) -> Signature:

@@ -16,7 +16,6 @@ from tui_workbench.ui.app import WorkbenchApp
 from tui_workbench.ui.editor.text_editor import TextEditor
 from tui_workbench.ui.files.file_tree import FileTree, read_folder
 from tui_workbench.ui.main.main import MainScreen
-from tui_workbench.ui.messages import BackendFailed, RunsRead
 from tui_workbench.ui.program import farewell
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.themes.themes import load_theme
@@ -401,9 +400,9 @@ async def test_an_error_of_reading_goes_when_reading_works_again(project: Projec
         screen = screen_of(pilot)
         notice = screen.panes.run_bar.notice
         await until(lambda: "Python 3." in notice.text)
-        screen.post_message(BackendFailed(UsageError("the runs cannot be read")))
+        screen.workplace.state.show_failure(UsageError("the runs cannot be read"))
         await until(lambda: notice.is_error)
-        screen.post_message(RunsRead([], {}))
+        screen.workplace.state.show_runs_read([], {})
         await until(lambda: not notice.is_error)
 
 

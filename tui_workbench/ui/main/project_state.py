@@ -15,7 +15,8 @@ from tui_workbench.config.changes.change_set import ChangeHistory
 from tui_workbench.config.settings import load_settings
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import UsageError, WorkbenchError
-from tui_workbench.core.model import ComputeTarget, Run
+from tui_workbench.core.model import ComputeTarget, Run, RunConfiguration
+from tui_workbench.core.progress import Progress
 from tui_workbench.ui import messages, screens
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.command import shown_key
@@ -60,8 +61,8 @@ class ProjectState:
         self._steps: Mapping[str, str] = {}
         self._recalled: Values | None = None
         self._checks = TargetChecks()
-        self._versions: dict[str, str] = {}
-        self._interpreter_errors: dict[str, WorkbenchError] = {}
+        self._versions: Mapping[str, str] = {}
+        self._interpreter_errors: Mapping[str, WorkbenchError] = {}
         self._awaited = ""  # a new target that the run bar is to choose as soon as it knows it
         self._tells_work = False
         self._has_failed = False
@@ -76,7 +77,7 @@ class ProjectState:
         self._recalled = recalled
         watcher, files = self._stage.watcher, self._panes.files
         watcher.watch_folders(files.file_tree.shown_folders())
-        watcher.start()
+        watcher.start(self)
         if files.all_files is not None:  # a search that was faster than the panes has listed them already
             self._show_files(files.all_files)
         files.walk_all()
@@ -116,33 +117,38 @@ class ProjectState:
     def learn(self, fact: messages.Fact) -> None:
         """Show what follows from a fact."""
         match fact:
-            case messages.FoldersChanged():
-                self._panes.files.reread(fact.folders)
             case FilesPane.FolderToggled():
                 self._stage.watcher.watch_folders(self._panes.files.file_tree.shown_folders())
             case FilesPane.FilesWalked():
                 self._show_files(fact.files)
-            case messages.BranchRead():
-                self._panes.header.branch = fact.branch
-            case messages.ChangesCounted():
-                self._panes.header.changes = fact.number
-            case messages.ConfigurationRead():
-                self._show_configuration(fact)
-            case messages.InterpretersFound():
-                self._versions, self._interpreter_errors = fact.versions, fact.errors
-                self._show_targets()
             case EditorPane.DirtyChanged():
                 self._panes.files.show_dirty(fact.paths)
             case EditorPane.FileSaved():
                 self._panes.editor.others_changed()
                 self._stage.watcher.look_now()
-            case messages.RunsRead():
-                self._show_runs_read(fact)
             case messages.WorkTold():
-                self._show_work(fact)
+                self.show_work(fact.progress)
             case messages.BackendFailed():
-                self._has_failed = True
-                self._stage.show_error(fact.error)
+                self.show_failure(fact.error)
+
+    # --- What the watcher tells
+
+    def show_folders(self, changed: list[str]) -> None:
+        self._panes.files.reread(changed)
+
+    def show_branch(self, branch: str) -> None:
+        self._panes.header.branch = branch
+
+    def show_changes(self, number: int) -> None:
+        self._panes.header.changes = number
+
+    def show_interpreters(self, versions: Mapping[str, str], errors: Mapping[str, WorkbenchError]) -> None:
+        self._versions, self._interpreter_errors = versions, errors
+        self._show_targets()
+
+    def show_failure(self, error: WorkbenchError) -> None:
+        self._has_failed = True
+        self._stage.show_error(error)
 
     def _works_again(self) -> None:
         """Forget that the project could not be read."""
@@ -154,11 +160,11 @@ class ProjectState:
         self._panes.run_bar.show_scripts(scripts_among(files))
         self._was_read("files")
 
-    def _show_configuration(self, fact: messages.ConfigurationRead) -> None:
+    def show_configuration(self, targets: list[ComputeTarget], configurations: list[RunConfiguration]) -> None:
         self._works_again()
-        self.targets = fact.targets
+        self.targets = targets
         self._show_targets()
-        self._panes.run_bar.show_configurations(fact.configurations, fact.targets)
+        self._panes.run_bar.show_configurations(configurations, targets)
         self._choose_awaited()
         self._panes.editor.others_changed()
         self._was_read("configuration")
@@ -174,12 +180,11 @@ class ProjectState:
         self._when_read = call if self._unread else None
         return bool(self._unread)
 
-    def _show_work(self, fact: messages.WorkTold) -> None:
-        """Something takes long: how far it is."""
-        if fact.progress is not None and fact.progress.seconds >= WORK_SECONDS:
+    def show_work(self, progress: Progress | None) -> None:
+        if progress is not None and progress.seconds >= WORK_SECONDS:
             self._tells_work = True
-            self._stage.say(fact.progress.words)
-        elif fact.progress is None and self._tells_work:
+            self._stage.say(progress.words)
+        elif progress is None and self._tells_work:
             self._tells_work = False
             self._stage.say("")
 
@@ -240,16 +245,16 @@ class ProjectState:
 
     # --- Runs
 
-    def _show_runs_read(self, fact: messages.RunsRead) -> None:
+    def show_runs_read(self, runs: list[Run], steps: Mapping[str, str]) -> None:
         self._works_again()
-        self._steps = fact.steps
+        self._steps = steps
         recalled, self._recalled = self._recalled, None
         if recalled is None:
-            self.show_runs(fact.runs)
+            self.show_runs(runs)
             return
         log = recalled.part("log")
         selected = log.text("run")
-        self.show_runs(fact.runs, select=selected if any(run.run_id == selected for run in fact.runs) else None)
+        self.show_runs(runs, select=selected if any(run.run_id == selected for run in runs) else None)
         self._panes.log.recall(log)
 
     def show_runs(self, runs: list[Run], select: str | None = None) -> None:

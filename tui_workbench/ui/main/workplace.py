@@ -65,7 +65,7 @@ class Workplace:
             LatestLine(id="latest"),
         )
         self.questions = Questions(desk, id="question")
-        watcher = ProjectWatcher(project, screen.post_message)
+        watcher = ProjectWatcher(project, screen.call_later)
         self.stage = Stage(screen, project, self.panes, self.questions, watcher)
         self.state = ProjectState(self.stage)
         self.changes = ProjectChanges(self.stage)

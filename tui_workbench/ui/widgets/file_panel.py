@@ -64,11 +64,6 @@ class FilePanel(Horizontal, inherit_bindings=False):
         """The path under the cursor."""
         return self.list.current
 
-    @property
-    def paths(self) -> list[str]:
-        """Every file."""
-        return [path for path, _ in self._files]
-
     def show_files(self, files: Sequence[tuple[str, str]], *, empty: tuple[str, ...] = ()) -> None:
         """Show these files: paths, of any origin, in order, and a safe word about each."""
         fresh = not self._files
