@@ -106,7 +106,7 @@ COMMANDS = (
     Command("config set", "config", "change one value and nothing else"),
     Command("config unset", "config", "remove one key or list item and nothing else"),
     Command("config fix", "config", "apply the fixes that a check offers"),
-    Command("config gpu-ready", "config", "make a compute target use its GPU, in one step"),
+    Command("config gpu-ready", "config_gpu_ready", "make a compute target use its GPU, in one step"),
     Command("config schema", "config", "the JSON Schema of the configuration files"),
     Command("project create", "project", "make a project from a template"),
     Command("project add", "project", "make a project of a folder that is there"),

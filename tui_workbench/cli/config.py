@@ -1,4 +1,4 @@
-"""`config check|get|set|unset|fix|gpu-ready|schema`: the configuration files from the command line."""
+"""`config check|get|set|unset|fix|schema`: the configuration files from the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 from tui_workbench.cli.shared.output import TEXT, emit, output
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.config.changes import file_edits
-from tui_workbench.config.changes.gpu_ready import GpuReadyResult, make_gpu_ready
 from tui_workbench.config.checks.findings import ERROR, Finding
 from tui_workbench.config.schema.field_types import written
 from tui_workbench.config.schema.json_schema import json_schemas
@@ -42,26 +41,19 @@ configure_fix = options(
     DRY_RUN,
     RESULT,
 )
-configure_gpu_ready = options(
-    option("name", metavar="NAME", help="a compute target or a run configuration"),
-    option("--image", default="", help="the Docker image to use (default: one that fits the project's packages)"),
-    option("--without", metavar="CHANGE", action="append", default=[], help="leave a change out, by its id"),
-    DRY_RUN,
-    RESULT,
-)
 configure_schema = options(RESULT)
 
 
 def run_check(arguments: argparse.Namespace) -> int:
     """Print what is wrong or unwise; 3 when there is an error."""
-    root = _project_root(arguments, needed=not arguments.files)
+    root = project_root(arguments, needed=not arguments.files)
     paths = [_existing(name, root) for name in arguments.files] or file_edits.configuration_files(root or "")
     findings = file_edits.check(paths)
     errors = sum(finding.severity == ERROR for finding in findings)
-    advice = _count(len(findings) - errors, "piece")
-    total = f"{_count(len(paths), 'file')}: {_count(errors, 'error')}, {advice} of advice"
-    records = [_record(finding) for finding in findings]
-    emit(records, arguments, FINDING_COLUMNS, text=[*map(_line, findings), total])
+    advice = counted(len(findings) - errors, "piece")
+    total = f"{counted(len(paths), 'file')}: {counted(errors, 'error')}, {advice} of advice"
+    records = [finding_record(finding) for finding in findings]
+    emit(records, arguments, FINDING_COLUMNS, text=[*map(finding_line, findings), total])
     return _exit_code(findings)
 
 
@@ -87,43 +79,13 @@ def run_fix(arguments: argparse.Namespace) -> int:
     result = file_edits.fix(_file(arguments), code=arguments.code, dry_run=arguments.dry_run)
     text = result.diff.split("\n")[:-1] if arguments.dry_run else []
     text += [f"{'would fix' if arguments.dry_run else 'fixed'}: {title}" for title in result.fixed]
-    text += [f"left: {_line(finding)}" for finding in result.left]
+    text += [f"left: {finding_line(finding)}" for finding in result.left]
     if not result.fixed:
         text.append(_nothing_fixed(result.left))
-    left = [_record(finding) for finding in result.left]
+    left = [finding_record(finding) for finding in result.left]
     record = {"file": result.file, "fixed": list(result.fixed), "left": left, "diff": result.diff}
     emit(record, arguments, text=text)
     return _exit_code(result.left)
-
-
-def run_gpu_ready(arguments: argparse.Namespace) -> int:
-    """Make every change that a GPU needs, in one step."""
-    root = _project_root(arguments, needed=True) or ""
-    result = make_gpu_ready(
-        root, arguments.name, image=arguments.image, without=arguments.without, dry_run=arguments.dry_run
-    )
-    plan = result.plan
-    text = result.diff.split("\n")[:-1]
-    for hunk in plan.hunks:
-        mark = "left out" if hunk.id in arguments.without else "change"
-        text.append(f"{mark} {hunk.title} [{hunk.id}]: {hunk.reason}")
-    text += [f"note: {note}" for note in plan.notes]
-    text += [f"left: {_line(finding)}" for finding in result.left]
-    text.append(_summary(result, sum(hunk.id in arguments.without for hunk in plan.hunks)))
-    record = {
-        "target": plan.target,
-        "run_configurations": list(plan.configurations),
-        "changes": [
-            {"id": hunk.id, "file": hunk.path, "title": hunk.title, "reason": hunk.reason} for hunk in plan.hunks
-        ],
-        "images": [image._asdict() for image in plan.images],
-        "notes": list(plan.notes),
-        "left": [_record(finding) for finding in result.left],
-        "diff": result.diff,
-        "applied": result.applied,
-    }
-    emit(record, arguments, text=text)
-    return ConfigurationError.exit_code if result.left else 0
 
 
 def run_schema(arguments: argparse.Namespace) -> int:
@@ -133,7 +95,8 @@ def run_schema(arguments: argparse.Namespace) -> int:
     return emit(json_schemas(), arguments)
 
 
-def _project_root(arguments: argparse.Namespace, *, needed: bool) -> str | None:
+def project_root(arguments: argparse.Namespace, *, needed: bool) -> str | None:
+    """The project of the command, None for none. Raises ProjectNotFound where it is needed."""
     try:
         return Project.find(arguments.project).root
     except ProjectNotFound:
@@ -146,7 +109,7 @@ def _file(arguments: argparse.Namespace) -> str:
     if os.path.isfile(arguments.file):
         # No project is needed to edit a file by its path, and finding one takes time.
         return str(arguments.file)
-    return _existing(arguments.file, _project_root(arguments, needed=False))
+    return _existing(arguments.file, project_root(arguments, needed=False))
 
 
 def _existing(name: str, root: str | None) -> str:
@@ -163,11 +126,13 @@ def _edited(result: file_edits.EditResult, arguments: argparse.Namespace) -> int
     )
 
 
-def _record(finding: Finding) -> dict[str, Any]:
+def finding_record(finding: Finding) -> dict[str, Any]:
+    """A finding as it stands in a result."""
     return {**finding.problem._asdict(), "fix": finding.fix.title if finding.fix is not None else None}
 
 
-def _line(finding: Finding) -> str:
+def finding_line(finding: Finding) -> str:
+    """A finding in one line."""
     fix = f" [fix: {finding.fix.title}]" if finding.fix is not None else ""
     place = f"{finding.file}:{finding.line}:{finding.column}"
     return f"{place}: {finding.severity}: {finding.message}. {finding.remedy} ({finding.code}){fix}"
@@ -180,25 +145,10 @@ def _nothing_fixed(left: Sequence[Finding]) -> str:
     return "nothing was fixed: no fix is known" if left else "nothing to fix"
 
 
-def _summary(result: GpuReadyResult, left_out: int) -> str:
-    """The last line: whether the target is ready, and if not, why."""
-    plan = result.plan
-    changes = len(plan.hunks) - left_out
-    if changes and not result.applied:
-        return f"{_count(changes, 'change')} to make; nothing was changed"
-    if result.left:
-        return f"{plan.target} is not GPU-ready: {_count(len(result.left), 'problem')} left"
-    if left_out:
-        return f"{plan.target} is not GPU-ready: {_count(left_out, 'change')} left out"
-    if not plan.is_certain:
-        done = "changed" if changes else "nothing to change"
-        return f"{plan.target}: {done}; the files do not tell whether its runs have CUDA (see the notes)"
-    return f"{plan.target} is GPU-ready now" if changes else f"{plan.target} is GPU-ready: nothing to do"
-
-
 def _exit_code(findings: Iterable[Finding]) -> int:
     return ConfigurationError.exit_code if any(finding.severity == ERROR for finding in findings) else 0
 
 
-def _count(number: int, word: str) -> str:
+def counted(number: int, word: str) -> str:
+    """`1 file`, `2 files`."""
     return f"{number} {word}{'' if number == 1 else 's'}"
