@@ -115,12 +115,17 @@ class Hostile:
         record = Path(self.runs["canceled"].file("run.json"))
         places = [Path(self.runs[run].file(name)) for run in ("queued", "over") for name in READ_AS_A_WHOLE]
         places.remove(Path(self.runs["over"].file("events.jsonl")))
+        model = self.root.parent / "planted"
+        PLANTS[kind](model)
         for place in (record, *places, *(self.root / ".workbench" / name for name in OF_THE_PROJECT)):
             place.unlink(missing_ok=True)
-            PLANTS[kind](place)
-            if place.name == "metrics.cache" and place.is_file() and kind != "device":
+            if place.name == "metrics.cache" and model.is_file() and kind != "device":
+                PLANTS[kind](place)
                 with place.open("r+b") as file:
                     file.write(b"workbench metrics 1\n" + (2 << 30).to_bytes(8, "little"))
+            else:
+                # One file under many names: most of the time would go into writing.
+                os.link(model, place, follow_symlinks=False)
 
     def _run(self, project: Project, name: str) -> RunDirectory:
         directory, lock, _ = create_run(project, RunRequest("local", "hello.py"))
