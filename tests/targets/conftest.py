@@ -80,6 +80,15 @@ def ssh_folder(home: Path, connections: Path, gpubox: Machine, key: Path) -> Pat
 
 
 @pytest.fixture
+def known(home: Path, connections: Path, gpubox: Machine) -> Path:
+    """`~/.ssh/known_hosts` of a user who knows gpubox and has no key."""
+    folder = home / ".ssh"
+    folder.mkdir(mode=0o700)
+    (folder / "known_hosts").write_text(gpubox.known_hosts_line)
+    return folder / "known_hosts"
+
+
+@pytest.fixture
 def bastion(gpubox: Machine, key: Path, ssh_folder: Path) -> Iterator[Machine]:
     """A machine by way of which `inner` of ~/.ssh/config is reached, which is gpubox; neither host key is known."""
     folder = Path(tempfile.mkdtemp(prefix="wb-bastion-"))

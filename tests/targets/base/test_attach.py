@@ -4,71 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import require
-from tests.machines import PASSWORD, Machine, fingerprint, make_key, wait_for
-from tests.targets.conftest import link_processes
+from tests.machines import Machine, fingerprint, make_key
+from tests.targets.base.attaching import attach, compute
 from tui_workbench.config.changes import file_edits
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.attach import CPU_IMAGE, Attachment, AttachRequest
-from tui_workbench.targets.base.secrets import SecretStore, is_reference
 from tui_workbench.targets.checks.check import check
 from tui_workbench.targets.gpu.gpus import gpus_of
-from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LocalHost, LoginRefused, SecretNeeded
-from tui_workbench.targets.hosts.host_for import host_of, ssh_host_of
-from tui_workbench.targets.ssh.workbench_key import workbench_key
+from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LocalHost, LoginRefused
+from tui_workbench.targets.hosts.host_for import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
-
-
-@pytest.fixture
-def request_(gpubox: Machine) -> AttachRequest:
-    """The user research's account on gpubox, by whatever lets us in."""
-    return AttachRequest("remotedocker", "box", gpubox.address, "research")
-
-
-@pytest.fixture
-def known(home: Path, connections: Path, gpubox: Machine) -> Path:
-    """`~/.ssh` of one who knows gpubox and has no key; gives known_hosts."""
-    folder = home / ".ssh"
-    folder.mkdir(mode=0o700)
-    (folder / "known_hosts").write_text(gpubox.known_hosts_line)
-    return folder / "known_hosts"
-
-
-@pytest.fixture
-def accounts(gpubox: Machine) -> Iterator[Path]:
-    """authorized_keys of research, put back after the test."""
-    path = gpubox.home() / ".ssh" / "authorized_keys"
-    before = path.read_bytes()
-    yield path
-    path.write_bytes(before)
-
-
-def attach(project: Project, request: AttachRequest) -> Attachment:
-    attachment = Attachment(project.root, request)
-    attachment.connect()
-    attachment.write()
-    return attachment
-
-
-def compute(project: Project, name: str = "box") -> str:
-    return Path(project.config_directory, f"{name}.compute").read_text()
-
-
-def files_below(*folders: str | Path) -> list[Path]:
-    return [path for folder in folders for path in Path(folder).rglob("*") if path.is_file()]
 
 
 # The files.
@@ -271,213 +225,6 @@ def test_a_changed_host_key_is_not_accepted_by_its_fingerprint(
     assert refused.value.presented == new
     assert fingerprint(old) in refused.value.known[0]
     assert f"ssh-keygen -R '{gpubox.address}'" in refused.value.remedy
-
-
-# Passwords.
-
-
-@pytest.mark.usefixtures("known")
-def test_a_password_goes_to_the_keyring_and_nowhere_else(
-    project: Project, request_: AttachRequest, keyring: Path, connections: Path, home: Path
-) -> None:
-    attachment = Attachment(project.root, request_._replace(has_password=True))
-    attachment.give_password(PASSWORD)
-    attachment.connect()
-    (kept,) = attachment.write().kept
-    assert kept.in_keyring
-    target = project.target("box")
-    assert is_reference(target.password)
-    assert target.password.startswith("AzureMlSecret=box#research#")
-    assert SecretStore().get(target.password) == PASSWORD
-    calls = (home / ".local" / "state" / "workbench-tui" / "trace.jsonl").read_text()
-    assert "connected" in calls, "the trace of calls is among the files that are looked through"
-    for path in files_below(project.root, home, connections):
-        assert PASSWORD.encode() not in path.read_bytes(), path
-    for pid in link_processes(connections):
-        for name in ("cmdline", "environ"):
-            assert PASSWORD.encode() not in Path(f"/proc/{pid}/{name}").read_bytes()
-
-
-@pytest.mark.usefixtures("known", "keyring")
-def test_a_kept_password_lets_us_in_later(project: Project, request_: AttachRequest) -> None:
-    attachment = Attachment(project.root, request_._replace(has_password=True))
-    attachment.give_password(PASSWORD)
-    attachment.connect()
-    attachment.write()
-    ssh_host_of(project.target("box")).disconnect()  # and with it the link's memory of the password
-    assert host_of(project.target("box")).run(["id", "-un"]).text == "research"
-
-
-@pytest.mark.usefixtures("known")
-def test_without_a_keyring_a_password_is_held_in_memory(project: Project, request_: AttachRequest) -> None:
-    attachment = Attachment(project.root, request_._replace(has_password=True))
-    attachment.give_password(PASSWORD)
-    attachment.connect()
-    (kept,) = attachment.write().kept
-    assert not kept.in_keyring
-    host = ssh_host_of(project.target("box"))
-    assert host.run(["id", "-un"]).text == "research"
-    host.disconnect()
-    with pytest.raises(SecretNeeded):
-        host.run(["true"])
-
-
-@pytest.mark.usefixtures("known")
-def test_without_a_keyring_a_password_that_was_not_tried_is_held_as_well(
-    project: Project, request_: AttachRequest
-) -> None:
-    attachment = Attachment(project.root, request_._replace(has_password=True))
-    attachment.give_password(PASSWORD)
-    attachment.write()
-    assert host_of(project.target("box")).run(["id", "-un"]).text == "research"
-
-
-@pytest.mark.usefixtures("known")
-def test_after_a_wrong_password_the_right_one_can_be_given(project: Project, request_: AttachRequest) -> None:
-    attachment = Attachment(project.root, request_._replace(has_password=True))
-    with pytest.raises(SecretNeeded) as needed:
-        attachment.connect()
-    attachment.give(needed.value, "wrong")
-    with pytest.raises(SecretNeeded, match="the password is wrong") as needed:
-        attachment.connect()
-    assert not Path(project.config_directory, "box.compute").exists()
-    attachment.give(needed.value, PASSWORD)
-    attachment.connect()
-
-
-@pytest.mark.usefixtures("known")
-def test_what_is_abandoned_is_forgotten(project: Project, request_: AttachRequest, connections: Path) -> None:
-    attachment = Attachment(project.root, request_._replace(has_password=True))
-    attachment.give_password(PASSWORD)
-    attachment.connect()
-    attachment.abandon()
-    with pytest.raises(ConnectionLost, match="given up"):
-        attachment.connect()
-    with pytest.raises(SecretNeeded):
-        Attachment(project.root, attachment.request).connect()
-
-
-# Keys.
-
-
-@pytest.mark.usefixtures("known", "keyring")
-def test_a_passphrase_is_asked_for_and_kept(
-    project: Project, request_: AttachRequest, accounts: Path, home: Path
-) -> None:
-    locked = make_key(home / ".ssh" / "locked", passphrase="open sesame")
-    accounts.write_text(accounts.read_text() + locked.with_suffix(".pub").read_text())
-    attachment = Attachment(project.root, request_._replace(private_key=str(locked)))
-    with pytest.raises(SecretNeeded) as needed:
-        attachment.connect()
-    attachment.give(needed.value, "open sesame")
-    attachment.connect()
-    attachment.write()
-    target = project.target("box")
-    assert target.private_key == "~/.ssh/locked"
-    assert SecretStore().get(target.private_key_passphrase) == "open sesame"
-    assert target.password == ""
-    ssh_host_of(target).disconnect()
-    assert host_of(target).run(["true"]).code == 0
-
-
-@pytest.mark.usefixtures("known")
-def test_a_key_without_a_passphrase_needs_no_secret(project: Project, request_: AttachRequest, key: Path) -> None:
-    attach(project, request_._replace(private_key=str(key)))
-    assert f"privateKey: {key}\n" in compute(project)
-    assert "AzureMlSecret" not in compute(project)
-
-
-@pytest.mark.usefixtures("known")
-def test_a_key_of_the_agent_is_used(
-    project: Project, request_: AttachRequest, key: Path, connections: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    socket = connections / "agent"
-    agent = subprocess.Popen([require("ssh-agent"), "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
-    try:
-        wait_for(socket.exists, "the agent")
-        monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
-        subprocess.run([require("ssh-add"), "-q", str(key)], check=True)
-        attach(project, request_)
-        assert "privateKey" not in compute(project)
-    finally:
-        agent.terminate()
-        agent.wait()
-
-
-@pytest.mark.usefixtures("known", "keyring")
-def test_the_workbenchs_key_is_installed_by_password(
-    project: Project, request_: AttachRequest, accounts: Path, home: Path
-) -> None:
-    request = request_._replace(workbench_key=True, has_password=True)
-    attachment = Attachment(project.root, request)
-    attachment.give_password(PASSWORD)
-    attachment.connect()
-    assert attachment.write().kept == ()
-    target = project.target("box")
-    assert (target.private_key, target.password) == ("~/.local/share/workbench-tui/ssh/id_ed25519", "")
-    assert host_of(target).run(["id", "-un"]).text == "research"
-    assert accounts.read_text().splitlines()[-1] == workbench_key().public
-    assert accounts.stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.usefixtures("known")
-def test_the_workbenchs_key_is_installed_once(project: Project, request_: AttachRequest, accounts: Path) -> None:
-    before = accounts.read_text()
-    accounts.write_text(before.removesuffix("\n"))  # the line before must not be torn
-    for name in ("one", "two"):
-        attachment = Attachment(project.root, request_._replace(name=name, workbench_key=True, has_password=True))
-        attachment.give_password(PASSWORD)
-        attachment.connect()
-        attachment.write()
-    assert accounts.read_text() == f"{before}{workbench_key().public}\n"
-
-
-def test_the_workbenchs_key_is_installed_by_another_key(
-    project: Project, known: Path, request_: AttachRequest, accounts: Path, key: Path
-) -> None:
-    attach(project, request_._replace(workbench_key=True, private_key=str(key)))
-    assert workbench_key().public in accounts.read_text()
-    assert str(key) not in compute(project)
-
-
-@pytest.mark.usefixtures("known")
-def test_a_key_that_nothing_can_install_is_left_to_the_user(
-    project: Project, request_: AttachRequest, accounts: Path
-) -> None:
-    attachment = attach(project, request_._replace(workbench_key=True))
-    key = attachment.install_by_hand
-    assert key is not None
-    with pytest.raises(LoginRefused):
-        host_of(project.target("box")).run(["true"])
-    subprocess.run(
-        ["sh", "-c", key.install_command], env={**os.environ, "HOME": str(accounts.parent.parent)}, check=True
-    )
-    assert host_of(project.target("box")).run(["id", "-un"]).text == "research"
-
-
-@pytest.mark.usefixtures("known")
-def test_a_wrong_password_for_the_installation_is_an_error(
-    project: Project, request_: AttachRequest, accounts: Path
-) -> None:
-    attachment = Attachment(project.root, request_._replace(workbench_key=True, has_password=True))
-    attachment.give_password("wrong")
-    with pytest.raises(SecretNeeded):
-        attachment.connect()
-    assert workbench_key().public not in accounts.read_text()
-
-
-def test_the_workbenchs_key_is_the_users_alone(home: Path) -> None:
-    path = Path(workbench_key().path)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert path.is_relative_to(home)
-
-
-def test_two_who_make_the_workbenchs_key_at_once_get_one() -> None:
-    code = "from tui_workbench.targets.ssh.workbench_key import workbench_key; print(workbench_key().public)"
-    started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    assert len({process.communicate()[0] for process in started}) == 1
-    assert workbench_key().public
 
 
 # GPUs. What nvidia-smi would print is played by a script, on the PATH of this machine.

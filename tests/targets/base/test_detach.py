@@ -24,15 +24,6 @@ def password_request(gpubox: Machine) -> AttachRequest:
 
 
 @pytest.fixture
-def known(home: Path, connections: Path, gpubox: Machine) -> Path:
-    """`~/.ssh` of one who knows gpubox and has no key."""
-    folder = home / ".ssh"
-    folder.mkdir(mode=0o700)
-    (folder / "known_hosts").write_text(gpubox.known_hosts_line)
-    return folder
-
-
-@pytest.fixture
 def attached(project: Project, gpubox: Machine, known: Path) -> str:
     """The target `box`, attached with a password; gives the password's reference."""
     attachment = Attachment(project.root, password_request(gpubox))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.machines import PASSWORD, Machine
 from tests.ui.hand import Hand, proves
-from tests.ui.machines.test_machine import attached, known, type_text  # noqa: F401  (known is a fixture)
+from tests.ui.machines.test_machine import attached, type_text
 from tests.ui.main.test_main import opened, screen_of, seen
 from tests.ui.starting.test_starting import choose, log_of
 from tests.ui.starting.test_starting import managed as managed

@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     Workbench = Pilot[list[Run]]
 
 
-@pytest.fixture
-def known(home: Path, connections: Path, gpubox: Machine) -> Path:
-    """`~/.ssh/known_hosts` of one who knows gpubox and has no key."""
-    folder = home / ".ssh"
-    folder.mkdir(mode=0o700)
-    (folder / "known_hosts").write_text(gpubox.known_hosts_line)
-    return folder / "known_hosts"
-
-
 def machine_screen(pilot: Workbench) -> AttachScreen | CheckScreen:
     screen = pilot.app.screen
     assert isinstance(screen, AttachScreen | CheckScreen)

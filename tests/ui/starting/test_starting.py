@@ -10,7 +10,7 @@ import pytest
 
 from tests.machines import PASSWORD, Machine
 from tests.package_index import package_index
-from tests.ui.machines.test_machine import attached, known, type_text  # noqa: F401  (known is a fixture)
+from tests.ui.machines.test_machine import attached, type_text
 from tests.ui.main.test_main import NARROW, opened, screen_of, seen
 from tests.ui.seen import content_of
 from tests.ui.waiting import until

@@ -1,0 +1,181 @@
+"""Attached compute targets on the command line: checked, given their password again, detached."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.attaching import Terminal, files, result, workbench
+from tests.machines import PASSWORD, Machine
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+@pytest.mark.usefixtures("ssh_folder")
+def test_a_check_as_data(project_root: Path, box: Sequence[str]) -> None:
+    assert workbench("attach", "remote", *box, "--no-check", cwd=project_root).returncode == 0
+    rungs = result(workbench("check", "box", "-o", "json", cwd=project_root))
+    assert [rung["rung"] for rung in rungs[:4]] == ["name", "port", "host key", "login"]
+    assert set(rungs[0]) == {"rung", "state", "message", "remedy", "command", "command_runs_on"}
+    found = workbench("check", "box", "--query", "[?rung=='python'].state", "-o", "tsv", cwd=project_root)
+    assert found.stdout == "ok\n"
+
+
+@pytest.mark.usefixtures("ssh_folder")
+def test_a_broken_check_ends_with_4(project_root: Path, box: Sequence[str], home: Path) -> None:
+    assert workbench("attach", "remote", *box, "--no-check", cwd=project_root).returncode == 0
+    (home / ".ssh" / "known_hosts").write_text("")
+    done = workbench("check", "box", cwd=project_root)
+    assert done.returncode == 4
+    command = re.search(r"Here, copy this:\n +workbench-tui computetarget (check .*)\n", done.stdout)
+    assert command
+    assert workbench(*command[1].split(), cwd=project_root).returncode == 0  # as it was copied
+
+
+def test_a_check_of_nothing(project_root: Path) -> None:
+    done = workbench("check", "nothing", cwd=project_root)
+    assert done.returncode == 3
+    assert "Known here: local" in done.stderr
+
+
+# login, disconnect, detach
+
+
+@pytest.fixture
+def attached(project_root: Path, box: Sequence[str], request: pytest.FixtureRequest) -> Project:
+    """`box` is attached with a password."""
+    request.getfixturevalue("known")
+    done = workbench("attach", "remote", *box, "--password-stdin", cwd=project_root, stdin=f"{PASSWORD}\n")
+    assert done.returncode == 0, done.stderr
+    return Project.find(str(project_root))
+
+
+def test_a_forgotten_password_is_given_again(attached: Project, project_root: Path) -> None:
+    assert workbench("disconnect", "box", cwd=project_root).returncode == 0
+    done = workbench("check", "box", cwd=project_root)
+    assert done.returncode == 4
+    assert "workbench-tui computetarget login box\n" in done.stdout
+    terminal = Terminal("login", "box", cwd=project_root)
+    terminal.answer("Password of research on ", PASSWORD)
+    assert terminal.end()[0] == 0
+    assert workbench("check", "box", cwd=project_root).returncode == 0
+
+
+def test_a_password_is_given_again_from_stdin(attached: Project, project_root: Path) -> None:
+    workbench("disconnect", "box", cwd=project_root)
+    done = workbench("login", "box", "--password-stdin", cwd=project_root, stdin=PASSWORD)
+    assert done.returncode == 0
+    assert done.stdout.startswith("logged in on ")
+    assert workbench("check", "box", cwd=project_root).returncode == 0
+
+
+def test_a_run_asks_for_a_forgotten_password_before_it_begins(attached: Project, project_root: Path) -> None:
+    workbench("disconnect", "box", cwd=project_root)
+    terminal = Terminal("experiment", "submit", "-c", "box", "hello.py", cwd=project_root)
+    terminal.answer("Password of research on ", PASSWORD)
+    code, shown = terminal.end()
+    assert code == 0, shown
+    assert "\nhello\n" in shown
+
+
+def test_a_run_that_can_ask_nobody_for_its_password_says_how_to_give_it(attached: Project, project_root: Path) -> None:
+    workbench("disconnect", "box", cwd=project_root)
+    done = workbench("experiment", "submit", "-c", "box", "hello.py", cwd=project_root)
+    assert done.returncode != 0
+    assert "asks for a password, and none is stored" in done.stderr
+    assert "workbench-tui computetarget login box" in done.stderr
+
+
+def test_a_run_on_a_machine_that_is_off_does_not_begin(attached: Project, project_root: Path, gpubox: Machine) -> None:
+    workbench("disconnect", "box", cwd=project_root)
+    gpubox.stop_sshd()
+    try:
+        code, shown = Terminal("experiment", "submit", "-c", "box", "hello.py", cwd=project_root).end()
+    finally:
+        gpubox.start_sshd()
+    assert code == 4
+    assert "nothing listens on port 22" in shown
+    assert Runs(attached).list() == []
+
+
+@pytest.mark.usefixtures("keyring")
+def test_a_password_in_the_file_is_moved_on_request(attached_path: Path, project_root: Path) -> None:
+    done = workbench("check", "box", cwd=project_root)
+    assert done.returncode == 4
+    assert PASSWORD not in done.stdout + done.stderr
+    done = workbench("login", "box", "--move-secrets", cwd=project_root)
+    assert done.returncode == 0, done.stderr
+    assert "change them" in done.stderr
+    assert PASSWORD not in attached_path.read_text()
+    assert workbench("check", "box", cwd=project_root).returncode == 0
+
+
+@pytest.fixture
+def attached_path(known: Path, project_root: Path, gpubox: Machine) -> Path:
+    """The file of a target that holds the password itself."""
+    path = project_root / "aml_config" / "box.compute"
+    path.write_text(
+        f"type: remote\naddress: {gpubox.address}\nusername: research\npassword: {PASSWORD}\npythonLocation: python3\n"
+    )
+    return path
+
+
+def test_a_target_of_this_machine_has_no_login(project_root: Path) -> None:
+    for verb in ("login", "disconnect"):
+        assert workbench(verb, "local", cwd=project_root).returncode == 2
+
+
+def test_detaching_moves_files_and_removes_the_secret(attached: Project, project_root: Path) -> None:
+    done = workbench("detach", "box", cwd=project_root)
+    assert done.returncode == 0
+    assert done.stdout == (
+        "moved to the trash: aml_config/box.compute\n"
+        "moved to the trash: aml_config/box.runconfig\n"
+        "its secret is removed\n"
+    )
+    assert files(project_root) == []
+    assert len(list((project_root / ".workbench" / "trash").iterdir())) == 2
+
+
+def test_a_target_in_use_is_not_detached(project_root: Path) -> None:
+    (project_root / "wait.py").write_text("import time\ntime.sleep(600)\n")
+    submit = [sys.executable, "-m", "tui_workbench", "experiment", "submit", "-c", "local", "--detach", "wait.py"]
+    subprocess.run(submit, cwd=project_root, check=True, capture_output=True)
+    with canceled_afterwards(project_root):
+        done = workbench("detach", "local", cwd=project_root)
+        assert done.returncode == 2
+        assert "--force" in done.stderr
+        assert (project_root / "aml_config" / "local.compute").exists()
+        assert workbench("detach", "local", "--force", cwd=project_root).returncode == 0
+
+
+@contextlib.contextmanager
+def canceled_afterwards(root: Path) -> Iterator[None]:
+    """Every run of the project is canceled in the end."""
+    from tui_workbench.runs.facade import Runs
+
+    runs = Runs(Project.find(str(root)))
+    try:
+        yield
+    finally:
+        for run in runs.list():
+            runs.cancel(run.run_id)
+
+
+def test_the_short_commands_do_not_load_what_logging_in_needs(project_root: Path) -> None:
+    code = (
+        "import sys; from tui_workbench import cli; cli.run(['computetarget', 'list']);"
+        "sys.exit(' '.join({'keyring', 'asyncssh', 'docker', 'yaml'} & sys.modules.keys()) or 0)"
+    )
+    (project_root / "aml_config" / "local.compute").unlink()  # which is read by a YAML parser
+    done = subprocess.run([sys.executable, "-c", code], cwd=project_root, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
