@@ -7,7 +7,9 @@ from importlib import import_module
 
 import pytest
 
+import tests.ui.commands.test_every_command_editor
 import tests.ui.commands.test_every_command_main
+import tests.ui.commands.test_every_command_runs
 import tests.ui.gpu.test_every_command_gpus
 import tests.ui.machines.test_every_command_machines
 import tests.ui.runs.test_every_command_history

@@ -1,0 +1,36 @@
+"""What the proofs of commands of the main screen share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.pilot import Pilot
+
+from tests.ui.main.test_main import screen_of, seen
+from tests.ui.waiting import until
+from tui_workbench.core.model import Run
+
+Workbench = Pilot[list[Run]]
+
+
+def on(pilot: Workbench, kind: type) -> Callable[[], bool]:
+    """Whether a screen of this kind is on top."""
+    return lambda: isinstance(pilot.app.screen, kind)
+
+
+async def back(pilot: Workbench, key: str = "escape") -> None:
+    """Back to the main screen."""
+    await pilot.press(key)
+    await until(lambda: pilot.app.screen is screen_of(pilot))
+
+
+def shows(pilot: Workbench, text: str) -> Callable[[], bool]:
+    return lambda: text in seen(pilot)
+
+
+def hides(pilot: Workbench, text: str) -> Callable[[], bool]:
+    return lambda: text not in seen(pilot)
+
+
+def active_pane(pilot: Workbench) -> str:
+    return screen_of(pilot).desk.view.active

@@ -1,0 +1,182 @@
+"""Each command of the editor and its form does what it says, by its key."""
+
+from __future__ import annotations
+
+import os
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ui.commands.main_commands import Workbench, on, shows
+from tests.ui.hand import Hand, proves
+from tests.ui.main.test_main import opened, screen_of, seen
+from tests.ui.waiting import until
+from tui_workbench.ui.changes.change import ChangeScreen
+from tui_workbench.ui.editor.text_editor import TextEditor
+from tui_workbench.ui.form.form_view import FormView
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tui_workbench.projects.project import Project
+
+
+@proves("editor.close editor.next editor.back editor.leave")
+async def test_tabs_of_the_editor(project: Project, project_root: Path) -> None:
+    async with opened(project) as pilot:
+        hand, screen = Hand(pilot), screen_of(pilot)
+        editor = screen.panes.editor
+        for name in ("hello.py", "aml_config/local.compute"):
+            await editor.open_file(str(project_root / name))
+
+        def active() -> str:
+            return os.path.basename(editor.active)
+
+        await until(lambda: active() == "local.compute")
+        await hand.becomes("editor.next", active, "hello.py")
+        await hand.becomes("editor.back", active, "local.compute")
+        await hand.does("editor.leave", lambda: screen.desk.files.has_focus_within)
+        await pilot.press("3")
+        await hand.becomes("editor.close", active, "hello.py")
+
+
+@proves("file.save file.find file.answer")
+async def test_an_open_file(project: Project, project_root: Path) -> None:
+    path = project_root / "hello.py"
+    async with opened(project) as pilot:
+        hand, screen = Hand(pilot), screen_of(pilot)
+        await screen.panes.editor.open_file(str(path))
+        await until(lambda: isinstance(screen.focused, TextEditor))
+        await pilot.press("x")
+        await hand.does("file.save", lambda: path.read_text().startswith("x"))
+        await hand.does("file.find", shows(pilot, "text, or :12 for a line"))
+        await pilot.press("escape", "y")
+        path.write_text("somebody else\n")
+        await until(shows(pilot, "ctrl+o answers"))
+        await hand.does("file.answer", lambda: "QuestionRow" in type(screen.focused).__name__)
+
+
+@proves("config.view config.problem config.gpu_ready config.fix")
+async def test_an_open_configuration(project: Project, project_root: Path) -> None:
+    path = project_root / "aml_config" / "box.compute"
+    path.write_text("# one\ntype: remotedocker\naddress: box\nbaseDockerImage: ubuntu\nnvidiaDocker: yes\n")
+    async with opened(project) as pilot:
+        hand, screen = Hand(pilot), screen_of(pilot)
+        await screen.panes.editor.open_file(str(path))
+        form = screen.query_one(FormView)
+        await pilot.app.workers.wait_for_complete()
+        await pilot.press("end")
+        await hand.changes("config.problem", lambda: form.current)
+        await hand.changes("config.fix", lambda: seen(pilot))
+        await hand.does("config.view", lambda: isinstance(screen.focused, TextEditor))
+        await hand.does("config.gpu_ready", on(pilot, ChangeScreen))
+
+
+RUNCONFIG = """Target: "local"
+ArgumentVector:
+  - "$file"
+  - "--lr"
+EnvironmentVariables:
+  ONE: "1"
+Framework: "Python"
+TrackedRun: false
+"""
+
+
+def text_of(pilot: Workbench) -> str:
+    return screen_of(pilot).query_one(TextEditor).source
+
+
+@pytest.fixture
+def configuration(project_root: Path) -> str:
+    """The path of a run configuration with the text RUNCONFIG."""
+    path = project_root / "aml_config" / "local.runconfig"
+    path.write_text(RUNCONFIG)
+    return str(path)
+
+
+@asynccontextmanager
+async def form_opened(project: Project, configuration: str) -> AsyncIterator[tuple[Workbench, FormView]]:
+    """The main screen with the form of a configuration, which has the focus."""
+    async with opened(project, (120, 24)) as pilot:
+        screen = screen_of(pilot)
+        await screen.panes.editor.open_file(configuration)
+        form = screen.query_one(FormView)
+        await until(lambda: form.has_focus and form.current)
+        await pilot.app.workers.wait_for_complete()
+        yield pilot, form
+
+
+async def go_to(pilot: Workbench, form: FormView, line: int) -> None:
+    assert form.go_to_line(line)
+    await pilot.pause()
+
+
+@proves("form.up form.down form.page_up form.page_down form.first form.last")
+async def test_moving_in_the_form(project: Project, configuration: str) -> None:
+    async with form_opened(project, configuration) as (pilot, form):
+        hand = Hand(pilot)
+
+        def at() -> str:
+            row = form.current
+            return f"{row.kind} {row.field.key} {row.line}" if row is not None else ""
+
+        first = at()
+        await hand.changes("form.down", at)
+        await hand.becomes("form.up", at, first)
+        await hand.changes("form.page_down", at)
+        await hand.becomes("form.page_up", at, first)
+        await hand.changes("form.last", at)
+        await hand.becomes("form.first", at, first)
+
+
+@proves(
+    "form.edit form.toggle form.add form.clear form.move_up form.move_down form.rename form.undo form.redo form.accept "
+    "form.cancel"
+)
+async def test_changing_values_in_the_form(project: Project, configuration: str) -> None:
+    async with form_opened(project, configuration) as (pilot, form):
+        hand = Hand(pilot)
+        await go_to(pilot, form, 8)
+        await hand.does("form.toggle", lambda: "TrackedRun: true" in text_of(pilot))
+        await hand.does("form.undo", lambda: "TrackedRun: false" in text_of(pilot))
+        await hand.does("form.redo", lambda: "TrackedRun: true" in text_of(pilot))
+        await go_to(pilot, form, 4)
+        await hand.does("form.edit", lambda: form.is_editing)
+        await pilot.press("end", *"2")
+        await hand.does("form.accept", lambda: '"--lr2"' in text_of(pilot))
+        await go_to(pilot, form, 4)
+        await hand.does("form.move_up", lambda: text_of(pilot).index("--lr2") < text_of(pilot).index("$file"))
+        await hand.does("form.move_down", lambda: text_of(pilot).index("--lr2") > text_of(pilot).index("$file"))
+        await pilot.press("enter", *"zzz")
+        await hand.does("form.cancel", lambda: not form.is_editing)
+        assert "zzz" not in text_of(pilot)
+        await go_to(pilot, form, 6)
+        await hand.does("form.rename", lambda: form.is_editing)
+        await pilot.press(*"TWO", "enter")
+        await until(lambda: "TWO:" in text_of(pilot))
+        await hand.does("form.clear", lambda: "TWO:" not in text_of(pilot))
+        await go_to(pilot, form, 3)
+        await hand.does("form.add", lambda: form.is_editing)
+
+
+@proves("form.complete form.fix")
+async def test_completing_and_fixing_in_the_form(project: Project, configuration: str) -> None:
+    async with form_opened(project, configuration) as (pilot, form):
+        hand, screen = Hand(pilot), screen_of(pilot)
+        await go_to(pilot, form, 1)
+        await pilot.press("enter", *"loc")
+        await until(lambda: form.is_editing and form._editing is not None and form._editing.options)
+        await hand.does("form.complete", lambda: form._editing is not None and form._editing.buffer.text == "local")
+        await pilot.press("escape")
+        await pilot.press("ctrl+t")
+        editor = screen.query_one(TextEditor)
+        editor.replace_source("Target: local\nTrackedRun: yes\n")
+        await pilot.press("ctrl+t")
+        await until(lambda: form.current is not None and len(text_of(pilot)) < 40)
+        await pilot.app.workers.wait_for_complete()
+        await pilot.press("f8")
+        await until(lambda: form.finding)
+        await hand.changes("form.fix", lambda: text_of(pilot))
