@@ -35,13 +35,21 @@ NAMES = {
     "no UTF-8": os.fsdecode(b"caf\xe9.py"),
 }
 
+IN_PLACE = ("spaces", "a line end", "a shell's words", "an option", "an escape sequence", "no UTF-8")
+"""Names that are also tried without a copy. Such a run differs only in its folder."""
+
+
+def cases(*names: str) -> list[pytest.ParameterSet]:
+    """Each name with a copy of the project, and some of them in place."""
+    copied = [pytest.param(name, True, id=f"{name}-in a copy") for name in names]
+    return copied + [pytest.param(name, False, id=f"{name}-in place") for name in names if name in IN_PLACE]
+
 
 def hexadecimal(name: str) -> str:
     return os.fsencode(name).hex()
 
 
-@pytest.mark.parametrize("tracked", [False, True], ids=["in place", "in a copy"])
-@pytest.mark.parametrize("case", NAMES)
+@pytest.mark.parametrize(("case", "tracked"), cases(*NAMES))
 def test_a_script_and_its_arguments_get_exactly_their_names(tmp_path: Path, case: str, tracked: bool) -> None:
     name = NAMES[case]
     root = write_project(tmp_path / "project", tracked=tracked)
@@ -70,8 +78,7 @@ def test_a_script_and_its_arguments_get_exactly_their_names(tmp_path: Path, case
     assert "\x1b" not in plan.out
 
 
-@pytest.mark.parametrize("tracked", [False, True], ids=["in place", "in a copy"])
-@pytest.mark.parametrize("case", [case for case in NAMES if case != "an option"] + ["dots", "long"])
+@pytest.mark.parametrize(("case", "tracked"), cases(*(name for name in NAMES if name != "an option"), "dots", "long"))
 def test_a_project_may_have_any_name(tmp_path: Path, case: str, tracked: bool) -> None:
     name = {"dots": "...project...", "long": "n" * 200}.get(case) or NAMES[case]
     root = write_project(tmp_path / name, tracked=tracked)
