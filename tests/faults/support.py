@@ -12,8 +12,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests import fork_server
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -60,22 +58,13 @@ class Workbench:
         return subprocess.Popen(command, cwd=self.folder, env={**os.environ, **self.environment}, **options)
 
     def run(self, *arguments: str | bytes | os.PathLike[str]) -> Result:
-        """Run a command to its end, without a new interpreter where that makes no difference."""
-        environment = {**os.environ, **self.environment}
-        if fork_server.can_run(environment):
-            words = [os.fsencode(argument) for argument in arguments]
-            code, out, err = fork_server.run(words, str(self.folder), environment, PATIENCE)
-        else:
-            code, out, err = self._run_anew(*arguments)
-        return Result(code, out.decode(errors="backslashreplace"), err.decode(errors="backslashreplace"))
-
-    def _run_anew(self, *arguments: str | bytes | os.PathLike[str]) -> tuple[int, bytes, bytes]:
+        """Run a command to its end."""
         process = self.start(*arguments)
         try:
             out, err = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
-        return process.returncode, out, err
+        return Result(process.returncode, out.decode(errors="backslashreplace"), err.decode(errors="backslashreplace"))
 
     def submit(self, *arguments: str, configuration: str = "local") -> Result:
         """Submit and follow to the end."""
