@@ -40,11 +40,11 @@ _IS = {
     "ended": "(state IN ('completed', 'failed', 'canceled') OR ended > 0)",
 }  # fmt: skip
 _OF_METRIC = "SELECT id FROM metrics WHERE name = ?"
-_TOKEN = re.compile(r'(-?)((?:[^\s":=<>!]*(?:!=|<=|>=|[:=<>]))?"[^"]*"?|\S+)')
-_COMPARISON = re.compile(r'([^:=<>!"]+)(!=|<=|>=|[:=<>])(.*)', re.DOTALL)
+_TOKEN = r'(-?)((?:[^\s":=<>!]*(?:!=|<=|>=|[:=<>]))?"[^"]*"?|\S+)'
+_COMPARISON = r'(?s)([^:=<>!"]+)(!=|<=|>=|[:=<>])(.*)'
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
-_DURATION = re.compile(r"(\d+(?:\.\d*)?)\s*([smhd]?)")
-_CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d+(?:\.\d*)?)")
+_DURATION = r"(\d+(?:\.\d*)?)\s*([smhd]?)"
+_CLOCK = r"(?:(\d+):)?(\d+):(\d+(?:\.\d*)?)"
 
 SCANNED = "listed NOT INDEXED"
 """All rows as they lie in the file: a twentieth of the time that it takes to go through them by an index."""
@@ -122,7 +122,7 @@ def condition_of(text: str, *, archived: bool = False) -> Condition:
     """The condition that the filter `text` makes. Archived runs are left out unless wanted or asked for by it."""
     parts: list[str] = []
     values: list[Any] = []
-    for minus, word in _TOKEN.findall(text):
+    for minus, word in re.findall(_TOKEN, text):
         if word in ("is:archived", "is:hidden"):
             archived = True
         found = _condition(word)
@@ -136,7 +136,7 @@ def condition_of(text: str, *, archived: bool = False) -> Condition:
 
 def _condition(word: str) -> Condition | None:
     """The condition of one word of the filter; None for one that is not complete yet."""
-    match = None if word.startswith('"') else _COMPARISON.fullmatch(word)
+    match = None if word.startswith('"') else re.fullmatch(_COMPARISON, word)
     if match is None:
         return _occurs("search", word.strip('"'))
     name, operator, value = match[1], match[2], match[3].strip('"')
@@ -196,9 +196,9 @@ def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | N
 def _number_of(column: str, value: str) -> float | None:
     """The number that a value stands for: of a duration in seconds, of a time in seconds since the epoch."""
     if column == "duration":
-        if clock := _CLOCK.fullmatch(value):
+        if clock := re.fullmatch(_CLOCK, value):
             return int(clock[1] or 0) * 3600 + int(clock[2]) * 60 + float(clock[3])
-        match = _DURATION.fullmatch(value)
+        match = re.fullmatch(_DURATION, value)
         return float(match[1]) * _UNITS[match[2]] if match else None
     if column in ("started", "start", "ended", "end", "created"):
         try:
