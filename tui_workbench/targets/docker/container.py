@@ -21,10 +21,10 @@ from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome
 from tui_workbench.targets.docker.engine import Container
 from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUTS, WORKING_COPY
 
 SDK_DIRECTORY = "/workbench/sdk"
 SHARE_DIRECTORY = "/azureml-share/"
-WORKING_COPY = "work"
 SHELL = "/bin/sh"
 
 PREFIX = "workbench-tui"
@@ -60,10 +60,6 @@ LOG = {"Type": "json-file", "Config": {"max-size": "1000t"}}
 _OUT_OF_MEMORY = "killed for want of memory (out of memory)"
 ONE_WAS = "; one of its processes was "
 """Stands before that in the reason of a run whose script had others work for it, and failed when they did."""
-
-
-METRICS = "metrics.jsonl"
-OUTPUTS = "outputs"
 
 
 class Mount(NamedTuple):

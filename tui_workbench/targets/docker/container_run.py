@@ -32,8 +32,9 @@ from tui_workbench.targets.docker.engine import Container, Engine, EngineRefused
 from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts.host import Host
-from tui_workbench.targets.hosts.host_run import OUTPUT, HostRun
+from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.mirror import follow
+from tui_workbench.targets.hosts.supervisor import OUTPUT
 
 END_SECONDS = 30.0
 """How long the engine may take to end a killed container before it is asked again."""

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import posixpath
 import tarfile
 import tempfile
 import time
@@ -24,7 +25,8 @@ from tui_workbench.targets.docker.engine import Engine, Image
 from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.hosts.fetching import unpack
 from tui_workbench.targets.hosts.host import Host
-from tui_workbench.targets.hosts.host_run import OUTPUTS, WORKING_COPY, HostRun
+from tui_workbench.targets.hosts.host_run import HostRun
+from tui_workbench.targets.hosts.supervisor import OUTPUTS, WORKING_COPY
 
 _ROOT = "0:0"
 
@@ -49,7 +51,8 @@ def placement(host: Host, engine: Engine, spec: RunSpec, image: Image, facts: Im
     # In a rootless engine the container's root is the user who runs it, and no other user could write his files.
     user_spec = _ROOT if user and engine.facts().rootless else f"{user}:{group}"
     run = HostRun(host, spec)
-    return _placement(host, spec, home_of(host))._replace(
+    home = os.path.expanduser("~") if host.is_local else posixpath.dirname(host.home())
+    return _placement(host, spec, home)._replace(
         run_directory=run.directory,
         user=user_spec,
         image=image.id,
@@ -82,13 +85,6 @@ def _placement(host: Host, spec: RunSpec, home: str) -> Placement:
         copied=copied,
         image=spec.target.base_docker_image,
     )
-
-
-def home_of(host: Host) -> str:
-    """The home directory of the user on the host, for `~` in configuration files."""
-    if host.is_local:
-        return os.path.expanduser("~")
-    return host.check(["sh", "-c", "cd && pwd"]).text
 
 
 def _data_of(host: Host, spec: RunSpec) -> tuple[str, ...]:

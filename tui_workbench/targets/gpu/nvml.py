@@ -15,13 +15,10 @@ import re
 import time
 from typing import Any
 
-from tui_workbench.targets.gpu.sample import Device, Machine, Note, Owner, Process, Reading, Sample
+from tui_workbench.targets.gpu.sample import FIRST_NAMESPACE, Device, Machine, Note, Owner, Process, Reading, Sample
 from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE
 
 _MIB = 1 << 20
-
-_FIRST_NAMESPACE = "pid:[4026531836]"
-"""What the kernel calls the namespace that holds all processes (PROC_PID_INIT_INO)."""
 
 _MARK = b"\0%s=" % RUN_ID_VARIABLE.encode()
 _CONTAINER = re.compile(rb"([0-9a-f]{64})")
@@ -226,7 +223,7 @@ class Owners:
 def hides_processes() -> bool:
     """True in a container: its process ids are not those that the driver gives."""
     try:
-        return os.readlink("/proc/self/ns/pid") != _FIRST_NAMESPACE
+        return os.readlink("/proc/self/ns/pid") != FIRST_NAMESPACE
     except OSError:
         return False
 

@@ -24,6 +24,9 @@ THROTTLE_REASONS = (
 THROTTLED = sum(bit for bit, _ in THROTTLE_REASONS)
 """All of them."""
 
+FIRST_NAMESPACE = "pid:[4026531836]"
+"""What the kernel calls the namespace that holds all processes (PROC_PID_INIT_INO)."""
+
 
 class Device(NamedTuple):
     """One GPU as it always is. `memory` in MiB, `power_limit` in W; None where the driver does not tell."""

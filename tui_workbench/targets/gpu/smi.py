@@ -12,7 +12,7 @@ import re
 import time
 
 from tui_workbench.core.waiting import wait_ready
-from tui_workbench.targets.gpu.sample import Device, Machine, Note, Owner, Process, Reading, Sample
+from tui_workbench.targets.gpu.sample import FIRST_NAMESPACE, Device, Machine, Note, Owner, Process, Reading, Sample
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
 
 SILENCE_SECONDS = 10.0
@@ -189,7 +189,7 @@ class Smi:
             devices.append(Device(int(index), row[_UUID], row.get("name", "GPU"), memory, limit, parts))
         others = {line[:1]: line[1:] for line in lines if line[:1] in ("c", "n")}
         problem = "" if devices else said or "there is no nvidia-smi"
-        hides = others.get("n", "") not in ("", "pid:[4026531836]")
+        hides = others.get("n", "") not in ("", FIRST_NAMESPACE)
         return Machine(tuple(devices), driver, others.get("c", ""), "nvidia-smi", problem, hides)
 
     def _row(self, kind: str, text: str) -> dict[str, str]:

@@ -29,8 +29,9 @@ from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, H
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
 from tui_workbench.targets.hosts.sending import sync, telling_and_metered
+from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 
-OUTPUT, OUTPUTS, RECORD, WORKING_COPY, BOOT = "output.log", "outputs", "run.json", "work", "boot"
+RECORD, BOOT = "run.json", "boot"
 
 FULL_BELOW = 64
 """Free kilobytes that count as none: less than any file that a training writes."""

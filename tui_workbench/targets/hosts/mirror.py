@@ -22,7 +22,7 @@ from tui_workbench.core.errors import StorageError
 from tui_workbench.core.files import make_folders, open_below, remove_below, write_all
 from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
-from tui_workbench.targets.hosts.supervisor import RANKS
+from tui_workbench.targets.hosts.supervisor import METRICS, RANKS
 
 SILENCE_SECONDS = 20.0
 """A file that is there and at rest comes at once; when nothing comes for this long, something is broken."""
@@ -113,7 +113,6 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
             self._file = -1
 
 
-METRICS = "metrics.jsonl"
 LIVE = "live"
 
 SHORTEST, LONGEST, GROWTH = 2.0, 30.0, 1.5

@@ -25,6 +25,9 @@ OUTPUT = "output.log"
 PID = "pid"
 EXIT = "exit"
 
+OUTPUTS, WORKING_COPY, METRICS = "outputs", "work", "metrics.jsonl"
+"""What else the script writes in a run's directory."""
+
 RANKS = "ranks"
 """The folder of the ranks' output in a run's directory."""
 
