@@ -13,7 +13,7 @@ import tui_workbench
 PACKAGE = Path(tui_workbench.__file__).parent
 
 SEAMS = {
-    "cli/experiment/submit.py": "plans and records are loaded for the options that print them",
+    "cli/experiment/submit.py": "plans, records, login prompts and stray files are loaded for the runs that have them",
     "cli/experiment/status.py": "all that acts on runs is loaded when the run may lack a controller",
     "cli/serve.py": "its libraries are an extra that may be missing",
     "cli/shared/stream.py": "all that acts on runs is loaded when the followed run lacks a controller",

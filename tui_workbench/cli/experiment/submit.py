@@ -12,7 +12,6 @@ from tui_workbench.cli import INTERRUPTED
 from tui_workbench.cli.shared.output import PLAIN, output, tell
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.cli.shared.progress_bar import shared
-from tui_workbench.cli.shared.prompts import settle_login
 from tui_workbench.cli.shared.stream import OutputStream
 from tui_workbench.core.errors import NoGpu, UsageError
 from tui_workbench.core.model import Run, RunRequest, RunState
@@ -21,7 +20,6 @@ from tui_workbench.runs.gpu.verdict import stored_verdict, summary
 from tui_workbench.runs.store.rundir import WORKING_COPY, RunDirectory
 from tui_workbench.runs.submission.launch import submit
 from tui_workbench.runs.submission.planning import basis_of
-from tui_workbench.runs.transfer.downloads import beside_copy_text, made_elsewhere_text
 
 UNKNOWN_END = 1
 """Exit code when a run has ended and nobody knows how."""
@@ -116,7 +114,11 @@ def telling_of_allow_cpu() -> Iterator[None]:
 
 def settle_target(project: Project, request: RunRequest) -> None:
     """Ask for what a login on the request's target needs and is not kept anywhere. Raises WorkbenchError."""
-    settle_login(basis_of(project, request).target)
+    target = basis_of(project, request).target
+    if target.kind.is_remote:
+        from tui_workbench.cli.shared.prompts import settle_login
+
+        settle_login(target)
 
 
 def _follow(run: Run, *, plain: bool) -> int:
@@ -144,6 +146,11 @@ def _tell_of_files(ended: Run) -> None:
     """What the run made outside of its outputs, and what was copied into the project, on stderr."""
     lines = [str(event.get("text")) for event in RunDirectory(ended.directory).events() if event.get("step") == "keep"]
     has_copy = os.path.isdir(os.path.join(ended.directory, WORKING_COPY))
+    if not (has_copy or ended.tracked):
+        tell(*lines)
+        return
+    from tui_workbench.runs.transfer.downloads import beside_copy_text, made_elsewhere_text
+
     if has_copy and (text := made_elsewhere_text(ended.directory)):
         tell(f"{text}. Copy to the project: workbench-tui history download -r {ended.run_number} --into-project")
     tell(*lines)
