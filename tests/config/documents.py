@@ -37,16 +37,6 @@ def in_project(root: Path, name: str) -> Document:
     return Document.open(os.path.join(root, "aml_config", name), Surroundings(str(root)))
 
 
-def changed_lines(before: str, after: str) -> tuple[list[str], list[str]]:
-    """The lines of each text that differ, between their common beginning and end."""
-    old, new = before.split("\n"), after.split("\n")
-    while old and new and old[0] == new[0]:
-        del old[0], new[0]
-    while old and new and old[-1] == new[-1]:
-        del old[-1], new[-1]
-    return old, new
-
-
 # -- generated documents ---------------------------------------------------------------------------------------------
 
 KEYS = st.sampled_from(

@@ -13,6 +13,9 @@ from hashlib import blake2b
 
 from tui_workbench.core.errors import StorageError
 
+CONFIG_DIRECTORY = "aml_config"
+"""A folder that holds this is a project."""
+
 APPLICATION = "workbench-tui"
 """The name of our folder in each of the user's directories."""
 
@@ -107,6 +110,11 @@ def with_parents(path: str) -> list[str]:
         path = above
         found.append(path)
     return found
+
+
+def project_above(path: str) -> str:
+    """The project folder nearest to an absolute path: the path itself, or a folder above it; "" when there is none."""
+    return next((each for each in with_parents(path) if os.path.isdir(os.path.join(each, CONFIG_DIRECTORY))), "")
 
 
 def from_home(path: str) -> str:

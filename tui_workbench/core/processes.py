@@ -19,10 +19,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from tui_workbench.core import trace
-from tui_workbench.core.directories import with_parents
-
-_PROJECT_MARK = "aml_config"
-"""A folder that holds this is a project."""
+from tui_workbench.core.directories import project_above
 
 _PLAIN_SIGNALS = tuple(signal.valid_signals())
 """What they find as they would under a shell: Python ignores SIGPIPE, a controller SIGHUP."""
@@ -53,7 +50,8 @@ def has_program(name: str, environment: Mapping[str, str] = os.environ) -> bool:
 
 def search_folders(path: str) -> list[str]:
     """Return the entries of a `PATH` that programs may come from."""
-    return [folder for folder in path.split(os.pathsep) if os.path.isabs(folder) and not _is_in_project(folder)]
+    folders = (folder for folder in path.split(os.pathsep) if os.path.isabs(folder))
+    return [folder for folder in folders if not project_above(os.path.realpath(folder))]
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -167,7 +165,3 @@ def reap() -> None:
             if not os.waitpid(pid, os.WNOHANG)[0]:
                 continue
         _children.discard(pid)
-
-
-def _is_in_project(folder: str) -> bool:
-    return any(os.path.isdir(os.path.join(each, _PROJECT_MARK)) for each in with_parents(os.path.realpath(folder)))

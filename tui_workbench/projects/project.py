@@ -12,14 +12,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from tui_workbench.core.directories import derived_directory, user_data_directory, with_parents
+from tui_workbench.core.directories import CONFIG_DIRECTORY, derived_directory, project_above, user_data_directory
 from tui_workbench.core.errors import ConfigurationError, ProjectNotFound, StorageError
 from tui_workbench.core.files import FOLDER_MODE, make_folders, write_below
 from tui_workbench.core.model import ComputeTarget, Problem, RunConfiguration
 
 _Entry = TypeVar("_Entry", ComputeTarget, RunConfiguration)
 
-CONFIG_DIRECTORY = "aml_config"
 STATE_DIRECTORY = ".workbench"
 COMPUTE_SUFFIX = ".compute"
 RUN_CONFIGURATION_SUFFIX = ".runconfig"
@@ -66,9 +65,9 @@ class Project:
                 f"{start} is not a folder" if os.path.exists(start) else f"{start} does not exist",
                 remedy="Name a project folder, or make one with `workbench-tui project create NAME`.",
             )
-        for folder in with_parents(start):
-            if os.path.isdir(os.path.join(folder, CONFIG_DIRECTORY)):
-                return cls(folder)
+        root = project_above(start)
+        if root:
+            return cls(root)
         raise ProjectNotFound(
             f"{start} is no project: neither it nor a folder above it holds {CONFIG_DIRECTORY}/",
             remedy=f"Name one with --project, make this folder one with `workbench-tui project add "

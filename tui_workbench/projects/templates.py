@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import tui_workbench
 from tui_workbench.core import trace
-from tui_workbench.core.directories import sample_project
+from tui_workbench.core.directories import CONFIG_DIRECTORY, sample_project
 from tui_workbench.core.errors import StorageError, UsageError
 from tui_workbench.core.masking import mask_text
 from tui_workbench.core.processes import clean_environment, has_program, run
@@ -66,9 +66,6 @@ _TEMPLATES = (
         "mnist-cntk", "For old projects: the same with CNTK, whose development ended in 2019 (Python 3.6, CUDA 10)."
     ),
 )
-
-CONFIGURATION = "aml_config"
-"""What makes a folder a project."""
 
 _DATA = os.path.join(os.path.dirname(tui_workbench.__file__), "templates_data")
 
@@ -148,13 +145,13 @@ def _source_of(template: str) -> str:
 
 def _add_missing(root: str, name: str) -> tuple[str, ...]:
     """Give a folder that has no configuration that of `blank`, and return the files; nothing else is touched."""
-    place = os.path.join(root, CONFIGURATION)
+    place = os.path.join(root, CONFIG_DIRECTORY)
     if os.path.isdir(place):
         return ()
-    files = {path: data for path, data in _files_of(DEFAULT_TEMPLATE, name) if path.startswith(f"{CONFIGURATION}/")}
+    files = {path: data for path, data in _files_of(DEFAULT_TEMPLATE, name) if path.startswith(f"{CONFIG_DIRECTORY}/")}
     with _built(place) as building:
         for path, data in files.items():
-            _write(os.path.join(building, os.path.relpath(path, CONFIGURATION)), data)
+            _write(os.path.join(building, os.path.relpath(path, CONFIG_DIRECTORY)), data)
     return tuple(files)
 
 

@@ -12,7 +12,6 @@ from tests.conftest import corpus
 from tui_workbench.config.changes.change_set import ChangeHistory
 from tui_workbench.config.changes.gpu_ready import GpuReadyPlan, plan_gpu_ready
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
-from tui_workbench.config.checks.project_context import Surroundings
 from tui_workbench.config.document import Document
 from tui_workbench.core.errors import ConfigurationError, UsageError
 
@@ -385,7 +384,7 @@ def test_the_form_of_the_sdk(tmp_path: Path) -> None:
             "script: t.py\ntarget: box\nframework: PySpark\nenvironment:\n  docker:\n    gpuSupport: false\n"
         ),
     )
-    plan = plan_gpu_ready(str(root), "box", surroundings=Surroundings(str(root)))
+    plan = plan_gpu_ready(str(root), "box")
     assert ids(plan) == ["framework", "prepareEnvironment", "environment.docker.gpuSupport"]
     plan.change_set().apply()
     after = plan_gpu_ready(str(root), "box")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.config.documents import document, in_project, project
 from tui_workbench.config.checks.images import wants_gpu
 from tui_workbench.config.checks.project_context import Surroundings
@@ -19,11 +21,13 @@ FILES = {
 }
 
 
-def test_only_a_file_in_a_configuration_folder_has_surroundings(tmp_path: Path) -> None:
-    found = Surroundings.of(str(tmp_path / "aml_config" / "a.compute"))
+@pytest.mark.parametrize("name", ["aml_config/a.compute", "environment.yml", "deep/down/environment.yml"])
+def test_a_file_belongs_to_the_nearest_project_above(tmp_path: Path, name: str) -> None:
+    root = project(tmp_path / "project", **FILES)
+    found = Surroundings.of(str(root / name))
     assert found is not None
-    assert found.root == str(tmp_path)
-    assert Surroundings.of(str(tmp_path / "a.compute")) is None
+    assert found.root == str(root)
+    assert Surroundings.of(str(tmp_path / name)) is None
 
 
 def test_targets_and_run_configurations_and_who_uses_what(tmp_path: Path) -> None:

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from tui_workbench.config.changes.change_set import edited, unified_diff
 from tui_workbench.config.checks.findings import CODES, ERROR, INFO, Finding, Fix
-from tui_workbench.config.checks.project_context import CONFIG_DIRECTORY, Surroundings
+from tui_workbench.config.checks.project_context import Surroundings
 from tui_workbench.config.document import Document
 from tui_workbench.config.schema import field_types
 from tui_workbench.config.schema.field_types import NULL, TYPE_NAMES, Field
 from tui_workbench.config.schema.fields import kind_of
 from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path, dotted, find, parse, plain_value
 from tui_workbench.config.yaml_edit.values import Fault, convert
-from tui_workbench.core.directories import with_parents
+from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.text_files import FileChangedError
 
@@ -167,7 +167,7 @@ def _next_fixable(document: Document, code: str, refused: set[tuple[str, int]]) 
 
 
 def _opened(path: str) -> Document:
-    return Document.open(path, surroundings_of(path))
+    return Document.open(path, Surroundings.of(path))
 
 
 def _unknown_key(document: Document, key: str) -> UsageError:
@@ -216,21 +216,13 @@ def check(paths: Sequence[str]) -> list[Finding]:
     for path in paths:
         folder = os.path.dirname(os.path.abspath(path))
         if folder not in surroundings:
-            surroundings[folder] = surroundings_of(path)
+            surroundings[folder] = Surroundings.of(path)
         try:
             findings += Document.open(path, surroundings[folder]).problems()
         except ConfigurationError as error:
             place = (path, error.line, error.column, 0, 0)
             findings.append(Finding(ERROR, "refused", error.message, error.remedy, *place))
     return findings
-
-
-def surroundings_of(path: str) -> Surroundings | None:
-    """The project that a file belongs to: that of its aml_config/, or the nearest one above; None for no project."""
-    for folder in with_parents(os.path.dirname(os.path.abspath(path))):
-        if os.path.isdir(os.path.join(folder, CONFIG_DIRECTORY)):
-            return Surroundings(folder)
-    return None
 
 
 # -- values as words of a command line -------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ class GpuReadyPlan(NamedTuple):
         return ChangeSet(f"make {self.target} GPU-ready", tuple(changes), self.notes)
 
 
-def plan_gpu_ready(root: str, name: str, *, image: str = "", surroundings: Surroundings | None = None) -> GpuReadyPlan:
+def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
     """The plan for a target or run configuration called `name` of the project at `root`.
 
     `image` is the image to use; by default the current one with CUDA and PyTorch, unless the target has a GPU image
@@ -99,7 +99,7 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "", surroundings: Surro
     Raises UsageError: no such name, or an image that Docker would not accept; ConfigurationError: a file that is
     broken, or a type of target that has no GPU to switch on.
     """
-    around = surroundings or Surroundings(root)
+    around = Surroundings(root)
     target, configurations = _resolve(around, name)
     if image and image_names.parse_image(image) is None:
         raise UsageError(f"{image!r} is no image name", remedy="Write REPOSITORY:TAG.")

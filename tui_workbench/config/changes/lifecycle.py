@@ -13,11 +13,12 @@ from typing import Any
 
 from tui_workbench.config.changes.change_set import ChangeSet, FileChange, bytes_at, edited
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
-from tui_workbench.config.checks.project_context import CONFIG_DIRECTORY, Surroundings
+from tui_workbench.config.checks.project_context import Surroundings
 from tui_workbench.config.document import Document, new_text
 from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.data_references import IGNORE_FILE
 from tui_workbench.core import target_types
+from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError
 
 COMPUTE = ".compute"

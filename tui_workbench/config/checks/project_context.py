@@ -18,10 +18,9 @@ from tui_workbench.config.schema.fields import kind_of
 from tui_workbench.config.yaml_edit.syntax import Node, Tree, parse, read
 from tui_workbench.config.yaml_edit.values import read_fields
 from tui_workbench.core import files
+from tui_workbench.core.directories import CONFIG_DIRECTORY, project_above
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
-
-CONFIG_DIRECTORY = "aml_config"
 
 _SPARK = re.compile(rb"\b(?:pyspark|SparkSession|SparkContext|SQLContext|mmlspark|sparkdl)\b")
 _SCRIPT_BYTES = 200_000
@@ -47,9 +46,9 @@ class Surroundings:
 
     @classmethod
     def of(cls, path: str) -> Surroundings | None:
-        """The surroundings of a file that lies in a project's configuration folder, else None."""
-        directory = os.path.dirname(os.path.abspath(path))
-        return cls(os.path.dirname(directory)) if os.path.basename(directory) == CONFIG_DIRECTORY else None
+        """The project that a file belongs to: the nearest folder above it that is one; None when there is none."""
+        root = project_above(os.path.dirname(os.path.abspath(path)))
+        return cls(root) if root else None
 
     def show_unsaved(self, path: str, text: str | None) -> None:
         """Let `text` count in place of the file at `path`; None ends that."""

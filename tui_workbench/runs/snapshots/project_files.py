@@ -14,10 +14,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from tui_workbench.config.schema.data_references import IGNORE_FILE, data_in_project
+from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec, RunState
 from tui_workbench.core.plaintext import visible
-from tui_workbench.projects.project import COMPUTE_SUFFIX, CONFIG_DIRECTORY
+from tui_workbench.projects.project import COMPUTE_SUFFIX
 from tui_workbench.runs.snapshots.ignore import IgnoreFile, is_excluded, read_ignore_file
 from tui_workbench.runs.store.rundir import OUTPUTS, WORKING_COPY, Ending, Record
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER

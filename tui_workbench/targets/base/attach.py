@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from tui_workbench.config.changes.change_set import ChangeSet, FileChange
 from tui_workbench.config.changes.lifecycle import COMPUTE, RUNCONFIG, check_name
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE, parse_image
+from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import ConfigurationError, UsageError
-from tui_workbench.projects.project import CONFIG_DIRECTORY
 from tui_workbench.targets.base.secrets import Kept, SecretStore, new_reference
 from tui_workbench.targets.gpu.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, gpus_of
 from tui_workbench.targets.hosts.host import ConnectionLost, Host, LocalHost, LoginRefused, SecretNeeded
