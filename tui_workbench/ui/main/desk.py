@@ -105,7 +105,10 @@ class Header(Line):
 
 
 class Slot(Widget):
-    """Keeps the place of a part that comes after the first frame, and looks like it when it is empty."""
+    """An empty placeholder for a part that is mounted after the first frame."""
+
+    def render(self) -> str:
+        return ""
 
 
 class Desk(Widget, inherit_bindings=False):
