@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from tests.ui.main.conftest import BOX
 from tests.ui.main.test_main import opened, screen_of, seen
 from tests.ui.seen import lines_of
 from tests.ui.waiting import until
+from tui_workbench.config.changes import lifecycle
 from tui_workbench.ui.changes.change import ChangeScreen, ChangeView
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from textual.pilot import Pilot
 
+    from tui_workbench.config.changes.change_set import ChangeSet
     from tui_workbench.core.model import Run
     from tui_workbench.projects.project import Project
 
@@ -148,6 +151,28 @@ async def test_keys_after_enter_do_not_change_what_is_applied(project: Project, 
         view = await change_shown(pilot, "Name of the copy")
         for key in (*"twin", "enter", *"zzz"):
             view.post_message(events.Key(key, key if len(key) == 1 else None))
+        await back(pilot)
+        assert (folder / "twin.compute").read_text() == BOX
+
+
+async def test_enter_before_the_plan_is_made_applies_it_when_it_is_made(
+    project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_plan = threading.Event()
+    duplicate = lifecycle.duplicate
+
+    def duplicate_slowly(path: str, name: str) -> ChangeSet:
+        assert may_plan.wait(90)
+        return duplicate(path, name)
+
+    monkeypatch.setattr(lifecycle, "duplicate", duplicate_slowly)
+    async with opened(project) as pilot:
+        await at_box(pilot)
+        await pilot.press("c")
+        view = await change_shown(pilot, "Name of the copy")
+        await pilot.press(*"twin", "enter")
+        await until(lambda: view.is_frozen)
+        may_plan.set()
         await back(pilot)
         assert (folder / "twin.compute").read_text() == BOX
 

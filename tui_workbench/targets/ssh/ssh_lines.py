@@ -78,6 +78,7 @@ class Line:
             return None
         finally:
             self._asked -= 1
+            self._tell_when_idle()
 
     async def _take(self) -> Shell:
         spare = self._spares.pop(0) if self._spares else None
@@ -103,7 +104,11 @@ class Line:
     def _ended(self, _ended: asyncio.Future[int]) -> None:
         self.is_full = False
         self._in_use -= 1
-        if not self._in_use:
+        self._tell_when_idle()
+
+    def _tell_when_idle(self) -> None:
+        # A line that a caller waits for is not idle: closing it would look like an account without a shell.
+        if not self._in_use and not self._asked:
             self._on_idle(self)
 
 
@@ -144,7 +149,8 @@ class Connections:
         try:
             while True:
                 for line in list(self._lines):
-                    shell = await line.shell() if not line.is_full else None
+                    # A line may have been closed while the one before it was asked.
+                    shell = await line.shell() if line in self._lines and not line.is_full else None
                     if shell is not None:
                         return shell
                 # Others who wait for the same line may be quicker.
@@ -225,6 +231,7 @@ class Connections:
     def _line_idle(self, line: Line) -> None:
         """More than one connection is held only while it is needed."""
         if line in self._lines[1:]:
+            self._lines.remove(line)
             line.connection.close()
 
     def _attempt_ended(self, attempt: asyncio.Task[Line]) -> None:

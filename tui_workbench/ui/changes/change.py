@@ -36,26 +36,33 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
         self._source = source
         self._planned: dict[str, str] | None = None
         self._wanted: dict[str, str] | None = None
+        self._planning = asyncio.Lock()
 
     def on_mount(self) -> None:
         self.set_focus(self._view)
         self.plan_again()
 
+    @property
+    def is_planning(self) -> bool:
+        """True while the plan for the current values is being made."""
+        return self._wanted is not None
+
     def plan_again(self) -> None:
         """Plan with what was said, in a thread: one plan at a time, the newest last."""
-        idle = self._wanted is None
+        idle = not self.is_planning
         self._wanted = self._view.values
         if idle:
             self.run_worker(self._plan_until_fresh())
 
     async def _plan_until_fresh(self) -> None:
-        while (values := self._wanted) is not None and values != self._planned:
-            try:
-                self._view.show_plan(await self._plan(values))
-            except WorkbenchError as error:
-                self._view.show_error(error)
-            self._planned = values
-        self._wanted = None
+        async with self._planning:
+            while (values := self._wanted) is not None and values != self._planned:
+                try:
+                    self._view.show_plan(await self._plan(values))
+                except WorkbenchError as error:
+                    self._view.show_error(error)
+                self._planned = values
+            self._wanted = None
         self.refresh_bindings()
 
     async def _plan(self, values: dict[str, str]) -> Plan:
@@ -165,7 +172,7 @@ class ChangeView(DialogView, inherit_bindings=False):
             return "There is nothing to leave out."
         if action == "apply" and self._empty_label:
             return f"Enter {self._empty_label} first."
-        if action == "apply" and (self.plan is None or self.plan.done):
+        if action == "apply" and not self._owner.is_planning and (self.plan is None or self.plan.done):
             return "There is nothing to apply."
         if action == "choose" and not (self.current is not None and len(self.current.choices) > 1):
             return "There is nothing to choose from."
