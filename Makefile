@@ -45,8 +45,8 @@ bench: $(VENV)/.installed-test
 # What is made from the code; tests look whether it is up to date.
 pages: $(VENV)/.installed-test
 	$(VENV)/bin/python -m docs.make_pages
-	$(VENV)/bin/python -m tui_workbench.ui.commands.key_reference > docs/keys.md
-	$(VENV)/bin/python -m tui_workbench.config.reference > docs/configuration-reference.md
+	$(VENV)/bin/python -m tui_workbench.ui.commands.key_reference > docs/reference/keys.md
+	$(VENV)/bin/python -m tui_workbench.config.reference > docs/reference/configuration-reference.md
 
 # Real runs in a real terminal; needs gcc for the stand-in GPUs.
 pictures: $(VENV)/.installed-test

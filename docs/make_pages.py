@@ -1,4 +1,4 @@
-"""Makes the pages that are made from the code: docs/command-line.md and docs/errors.md.
+"""Makes the pages that are made from the code: docs/reference/command-line.md and docs/reference/errors.md.
 
     python -m docs.make_pages
 
@@ -63,7 +63,7 @@ Made by `python -m docs.make_pages` from the commands themselves; `workbench-tui
 
 `workbench-tui [PROJECT]` opens the screens. ID is a run's id or its number. Commands find their project here or in a
 folder above, or by `--project DIR`. What a command answers comes as `-o json`, `table` or `tsv`, `--query` picks from
-it, and `--plain` is for screen readers ([accessibility](accessibility.md)).
+it, and `--plain` is for screen readers ([accessibility](../accessibility.md)).
 
 Exit codes: the script's own of a finished run, 130 for a canceled one; else 0, 1 when something failed on this machine,
 2 for wrong use, 3 for a configuration problem, 4 when the target cannot be reached.
@@ -74,7 +74,7 @@ ERRORS_HEAD = """\
 
 Made by `python -m docs.make_pages` from the code. `…` stands for what differs from time to time. An error says its
 place, what is wrong, and what to do; the last column is the exit code of the command. What is behind those that one
-meets most: [troubleshooting](troubleshooting.md).
+meets most: [troubleshooting](../troubleshooting.md).
 
 | It says | What to do | Code |
 |---|---|---|"""
@@ -186,7 +186,7 @@ PAGES = {"command-line.md": command_line, "errors.md": error_page}
 def main() -> None:
     """Write the pages."""
     for name, make in PAGES.items():
-        (DOCS / name).write_text(make(), encoding="utf-8")
+        (DOCS / "reference" / name).write_text(make(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from tui_workbench.config.schema.fields import KINDS
 
 def test_the_page_in_docs_is_what_the_program_makes() -> None:
     made = subprocess.run([sys.executable, "-m", "tui_workbench.config.reference"], capture_output=True, check=True)
-    page = (REPOSITORY / "docs" / "configuration-reference.md").read_bytes()
-    assert made.stdout == page, "run `python -m tui_workbench.config.reference > docs/configuration-reference.md`"
+    page = (REPOSITORY / "docs" / "reference" / "configuration-reference.md").read_bytes()
+    assert made.stdout == page, "run `python -m tui_workbench.config.reference > docs/reference/configuration-reference.md`"
 
 
 def test_the_page_has_every_field_and_every_code() -> None:
