@@ -14,7 +14,7 @@ from tui_workbench.config.schema.fields import KINDS
 def test_the_page_in_docs_is_what_the_program_makes() -> None:
     made = subprocess.run([sys.executable, "-m", "tui_workbench.config.reference"], capture_output=True, check=True)
     page = (REPOSITORY / "docs" / "reference" / "configuration-reference.md").read_bytes()
-    assert made.stdout == page, "run `python -m tui_workbench.config.reference > docs/reference/configuration-reference.md`"
+    assert made.stdout == page, "run `make pages`"
 
 
 def test_the_page_has_every_field_and_every_code() -> None:

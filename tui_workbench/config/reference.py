@@ -16,7 +16,7 @@ from tui_workbench.core import target_types
 _INTRODUCTION = """\
 # Configuration reference
 
-Made by `python -m tui_workbench.config.reference > docs/reference/configuration-reference.md`; edit the tables in
+Made by `make pages`; edit the tables in
 `tui_workbench/config/schema/fields.py` instead.
 
 The files are YAML in UTF-8; JSON is YAML too. A value is read by the type of its field: `no` and `0022` are texts where

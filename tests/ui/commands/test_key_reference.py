@@ -10,7 +10,7 @@ from tui_workbench.ui.commands.registry import COMMANDS
 
 def test_the_page_in_docs_is_what_the_program_makes() -> None:
     kept = (REPOSITORY / "docs" / "reference" / "keys.md").read_text(encoding="utf-8")
-    assert page() == kept, "run `python -m tui_workbench.ui.commands.key_reference > docs/reference/keys.md`"
+    assert page() == kept, "run `make pages`"
 
 
 def test_the_page_has_every_command_with_its_own_keys_and_help() -> None:

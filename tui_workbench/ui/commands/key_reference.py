@@ -1,4 +1,4 @@
-"""The key reference, made from the registry: `python -m tui_workbench.ui.commands.key_reference > docs/reference/keys.md`."""
+"""Print the key reference, made from the registry of commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui_workbench.ui.commands.registry import SCOPES
 HEAD = """\
 # Keys
 
-Made by `python -m tui_workbench.ui.commands.key_reference > docs/reference/keys.md`; edit the tables in
+Made by `make pages`; edit the tables in
 `tui_workbench/ui/commands/` instead.
 
 The last line of every screen shows the keys that do something now, `?` explains where one is with all its keys, and
