@@ -9,7 +9,7 @@ import pytest
 
 from tests.runs.gpu.samples import START, T4, samples
 from tui_workbench.runs.gpu import usage
-from tui_workbench.runs.gpu.usage import GpuCourses, Usage, sum_line
+from tui_workbench.runs.gpu.usage import GpuCurves, Usage, sum_line
 from tui_workbench.runs.store.rundir import GPU_SAMPLES
 from tui_workbench.targets.gpu.sample import Reading, Sample, encode
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def read(folder: Path, data: bytes) -> GpuCourses:
+def read(folder: Path, data: bytes) -> GpuCurves:
     (folder / GPU_SAMPLES).write_bytes(data)
-    found = GpuCourses(str(folder))
+    found = GpuCurves(str(folder))
     found.refresh()
     return found
 
 
 def test_each_sample_is_a_point_of_its_device(tmp_path: Path) -> None:
     found = read(tmp_path, samples([10, 20, 30]))
-    course = found.devices[0]
-    assert list(course.times) == [START, START + 1, START + 2]
-    assert list(course.utilization) == [10, 20, 30]
-    assert list(course.memory) == [2048] * 3
-    assert list(course.own_memory) == [1024] * 3
-    assert list(course.power) == [50] * 3
+    curves = found.devices[0]
+    assert list(curves.times) == [START, START + 1, START + 2]
+    assert list(curves.utilization) == [10, 20, 30]
+    assert list(curves.memory) == [2048] * 3
+    assert list(curves.own_memory) == [1024] * 3
+    assert list(curves.power) == [50] * 3
     assert found.machine == T4
 
 
@@ -41,8 +41,8 @@ def test_memory_of_others_is_not_the_run_s_own(tmp_path: Path) -> None:
 
 def test_what_is_not_told_is_no_number(tmp_path: Path) -> None:
     found = read(tmp_path, encode(Sample(START, (Reading(3),))))
-    course = found.devices[3]
-    assert [math.isnan(values[0]) for values in (course.utilization, course.memory, course.power)] == [True] * 3
+    curves = found.devices[3]
+    assert [math.isnan(values[0]) for values in (curves.utilization, curves.memory, curves.power)] == [True] * 3
 
 
 def test_only_what_is_new_is_read_and_half_a_line_waits_for_its_end(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_file_that_was_begun_anew_is_read_anew(tmp_path: Path) -> None:
 
 
 def test_a_run_without_samples_has_none(tmp_path: Path) -> None:
-    found = GpuCourses(str(tmp_path))
+    found = GpuCurves(str(tmp_path))
     assert not found.refresh()
     assert found.points == 0
 

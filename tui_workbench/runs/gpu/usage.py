@@ -290,7 +290,7 @@ MOST_POINTS = 1_000_000
 """Of all devices together; what is beyond is counted. Eleven days of one GPU."""
 
 
-class DeviceCourse(NamedTuple):
+class DeviceCurves(NamedTuple):
     """One device, a value a sample in each array: seconds since the epoch, %, MiB and W."""
 
     times: array[float]
@@ -300,7 +300,7 @@ class DeviceCourse(NamedTuple):
     own_memory: array[float]  # of the run's own processes; 0 where it has none there
 
 
-class GpuCourses:
+class GpuCurves:
     """The devices of the run at a directory, by number. `refresh` blocks; the rest does not."""
 
     def __init__(self, directory: str) -> None:
@@ -309,13 +309,13 @@ class GpuCourses:
 
     def _begin(self) -> None:
         self.machine = Machine()
-        self.devices: dict[int, DeviceCourse] = {}
+        self.devices: dict[int, DeviceCurves] = {}
         self.left_out = 0
 
     @property
     def points(self) -> int:
         """How many values there are of each kind, of all devices."""
-        return sum(len(course.times) for course in self.devices.values())
+        return sum(len(curves.times) for curves in self.devices.values())
 
     def refresh(self) -> bool:
         """Read what is new; True when there was anything."""
@@ -341,6 +341,6 @@ class GpuCourses:
             own = (each.memory or 0.0 for each in sample.processes if (each.device, each.user) == (reading.device, OWN))
             told = (sample.time, reading.utilization, reading.memory, reading.power, sum(own))
             values = [nan if each is None else float(each) for each in told]
-            course = self.devices.setdefault(reading.device, DeviceCourse(*(array("d") for _ in DeviceCourse._fields)))
-            for column, value in zip(course, values, strict=True):
+            curves = self.devices.setdefault(reading.device, DeviceCurves(*(array("d") for _ in DeviceCurves._fields)))
+            for column, value in zip(curves, values, strict=True):
                 column.append(value)

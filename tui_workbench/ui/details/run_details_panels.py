@@ -16,7 +16,7 @@ from textual.containers import Horizontal, Vertical
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import Run
 from tui_workbench.runs.gpu.run_verdict import verdict_of
-from tui_workbench.runs.gpu.usage import GpuCourses
+from tui_workbench.runs.gpu.usage import GpuCurves
 from tui_workbench.runs.gpu.verdict import DeviceFigures, Verdict
 from tui_workbench.runs.metrics import LoggedItem, MetricSummary, RunMetrics, Series
 from tui_workbench.runs.store.rundir import RunDirectory
@@ -220,7 +220,7 @@ class GpuPanel(Vertical, inherit_bindings=False):
         super().__init__(self.text, self._row, id=id)
         self._chosen = 0
         self._run: Run | None = None
-        self._courses: GpuCourses | None = None
+        self._curves: GpuCurves | None = None
         self._make: Callable[[int], Sequence[Line]] = lambda width: ()  # the text for a width
         self._read_at = 0.0
         self._reading = OneAtATime(self, self._read)
@@ -254,11 +254,11 @@ class GpuPanel(Vertical, inherit_bindings=False):
             why = "No GPU has been looked at yet." if run.is_active else why
             known = [(Piece(why, "muted"),), (), *gpu_of(run)]
             return lambda _: known, ()
-        if self._courses is None:
-            self._courses = GpuCourses(run.directory)
-        self._courses.refresh()
-        machine = machine_lines(self._courses)
-        charts = curves_of(self._courses) if self._courses.points else ()
+        if self._curves is None:
+            self._curves = GpuCurves(run.directory)
+        self._curves.refresh()
+        machine = machine_lines(self._curves)
+        charts = curves_of(self._curves) if self._curves.points else ()
         return lambda width: [*verdict_lines(verdict, width), *machine], charts
 
     # --- Showing
@@ -370,9 +370,9 @@ def _cells(each: DeviceFigures) -> dict[str, str]:
     }
 
 
-def machine_lines(courses: GpuCourses) -> list[Line]:
+def machine_lines(recorded: GpuCurves) -> list[Line]:
     """What the machine has, and how it was asked."""
-    machine = courses.machine
+    machine = recorded.machine
     if not machine.devices:
         return []
     facts = {"driver": machine.driver, "CUDA": machine.cuda, "asked by": machine.source}
@@ -382,26 +382,26 @@ def machine_lines(courses: GpuCourses) -> list[Line]:
         (),
         (Piece("Machine  ", "accent", bold=True), Piece(safe_text(f"{names}   {text}"[:LONGEST]), "muted")),
     ]
-    if courses.left_out:
-        lines.append((Piece(f"▲ {courses.left_out:,} further samples are not drawn", "warning"),))
+    if recorded.left_out:
+        lines.append((Piece(f"▲ {recorded.left_out:,} further samples are not drawn", "warning"),))
     return lines
 
 
-def curves_of(courses: GpuCourses) -> Curves:
+def curves_of(recorded: GpuCurves) -> Curves:
     """The curves of utilisation, memory and power, one for each device that the run was on, else for all that it had.
 
     Of memory the run's own part is a curve of its own.
     """
-    held = [number for number, course in courses.devices.items() if any(course.own_memory)]
-    chosen = sorted(held or courses.devices)
+    held = [number for number, device in recorded.devices.items() if any(device.own_memory)]
+    chosen = sorted(held or recorded.devices)
 
     def curves(values: str, name: str = "GPU {}", first_look: int = 0) -> Iterator[Curve]:
         for look, device in enumerate(chosen, first_look):
-            course, label = courses.devices[device], name.format(device)
-            ys = getattr(course, values)
+            curve, label = recorded.devices[device], name.format(device)
+            ys = getattr(curve, values)
             if "memory" in values:
                 ys = [round(mib / MIB_IN_GIB, 3) for mib in ys]
-            yield Curve(label, range(len(ys)), ys, course.times, key=label, look=look)
+            yield Curve(label, range(len(ys)), ys, curve.times, key=label, look=look)
 
     own = curves("own_memory", "GPU {}, this run", len(chosen)) if held else ()
     return tuple(curves("utilization")), (*curves("memory"), *own), tuple(curves("power"))
