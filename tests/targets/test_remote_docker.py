@@ -364,7 +364,7 @@ def test_a_clean_removes_what_runs_left_there_and_nothing_else(
     (foreign / "run.json").write_text('{"project": "other"}')
     cleaning = Cleaning(project.runs)
     found = cleaning.find()
-    kinds = {(each.leftover.kind, each.leftover.name) for each in found if each.leftover}
+    kinds = {(each.item.kind, each.item.name) for each in found if each.item}
     assert ("run", ended.run_id) in kinds
     assert not any(name in (running.run_id, "other_1", "stranger") for _, name in kinds)
     assert all(not cleaning.remove(each).problem for each in found)

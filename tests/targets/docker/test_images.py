@@ -309,7 +309,7 @@ def test_a_clean_removes_environments_and_what_the_installer_keeps(
     name, _ = prepare(project)
     cleaning = Cleaning(project.runs)
     found = cleaning.find()
-    assert {(each.leftover.kind, each.leftover.name) for each in found if each.leftover} == {
+    assert {(each.item.kind, each.item.name) for each in found if each.item} == {
         ("environment", name), ("cache", "workbench-tui-cache"),
     }  # fmt: skip
     assert all(not cleaning.remove(each).problem for each in found)

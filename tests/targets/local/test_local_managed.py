@@ -152,6 +152,6 @@ def test_a_clean_removes_environments(project: DockerProject, index: PackageInde
     folder = prepare_environment(project.runs.project, "docker", "", Report())
     cleaning = Cleaning(project.runs)
     found = cleaning.find()
-    assert [each.leftover.name for each in found if each.leftover] == [folder]
+    assert [each.item.name for each in found if each.item] == [folder]
     assert all(not cleaning.remove(each).problem for each in found)
     assert not Path(folder).exists()

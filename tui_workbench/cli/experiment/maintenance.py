@@ -108,7 +108,7 @@ def run_clean(arguments: argparse.Namespace) -> int:
     cleaning = Cleaning(Runs(Project.find(arguments.project)), arguments.target)
     found = cleaning.find()
     removed = False
-    if not arguments.dry_run and any(each.leftover for each in found) and (arguments.yes or _is_agreed(found)):
+    if not arguments.dry_run and any(each.item for each in found) and (arguments.yes or _is_agreed(found)):
         removed = True
         found = [cleaning.remove(each) for each in found]
     emit([_row(each, removed=removed) for each in found], arguments, CLEAN_COLUMNS)
@@ -119,22 +119,22 @@ def _is_agreed(found: Sequence[Found]) -> bool:
     if not sys.stdin.isatty():
         raise UsageError("this removes things, and there is nobody to ask", remedy="Give --yes, or --dry-run to look.")
     for each in found:
-        if each.leftover is not None:
-            what = f"{each.target}: {each.leftover.kind} {each.leftover.name} {_size(each.leftover.size)}"
+        if each.item is not None:
+            what = f"{each.target}: {each.item.kind} {each.item.name} {_size(each.item.size)}"
             sys.stderr.write(f"{visible(what.rstrip())}\n")
     return says_yes("Remove all of it?")
 
 
 def _row(found: Found, *, removed: bool) -> dict[str, object]:
-    leftover = found.leftover
+    item = found.item
     return {
         "target": found.target,
-        "kind": leftover.kind if leftover else None,
-        "name": leftover.name if leftover else None,
-        "size": _size(leftover.size) or None if leftover else None,
-        "bytes": leftover.size if leftover and leftover.size >= 0 else None,
-        "note": leftover.note or None if leftover else None,
-        "removed": removed and leftover is not None and not found.problem,
+        "kind": item.kind if item else None,
+        "name": item.name if item else None,
+        "size": _size(item.size) or None if item else None,
+        "bytes": item.size if item and item.size >= 0 else None,
+        "note": item.note or None if item else None,
+        "removed": removed and item is not None and not found.problem,
         "problem": found.problem or None,
     }
 

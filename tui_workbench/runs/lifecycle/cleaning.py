@@ -12,14 +12,14 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.registry import target_for
-from tui_workbench.targets.base.values import Leftover, ProjectNames
+from tui_workbench.targets.base.values import CleanupItem, ProjectNames
 
 
 class Found(NamedTuple):
     """Something that is left on a target, or, with `problem`, why the target could not be asked or freed of it."""
 
     target: str
-    leftover: Leftover | None = None
+    item: CleanupItem | None = None
     problem: str = ""
 
 
@@ -41,24 +41,24 @@ class Cleaning:
         for name, target in self._targets.items():
             try:
                 with contextlib.closing(target):
-                    leftovers = target.leftovers(self._names, self._active)
+                    items = target.cleanup_items(self._names, self._active)
             except WorkbenchError as error:
                 found.append(Found(name, problem=str(error)))
                 continue
-            for leftover in leftovers:
-                key = (target.host.label, leftover.kind, leftover.name)
+            for item in items:
+                key = (target.host.label, item.kind, item.name)
                 if key not in seen:
                     seen.add(key)
-                    found.append(Found(name, leftover))
+                    found.append(Found(name, item))
         return found
 
     def remove(self, found: Found) -> Found:
         """Remove something that `find` named; gives it back, with `problem` when it is still there."""
-        if found.leftover is None:
+        if found.item is None:
             return found
         try:
             with contextlib.closing(self._targets[found.target]) as target:
-                target.remove(found.leftover)
+                target.remove(found.item)
         except WorkbenchError as error:
             return found._replace(problem=str(error))
         return found

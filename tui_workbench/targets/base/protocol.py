@@ -42,7 +42,7 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec
 from tui_workbench.core.target_types import TargetType
 from tui_workbench.targets.base import machine_info
-from tui_workbench.targets.base.values import Leftover, Outcome, ProjectNames, Report
+from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu.framework_location import Interpreter, Place, variables_of
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
@@ -174,12 +174,12 @@ class Target(abc.ABC):
             file=self.target.path,
         )
 
-    def leftovers(self, project: ProjectNames, active: Collection[str]) -> list[Leftover]:
+    def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         """What runs of a project have left on the target, without those whose ids are `active`."""
         return []
 
-    def remove(self, leftover: Leftover) -> None:
-        """Remove one of the things that `leftovers` named; fine when it is gone. Raises WorkbenchError."""
+    def remove(self, item: CleanupItem) -> None:
+        """Remove one of the things that `cleanup_items` named; fine when it is gone. Raises WorkbenchError."""
         raise NotImplementedError
 
     def known_runs(self, project: ProjectNames) -> list[tuple[str, bytes]]:

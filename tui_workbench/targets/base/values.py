@@ -26,7 +26,7 @@ class ProjectNames(NamedTuple):
     root: str
 
 
-class Leftover(NamedTuple):
+class CleanupItem(NamedTuple):
     """Something of ours on a target that no run needs any more."""
 
     kind: str  # container, environment, cache, run or project

@@ -20,7 +20,7 @@ from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.targets.base import machine_info, run_environment
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.values import Leftover, Outcome, ProjectNames
+from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames
 from tui_workbench.targets.checks.check_engine import EngineChecks
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
@@ -164,11 +164,11 @@ class DockerTarget(Target):
             found["python"] = {"executable": facts.python, "version": facts.version}
         return found
 
-    def leftovers(self, project: ProjectNames, active: Collection[str]) -> list[Leftover]:
+    def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         return _find(self.host, self._connect(), project, active)
 
-    def remove(self, leftover: Leftover) -> None:
-        _remove(self.host, self._connect(), leftover)
+    def remove(self, item: CleanupItem) -> None:
+        _remove(self.host, self._connect(), item)
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         run = self._run(spec)
@@ -235,16 +235,16 @@ class DockerTarget(Target):
         return ContainerRun(self.host, self._connect(), spec)
 
 
-def _find(host: Host, engine: Engine, project: ProjectNames, active: Collection[str]) -> list[Leftover]:
+def _find(host: Host, engine: Engine, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
     """What is left of a project's runs; `active` are the ids of those that go on."""
     containers, busy = _containers(engine, project, active)
     found = containers + _environments(engine, project)
     if engine.has_volume(CACHE_VOLUME):
-        found.append(Leftover("cache", CACHE_VOLUME, note="what the package installer keeps, on the engine"))
+        found.append(CleanupItem("cache", CACHE_VOLUME, note="what the package installer keeps, on the engine"))
     return found + find_folders(host, project, {*active, *busy})
 
 
-def _containers(engine: Engine, project: ProjectNames, active: Collection[str]) -> tuple[list[Leftover], set[str]]:
+def _containers(engine: Engine, project: ProjectNames, active: Collection[str]) -> tuple[list[CleanupItem], set[str]]:
     """Containers that nobody needs, and the ids of runs whose container is needed."""
     found, busy = [], set()
     for kind in (RUN_KIND, BUILD_KIND, PROBE_KIND):
@@ -258,27 +258,27 @@ def _containers(engine: Engine, project: ProjectNames, active: Collection[str]) 
                     continue
             elif kind == BUILD_KIND and container.labels.get(MACHINE_LABEL) != project_key(""):
                 continue  # another machine is building
-            found.append(Leftover("container", container.name, note=f"{kind}, {container.state}"))
+            found.append(CleanupItem("container", container.name, note=f"{kind}, {container.state}"))
     return found, busy
 
 
-def _environments(engine: Engine, project: ProjectNames) -> list[Leftover]:
+def _environments(engine: Engine, project: ProjectNames) -> list[CleanupItem]:
     used = {container.image for container in engine.containers(KIND_LABEL)}
-    found: list[Leftover] = []
+    found: list[CleanupItem] = []
     for image in engine.images(f"{KIND_LABEL}={ENVIRONMENT_KIND}"):
         if image.labels.get(PROJECT_LABEL, project.name) == project.name and image.id not in used:
             # Its layers are shared with the base image, which stays.
-            found.extend(Leftover("environment", tag, image.own_size) for tag in image.tags)
+            found.extend(CleanupItem("environment", tag, image.own_size) for tag in image.tags)
     return found
 
 
-def _remove(host: Host, engine: Engine, leftover: Leftover) -> None:
+def _remove(host: Host, engine: Engine, item: CleanupItem) -> None:
     """Remove something that `find` named; fine when it is gone. Raises WorkbenchError."""
-    if leftover.kind == "container":
-        engine.remove(leftover.name)
-    elif leftover.kind == "environment":
-        engine.remove_image(leftover.name)
-    elif leftover.name == CACHE_VOLUME:
-        engine.remove_volume(leftover.name)
+    if item.kind == "container":
+        engine.remove(item.name)
+    elif item.kind == "environment":
+        engine.remove_image(item.name)
+    elif item.name == CACHE_VOLUME:
+        engine.remove_volume(item.name)
     else:
-        remove_folder(host, leftover)
+        remove_folder(host, item)

@@ -25,7 +25,7 @@ from tui_workbench.targets.docker.container import KIND_LABEL
 from tui_workbench.targets.docker.engine import Engine, EngineRefused, Image
 from tui_workbench.targets.docker.image_probe import ImageFacts, facts_of
 from tui_workbench.targets.environments import building, environment
-from tui_workbench.targets.environments.building import ENVIRONMENT_KIND, RECIPE_LABEL, Builder, Supplies
+from tui_workbench.targets.environments.building import ENVIRONMENT_KIND, RECIPE_LABEL, Builder, BuildInputs
 from tui_workbench.targets.environments.wheels import Stores, index_environment
 from tui_workbench.targets.hosts.host import Host
 
@@ -166,7 +166,7 @@ class Images:
         with cache_lock(f"{self._host.label}-{tag}", report.interrupted):
             image = self._engine.image(tag)
             if image is None:
-                building.remove_leftovers(self._engine, tag)
+                building.remove_interrupted_build(self._engine, tag)
                 self._build_now(base, facts, report)
                 image = self._engine.image(tag)
         if image is None:
@@ -178,7 +178,9 @@ class Images:
         builder = Builder(self._engine, self._recipe, base, facts, self._spec, report)
         builder.refuse_impossible()
         stores = Stores(self._host, report)
-        supplies = Supplies(uv=stores.uv(facts) if builder.needs_uv() else "", files=stores.project_files(self._recipe))
+        inputs = BuildInputs(
+            uv=stores.uv(facts) if builder.needs_uv() else "", files=stores.project_files(self._recipe)
+        )
         variables = {
             name: value
             for name, value in index_environment(os.environ).items()
@@ -187,11 +189,11 @@ class Images:
         path = os.path.join(user_cache_directory(), "routes", file_name(self._host.label))
         is_open = _known_route(path)
         if self._recipe.pip and is_open is None:
-            is_open = builder.has_route(supplies, variables)
+            is_open = builder.has_route(inputs, variables)
             _keep_route(path, is_open=is_open)
         if not self._recipe.pip or is_open:
             try:
-                builder.build(supplies, variables)
+                builder.build(inputs, variables)
                 return
             except building.NoRoute:
                 if not self._recipe.pip:
@@ -200,7 +202,7 @@ class Images:
         report.line(f"{self._host.label} has no way to the package index: the packages are fetched here and sent")
         # What conda makes is empty, and may be another Python.
         made = facts._replace(version=builder.version, packages=()) if builder.needs_conda else facts
-        builder.build(supplies._replace(offline=True, wheels=stores.wheels(self._recipe, made)), variables)
+        builder.build(inputs._replace(offline=True, wheels=stores.wheels(self._recipe, made)), variables)
 
 
 def _known_route(path: str) -> bool | None:

@@ -56,7 +56,7 @@ _NO_ROUTE = (
 )
 
 
-class Supplies(NamedTuple):
+class BuildInputs(NamedTuple):
     """What is brought along, as folders of the engine's host; "" for what is not needed."""
 
     uv: str = ""  # the folder that holds the program uv
@@ -108,13 +108,13 @@ class Builder:
         """True when pip packages are installed by uv and the image has none."""
         return bool(self._recipe.pip) and self._takes_uv() and not self._facts.uv
 
-    def has_route(self, supplies: Supplies, environment: Mapping[str, str]) -> bool:
+    def has_route(self, inputs: BuildInputs, environment: Mapping[str, str]) -> bool:
         """Whether a container there can reach the package index, as its installer would reach it."""
         # A wheel of the project may need packages of the index.
         package = next((each.text for each in self._recipe.pip if not each.file), "pip")
-        with self._container(supplies) as container:
+        with self._container(inputs) as container:
             if self._takes_uv():
-                argv = [*self._uv(supplies), "pip", "install", "--dry-run", "--no-deps", "--python", self._facts.python]
+                argv = [*self._uv(inputs), "pip", "install", "--dry-run", "--no-deps", "--python", self._facts.python]
                 argv += ["--system", "--break-system-packages", *self._recipe.options, package]
             else:
                 argv = [self._facts.python, "-m", "pip", "download", "--no-deps", "--dest", "/tmp/workbench", package]
@@ -123,15 +123,15 @@ class Builder:
         # Whatever else went wrong, the installation itself will say better.
         return code == 0 or not any(words in text for words in _NO_ROUTE)
 
-    def build(self, supplies: Supplies, environment: Mapping[str, str]) -> str:
+    def build(self, inputs: BuildInputs, environment: Mapping[str, str]) -> str:
         """Build the image and give it its name; returns its id. `environment` is what the installer may know.
 
         Raises Interrupted, TargetUnreachable, NoRoute, ConfigurationError (with the line of the package) or
         WorkbenchError.
         """
-        works = self._works(supplies, environment)
+        works = self._works(inputs, environment)
         begun = time.monotonic()
-        with self._container(supplies) as container:
+        with self._container(inputs) as container:
             report_steps(self._report, [(work.title, partial(self._do, container, work)) for work in works])
             moment = time.monotonic()
             image = self._engine.commit(container, self.tag, self._changes())
@@ -139,7 +139,7 @@ class Builder:
         self._report.line(f"the environment is built ({time.monotonic() - begun:.1f} s)")
         return image
 
-    def _works(self, supplies: Supplies, environment: Mapping[str, str]) -> list[Work]:
+    def _works(self, inputs: BuildInputs, environment: Mapping[str, str]) -> list[Work]:
         recipe, works, python = self._recipe, [], self._facts.python
         if self.needs_conda:
             works.append(self._conda_work())
@@ -147,9 +147,9 @@ class Builder:
         if recipe.pip:
             title = f"install {len(recipe.pip)} package{'s' if len(recipe.pip) > 1 else ''} with "
             if self._takes_uv():
-                works.append(Work(f"{title}uv", self._uv_command(supplies, python), environment))
+                works.append(Work(f"{title}uv", self._uv_command(inputs, python), environment))
             else:
-                works.append(Work(f"{title}pip", self._pip_command(supplies, python), environment))
+                works.append(Work(f"{title}pip", self._pip_command(inputs, python), environment))
         return works
 
     def _conda_work(self) -> Work:
@@ -171,38 +171,36 @@ class Builder:
         argv = [conda, "create", "--yes", "--quiet", "--prefix", CONDA_PREFIX, *channels, *specs]
         return Work(f"install {len(specs)} conda packages with {os.path.basename(conda)}", tuple(argv))
 
-    def _uv_command(self, supplies: Supplies, python: str) -> tuple[str, ...]:
-        argv = [*self._uv(supplies), "pip", "install", "--python", python, "--system", "--break-system-packages"]
+    def _uv_command(self, inputs: BuildInputs, python: str) -> tuple[str, ...]:
+        argv = [*self._uv(inputs), "pip", "install", "--python", python, "--system", "--break-system-packages"]
         argv += ["--link-mode", "copy", "--compile-bytecode", "--no-progress", "--color", "never"]
         argv += ["--cache-dir", CACHE_DIRECTORY]
-        if supplies.offline:
-            argv += ["--offline", *self._from_wheels(supplies)]
+        if inputs.offline:
+            argv += ["--offline", *self._from_wheels(inputs)]
         else:
             argv += self._recipe.options
-        return (*argv, *self._packages(supplies))
+        return (*argv, *self._packages(inputs))
 
-    def _pip_command(self, supplies: Supplies, python: str) -> tuple[str, ...]:
+    def _pip_command(self, inputs: BuildInputs, python: str) -> tuple[str, ...]:
         argv = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-        argv += self._from_wheels(supplies) if supplies.offline else self._recipe.options
-        return (*argv, *self._packages(supplies))
+        argv += self._from_wheels(inputs) if inputs.offline else self._recipe.options
+        return (*argv, *self._packages(inputs))
 
-    def _from_wheels(self, supplies: Supplies) -> list[str]:
-        folders = [_inside(folder) for folder in supplies.wheels]
+    def _from_wheels(self, inputs: BuildInputs) -> list[str]:
+        folders = [_inside(folder) for folder in inputs.wheels]
         return ["--no-index", *(word for folder in folders for word in ("--find-links", folder))]
 
-    def _packages(self, supplies: Supplies) -> list[str]:
+    def _packages(self, inputs: BuildInputs) -> list[str]:
         return [
-            f"{_inside(supplies.files[package.file])}/{os.path.basename(package.file)}"
-            if package.file
-            else package.text
+            f"{_inside(inputs.files[package.file])}/{os.path.basename(package.file)}" if package.file else package.text
             for package in self._recipe.pip
         ]
 
     def _takes_uv(self) -> bool:
         return tuple(map(int, self.version.split(".")[:2])) >= OLDEST_FOR_UV
 
-    def _uv(self, supplies: Supplies) -> list[str]:
-        return [f"{TOOLS_DIRECTORY}/uv" if supplies.uv else self._facts.uv]
+    def _uv(self, inputs: BuildInputs) -> list[str]:
+        return [f"{TOOLS_DIRECTORY}/uv" if inputs.uv else self._facts.uv]
 
     def _do(self, container: str, work: Work) -> None:
         code, text = self._run(container, work)
@@ -253,21 +251,21 @@ class Builder:
         )
 
     @contextlib.contextmanager
-    def _container(self, supplies: Supplies) -> Iterator[str]:
+    def _container(self, inputs: BuildInputs) -> Iterator[str]:
         """A container of the base image that runs until the context ends; root in it may install."""
         name = f"workbench-build-{self.tag.rpartition(':')[2]}-{os.urandom(4).hex()}"
-        self._engine.create(name, self._configuration(supplies))
+        self._engine.create(name, self._configuration(inputs))
         try:
             self._engine.start(name)
             yield name
         finally:
             self._engine.remove(name)
 
-    def _configuration(self, supplies: Supplies) -> dict[str, Any]:
+    def _configuration(self, inputs: BuildInputs) -> dict[str, Any]:
         # By where they are seen: a wheel of the project may be among those that were fetched.
-        mounts = {_inside(folder): folder for folder in (*supplies.wheels, *supplies.files.values())}
-        if supplies.uv:
-            mounts[TOOLS_DIRECTORY] = supplies.uv
+        mounts = {_inside(folder): folder for folder in (*inputs.wheels, *inputs.files.values())}
+        if inputs.uv:
+            mounts[TOOLS_DIRECTORY] = inputs.uv
         labels = {KIND_LABEL: BUILD_KIND, TAG_LABEL: self.tag, MACHINE_LABEL: project_key("")}
         volume = {"Type": "volume", "Source": CACHE_VOLUME, "Target": CACHE_DIRECTORY}
         volume["VolumeOptions"] = {"Labels": {KIND_LABEL: "cache"}}  # type: ignore[assignment]
@@ -280,7 +278,7 @@ class Builder:
             "WorkingDir": "/",
             "Labels": labels,
             "HostConfig": {
-                "NetworkMode": "none" if supplies.offline else "default",
+                "NetworkMode": "none" if inputs.offline else "default",
                 "Mounts": [
                     *({"Type": "bind", "Source": b, "Target": a, "ReadOnly": True} for a, b in mounts.items()),
                     volume,
@@ -310,7 +308,7 @@ class Builder:
         return changes
 
 
-def remove_leftovers(engine: Engine, tag: str) -> None:
+def remove_interrupted_build(engine: Engine, tag: str) -> None:
     """Remove containers that a killed build of this machine left. The caller is the only one who builds `tag`."""
     for container in engine.containers(f"{TAG_LABEL}={tag}"):
         if container.labels.get(MACHINE_LABEL) == project_key(""):

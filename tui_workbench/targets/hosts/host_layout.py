@@ -19,7 +19,7 @@ import posixpath
 from collections.abc import Collection
 from typing import NamedTuple
 
-from tui_workbench.targets.base.values import Leftover, ProjectNames
+from tui_workbench.targets.base.values import CleanupItem, ProjectNames
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.remote_scripts import LIVING
 
@@ -111,7 +111,7 @@ def records_of_runs(host: Host, project: ProjectNames) -> list[tuple[str, bytes]
     return [(folder.run_id, folder.record) for folder in run_folders(host) if folder.project == project.name]
 
 
-def find_folders(host: Host, project: ProjectNames, busy: Collection[str]) -> list[Leftover]:
+def find_folders(host: Host, project: ProjectNames, busy: Collection[str]) -> list[CleanupItem]:
     """The folders that a project's runs left on another machine, without those of runs that are `busy`.
 
     A run of plain Python that goes on there is busy, whoever submitted it.
@@ -120,7 +120,7 @@ def find_folders(host: Host, project: ProjectNames, busy: Collection[str]) -> li
         return []
     living = _living_runs(host)
     found = [
-        Leftover("run", folder.run_id, folder.size)
+        CleanupItem("run", folder.run_id, folder.size)
         for folder in run_folders(host)
         if folder.run_id not in busy and folder.run_id not in living and folder.project in ("", project.name)
     ]
@@ -132,19 +132,19 @@ def _living_runs(host: Host) -> set[str]:
     return {name.decode("utf-8", "surrogateescape") for name in names if name}
 
 
-def _folders(host: Host, project: ProjectNames) -> list[Leftover]:
+def _folders(host: Host, project: ProjectNames) -> list[CleanupItem]:
     layout = HostLayout(host.home())
     tree = posixpath.dirname(layout.project_tree(project.root, project.name))
     folders = {tree: "project", layout.supplies: "cache"}
     sizes = host.check(["sh", "-c", _SIZES, "sh", *folders], timeout=LIST_SECONDS).text.split("\n")
     return [
-        Leftover(kind, path, int(size) * 1024)
+        CleanupItem(kind, path, int(size) * 1024)
         for (path, kind), size in zip(folders.items(), sizes, strict=True)
         if size.isdigit()
     ]
 
 
-def remove_folder(host: Host, leftover: Leftover) -> None:
+def remove_folder(host: Host, item: CleanupItem) -> None:
     """Remove something that `find_folders` named; fine when it is gone. Raises WorkbenchError."""
-    path = HostLayout(host.home()).run(leftover.name) if leftover.kind == "run" else leftover.name
+    path = HostLayout(host.home()).run(item.name) if item.kind == "run" else item.name
     host.check(["rm", "-rf", "--", path], timeout=LIST_SECONDS)

@@ -24,7 +24,7 @@ from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.run_environment import DEFAULT_SHARE, PYTHON_PATH_VARIABLE, SDK_FOLDER, SHARE_VARIABLE
-from tui_workbench.targets.base.values import Leftover, Outcome, ProjectNames
+from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import Interpreter, NotThere, Place, preparing_command, variables_of
 from tui_workbench.targets.hosts import supervisor
@@ -109,15 +109,15 @@ class LocalTarget(Target):
             raise NotThere(f"the environment is not made yet: {managed.why()}", preparing_command(spec))
         return Interpreter(self.host, managed.python, variables_of(spec, managed.recipe.variables))
 
-    def leftovers(self, project: ProjectNames, active: Collection[str]) -> list[Leftover]:
+    def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         # Environments belong to no project: any active run may use one.
         if self._environments is None or active:
             return []
-        return [Leftover("environment", folder) for folder in self._environments.folders()]
+        return [CleanupItem("environment", folder) for folder in self._environments.folders()]
 
-    def remove(self, leftover: Leftover) -> None:
+    def remove(self, item: CleanupItem) -> None:
         if self._environments is not None:
-            self._environments.remove(leftover.name)
+            self._environments.remove(item.name)
 
     def check(self) -> list[Problem]:
         try:

@@ -21,7 +21,7 @@ from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SHARE_VARIABLE
-from tui_workbench.targets.base.values import Leftover, Outcome, ProjectNames, Report
+from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host
@@ -152,11 +152,11 @@ class RemoteTarget(Target):
     def release(self, spec: RunSpec) -> None:
         HostRun(self.host, spec).remove_copy()
 
-    def leftovers(self, project: ProjectNames, active: Collection[str]) -> list[Leftover]:
+    def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         return find_folders(self.host, project, active)
 
-    def remove(self, leftover: Leftover) -> None:
-        remove_folder(self.host, leftover)
+    def remove(self, item: CleanupItem) -> None:
+        remove_folder(self.host, item)
 
     def _variables(self, spec: RunSpec, run_directory: str, home: str) -> dict[str, str]:
         return run_environment.run_variables(
