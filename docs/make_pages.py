@@ -44,7 +44,7 @@ CLASSES = {
 
 FACTORIES = {
     "CheckFailed": ("1", 0),
-    "UnfitTerminal": ("2", 0),
+    "UnsupportedTerminal": ("2", 0),
     "EditRefusedError": ("3", 0),
     "refused": ("3", 2),
     "wrong": ("3", 1),

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.support import Installed
 from tui_workbench.core import directories
 from tui_workbench.ui.themes import themes
-from tui_workbench.ui.themes.themes import doubts
+from tui_workbench.ui.themes.themes import theme_warnings
 
 SLATE = (Path(directories.packaged("themes")) / "slate.yaml").read_text()
 
@@ -42,14 +42,14 @@ def test_all_themes_are_listed_the_broken_ones_with_what_is_wrong(shell: Install
 
 def test_the_theme_to_start_with_can_be_set(shell: Installed) -> None:
     assert shell.run("theme", "use", "ember").code == 0
-    assert themes.remembered_theme()[0].name == "ember"
+    assert themes.saved_theme()[0].name == "ember"
     result = shell.run("theme", "use", "no-such")
     assert result.code == 2
     assert "there is no theme 'no-such'. Known here: beacon," in result.err
     result = shell.run("theme", "use", "broken")
     assert result.code == 3
     assert "broken.yaml:4:7:" in result.err
-    assert themes.remembered_theme()[0].name == "ember"
+    assert themes.saved_theme()[0].name == "ember"
 
 
 def test_a_file_is_checked_for_mistakes_and_for_what_is_hard_to_read(shell: Installed) -> None:
@@ -68,7 +68,7 @@ def test_a_file_is_checked_for_mistakes_and_for_what_is_hard_to_read(shell: Inst
 def test_what_cannot_be_told_apart_is_said() -> None:
     palette = themes.load_theme("slate").palette
     changed = palette._replace(selected=palette.background, running=palette.error)
-    assert list(doubts(changed)) == [
+    assert list(theme_warnings(changed)) == [
         "selected is the same as background: it will not be seen",
         "running and error have the same colour",
     ]
@@ -76,4 +76,4 @@ def test_what_cannot_be_told_apart_is_said() -> None:
 
 @pytest.mark.parametrize("name", themes.theme_names())
 def test_nothing_is_to_be_said_of_the_themes_that_come_with_the_program(name: str) -> None:
-    assert list(doubts(themes.load_theme(name).palette)) == []
+    assert list(theme_warnings(themes.load_theme(name).palette)) == []

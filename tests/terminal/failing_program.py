@@ -8,7 +8,7 @@ import time
 
 from tui_workbench.__main__ import main
 from tui_workbench.ui.main.main import MainScreen
-from tui_workbench.ui.terminal.screen_diff import LeanFrame
+from tui_workbench.ui.terminal.screen_diff import ScreenBuffer
 
 MISTAKE = "a mistake \x1b]0;stolen title\x07"
 
@@ -23,7 +23,7 @@ def fail_in_thread(_: MainScreen) -> None:
 
 
 def fail_in_rendering(screen: MainScreen) -> None:
-    LeanFrame.take = fail  # type: ignore[assignment,method-assign]
+    ScreenBuffer.take = fail  # type: ignore[assignment,method-assign]
     screen.refresh()
 
 

@@ -119,7 +119,7 @@ def test_without_colour_and_unicode_the_pane_with_the_focus_has_another_frame(se
     [
         ({"TERM": "dumb"}, (80, 24), "TERM is 'dumb', a terminal that cannot place its cursor"),
         ({"TERM": ""}, (80, 24), "TERM is not set"),
-        ({"TERM": "xterm"}, (30, 24), "this terminal has 30 columns and 24 lines, and the screens need 40 and 10"),
+        ({"TERM": "xterm"}, (30, 24), "the terminal has 30 columns and 24 lines, the screens need 40 and 10"),
     ],
     ids=["dumb", "unset", "small"],
 )

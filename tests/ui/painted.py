@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._context import visible_screen_stack
 
-from tui_workbench.ui.terminal.screen_diff import Cell, LeanFrame
+from tui_workbench.ui.terminal.screen_diff import Cell, ScreenBuffer
 from tui_workbench.ui.terminal.terminal_app import Result, TerminalApp
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class PaintedDisplay(TerminalApp[Result]):
         """The rows of a repaint of everything, which leaves what waits to be painted as it is."""
         painted, compositor = self.painter.frame, self.screen._compositor
         waiting = set(compositor._dirty_regions)
-        self.painter.frame = LeanFrame()
+        self.painter.frame = ScreenBuffer()
         try:
             visible_screen_stack.set(self._background_screens)
             self.painter.draw(compositor.render_full_update())

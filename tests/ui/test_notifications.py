@@ -12,8 +12,8 @@ from tests.ui.waiting import until
 from tui_workbench.config.settings import Settings
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.ui.notifications import Attention, told
-from tui_workbench.ui.terminal import outer_terminal
-from tui_workbench.ui.terminal.outer_terminal import title_of
+from tui_workbench.ui.terminal import terminal_sequences
+from tui_workbench.ui.terminal.terminal_sequences import window_title
 
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
@@ -42,8 +42,8 @@ class Teller:
         self.app_focus = focused
         self.toasts: list[tuple[str, str]] = []
         self.written: list[str] = []
-        monkeypatch.setattr(outer_terminal, "environment", lambda: {"TERM": "xterm"})
-        monkeypatch.setattr(outer_terminal, "write", lambda _app, sequence: self.written.append(sequence))
+        monkeypatch.setattr(terminal_sequences, "environment", lambda: {"TERM": "xterm"})
+        monkeypatch.setattr(terminal_sequences, "write", lambda _app, sequence: self.written.append(sequence))
         monkeypatch.setattr("tui_workbench.ui.notifications.make_way", lambda _app: None)
 
     def notify(self, text: str, *, severity: str, timeout: float, markup: bool) -> None:
@@ -118,7 +118,7 @@ def test_a_reason_is_told_and_no_name_commands_anything() -> None:
     ],
 )
 def test_the_title_says_what_runs(active: tuple[str, ...], done: str, expected: str) -> None:
-    assert title_of("project", active, done) == expected
+    assert window_title("project", active, done) == expected
 
 
 @pytest.mark.parametrize("line", [1, 35])

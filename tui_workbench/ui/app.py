@@ -159,7 +159,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
 
     async def action_jump(self) -> None:
         if not await jump(self):
-            self.tell_why("There is nowhere else to go to.")
+            self.show_refusal("There is nowhere else to go to.")
 
     async def action_quit(self) -> None:
         """Leave by way of the main screen, which asks what must be asked."""

@@ -16,10 +16,10 @@ from textual.geometry import Spacing
 from tui_workbench.config.settings import Settings
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.ui.formatting import elapsed, reason_of, run_state, run_title
-from tui_workbench.ui.terminal import outer_terminal
-from tui_workbench.ui.terminal.outer_terminal import WindowTitle, title_of
+from tui_workbench.ui.terminal import terminal_sequences
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
-from tui_workbench.ui.terminal.textual_facts import ToastRack
+from tui_workbench.ui.terminal.terminal_sequences import WindowTitle, window_title
+from tui_workbench.ui.terminal.textual_internals import ToastRack
 
 TOAST_SECONDS = 8.0
 LONGEST_TITLE = 40
@@ -94,10 +94,10 @@ class Attention:
         severity: Severity = "error" if run.state == RunState.FAILED else "information"
         self._app.notify(whole, severity=severity, timeout=TOAST_SECONDS, markup=False)
         if self._settings.notifications == "terminal" and not self._app.app_focus:
-            sequence = outer_terminal.notification(
-                self._project, whole, outer_terminal.environment(), self._settings.notification_sequence
+            sequence = terminal_sequences.notification(
+                self._project, whole, terminal_sequences.environment(), self._settings.notification_sequence
             )
-            outer_terminal.write(self._app, sequence)
+            terminal_sequences.write(self._app, sequence)
 
     def _show_title(self) -> None:
-        self._title.show(title_of(self._project, self._states, self._ended))
+        self._title.show(window_title(self._project, self._states, self._ended))

@@ -13,7 +13,7 @@ from tui_workbench.ui.blocking import finish
 from tui_workbench.ui.files.file_tree import FileTree, read_folder
 from tui_workbench.ui.formatting import count, run_title
 from tui_workbench.ui.session_state import recall
-from tui_workbench.ui.terminal.capabilities import Terminal, settle_in_browser
+from tui_workbench.ui.terminal.capabilities import Terminal, prepare_for_browser
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.themes import themes
 
@@ -21,8 +21,8 @@ from tui_workbench.ui.themes import themes
 def show(project: Project, terminal: Terminal, trouble: WorkbenchError | None = None) -> int:
     """Show a project until the user leaves; gives the exit code. `trouble` is said once the screens stand."""
     remembered, memory_trouble = recall(project.root)
-    theme, theme_trouble = themes.remembered_theme()
-    in_browser = settle_in_browser()
+    theme, theme_trouble = themes.saved_theme()
+    in_browser = prepare_for_browser()
     tree = FileTree(project.root)
     if folders := remembered.part("files").texts("folders"):
         tree.open_folders = {"", *folders}

@@ -9,19 +9,19 @@ from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.projects.project import Project
 from tui_workbench.ui.commands.command import use_keys
 from tui_workbench.ui.commands.keymap import load_keymap
-from tui_workbench.ui.terminal.capabilities import terminal_here, told_to_textual
+from tui_workbench.ui.terminal.capabilities import detect_terminal, textual_environment
 
 
 def run(project_path: str, *, ascii_only: bool = False) -> int:
     """Open the project at `project_path`, or in its nearest parent that is one, until the user leaves. Returns 0.
 
-    Raises ProjectNotFound when there is none, and UnfitTerminal when the terminal cannot show the screens. `ascii_only`
-    keeps to ASCII even where more can be shown.
+    Raises ProjectNotFound when there is none, and UnsupportedTerminal when the terminal cannot show the screens.
+    `ascii_only` keeps to ASCII even where more can be shown.
     """
-    terminal = terminal_here(ascii_only=ascii_only)
+    terminal = detect_terminal(ascii_only=ascii_only)
     project = Project.find(project_path)
     trouble = use_keymap()
-    with told_to_textual(terminal):
+    with textual_environment(terminal):
         # Textual reads its environment, and our widgets bind their keys, when they are imported.
         from tui_workbench.ui.program import show
 

@@ -14,7 +14,7 @@ from textual.dom import DOMNode
 from textual.widget import Widget
 
 import tui_workbench.ui
-from tui_workbench.ui.commands.available_commands import offers
+from tui_workbench.ui.commands.available_commands import command_states
 from tui_workbench.ui.commands.command import Command, all_key_labels, bindings, key_label
 from tui_workbench.ui.commands.registry import COMMANDS, SCOPES
 
@@ -84,12 +84,12 @@ def test_keys_are_shown_as_people_know_them() -> None:
 class Lamp(Widget):
     """Offers one command that is available and one that is not, and one without a key."""
 
-    OFFERED = (
+    DECLARED_COMMANDS = (
         Command("lamp.on", "o,enter", "on", "On", "Switches it on."),
         Command("lamp.off", "f", "off", "Off", "Switches it off."),
         Command("lamp.dim", "", "dim", "Dim", "Makes it darker."),
     )
-    BINDINGS: ClassVar[list[BindingType]] = bindings(OFFERED)
+    BINDINGS: ClassVar[list[BindingType]] = bindings(DECLARED_COMMANDS)
 
     def why_not(self, action: str) -> str:
         return "It is off already." if action == "off" else ""
@@ -117,12 +117,12 @@ class OfferApp(App[None]):
 async def test_offers_tell_why_a_command_is_not_available() -> None:
     app = OfferApp()
     async with app.run_test():
-        told = {offer.command.id: offer.reason for offer in offers(app.query_one(Lamp))}
+        told = {offer.command.id: offer.reason for offer in command_states(app.query_one(Lamp))}
     assert told == {"lamp.on": "", "lamp.off": "It is off already.", "lamp.dim": ""}
 
 
 async def test_a_widget_without_a_registry_offers_its_named_bindings_with_all_keys() -> None:
     app = OfferApp()
     async with app.run_test():
-        found = [offer for offer in offers(app.query_one(Plain)) if offer.command.action == "go"]
+        found = [offer for offer in command_states(app.query_one(Plain)) if offer.command.action == "go"]
     assert [(offer.command.keys, offer.reason) for offer in found] == [("a,b", "Not available here now.")]

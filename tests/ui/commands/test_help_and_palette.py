@@ -155,7 +155,7 @@ async def test_the_chosen_theme_is_there_the_next_time(project: Project) -> None
         await palette(pilot, *"theme", "enter")
         await until(lambda: "Slate" in seen(pilot))
         await pilot.press(*"paper", "enter")
-        await until(lambda: themes.remembered_theme()[0].name == "paper")
+        await until(lambda: themes.saved_theme()[0].name == "paper")
         assert pilot.app.theme == "paper"
 
 
@@ -175,14 +175,14 @@ def test_a_remembered_theme_that_is_broken_gives_way_to_the_default_one() -> Non
     folder = Path(directories.user_config_directory()) / "themes"
     folder.mkdir(parents=True)
     (folder / "mine.yaml").write_text("[")
-    themes.remember_theme("mine")
-    theme, error = themes.remembered_theme()
+    themes.save_theme("mine")
+    theme, error = themes.saved_theme()
     assert theme.name == themes.DEFAULT_THEME
     assert isinstance(error, ConfigurationError)
 
 
 def test_without_a_memory_the_default_theme_is_shown() -> None:
-    theme, error = themes.remembered_theme()
+    theme, error = themes.saved_theme()
     assert (theme.name, error) == (themes.DEFAULT_THEME, None)
 
 

@@ -11,7 +11,7 @@ from textual.widgets import Static
 from tests.ui.painted import PaintedDisplay
 from tests.ui.waiting import until
 from tui_workbench.ui.logs.log_view import LogView
-from tui_workbench.ui.terminal.screens import steady
+from tui_workbench.ui.terminal.compositor import install_compositor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ class LogScreen(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        steady(self)
+        install_compositor(self)
 
     def compose(self) -> ComposeResult:
         with Horizontal():

@@ -17,7 +17,7 @@ from tests.ui.seen import lines_of
 from tests.ui.waiting import until
 from tui_workbench.runs.logs.log_search import Pattern
 from tui_workbench.ui.logs.log_view import LogView
-from tui_workbench.ui.terminal.screens import steady
+from tui_workbench.ui.terminal.compositor import install_compositor
 from tui_workbench.ui.themes import themes
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class LogApp(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         screen: Screen[None] = Screen()
-        steady(screen)  # as in the program: the tests read places while they change
+        install_compositor(screen)  # as in the program: the tests read places while they change
         return screen
 
     def compose(self) -> ComposeResult:

@@ -59,7 +59,7 @@ async def test_a_theme_whose_file_is_edited_is_shown_as_it_is_now(project: Proje
         write(mine, 'background: "#14171c"', 'background: "#010203"')
         await until(lambda: pilot.app.screen_stack[0].styles.background.hex.startswith("#010203"))
         await pilot.press("enter")
-        await until(lambda: themes.remembered_theme()[0].name == "mine")
+        await until(lambda: themes.saved_theme()[0].name == "mine")
 
 
 async def test_a_mistake_is_said_with_its_line_as_it_is_made_and_goes_as_it_is_mended(

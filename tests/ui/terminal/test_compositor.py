@@ -10,7 +10,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from tests.ui.painted import PaintedDisplay
-from tui_workbench.ui.terminal.screens import steady
+from tui_workbench.ui.terminal.compositor import install_compositor
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -45,7 +45,7 @@ class TwoRows(Layout):
 class Rows(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
-        steady(self)
+        install_compositor(self)
         self.rows = TwoRows()
 
     @property

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual._cells import cell_len
 
-from tui_workbench.ui.terminal.screen_diff import BLANKS, LeanFrame, Look, look_of, transition
+from tui_workbench.ui.terminal.screen_diff import BLANKS, Look, ScreenBuffer, look_of, transition
 
 WIDTH, HEIGHT = 40, 4
 
@@ -44,7 +44,7 @@ def fitting(painting: Painting) -> Painting:
     return painting._replace(pieces=kept)
 
 
-def put(frame: LeanFrame, painting: Painting) -> None:
+def put(frame: ScreenBuffer, painting: Painting) -> None:
     frame.put(painting.x, painting.y, [(text, look_of(codes)) for text, codes in painting.pieces])
 
 
@@ -84,7 +84,7 @@ def seen_of(cell: pyte.screens.Char) -> object:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.lists(paintings(LETTERS), max_size=4), max_size=6), st.booleans())
 def test_the_terminal_shows_what_it_would_show_if_all_was_written(frames: list[list[Painting]], erases: bool) -> None:
-    frame = LeanFrame(erases=erases)
+    frame = ScreenBuffer(erases=erases)
     frame.resize(WIDTH, HEIGHT)
     lean, plain = Screen(), Screen()
     for paintings_of_frame in frames:
@@ -99,7 +99,7 @@ def test_the_terminal_shows_what_it_would_show_if_all_was_written(frames: list[l
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(paintings(LETTERS + WIDE), max_size=4), max_size=5))
 def test_wide_characters_leave_nothing_of_what_stood_in_their_place(frames: list[list[Painting]]) -> None:
-    frame = LeanFrame()
+    frame = ScreenBuffer()
     frame.resize(WIDTH, HEIGHT)
     lean = Screen()
     for paintings_of_frame in frames:
@@ -113,8 +113,8 @@ def test_wide_characters_leave_nothing_of_what_stood_in_their_place(frames: list
 
 
 @pytest.fixture
-def frame() -> LeanFrame:
-    frame = LeanFrame()
+def frame() -> ScreenBuffer:
+    frame = ScreenBuffer()
     frame.resize(WIDTH, HEIGHT)
     for row in range(HEIGHT):
         put(frame, Painting(0, row, [("name      value", "38;5;7;48;5;235"), (" " * 25, "48;5;235")]))
@@ -122,24 +122,24 @@ def frame() -> LeanFrame:
     return frame
 
 
-def test_what_the_terminal_shows_already_is_not_sent(frame: LeanFrame) -> None:
+def test_what_the_terminal_shows_already_is_not_sent(frame: ScreenBuffer) -> None:
     put(frame, Painting(0, 1, [("name      value", "38;5;7;48;5;235"), (" " * 25, "48;5;235")]))
     assert frame.take((0, 0)) == ""
 
 
-def test_of_a_line_only_the_word_that_changed_is_sent(frame: LeanFrame) -> None:
+def test_of_a_line_only_the_word_that_changed_is_sent(frame: ScreenBuffer) -> None:
     put(frame, Painting(0, 1, [("name      valid", "38;5;7;48;5;235")]))
     sent = frame.take((0, 0))
     assert "valid" in sent
     assert "name" not in sent
 
 
-def test_a_colour_of_blanks_that_nobody_sees_is_not_sent(frame: LeanFrame) -> None:
+def test_a_colour_of_blanks_that_nobody_sees_is_not_sent(frame: ScreenBuffer) -> None:
     put(frame, Painting(15, 1, [(" " * 25, "1;38;5;196;48;5;235")]))
     assert frame.take((0, 0)) == ""
 
 
-def test_the_rest_of_a_line_is_erased_to_its_ground(frame: LeanFrame) -> None:
+def test_the_rest_of_a_line_is_erased_to_its_ground(frame: ScreenBuffer) -> None:
     put(frame, Painting(0, 1, [(" " * WIDTH, "48;5;100")]))
     sent = frame.take((0, 0))
     assert sent.endswith("\x1b[K\x1b[1H")
@@ -147,19 +147,19 @@ def test_the_rest_of_a_line_is_erased_to_its_ground(frame: LeanFrame) -> None:
 
 
 def test_a_terminal_that_does_not_erase_to_the_ground_gets_blanks() -> None:
-    frame = LeanFrame(erases=False)
+    frame = ScreenBuffer(erases=False)
     frame.resize(WIDTH, HEIGHT)
     put(frame, Painting(0, 1, [(" " * WIDTH, "48;5;100")]))
     assert " " * WIDTH in frame.take((0, 0))
 
 
-def test_after_another_program_had_the_terminal_all_is_sent_again(frame: LeanFrame) -> None:
+def test_after_another_program_had_the_terminal_all_is_sent_again(frame: ScreenBuffer) -> None:
     frame.forget()
     assert frame.take((0, 0)).count("value") == HEIGHT
 
 
 def test_cells_that_were_never_drawn_are_left_alone() -> None:
-    frame = LeanFrame()
+    frame = ScreenBuffer()
     frame.resize(WIDTH, HEIGHT)
     put(frame, Painting(5, 2, [("x", "")]))
     assert frame.take((0, 0)) == "\x1b[3;6H\x1b[mx\x1b[1H"
@@ -167,7 +167,7 @@ def test_cells_that_were_never_drawn_are_left_alone() -> None:
 
 @pytest.mark.parametrize("text", ["\x1b[2J", "a\nb", "a\tb", "\x9b1m", "a\x07", "\x7f"], ids=ascii)
 def test_no_control_character_comes_out(text: str) -> None:
-    frame = LeanFrame()
+    frame = ScreenBuffer()
     frame.resize(WIDTH, HEIGHT)
     put(frame, Painting(0, 0, [(text, "")]))
     sent = frame.take((0, 1)).replace("\x1b[1H", "").replace("\x1b[m", "").replace("\x1b[2H", "")
@@ -175,14 +175,14 @@ def test_no_control_character_comes_out(text: str) -> None:
 
 
 def test_a_picture_of_unsure_width_is_written_over_blanks_and_between_moves() -> None:
-    frame = LeanFrame()
+    frame = ScreenBuffer()
     frame.resize(WIDTH, HEIGHT)
     put(frame, Painting(0, 0, [("a\U0001f44d\U0001f3fdb", "")]))
     assert "a  \x1b[1;2H\U0001f44d\U0001f3fd\x1b[1;4Hb" in frame.take((0, 0))
 
 
 def test_a_link_is_opened_and_closed() -> None:
-    frame = LeanFrame()
+    frame = ScreenBuffer()
     frame.resize(WIDTH, HEIGHT)
     frame.put(0, 0, [("see", look_of("4", "https://example.org")), (" it", look_of(""))])
     sent = frame.take((0, 0))

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tui_workbench.ui.terminal import capabilities
-from tui_workbench.ui.terminal.capabilities import Terminal, UnfitTerminal, examine
+from tui_workbench.ui.terminal.capabilities import Terminal, UnsupportedTerminal, examine
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,12 @@ def test_ascii_can_be_asked_for() -> None:
         ("", "TERM is not set"),
         ("dumb", "TERM is 'dumb', a terminal that cannot place its cursor"),
         ("unknown", "cannot place its cursor"),
-        ("no-such-terminal", "nothing is known of a terminal named 'no-such-terminal'"),
-        ("vt52", "TERM is 'vt52', a terminal that does not understand ANSI's sequences"),
+        ("no-such-terminal", "unknown terminal 'no-such-terminal'"),
+        ("vt52", "TERM is 'vt52', a terminal without ANSI escape sequences"),
     ],
 )
 def test_a_terminal_that_cannot_show_the_screens_gets_a_sentence_with_a_remedy(name: str, said: str) -> None:
-    with pytest.raises(UnfitTerminal) as caught:
+    with pytest.raises(UnsupportedTerminal) as caught:
         examine({"TERM": name})
     assert said in str(caught.value)
     assert "try TERM=xterm-256color workbench-tui" in str(caught.value)
@@ -83,24 +83,24 @@ def test_a_terminal_that_cannot_show_the_screens_gets_a_sentence_with_a_remedy(n
 
 @pytest.mark.parametrize(("columns", "lines"), [(39, 24), (80, 9)])
 def test_a_terminal_that_is_too_small_is_told_how_large_it_must_be(columns: int, lines: int) -> None:
-    with pytest.raises(UnfitTerminal, match=f"{columns} columns and {lines} lines, and the screens need 40 and 10"):
-        capabilities.must_have_room(columns, lines)
+    with pytest.raises(UnsupportedTerminal, match=f"{columns} columns and {lines} lines, the screens need 40 and 10"):
+        capabilities.check_size(columns, lines)
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(40, 10), (0, 0), (200, 60)])
 def test_one_that_is_large_enough_or_does_not_know_its_size_is_taken(columns: int, lines: int) -> None:
-    capabilities.must_have_room(columns, lines)
+    capabilities.check_size(columns, lines)
 
 
 def test_what_textual_is_told_no_child_process_inherits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TEXTUAL_COLOR_SYSTEM", raising=False)
-    with capabilities.told_to_textual(Terminal("256")):
+    with capabilities.textual_environment(Terminal("256")):
         assert os.environ["TEXTUAL_COLOR_SYSTEM"] == "256"
     assert "TEXTUAL_COLOR_SYSTEM" not in os.environ
 
 
 def test_what_the_user_tells_textual_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEXTUAL_COLOR_SYSTEM", "standard")
-    with capabilities.told_to_textual(Terminal("256")):
+    with capabilities.textual_environment(Terminal("256")):
         assert os.environ["TEXTUAL_COLOR_SYSTEM"] == "standard"
     assert os.environ["TEXTUAL_COLOR_SYSTEM"] == "standard"

@@ -101,7 +101,7 @@ async def test_something_said_in_passing_takes_one_line_and_gives_way_to_the_nex
         notice.say("long " * 40)
         await pilot.pause()
         assert len(notice.lines(40)) == 1
-        assert not notice.must_be_read
+        assert not notice.is_important
         notice.say("short\x1b[2J")
         await pilot.pause()
         assert lines_of(notice)[0].strip() == "short␛[2J"
@@ -116,7 +116,7 @@ async def test_what_stands_stays_below_whatever_is_said() -> None:
         await pilot.pause()
         notice.say("two", wrong=True)
         await pilot.pause()
-        assert notice.must_be_read
+        assert notice.is_important
         assert [line.strip() for line in lines_of(notice)[:2]] == ["✗ two", "▲ the project cannot be written"]
 
 

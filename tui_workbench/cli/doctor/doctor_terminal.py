@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tui_workbench.cli.doctor.answer import Answer, ask, limited, ok
-from tui_workbench.ui.terminal.capabilities import Terminal, UnfitTerminal, examine, must_have_room
+from tui_workbench.ui.terminal.capabilities import Terminal, UnsupportedTerminal, check_size, examine
 
 NARROWEST, LOWEST = 80, 24
 """Columns and rows that every screen fits in."""
@@ -85,8 +85,8 @@ def _size(terminal: int, name: str) -> Answer:
         shown += f", {size.columns}x{size.lines}"
     try:
         examine(os.environ)
-        must_have_room(size.columns, size.lines)
-    except UnfitTerminal as error:
+        check_size(size.columns, size.lines)
+    except UnsupportedTerminal as error:
         return limited("terminal", error.message, "Every command works without.", error.remedy)
     if 0 < size.columns < NARROWEST or 0 < size.lines < LOWEST:
         cost = f"Below {NARROWEST}x{LOWEST} parts of the screens are not to be seen."
@@ -126,7 +126,7 @@ def _examined(environment: Mapping[str, str]) -> Terminal:
     """What the screens would use there; for a terminal that cannot show them, what the plainest one could."""
     try:
         return examine(environment)
-    except UnfitTerminal:
+    except UnsupportedTerminal:
         return examine({**environment, "TERM": "xterm"})
 
 

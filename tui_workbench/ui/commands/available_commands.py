@@ -9,17 +9,17 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 
 from tui_workbench.ui.commands.command import Command
-from tui_workbench.ui.terminal.textual_facts import binding_chain, bindings_of
+from tui_workbench.ui.terminal.textual_internals import binding_chain, bindings_of
 
 
 @runtime_checkable
-class Explains(Protocol):
+class ExplainsUnavailable(Protocol):
     """A widget that tells why a command of its own is not available: a sentence, "" when it is."""
 
     def why_not(self, action: str) -> str: ...
 
 
-class Offer(NamedTuple):
+class CommandState(NamedTuple):
     """A command as a widget on the screen offers it now: `reason` is empty when it is available."""
 
     command: Command
@@ -27,9 +27,9 @@ class Offer(NamedTuple):
     reason: str
 
 
-def offers(node: DOMNode) -> list[Offer]:
+def command_states(node: DOMNode) -> list[CommandState]:
     """What a widget of ours offers: the commands of its scopes, or its own bindings that have a description."""
-    found: dict[tuple[str, str], Offer] = {}
+    found: dict[tuple[str, str], CommandState] = {}
     for command in _declared(node):
         if not command.name:
             continue
@@ -38,7 +38,7 @@ def offers(node: DOMNode) -> list[Offer]:
             joined = f"{found[key].command.keys},{command.keys}"
             found[key] = found[key]._replace(command=found[key].command._replace(default_keys=joined))
         else:
-            found[key] = Offer(command, node, reason_of(node, command.action))
+            found[key] = CommandState(command, node, unavailable_reason(node, command.action))
     return list(found.values())
 
 
@@ -50,16 +50,16 @@ _LOOKED_FOR = frozenset({"list.filter", "text_editor.comment", "text_editor.undo
 _PALETTES = frozenset({"palette.open", "history.palette"})
 
 
-def is_listed(command: Command) -> bool:
+def is_in_palette(command: Command) -> bool:
     """Whether the palette has the command."""
     if command.id in _PALETTES or not command.help:
         return False
     return command.id in _LOOKED_FOR or command.id.partition(".")[0] not in _MOVING
 
 
-def each_once(found: Iterable[Offer]) -> list[Offer]:
+def without_duplicates(found: Iterable[CommandState]) -> list[CommandState]:
     """One offer for each command, in order: the first that is available, else the first."""
-    offered: dict[str, Offer] = {}
+    offered: dict[str, CommandState] = {}
     for offer in found:
         identity = offer.command.id or f"{offer.command.action} {offer.command.name}"
         if identity not in offered or (offered[identity].reason and not offer.reason):
@@ -72,10 +72,10 @@ def is_ours(node: DOMNode) -> bool:
     return type(node).__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
-def reason_of(node: DOMNode, action: str) -> str:
+def unavailable_reason(node: DOMNode, action: str) -> str:
     """Why the widget would refuse the action now; empty when it would not."""
     name = action.partition("(")[0]
-    if isinstance(node, Explains) and (reason := node.why_not(name)):
+    if isinstance(node, ExplainsUnavailable) and (reason := node.why_not(name)):
         return reason
     return "" if node.check_action(name, ()) else "Not available here now."
 
@@ -88,14 +88,14 @@ def why_refused(screen: Screen[Any], key: str) -> str:
     found = ""
     for node, bound in binding_chain(screen):
         for binding in bound.key_to_bindings.get(key, ()):
-            if binding.description and key != "escape" and (reason := reason_of(node, binding.action)):
+            if binding.description and key != "escape" and (reason := unavailable_reason(node, binding.action)):
                 found = f"{binding.description}: {reason}"
     return found
 
 
 def _declared(node: DOMNode) -> Iterable[Command]:
-    """A widget with commands that have no key declares them all in `OFFERED`; for others the bindings say the same."""
-    if declared := getattr(node, "OFFERED", ()):
+    """The commands of a widget: `DECLARED_COMMANDS` where some have no key, else those of its bindings."""
+    if declared := getattr(node, "DECLARED_COMMANDS", ()):
         yield from declared
         return
     for listed in bindings_of(node).values():

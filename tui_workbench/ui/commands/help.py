@@ -16,7 +16,7 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from tui_workbench.ui.commands.available_commands import Offer, is_ours, offers
+from tui_workbench.ui.commands.available_commands import CommandState, command_states, is_ours
 from tui_workbench.ui.commands.command import Command, all_key_labels, shown_key
 from tui_workbench.ui.commands.screen_commands import HELP
 from tui_workbench.ui.widgets.dialog_screen import DialogScreen
@@ -36,7 +36,7 @@ class Section(NamedTuple):
 
     heading: str
     about: str
-    commands: list[Offer]
+    commands: list[CommandState]
 
 
 class HelpScreen(DialogScreen[None], inherit_bindings=False):
@@ -69,7 +69,7 @@ def sections(screen: Screen[Any]) -> list[Section]:
     nodes.sort(key=lambda node: not getattr(node, "about", ""))
     found = []
     for node in nodes:
-        commands = [offer for offer in offers(node) if offer.command.help]
+        commands = [offer for offer in command_states(node) if offer.command.help]
         if commands and is_ours(node):
             found.append(Section(_heading(node), getattr(node, "about", ""), commands))
     return found
@@ -107,7 +107,7 @@ def _keys_of(command: Command) -> str:
     return all_key_labels(command.keys) if command.keys else shown_key("palette.open", "ctrl+p")
 
 
-def _command_lines(offer: Offer, key_width: int, name_width: int, help_width: int) -> Iterator[Line]:
+def _command_lines(offer: CommandState, key_width: int, name_width: int, help_width: int) -> Iterator[Line]:
     """The keys, the name, and what the command does, each wrapped in its own column."""
     loud, plain = ("muted", "muted") if offer.reason else ("accent", "text")
     keys = textwrap.wrap(_keys_of(offer.command), key_width - COLUMN_GAP)

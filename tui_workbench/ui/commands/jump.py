@@ -17,14 +17,14 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui_workbench.ui.commands.screen_commands import JUMP
-from tui_workbench.ui.terminal.screens import steady
-from tui_workbench.ui.terminal.textual_facts import has_place
+from tui_workbench.ui.terminal.compositor import install_compositor
+from tui_workbench.ui.terminal.textual_internals import is_in_layout
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 """Those under the fingers first."""
 
 
-class Place(NamedTuple):
+class JumpPlace(NamedTuple):
     """Somewhere to go: where its label stands, in cells of the screen, and what goes there."""
 
     x: int
@@ -33,22 +33,22 @@ class Place(NamedTuple):
 
 
 @runtime_checkable
-class HasPlaces(Protocol):
+class HasJumpPlaces(Protocol):
     """A widget with places in it that cannot have the focus, as tabs; it gives those that are in sight."""
 
-    def jump_places(self) -> Sequence[Place]: ...
+    def jump_places(self) -> Sequence[JumpPlace]: ...
 
 
-def places_on(screen: Screen[Any]) -> list[Place]:
+def places_on(screen: Screen[Any]) -> list[JumpPlace]:
     """Every place of a screen but the one where the focus is, in reading order; one place at a cell."""
-    places: dict[tuple[int, int], Place] = {}
+    places: dict[tuple[int, int], JumpPlace] = {}
     for widget in screen.walk_children(Widget):
         if not _is_in_sight(widget):
             continue
         if widget.focusable and widget is not screen.focused:
             place = _place_of(widget)
             places.setdefault((place.x, place.y), place)
-        if isinstance(widget, HasPlaces):
+        if isinstance(widget, HasJumpPlaces):
             for place in widget.jump_places():
                 places.setdefault((place.x, place.y), place)
     return sorted(places.values(), key=lambda place: (place.y, place.x))
@@ -62,19 +62,19 @@ def labels_for(count: int) -> list[str]:
 
 
 def _is_in_sight(widget: Widget) -> bool:
-    return has_place(widget) and bool(widget.region.area) and widget.screen.region.contains(*widget.region.offset)
+    return is_in_layout(widget) and bool(widget.region.area) and widget.screen.region.contains(*widget.region.offset)
 
 
-def _place_of(widget: Widget) -> Place:
+def _place_of(widget: Widget) -> JumpPlace:
     """At the widget's first cell; of what fills a pane, at the pane's corner, where it covers nothing."""
     region = widget.region
     pane = next((node for node in widget.ancestors if isinstance(node, Widget) and node.has_class("pane")), None)
     if pane is not None and region.y <= pane.region.y + 1:
         region = pane.region
-    return Place(region.x, region.y, lambda: widget.screen.set_focus(widget))
+    return JumpPlace(region.x, region.y, lambda: widget.screen.set_focus(widget))
 
 
-class JumpScreen(ModalScreen["Place | None"], inherit_bindings=False):
+class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
     """Shows a label on each place over the screen below. Its result is the place that was chosen."""
 
     BINDINGS = JUMP.bindings
@@ -87,9 +87,9 @@ class JumpScreen(ModalScreen["Place | None"], inherit_bindings=False):
     }
     """
 
-    def __init__(self, places: Sequence[Place]) -> None:
+    def __init__(self, places: Sequence[JumpPlace]) -> None:
         super().__init__()
-        steady(self)
+        install_compositor(self)
         self._places = dict(zip(labels_for(len(places)), places, strict=True))
         self._typed = ""
         self._laid_out_for: Size | None = None

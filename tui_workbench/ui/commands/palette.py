@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from textual.app import App
 from textual.content import Content
 
-from tui_workbench.ui.commands.available_commands import Offer
+from tui_workbench.ui.commands.available_commands import CommandState
 from tui_workbench.ui.commands.command import key_label
 from tui_workbench.ui.commands.screen_commands import PALETTE
 from tui_workbench.ui.widgets.dialog_screen import DialogScreen
@@ -55,7 +55,7 @@ class PaletteScreen(DialogScreen[str], inherit_bindings=False):
         self.dismiss("")
 
 
-async def choose_command(app: App[object], offered: Sequence[Offer], say: Callable[[str], None]) -> None:
+async def choose_command(app: App[object], offered: Sequence[CommandState], say: Callable[[str], None]) -> None:
     """Have a command chosen and do it, or say why it is not available.
 
     Returns as soon as the palette takes keys: those that are typed ahead are meant for it.
@@ -75,7 +75,7 @@ async def choose_command(app: App[object], offered: Sequence[Offer], say: Callab
     await app.push_screen(screen, do)
 
 
-def command_rows(offers: Sequence[Offer]) -> dict[str, Row]:
+def command_rows(offers: Sequence[CommandState]) -> dict[str, Row]:
     """The rows for commands, keyed by their place in `offers`, by the texts that they are found by.
 
     A command that is not available is listed with the reason, so that nobody looks for it in vain.
@@ -92,5 +92,5 @@ def command_rows(offers: Sequence[Offer]) -> dict[str, Row]:
     return rows
 
 
-def _scope(offer: Offer) -> str:
+def _scope(offer: CommandState) -> str:
     return f"{offer.node.title}: " if isinstance(offer.node, Pane) else ""

@@ -252,7 +252,7 @@ class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
     """Its result is the keys of the columns to show, in order."""
 
     BINDINGS = COLUMN_CHOICE.bindings
-    OFFERED = COLUMN_CHOICE
+    DECLARED_COMMANDS = COLUMN_CHOICE
     DEFAULT_CSS = """
     ColumnsScreen { align: center top; }
     ColumnsScreen > Vertical { width: 72; margin-top: 2; }

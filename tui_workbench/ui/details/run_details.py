@@ -60,7 +60,7 @@ class RunView(RunsShown, inherit_bindings=False):
     """Shows a run in tabs."""
 
     BINDINGS = RUN_DETAILS.bindings
-    OFFERED = RUN_DETAILS
+    DECLARED_COMMANDS = RUN_DETAILS
     DEFAULT_CSS = """
     RunView { height: 1fr; }
     RunView > Vertical { height: 1fr; }

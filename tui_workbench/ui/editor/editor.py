@@ -19,7 +19,7 @@ from textual.message import Message
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.text_files import TextFile, read_text_file, reread
 from tui_workbench.ui.commands.editor_commands import EDITOR
-from tui_workbench.ui.commands.jump import Place
+from tui_workbench.ui.commands.jump import JumpPlace
 from tui_workbench.ui.editor.border_tabs import BorderTabs
 from tui_workbench.ui.editor.unsaved_edits import bring_back
 from tui_workbench.ui.messages import Fact
@@ -315,9 +315,9 @@ class EditorPane(Pane):
             else:
                 self._activate(view)
 
-    def jump_places(self) -> list[Place]:
+    def jump_places(self) -> list[JumpPlace]:
         places = self._tabs.places()
-        return [Place(x, y, partial(self._activate, view)) for x, y, view in places if view is not self._active]
+        return [JumpPlace(x, y, partial(self._activate, view)) for x, y, view in places if view is not self._active]
 
     # --- Drawing
 

@@ -22,7 +22,7 @@ from tui_workbench.ui.commands.editor_commands import TEXT_EDITOR
 from tui_workbench.ui.editor import languages
 from tui_workbench.ui.terminal.code_area import CodeArea
 from tui_workbench.ui.terminal.code_document import MOST_PARSED_LINES
-from tui_workbench.ui.terminal.key_order import obey
+from tui_workbench.ui.terminal.key_queue import run_binding
 from tui_workbench.ui.terminal.stand_ins import name_of, to_document, to_screen, to_source
 from tui_workbench.ui.themes.themes import Palette, palette_of
 
@@ -214,7 +214,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
         if not self.read_only and event.key == "tab" and self.selection.start[0] != self.selection.end[0]:
             self._change_lines(lambda lines: [self._one_indent + line if line else line for line in lines])
             return True
-        return await obey(self, event.key)
+        return await run_binding(self, event.key)
 
     async def on_paste(self, event: events.Paste) -> None:
         event.stop()

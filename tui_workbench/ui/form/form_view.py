@@ -26,7 +26,7 @@ from tui_workbench.ui.form import form_drawing, form_edits
 from tui_workbench.ui.form.editing import WHILE_EDITING, Editing
 from tui_workbench.ui.form.form_content import FormContent
 from tui_workbench.ui.form.form_rows import COLLECTIONS, FormRow
-from tui_workbench.ui.terminal.key_order import obey
+from tui_workbench.ui.terminal.key_queue import run_binding
 from tui_workbench.ui.themes.themes import palette_of
 
 if TYPE_CHECKING:
@@ -98,14 +98,14 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         if self._editing is not None:
             handled = await self._type(self._editing, event)
         else:
-            handled = await obey(self, event.key)
+            handled = await run_binding(self, event.key)
         if handled:
             event.stop()
             event.prevent_default()
 
     async def _type(self, editing: Editing, event: events.Key) -> bool:
         if event.key in ("enter", "escape", "tab"):
-            return await obey(self, event.key)
+            return await run_binding(self, event.key)
         if event.key in ("up", "down"):
             by = 1 if event.key == "down" else -1
             if editing.step(by):

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui_workbench.runs.logs.log_traceback import Frame, Traceback
-from tui_workbench.ui.commands.jump import Place
+from tui_workbench.ui.commands.jump import JumpPlace
 from tui_workbench.ui.formatting import StateLook
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.themes.themes import palette_of, style
@@ -105,7 +105,7 @@ class TracebackLine(Line):
         exception = truncate_middle(safe_text(self._traceback.exception), room)
         return [Piece(f" ✗ {exception}", "error", action=self._choose)], right
 
-    def jump_places(self) -> list[Place]:
+    def jump_places(self) -> list[JumpPlace]:
         return self.click_places()
 
     def _choose(self) -> None:

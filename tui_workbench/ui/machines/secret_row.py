@@ -69,7 +69,7 @@ class SecretRow(Line, can_focus=True, inherit_bindings=False):
         self._buffer = LineBuffer()
         self.post_message(self.Answered(self, answer))
 
-    def choose_ground(self) -> str:
+    def background_role(self) -> str:
         return "selected" if self.has_focus else "raised"
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:

@@ -33,7 +33,7 @@ from tui_workbench.ui.main.main_layout import (
     regions,
 )
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
-from tui_workbench.ui.terminal.textual_facts import forget_arrangement
+from tui_workbench.ui.terminal.textual_internals import clear_arrangement
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.line import Line, TabRow
 from tui_workbench.ui.widgets.notice import Notice
@@ -207,7 +207,7 @@ class Desk(Widget, inherit_bindings=False):
         self._layout_rules.view = view
         self._tabs.active = view.active
         if moved:
-            forget_arrangement(self)
+            clear_arrangement(self)
             self.refresh(layout=True)
 
     def _show_sizes(self, sizes: Sizes) -> None:
@@ -224,7 +224,7 @@ class Desk(Widget, inherit_bindings=False):
 
     def on_notice_changed(self, event: Notice.Changed) -> None:
         lines = event.notice.lines(self.size.width)
-        self._show_view(notice_lines=len(lines), has_error=event.notice.must_be_read)
+        self._show_view(notice_lines=len(lines), has_error=event.notice.is_important)
 
     # --- Focus
 

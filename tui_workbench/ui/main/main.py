@@ -18,7 +18,7 @@ from textual.screen import Screen
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.projects.project import Project
 from tui_workbench.ui import messages, screens
-from tui_workbench.ui.commands.available_commands import Offer
+from tui_workbench.ui.commands.available_commands import CommandState
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import EVERYWHERE
 from tui_workbench.ui.commands.palette import choose_command
@@ -26,7 +26,7 @@ from tui_workbench.ui.files.file_tree import FileTree
 from tui_workbench.ui.main.desk import Desk
 from tui_workbench.ui.main.main_layout import View, view_of
 from tui_workbench.ui.session_state import Values
-from tui_workbench.ui.terminal.screens import steady
+from tui_workbench.ui.terminal.compositor import install_compositor
 from tui_workbench.ui.terminal.terminal_app import TerminalApp
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ FIRST_FRAME_SECONDS = 0.05
 class MainScreen(Screen[None], inherit_bindings=False):
     """The project on one screen."""
 
-    OFFERED = EVERYWHERE
+    DECLARED_COMMANDS = EVERYWHERE
     BINDINGS = EVERYWHERE.bindings
     AUTO_FOCUS = ""
 
@@ -62,7 +62,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         `remembered` is what it looked like when it was left; None for a screen that remembers nothing.
         """
         super().__init__()
-        steady(self)
+        install_compositor(self)
         self.project = project
         self._trouble = trouble
         self._remembered = remembered
@@ -149,9 +149,9 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return not self.why_not(action) and super().check_action(action, parameters)
 
-    def all_offers(self) -> list[Offer]:
+    def all_commands(self) -> list[CommandState]:
         """What can be done anywhere on the screen."""
-        return self.workplace.all_offers()
+        return self.workplace.all_commands()
 
     def action_run(self) -> None:
         if self.is_complete:
@@ -193,7 +193,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     async def action_palette(self) -> None:
         if self.is_complete:
-            await choose_command(self.app, self.all_offers(), self.workplace.stage.say)
+            await choose_command(self.app, self.all_commands(), self.workplace.stage.say)
 
     @work
     async def action_change_theme(self) -> None:
@@ -225,7 +225,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def action_redraw(self) -> None:
         if isinstance(self.app, TerminalApp):
-            self.app.forget_display()
+            self.app.redraw_all()
 
     def action_interrupt(self) -> None:
         """ctrl+c ends nothing here; it says what does."""

@@ -17,7 +17,13 @@ from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.ui import messages, screens
 from tui_workbench.ui.changes.project_changes import ProjectChanges
-from tui_workbench.ui.commands.available_commands import Offer, each_once, is_listed, is_ours, offers
+from tui_workbench.ui.commands.available_commands import (
+    CommandState,
+    command_states,
+    is_in_palette,
+    is_ours,
+    without_duplicates,
+)
 from tui_workbench.ui.commands.help import HelpScreen, sections
 from tui_workbench.ui.editor.editor import EditorPane
 from tui_workbench.ui.editor.external_editor import open_in_editor
@@ -35,7 +41,7 @@ from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.starting.run_bar import RunBar
 from tui_workbench.ui.starting.run_commands import RunCommands
 from tui_workbench.ui.starting.starting import Starting
-from tui_workbench.ui.themes.theme_choice import choose_theme, put_back_theme
+from tui_workbench.ui.themes.theme_choice import choose_theme, restore_theme
 from tui_workbench.ui.undo import steps_of
 from tui_workbench.ui.watcher import ProjectWatcher
 from tui_workbench.ui.widgets.question_row import Choice
@@ -152,13 +158,14 @@ class Workplace:
     async def _undo_step(self) -> None:
         self.stage.say(f"Taken back: {await steps_of(self.stage.app).take_back()}.")
 
-    def all_offers(self) -> list[Offer]:
+    def all_commands(self) -> list[CommandState]:
         """What can be done anywhere on the screen: in the active pane, everywhere, then in the other panes."""
         active = self._desk.view.active
         here, *others = (self._desk.get_child_by_id(name) for name in sorted(PANES, key=lambda name: name != active))
         nodes = [here, *here.walk_children(), self.stage.screen, self.stage.app]
         nodes += [node for pane in others for node in (pane, *pane.walk_children())]
-        return each_once(offer for node in nodes if is_ours(node) for offer in offers(node) if is_listed(offer.command))
+        states = (state for node in nodes if is_ours(node) for state in command_states(node))
+        return without_duplicates(state for state in states if is_in_palette(state.command))
 
     # --- The screens over the main one
 
@@ -197,7 +204,7 @@ class Workplace:
         with self.stage.errors_shown():
             await choose_theme(app)
         if app.theme != before:
-            steps_of(app).add("the choice of a theme", partial(put_back_theme, app, before))
+            steps_of(app).add("the choice of a theme", partial(restore_theme, app, before))
 
     # --- Leaving
 

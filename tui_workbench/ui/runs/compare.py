@@ -54,7 +54,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
     """Compares runs."""
 
     BINDINGS = COMPARE.bindings + HISTORY.bindings
-    OFFERED = (*COMPARE, *HISTORY)
+    DECLARED_COMMANDS = (*COMPARE, *HISTORY)
     AUTO_FOCUS = "RunTable"
     heading = "Comparison"
     about = (

@@ -14,13 +14,19 @@ from textual.widget import Widget
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.projects.project import Project
 from tui_workbench.ui.blocking import ask
-from tui_workbench.ui.commands.available_commands import Offer, each_once, is_listed, is_ours, offers
+from tui_workbench.ui.commands.available_commands import (
+    CommandState,
+    command_states,
+    is_in_palette,
+    is_ours,
+    without_duplicates,
+)
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.help import HelpScreen, sections
 from tui_workbench.ui.commands.palette import choose_command
 from tui_workbench.ui.commands.screen_commands import HISTORY
 from tui_workbench.ui.messages import BackendFailed, Said
-from tui_workbench.ui.terminal.screens import steady
+from tui_workbench.ui.terminal.compositor import install_compositor
 from tui_workbench.ui.undo import steps_of
 from tui_workbench.ui.widgets.field_row import FilterRow
 from tui_workbench.ui.widgets.footer import KeyFooter
@@ -44,7 +50,7 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
 
     def __init__(self, project: Project) -> None:
         super().__init__()
-        steady(self)
+        install_compositor(self)
         self.project = project
         self.content: tuple[Widget, ...] = ()  # between the title and the notice
         self.filter_row: FilterRow | None = None
@@ -110,15 +116,15 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
         self.app.push_screen(HelpScreen(sections(self)))
 
     async def action_palette(self) -> None:
-        await choose_command(self.app, self.all_offers(), self.say)
+        await choose_command(self.app, self.all_commands(), self.say)
 
-    def all_offers(self) -> list[Offer]:
+    def all_commands(self) -> list[CommandState]:
         """Every command that the palette lists, the nearest to the focus first."""
         nodes: list[Widget] = [node for node in self.walk_children() if is_ours(node) and node.display]  # type: ignore[misc]
         within = [self.focused, *self.focused.ancestors] if self.focused is not None else []
         nodes.sort(key=lambda node: node not in within)
-        found = [offer for node in (*nodes, self, self.app) for offer in offers(node) if is_listed(offer.command)]
-        return each_once(found)
+        states = (state for node in (*nodes, self, self.app) for state in command_states(node))
+        return without_duplicates(state for state in states if is_in_palette(state.command))
 
     @work(group="undo")
     async def action_undo_step(self) -> None:

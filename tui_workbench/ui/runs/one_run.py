@@ -227,7 +227,7 @@ class RunEditScreen(DialogScreen["RunRequest | None"], inherit_bindings=False):
     """Its result is what is to be run, None for nothing."""
 
     BINDINGS = RUN_EDIT.bindings
-    OFFERED = RUN_EDIT
+    DECLARED_COMMANDS = RUN_EDIT
     about = "What is not changed is as it was in the run. Secrets come from the configuration as it is now."
     DEFAULT_CSS = """
     RunEditScreen > Vertical { max-height: 100%; padding: 1 0 0 0; }
@@ -311,7 +311,7 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
     """Shows what would change; enter does it."""
 
     BINDINGS = RESTORE.bindings + HISTORY.bindings
-    OFFERED = (*RESTORE, *HISTORY)
+    DECLARED_COMMANDS = (*RESTORE, *HISTORY)
     AUTO_FOCUS = "TextView"
     heading = "Restore"
     about = (

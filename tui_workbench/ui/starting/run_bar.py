@@ -88,7 +88,7 @@ class RunButton(Line, can_focus=True):
         key = shown_key("run.start", "ctrl+r")
         return [Piece(" ▶ Run", "text" if self.has_focus else "success", bold=True), Piece(f"  {key} ", quiet)], ()
 
-    def choose_ground(self) -> str:
+    def background_role(self) -> str:
         return "selected" if self.has_focus else "marked"
 
     @on(events.Click)

@@ -1,8 +1,6 @@
-"""What the terminal can show, found out from its environment before the first byte goes there.
+"""Detect the abilities of the terminal from its environment, before anything is written to it.
 
-The invariant: a terminal gets only what it was found to understand, and one that cannot show the screens at all gets a
-sentence that says what is wrong and what to do. Nothing here asks the terminal itself: an answer would take as long as
-the line to it, and would come among the first keys.
+The terminal itself is not asked: on a slow connection its answer would arrive among the first keys.
 """
 
 from __future__ import annotations
@@ -18,28 +16,26 @@ from tui_workbench.core.errors import WorkbenchError
 
 Colors = Literal["truecolor", "256", "16", "none"]
 
-LEAST_COLUMNS, LEAST_LINES = 40, 10
+MIN_COLUMNS, MIN_LINES = 40, 10
 """The smallest terminal in which the screens can be used."""
 
-
-FAR_FRAMES = 30
-"""Frames a second over SSH, where each is sent, in place of Textual's 60."""
+REMOTE_FPS = 30
+"""Frames per second over SSH, instead of Textual's 60."""
 
 IN_BROWSER = "TEXTUAL_DRIVER"
-"""The variable that is set where something else than a terminal shows the screens."""
-
+"""The environment variable that is set when a browser shows the screens."""
 
 _PR_SET_PDEATHSIG = 1
 
 
-class UnfitTerminal(WorkbenchError):
+class UnsupportedTerminal(WorkbenchError):
     """The terminal cannot show the screens."""
 
     exit_code = 2
 
 
 class Terminal(NamedTuple):
-    """What a terminal can show. The default is one that can do all that we use."""
+    """The abilities of a terminal. The defaults are those of a modern terminal."""
 
     colors: Colors = "truecolor"
     unicode: bool = True
@@ -56,23 +52,23 @@ _WITH_TRUECOLOR = frozenset(["kitty", "ghostty", "wezterm", "alacritty", "foot",
 _WITHOUT_UNICODE = frozenset(["linux", "ansi", "pcansi", "cygwin", "mach", "hurd"])
 
 
-def terminal_here(*, ascii_only: bool = False) -> Terminal:
-    """What the terminal of this process can show. Raises UnfitTerminal when it cannot show the screens."""
+def detect_terminal(*, ascii_only: bool = False) -> Terminal:
+    """Detect the terminal of this process. Raises UnsupportedTerminal when it cannot show the screens."""
     if IN_BROWSER in os.environ:
         return Terminal(unicode=not ascii_only)
     terminal = examine(os.environ, ascii_only=ascii_only)
     try:
-        must_have_room(*os.get_terminal_size(1))
+        check_size(*os.get_terminal_size(1))
     except OSError:
-        pass  # it does not tell; Textual then takes it for one of the usual size
+        pass  # the size is unknown; Textual then assumes 80 x 25
     return terminal
 
 
-def settle_in_browser() -> bool:
-    """Do what a workbench in a browser must before its runs start; False when it is in a terminal.
+def prepare_for_browser() -> bool:
+    """Prepare a process whose screens a browser shows. Returns False in a terminal.
 
-    Runs do not inherit what the server has put into the environment for us; and when the server has gone, however that
-    went, so does this process.
+    Removes the server's variables from the environment, so that runs do not inherit them, and ends this process when
+    the server dies.
     """
     if IN_BROWSER not in os.environ:
         return False
@@ -86,68 +82,65 @@ def settle_in_browser() -> bool:
 
 
 def examine(environ: Mapping[str, str], *, ascii_only: bool = False) -> Terminal:
-    """What the terminal of this environment can show. Raises UnfitTerminal when it cannot show the screens.
-
-    `ascii_only` keeps to ASCII whatever the terminal is.
-    """
+    """Detect the terminal that the environment describes. Raises UnsupportedTerminal."""
     name = environ.get("TERM", "")
-    _must_move_the_cursor(name)
+    _check_cursor_movement(name)
     return Terminal(_colors(environ, name), not ascii_only and _has_unicode(environ, name))
 
 
-def must_have_room(columns: int, lines: int) -> None:
-    """Raise UnfitTerminal when a terminal of this size is too small for the screens; 0 means that nobody knows."""
-    if 0 < columns < LEAST_COLUMNS or 0 < lines < LEAST_LINES:
-        raise UnfitTerminal(
-            f"this terminal has {columns} columns and {lines} lines, "
-            f"and the screens need {LEAST_COLUMNS} and {LEAST_LINES}",
-            remedy="Make the window larger or its letters smaller; the commands (`workbench-tui --help`) fit anywhere.",
+def check_size(columns: int, lines: int) -> None:
+    """Raise UnsupportedTerminal when a terminal of this size is too small for the screens; 0 is an unknown size."""
+    if 0 < columns < MIN_COLUMNS or 0 < lines < MIN_LINES:
+        raise UnsupportedTerminal(
+            f"the terminal has {columns} columns and {lines} lines, the screens need {MIN_COLUMNS} and {MIN_LINES}",
+            remedy="Enlarge the window or use a smaller font. The commands (`workbench-tui --help`) work at any size.",
         )
 
 
 @contextmanager
-def told_to_textual(terminal: Terminal) -> Iterator[None]:
-    """While this lasts, Textual can be imported and will draw as suits the terminal; what the user has set counts.
+def textual_environment(terminal: Terminal) -> Iterator[None]:
+    """Set the variables with which Textual draws for this terminal; variables that the user has set take precedence.
 
-    Textual asks the environment once, while it is imported. Runs must not inherit what we say there, so it is taken
-    back.
+    Textual reads them once, while it is imported. They are removed afterwards, so that runs do not inherit them.
     """
     systems = {"truecolor": "truecolor", "256": "256", "16": "standard", "none": "standard"}
     wanted = {"TEXTUAL_COLOR_SYSTEM": systems[terminal.colors]}
-    if is_far(os.environ):
-        wanted |= {"TEXTUAL_FPS": str(FAR_FRAMES), "TEXTUAL_ANIMATIONS": "none"}
-    said = {name: value for name, value in wanted.items() if name not in os.environ}
-    os.environ.update(said)
+    if is_remote(os.environ):
+        wanted |= {"TEXTUAL_FPS": str(REMOTE_FPS), "TEXTUAL_ANIMATIONS": "none"}
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(added)
     try:
         yield
         import textual.constants  # noqa: F401
     finally:
-        for name in said:
+        for name in added:
             del os.environ[name]
 
 
-def is_far(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal is at the other end of an SSH connection."""
+def is_remote(environ: Mapping[str, str]) -> bool:
+    """Return True if the terminal is at the other end of an SSH connection."""
     return any(environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
 
 
-def _must_move_the_cursor(name: str) -> None:
-    """Raise UnfitTerminal unless a terminal of this name can put its cursor anywhere, by the sequences that we use."""
+def _check_cursor_movement(name: str) -> None:
+    """Raise UnsupportedTerminal unless a terminal of this name places its cursor with ANSI sequences."""
+    if not name:
+        raise UnsupportedTerminal("TERM is not set", remedy=_REMEDY)
     if name in _NEVER:
-        what = "TERM is not set" if not name else f"TERM is {name!r}, a terminal that cannot place its cursor"
-        raise UnfitTerminal(f"{what}, and the screens need one that can", remedy=_REMEDY)
+        raise UnsupportedTerminal(f"TERM is {name!r}, a terminal that cannot place its cursor", remedy=_REMEDY)
     if _family(name) in _FAMILIES or _is_vt(name) or "256color" in name or _is_truecolor(name):
         return
     moves = _cursor_movement(name)
     if moves is None:
-        raise UnfitTerminal(f"nothing is known of a terminal named {name!r} (TERM)", remedy=_REMEDY)
-    # What may follow is how long a terminal of its time needed for it.
+        raise UnsupportedTerminal(f"unknown terminal {name!r} (TERM)", remedy=_REMEDY)
+    # `$<` begins a delay, for old hardware.
     if not moves.partition(b"$<")[0].replace(b"%02", b"%").replace(b"%03", b"%") == b"\x1b[%i%p1%d;%p2%dH":
-        raise UnfitTerminal(f"TERM is {name!r}, a terminal that does not understand ANSI's sequences", remedy=_REMEDY)
+        raise UnsupportedTerminal(f"TERM is {name!r}, a terminal without ANSI escape sequences", remedy=_REMEDY)
 
 
 _REMEDY = (
-    "If your terminal is a usual one, try TERM=xterm-256color workbench-tui; without one, see `workbench-tui --help`."
+    "In a terminal window, try TERM=xterm-256color workbench-tui. Without a terminal, use the commands: "
+    "`workbench-tui --help`."
 )
 
 
@@ -159,7 +152,7 @@ def _family(name: str) -> str:
 
 
 def _is_vt(name: str) -> bool:
-    """True for DEC's terminals from the first that understands ANSI's sequences."""
+    """Return True for DEC terminals from the VT100 on, the first with ANSI sequences."""
     number = _family(name)[2:]
     return name.startswith("vt") and len(number) == 3 and number.isdecimal()
 
@@ -169,7 +162,7 @@ def _is_truecolor(name: str) -> bool:
 
 
 def _cursor_movement(name: str) -> bytes | None:
-    """How the terminal's description has the cursor placed, b"" for not at all; None when there is no description."""
+    """The terminfo entry `cup`, b"" if the terminal has none; None for an unknown terminal."""
     import curses
 
     try:
@@ -185,7 +178,7 @@ def _colors(environ: Mapping[str, str], name: str) -> Colors:
         return "none"
     if _is_truecolor(name):
         return "truecolor"
-    # GNU screen passes on what it was started with, and takes true colours for something else.
+    # GNU screen passes COLORTERM on, but misreads true colors.
     in_screen = bool(environ.get("STY")) or (name.startswith("screen") and "TMUX" not in environ)
     if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") and not in_screen and name != "linux":
         return "truecolor"
@@ -198,21 +191,21 @@ def _has_unicode(environ: Mapping[str, str], name: str) -> bool:
     locale = _locale(environ)
     if locale in ("C", "POSIX"):
         return False
-    # No word about it is what containers and bare logins have, and the terminals before them speak UTF-8.
+    # Containers and bare logins often set no locale; their terminals understand UTF-8.
     _, dot, codeset = locale.partition(".")
     return not dot or codeset.lower().replace("-", "").startswith("utf8")
 
 
 def _locale(environ: Mapping[str, str]) -> str:
-    """What the user says the language is, in the order of POSIX."""
-    # Python sets LC_CTYPE by itself where LANG says C.
-    by_python = environ.get("LC_CTYPE") == "C.UTF-8" and not _said_at_start("LC_CTYPE")
+    """The user's locale, from the variables in the order of POSIX."""
+    # Python itself sets LC_CTYPE when LANG is C.
+    by_python = environ.get("LC_CTYPE") == "C.UTF-8" and not _was_set_at_start("LC_CTYPE")
     names = ("LC_ALL", "LANG") if by_python else ("LC_ALL", "LC_CTYPE", "LANG")
     return next((environ[name] for name in names if environ.get(name)), "")
 
 
-def _said_at_start(variable: str) -> bool:
-    """True when the variable was in the environment with which this process began, or nobody can know."""
+def _was_set_at_start(variable: str) -> bool:
+    """Return True if this process was started with the variable, or if that is unknown."""
     try:
         with open("/proc/self/environ", "rb") as file:
             return f"\0{variable}=".encode() in b"\0" + file.read()

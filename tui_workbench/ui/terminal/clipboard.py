@@ -22,8 +22,8 @@ from tui_workbench.core import directories
 from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.core.files import write_atomically
 from tui_workbench.core.processes import has_program, run
-from tui_workbench.ui.terminal.outer_terminal import through_screen, through_tmux, write
 from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.terminal.terminal_sequences import through_screen, through_tmux, write
 
 MOST_BYTES = 74_000
 """What a clipboard is given at most: 100,000 characters of base64 is where the first terminals stop reading."""

@@ -99,7 +99,7 @@ Cell = tuple[str, Look]
 UNKNOWN: Cell = ("\0", Look(""))
 
 
-class LeanFrame:
+class ScreenBuffer:
     """A frame to draw into with `put`; what the terminal does not show of it yet comes from `take`, as text for it.
 
     `erases` says that the terminal erases to the background that is set.

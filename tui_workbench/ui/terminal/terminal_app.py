@@ -1,11 +1,8 @@
-"""An app that sends its terminal only what changed, takes keys in their order, and shows no local variables.
+"""The base of the app: it writes only changed cells, handles keys in order, and prints no local variables.
 
-Textual writes each part of the screen that was painted, with all of its colours set and reset for each word, whether or
-not the terminal shows the same already. Here what was painted is drawn into a `LeanFrame`, and only the difference is
-written: over a slow line every byte of it is waited for.
-
-The invariant: the frame knows what the terminal shows, or knows that it does not: after a change of its size, and after
-another program had it, all is written again.
+Textual writes each repainted region in full, with the colors set and reset for each word. `TerminalApp` draws into a
+`ScreenBuffer` instead and writes the difference. After a resize, and after another program used the terminal,
+everything is written again.
 """
 
 from __future__ import annotations
@@ -27,17 +24,17 @@ from textual.screen import Screen
 from textual.signal import Signal
 from textual.strip import Strip
 
-from tui_workbench.ui.terminal.key_order import KeyQueue
-from tui_workbench.ui.terminal.lean_driver import LeanDriver
-from tui_workbench.ui.terminal.screen_diff import LeanFrame, Look, look_of
+from tui_workbench.ui.terminal.key_queue import KeyQueue
+from tui_workbench.ui.terminal.screen_diff import Look, ScreenBuffer, look_of
+from tui_workbench.ui.terminal.terminal_driver import TerminalDriver
 
 Result = TypeVar("Result")
 
 ERASING = ("xterm", "rxvt", "alacritty", "kitty", "foot", "wezterm", "ghostty", "contour", "konsole", "vte", "linux")
-"""How the TERM of terminals begins that erase to the background that is set."""
+"""Prefixes of TERM for terminals that erase with the current background color."""
 
-MOST_STYLES = 4_000
-"""Styles whose looks are remembered; a style holds what it was made from."""
+MAX_STYLES = 4_000
+"""Maximum number of cached styles."""
 
 
 class FramePainter:
@@ -46,12 +43,12 @@ class FramePainter:
     def __init__(self, app: App[Any]) -> None:
         self._app = app
         self._looks: dict[Style | None, Look] = {}
-        # GNU screen does not erase to the background that is set, whatever TERM says inside.
+        # GNU screen erases with the default background, whatever TERM says.
         erases = os.environ.get("TERM", "").startswith(ERASING) and not {"STY", "TMUX"} & os.environ.keys()
-        self.frame = LeanFrame(erases=erases)
+        self.frame = ScreenBuffer(erases=erases)
 
     def draw(self, update: LayoutUpdate | ChopsUpdate) -> None:
-        """Draw what a compositor has rendered."""
+        """Draw an update of the compositor."""
         size = self._app.size
         if (size.width, size.height) != (self.frame.width, self.frame.height):
             self.frame.resize(size.width, size.height)
@@ -74,63 +71,63 @@ class FramePainter:
         if look is None:
             system = self._app.console._color_system or ColorSystem.TRUECOLOR
             codes, link = ("", "") if style is None else (Strip.render_ansi(style, system), style._link or "")
-            if len(self._looks) >= MOST_STYLES:
+            if len(self._looks) >= MAX_STYLES:
                 self._looks.clear()
             look = self._looks[style] = look_of(codes, link)
         return look
 
 
 class TerminalApp(App[Result], inherit_bindings=False):
-    """The base of the workbench's app. `refused` tells why the last key did nothing; an empty string takes it back."""
+    """The base of the workbench's app. `refused` publishes why the last key did nothing, and "" at the next key."""
 
     def __init__(self) -> None:
         super().__init__()
         self.painter = FramePainter(self)
         self.keys = KeyQueue(self, self._dispatch)
         self.refused: Signal[str] = Signal(self, "key refused")
-        self._told_why = False
+        self._shows_refusal = False
 
     # --- For subclasses
 
     def why_refused(self, key: str) -> str:
-        """Why a key that something is bound to does nothing now; empty when nothing is, or when it does something."""
+        """The reason why the command of a key is unavailable now; empty when it is available or there is none."""
         return ""
 
     def crashed(self, error: Exception) -> None:
-        """An error of ours ends the app."""
+        """Called when an unexpected error ends the app."""
 
     # --- Keys
 
     async def on_event(self, event: events.Event) -> None:
-        """Hold keys and pastes back while one is at work."""
+        """Queue keys and pastes; handle other events at once."""
         if isinstance(event, events.Resize):
-            self.painter.frame.forget()  # the terminal has moved what it showed, each in its own way
+            self.painter.frame.forget()  # terminals differ in where a resize moves the text
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
             await super().on_event(event)
             return
         await self.keys.take(event)
 
     async def _dispatch(self, event: events.Key | events.Paste) -> None:
-        if self._told_why:
-            self.tell_why("")
+        if self._shows_refusal:
+            self.show_refusal("")
         await super().on_event(event)
 
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
-        """Do what the key is bound to; say why, when that cannot be done now."""
+        """Run the command of the key, or show why it is unavailable."""
         done = await super()._check_bindings(key, priority)
         if not done and not priority and (reason := self.why_refused(key)):
-            self.tell_why(reason)
+            self.show_refusal(reason)
         return done
 
-    def tell_why(self, reason: str) -> None:
-        """Say why a key did nothing, until the next one; an empty string takes that back."""
-        self._told_why = bool(reason)
+    def show_refusal(self, reason: str) -> None:
+        """Show why a key did nothing, until the next key; "" hides it."""
+        self._shows_refusal = bool(reason)
         self.refused.publish(reason)
 
     # --- Errors
 
     def _handle_exception(self, error: Exception) -> None:
-        # Textual would print all local variables, a project's secrets among them.
+        # Textual would print all local variables, which may contain secrets.
         self._return_code = 1
         if self._exception is None:
             self._exception = error
@@ -139,28 +136,27 @@ class TerminalApp(App[Result], inherit_bindings=False):
         self._close_messages_no_wait()
 
     def fail_later(self, error: BaseException) -> None:
-        """End because of an exception in a thread, from which this is called."""
+        """End the app because of an exception. To be called in the thread that raised it."""
         self.call_later(self._handle_exception, error)
 
     # --- The terminal
 
     def get_driver_class(self) -> type[Driver]:
-        """Ours in place of Textual's for terminals; others (no terminal, a browser) stay."""
-        usual = super().get_driver_class()
-        return LeanDriver if usual is LinuxDriver else usual
+        default = super().get_driver_class()
+        return TerminalDriver if default is LinuxDriver else default
 
-    def forget_display(self) -> None:
-        """Write everything again: something else may have written to the terminal."""
+    def redraw_all(self) -> None:
+        """Write the whole screen again, because another program may have written to the terminal."""
         self.painter.frame.forget()
         self.screen.refresh()
 
     def restore_terminal(self) -> None:
-        """Give the terminal back at once, from any thread, when the event loop cannot do it any more."""
-        if isinstance(self._driver, LeanDriver):
+        """Restore the terminal at once, from any thread, when the event loop no longer can."""
+        if isinstance(self._driver, TerminalDriver):
             self._driver.restore_now()
 
     def _resume_signal(self) -> None:
-        self.painter.frame.forget()  # another program had the terminal
+        self.painter.frame.forget()  # another program used the terminal
         super()._resume_signal()
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
@@ -179,7 +175,9 @@ class TerminalApp(App[Result], inherit_bindings=False):
 
     def _write_frame(self) -> None:
         driver = self._driver
-        if driver is None or self._closed or (isinstance(driver, LeanDriver) and not driver.is_free(self._write_frame)):
+        if driver is None or self._closed:
+            return
+        if isinstance(driver, TerminalDriver) and not driver.is_free(self._write_frame):
             return
         if text := self.painter.frame.take(self._previous_cursor_position):
             marks = (SYNC_START, SYNC_END) if self._sync_available else ("", "")

@@ -33,11 +33,11 @@ class ShowsThemes(Protocol):
         """Show everything in these colours."""
 
 
-async def put_back_theme(app: App[Any], name: str) -> None:
+async def restore_theme(app: App[Any], name: str) -> None:
     """Show and remember the theme that was there before. Raises WorkbenchError when it is no longer right."""
     theme = await asyncio.to_thread(themes.load_theme, name)
     _show(app, theme)
-    await asyncio.to_thread(themes.remember_theme, name)
+    await asyncio.to_thread(themes.save_theme, name)
 
 
 class ThemeFiles:
@@ -88,7 +88,7 @@ async def choose_theme(app: App[Any]) -> None:
         following.cancel()
     if isinstance(chosen, themes.WorkbenchTheme):
         _show(app, chosen)
-        await asyncio.to_thread(themes.remember_theme, chosen.name)
+        await asyncio.to_thread(themes.save_theme, chosen.name)
         return
     _show(app, before)
     if chosen is not None:

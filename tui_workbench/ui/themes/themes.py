@@ -109,7 +109,7 @@ def load_theme(name: str) -> WorkbenchTheme:
     raise UsageError(f"there is no theme {name!r}", remedy=f"Known here: {', '.join(theme_names())}.")
 
 
-def remembered_theme() -> tuple[WorkbenchTheme, WorkbenchError | None]:
+def saved_theme() -> tuple[WorkbenchTheme, WorkbenchError | None]:
     """The theme that was chosen last, or the default one; and what is wrong with the chosen one, if that is why."""
     try:
         with open(_memory(), encoding="utf-8") as file:
@@ -122,7 +122,7 @@ def remembered_theme() -> tuple[WorkbenchTheme, WorkbenchError | None]:
         return read_theme(os.path.join(directories.packaged("themes"), DEFAULT_THEME + SUFFIX)), error
 
 
-def remember_theme(name: str) -> None:
+def save_theme(name: str) -> None:
     """Start with this theme from now on. Blocks; raises StorageError."""
     with storage_errors("write", _memory()):
         write_if_changed(_memory(), f"{name}\n".encode())
@@ -297,10 +297,10 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def doubts(palette: Palette) -> Iterator[str]:
+def theme_warnings(palette: Palette) -> Iterator[str]:
     """A sentence for everything that a person may be unable to read or to tell apart, measured as WCAG 2 does.
 
-    A theme with doubts can be used all the same.
+    A theme with theme_warnings can be used all the same.
     """
     colors = palette._asdict()
     pairs = [(ink, ground) for ink in INKS for ground in GROUNDS]

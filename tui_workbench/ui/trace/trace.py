@@ -62,7 +62,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
     """Shows the calls of all, or of one run. Its result is always ""."""
 
     BINDINGS = TRACE.bindings + HISTORY.bindings
-    OFFERED = (*TRACE, *HISTORY)
+    DECLARED_COMMANDS = (*TRACE, *HISTORY)
     AUTO_FOCUS = "RowList"
     heading = "Calls"
     about = (

@@ -76,7 +76,7 @@ class ChoiceField(Line, can_focus=True):
         role = "error" if self._wrong else "text" if self._value else "muted"
         return [Piece(f" {text}", role, bold=self.has_focus), Piece(ARROW, "text" if self.has_focus else "muted")], ()
 
-    def choose_ground(self) -> str:
+    def background_role(self) -> str:
         return "selected" if self.has_focus or self.is_open else "marked"
 
     @on(events.Click)

@@ -10,8 +10,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
+from tui_workbench.ui.terminal.compositor import install_compositor
 from tui_workbench.ui.terminal.safetext import safe_text
-from tui_workbench.ui.terminal.screens import steady
 from tui_workbench.ui.widgets.footer import KeyFooter
 
 Result = TypeVar("Result")
@@ -30,7 +30,7 @@ class DialogScreen(ModalScreen[Result], inherit_bindings=False):
 
     def __init__(self, box: Widget) -> None:
         super().__init__()
-        steady(self)
+        install_compositor(self)
         self.box = box
 
     def compose(self) -> ComposeResult:

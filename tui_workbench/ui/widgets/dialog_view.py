@@ -17,7 +17,7 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui_workbench.ui.terminal.key_order import obey
+from tui_workbench.ui.terminal.key_queue import run_binding
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.themes.themes import Palette, palette_of, style
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
@@ -128,7 +128,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
             self.value_changed()
             handled = True
         else:
-            handled = await obey(self, event.key)
+            handled = await run_binding(self, event.key)
         if handled:
             event.stop()
             event.prevent_default()

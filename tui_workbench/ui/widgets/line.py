@@ -15,7 +15,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui_workbench.ui.commands.jump import Place
+from tui_workbench.ui.commands.jump import JumpPlace
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.themes.themes import palette_of
 from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
@@ -31,7 +31,7 @@ class Line(Widget, inherit_bindings=False):
         super().__init__(id=id)
         self._clickable: list[tuple[int, int, Callable[[], None]]] = []
 
-    def choose_ground(self) -> str:
+    def background_role(self) -> str:
         return "raised"
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
@@ -40,7 +40,7 @@ class Line(Widget, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         palette = palette_of(self)
-        ground = getattr(palette, self.choose_ground())
+        ground = getattr(palette, self.background_role())
         width = self.size.width
         left, right = self.pieces(width)
         self._clickable.clear()
@@ -54,9 +54,9 @@ class Line(Widget, inherit_bindings=False):
             start = end
         return draw_line(pieces, width, palette, ground)
 
-    def click_places(self) -> list[Place]:
+    def click_places(self) -> list[JumpPlace]:
         """Where the pieces begin that can be clicked, and what a click there does."""
-        return [Place(self.region.x + start, self.region.y, action) for start, _, action in self._clickable]
+        return [JumpPlace(self.region.x + start, self.region.y, action) for start, _, action in self._clickable]
 
     def on_focus(self) -> None:
         self.refresh()
@@ -117,7 +117,7 @@ class TabRow(Line):
         self._tabs = tabs
         self.active = tabs[0][0]
 
-    def choose_ground(self) -> str:
+    def background_role(self) -> str:
         return "background"  # the tabs belong to the pane below them
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
@@ -131,6 +131,6 @@ class TabRow(Line):
     def _choose(self, name: str) -> None:
         self.post_message(self.Chosen(name))
 
-    def jump_places(self) -> list[Place]:
+    def jump_places(self) -> list[JumpPlace]:
         """Each tab but the one that is shown."""
         return [place for place, (name, _) in zip(self.click_places(), self._tabs, strict=False) if name != self.active]

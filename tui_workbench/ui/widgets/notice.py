@@ -43,7 +43,7 @@ class Notice(Widget):
         return self._wrong
 
     @property
-    def must_be_read(self) -> bool:
+    def is_important(self) -> bool:
         """True when it is to be shown also where there is little room."""
         return self._wrong or bool(self._standing)
 

@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui_workbench.ui.commands.main_commands import LIST, LIST_FILTER
-from tui_workbench.ui.terminal.textual_facts import set_bindings
+from tui_workbench.ui.terminal.textual_internals import set_bindings
 from tui_workbench.ui.themes.themes import Palette, style
 from tui_workbench.ui.widgets.filterable import NOTHING, Filterable
 from tui_workbench.ui.widgets.pieces import Piece, Row, draw_line, draw_row

@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from tui_workbench.ui.commands.main_commands import LIST_FILTER
 from tui_workbench.ui.commands.screen_commands import LINES, READER
-from tui_workbench.ui.terminal.textual_facts import set_bindings
+from tui_workbench.ui.terminal.textual_internals import set_bindings
 from tui_workbench.ui.themes.themes import Palette
 from tui_workbench.ui.widgets.filterable import Filterable
 from tui_workbench.ui.widgets.pieces import Piece, draw_line

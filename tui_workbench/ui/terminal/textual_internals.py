@@ -27,11 +27,11 @@ def binding_chain(screen: Screen[Any]) -> Iterable[tuple[DOMNode, BindingsMap]]:
     return screen._modal_binding_chain
 
 
-def has_place(widget: Widget) -> bool:
+def is_in_layout(widget: Widget) -> bool:
     """Whether the layout gives the widget a place: one without has no region on the screen, whatever `display` says."""
     return widget.is_attached and widget in widget.screen._compositor.visible_widgets
 
 
-def forget_arrangement(widget: Widget) -> None:
+def clear_arrangement(widget: Widget) -> None:
     """Have the widget's layout asked anew where it depends on more than Textual knows."""
     widget._clear_arrangement_cache()

@@ -28,7 +28,7 @@ LONGEST_HOLD = 10.0
 """Seconds after which keys are no longer kept for something that has not come."""
 
 
-async def obey(widget: Widget, key: str) -> bool:
+async def run_binding(widget: Widget, key: str) -> bool:
     """Do at once what the key is bound to on the widget itself; False when that is nothing, or not available.
 
     Textual runs a binding only after its key has bubbled up to the app. For a widget that also takes text, that is too

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tests.ui.waiting import until
-from tui_workbench.ui.terminal import key_order
+from tui_workbench.ui.terminal import key_queue
 from tui_workbench.ui.terminal.terminal_app import TerminalApp
 
 
@@ -120,12 +120,12 @@ async def test_a_key_that_hangs_does_not_lock_a_person_out() -> None:
     app = PadApp()
     async with app.run_test():
         app.type("w", "slash")
-        before, key_order.PATIENCE = key_order.PATIENCE, 0.0
+        before, key_queue.PATIENCE = key_queue.PATIENCE, 0.0
         try:
             app.type("x")
             await until(lambda: app.keys.is_empty)
         finally:
-            key_order.PATIENCE = before
+            key_queue.PATIENCE = before
         app.pad.released.set()
         await until(lambda: len(app.query(Input)) == 1 or app.pad.noted)
 
@@ -143,7 +143,7 @@ async def test_keys_typed_ahead_wait_until_there_is_something_that_they_are_for(
 
 
 async def test_what_never_comes_locks_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_order, "LONGEST_HOLD", 0.0)
+    monkeypatch.setattr(key_queue, "LONGEST_HOLD", 0.0)
     app = PadApp()
     async with app.run_test():
         app.keys.hold()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui_workbench.ui.terminal.outer_terminal import (
+from tui_workbench.ui.terminal.terminal_sequences import (
     SCREEN_CHUNK,
     notification,
     through_screen,

@@ -18,7 +18,7 @@ from typing import IO, Any, cast
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
-from tui_workbench.ui.terminal.outer_terminal import RESTORE_TITLE
+from tui_workbench.ui.terminal.terminal_sequences import RESTORE_TITLE
 
 MODES = "?2004 ?2048 ?1000 ?1002 ?1003 ?1006 ?1015 ?1004 ?1049"
 """What the screens turn on: pasting, sizes, the mouse, the focus of the window, the alternate screen."""
@@ -28,7 +28,7 @@ RESTORING = "".join(
 ).encode()
 
 
-class LeanDriver(LinuxDriver):
+class TerminalDriver(LinuxDriver):
     """Knows whether all was written, and tells when it is."""
 
     def __init__(

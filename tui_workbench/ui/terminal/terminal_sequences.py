@@ -108,7 +108,7 @@ def _outwards(sequence: str, environ: Mapping[str, str]) -> str:
     return through_screen(sequence) if environ.get("STY") else sequence
 
 
-def title_of(project: str, active: Sequence[str], ended: str = "") -> str:
+def window_title(project: str, active: Sequence[str], ended: str = "") -> str:
     """`● 1 running · project`; what has `ended` meanwhile comes first. `active` are the states of active runs."""
     counted = [
         f"{RUN_STATES[state].glyph} {active.count(state)} {RUN_STATES[state].word}"

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 
-class SteadyCompositor(Compositor):
+class RepaintingCompositor(Compositor):
     """Compares each layout with the one before it."""
 
     def __init__(self) -> None:
@@ -36,6 +36,6 @@ class SteadyCompositor(Compositor):
         return exposed
 
 
-def steady(screen: Screen[Any]) -> None:
+def install_compositor(screen: Screen[Any]) -> None:
     """Let a new screen compare each layout with the one before it."""
-    screen._compositor = SteadyCompositor()
+    screen._compositor = RepaintingCompositor()
