@@ -6,7 +6,15 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from tui_workbench.core.masking import MASK, has_mask, is_secret_name, mask_text, mask_value, mask_variables, mask_words
+from tui_workbench.core.masking import (
+    MASK,
+    find_mask,
+    is_secret_name,
+    mask_text,
+    mask_value,
+    mask_variables,
+    mask_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +56,7 @@ def test_other_names_are_not_secret(name: str) -> None:
 def test_secrets_in_a_text_are_masked(text: str, masked: str) -> None:
     assert mask_text(text) == masked
     assert mask_value("NAME", text) == masked
-    assert has_mask([masked])
+    assert find_mask([masked])
 
 
 @pytest.mark.parametrize(
@@ -74,7 +82,7 @@ def test_other_text_stays(text: str) -> None:
 )
 def test_secret_arguments_are_masked(words: list[str], masked: list[str]) -> None:
     assert mask_words(words) == masked
-    assert has_mask(words) == ""
+    assert find_mask(words) == ""
 
 
 @pytest.mark.parametrize(
@@ -93,9 +101,9 @@ def test_masking_twice_changes_nothing(words: list[str]) -> None:
     once = mask_words(words)
     assert mask_words(once) == once
     assert len(once) == len(words)
-    assert once == words or has_mask(once)
+    assert once == words or find_mask(once)
 
 
 @pytest.mark.parametrize("word", ["***", "--token=***", "postgres://u:***@h"])
 def test_masks_are_known(word: str) -> None:
-    assert has_mask(["a", word]) == word
+    assert find_mask(["a", word]) == word

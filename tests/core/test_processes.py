@@ -9,19 +9,19 @@ import pytest
 
 from tests.faults.support import is_running, until
 from tui_workbench.core.directories import user_state_directory
-from tui_workbench.core.processes import adopt, number_for, reap, run, start_detached
+from tui_workbench.core.processes import adopt, child_descriptor, reap, run, start_detached
 from tui_workbench.core.trace_reading import TraceFile
 
 
 @pytest.fixture
 def inherited(tmp_path: Path) -> int:
-    """A descriptor that this process gives on to every program it starts, as one does that it got itself."""
+    """An inheritable descriptor, as this process may have got from its parent."""
     descriptor = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     os.set_inheritable(descriptor, True)
     return descriptor
 
 
-def test_a_lock_that_we_inherited_is_free_when_we_let_go_of_it(inherited: int, tmp_path: Path) -> None:
+def test_detached_child_does_not_hold_an_inherited_lock(inherited: int, tmp_path: Path) -> None:
     fcntl.flock(inherited, fcntl.LOCK_EX)
     pid = start_detached(["/bin/sleep", "600"], {})
     try:
@@ -35,8 +35,8 @@ def test_a_lock_that_we_inherited_is_free_when_we_let_go_of_it(inherited: int, t
         reap()
 
 
-def test_what_is_passed_and_where_errors_go_it_has(inherited: int, tmp_path: Path) -> None:
-    number = number_for(inherited)
+def test_detached_child_gets_passed_descriptors_and_stderr(inherited: int, tmp_path: Path) -> None:
+    number = child_descriptor(inherited)
     errors = os.open(tmp_path / "errors", os.O_WRONLY | os.O_CREAT)
     pid = start_detached(
         ["/bin/sh", "-c", f"echo said >&2; echo given >&{number}; ls /proc/self/fd >&{number}"],
@@ -55,7 +55,7 @@ def test_what_is_passed_and_where_errors_go_it_has(inherited: int, tmp_path: Pat
     assert [each for each in descriptors if int(each) > 2 and int(each) != number][1:] == []
 
 
-def test_it_has_a_session_of_its_own(tmp_path: Path) -> None:
+def test_detached_child_has_a_new_session(tmp_path: Path) -> None:
     pid = start_detached(["/bin/sleep", "600"], {})
     try:
         assert os.getsid(pid) == pid
@@ -65,7 +65,7 @@ def test_it_has_a_session_of_its_own(tmp_path: Path) -> None:
         reap()
 
 
-def test_children_nobody_waits_for_leave_no_zombies() -> None:
+def test_reap_leaves_no_zombies() -> None:
     pids = [os.posix_spawnp("true", ["true"], os.environ) for _ in range(3)]
     for pid in pids:
         adopt(pid)
@@ -81,21 +81,21 @@ def test_children_nobody_waits_for_leave_no_zombies() -> None:
     reap()
 
 
-def test_run_returns_what_the_program_says(tmp_path: Path) -> None:
+def test_run_returns_output_and_exit_code(tmp_path: Path) -> None:
     done = run(
-        ["sh", "-c", "cat; pwd; echo $NAME >&2; exit 3"], folder=str(tmp_path), fed=b"fed ", environment={"NAME": "x"}
+        ["sh", "-c", "cat; pwd; echo $NAME >&2; exit 3"], folder=str(tmp_path), input=b"fed ", environment={"NAME": "x"}
     )
     assert (done.returncode, done.stdout, done.stderr) == (3, b"fed %s\n" % os.fsencode(tmp_path), b"x\n")
 
 
-def test_run_notes_the_call_in_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_logs_the_call_in_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     run(["sh", "-c", "echo said >&2; exit 3"])
     (call,) = TraceFile(user_state_directory()).read_new()
-    assert (call.words[0], call.code, call.said) == ("sh", 3, "said")
+    assert (call.words[0], call.code, call.stderr) == ("sh", 3, "said")
 
 
-def test_run_starts_no_program_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_ignores_programs_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tool").write_text("#!/bin/sh\n")
     (tmp_path / "tool").chmod(0o755)
     monkeypatch.chdir(tmp_path)

@@ -1,5 +1,3 @@
-"""How far something is: rates, what is left, and when nobody says so."""
-
 from __future__ import annotations
 
 import threading
@@ -10,8 +8,6 @@ from tui_workbench.core.progress import BYTES, Progress, bar, listening, meter
 
 
 class Clock:
-    """A clock that goes on when it is told to."""
-
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         monkeypatch.setattr("tui_workbench.core.progress.time.monotonic", lambda: self.now)
@@ -23,7 +19,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def told_of(steps: list[tuple[float, float]], total: float, clock: Clock) -> list[Progress]:
-    """What a listener is told when after so many seconds so much is done."""
+    """Return the updates for steps of (seconds, amount done)."""
     told: list[Progress | None] = []
     with listening(told.append), meter("sending", BYTES, total) as sending:
         for seconds, done in steps:
@@ -33,10 +29,10 @@ def told_of(steps: list[tuple[float, float]], total: float, clock: Clock) -> lis
     return [each for each in told if each is not None]
 
 
-def test_an_even_speed_is_told_and_what_is_left_of_it(clock: Clock) -> None:
+def test_rate_and_time_left_at_an_even_speed(clock: Clock) -> None:
     last = told_of([(1, 10e6 * n) for n in range(1, 11)], 1e9, clock)[-1]
     assert last.rate == pytest.approx(10e6)
-    assert last.left == pytest.approx(90)
+    assert last.seconds_left == pytest.approx(90)
     assert (last.amount, last.speed, last.percent, last.time_left) == (
         "0.10 of 1.0 GB",
         "10.0 MB/s",
@@ -45,7 +41,7 @@ def test_an_even_speed_is_told_and_what_is_left_of_it(clock: Clock) -> None:
     )
 
 
-def test_a_change_of_speed_is_followed_within_seconds_and_not_at_once(clock: Clock) -> None:
+def test_rate_follows_a_change_of_speed_within_seconds(clock: Clock) -> None:
     slow = [(1.0, 1e6 * n) for n in range(1, 11)]
     fast = [(1.0, 10e6 + 10e6 * n) for n in range(1, 13)]
     found = told_of(slow + fast, 1e9, clock)
@@ -53,19 +49,19 @@ def test_a_change_of_speed_is_followed_within_seconds_and_not_at_once(clock: Clo
     assert found[-1].rate == pytest.approx(10e6, rel=0.1)
 
 
-def test_a_hiccup_moves_the_rate_little(clock: Clock) -> None:
+def test_short_jump_hardly_changes_the_rate(clock: Clock) -> None:
     found = told_of([*((0.1, 1e5 * n) for n in range(1, 101)), (0.1, 1e7), (0.1, 1e7 + 2e5)], 1e9, clock)
     assert found[-1].rate == pytest.approx(1e6, rel=0.1)
 
 
-def test_nothing_is_said_of_what_is_left_before_it_means_something(clock: Clock) -> None:
+def test_time_left_is_empty_without_a_good_estimate(clock: Clock) -> None:
     assert told_of([(0.5, 10), (1, 20)], 1000, clock)[-1].time_left == ""
     assert told_of([(9, 0)], 1000, clock)[-1].time_left == ""
     assert told_of([(9, 1)], 1e9, clock)[-1].time_left == "", "a year is no estimate"
     assert told_of([(9, 100)], 0, clock)[-1].time_left == ""
 
 
-def test_a_listener_is_told_seldom_and_of_the_end(clock: Clock) -> None:
+def test_updates_are_limited_and_include_the_last(clock: Clock) -> None:
     found = told_of([(0.001, n) for n in range(1, 1001)], 1000, clock)
     assert len(found) <= 12
     assert found[-1].done == 1000
@@ -81,26 +77,26 @@ def test_a_listener_is_told_seldom_and_of_the_end(clock: Clock) -> None:
         (12, 0, "runs", "12 runs"),
     ],
 )
-def test_an_amount_has_one_unit(done: float, total: float, unit: str, amount: str) -> None:
+def test_amount_has_one_unit(done: float, total: float, unit: str, amount: str) -> None:
     assert Progress("x", done, total, unit, 0.0).amount == amount
 
 
 @pytest.mark.parametrize(
     ("left", "text"), [(3.2, "4 s left"), (31, "35 s left"), (89, "1 min left"), (5400, "1.5 h left")]
 )
-def test_what_is_left_is_told_in_steps(left: float, text: str) -> None:
+def test_time_left_is_rounded(left: float, text: str) -> None:
     assert Progress("x", 0, left, "files", 0.0, rate=1.0, seconds=60).time_left == text
 
 
-def test_in_words_it_tells_what_is_known() -> None:
+def test_summary_omits_unknown_parts() -> None:
     whole = Progress("sending", 1.2e9, 1.9e9, BYTES, 0.0, 45e6, 9.0)
-    assert whole.words == "sending: 1.2 of 1.9 GB, 63 %, 45.0 MB/s, 20 s left"
-    assert Progress("listing", 12, 0, "files", 0.0).words == "listing: 12 files"
+    assert whole.summary == "sending: 1.2 of 1.9 GB, 63 %, 45.0 MB/s, 20 s left"
+    assert Progress("listing", 12, 0, "files", 0.0).summary == "listing: 12 files"
 
 
-def test_the_facts_keep_their_width() -> None:
+def test_columns_keep_their_width() -> None:
     lengths = {
-        len(Progress("x", done, 2e9, BYTES, 0.0, rate, seconds).facts())
+        len(Progress("x", done, 2e9, BYTES, 0.0, rate, seconds).columns())
         for done in (0, 1e3, 1.234e9, 2e9)
         for rate in (0, 999, 9.99e8)
         for seconds in (0, 1, 1000)
@@ -110,23 +106,23 @@ def test_the_facts_keep_their_width() -> None:
 
 @pytest.mark.parametrize("fraction", [None, 0.0, 0.001, 0.5, 0.999, 1.0])
 @pytest.mark.parametrize("cells", [1, 8, 33])
-def test_a_bar_is_as_wide_as_it_is_to_be(fraction: float | None, cells: int) -> None:
+def test_bar_has_the_given_width(fraction: float | None, cells: int) -> None:
     assert len(bar(fraction, cells)) == cells
     assert len(bar(fraction, cells, full="#", empty="-", parts="")) == cells
 
 
-def test_a_bar_is_full_only_when_all_is_done() -> None:
+def test_bar_is_full_only_at_the_end() -> None:
     assert bar(1.0, 10) == "█" * 10
     assert bar(0.9999, 10) != "█" * 10
     assert bar(0.0, 10) == "░" * 10
 
 
-def test_without_a_listener_nothing_happens() -> None:
+def test_meter_works_without_a_listener() -> None:
     with meter("sending", BYTES, 10) as sending:
         sending.update(5)
 
 
-def test_a_listener_is_of_its_thread_and_a_meter_may_go_to_another(clock: Clock) -> None:
+def test_listener_belongs_to_its_thread_but_meters_may_move(clock: Clock) -> None:
     here: list[Progress | None] = []
     with listening(here.append), meter("fetching", "files", 2) as fetching:
 
@@ -137,7 +133,7 @@ def test_a_listener_is_of_its_thread_and_a_meter_may_go_to_another(clock: Clock)
         other = threading.Thread(target=elsewhere)
         other.start()
         other.join()
-    assert [each.what for each in here if each is not None] == ["fetching"]
+    assert [each.label for each in here if each is not None] == ["fetching"]
     meter("later", "files", 1).update(1)
     assert here[-1] is None
 
@@ -149,4 +145,4 @@ def test_listeners_nest(clock: Clock) -> None:
         with listening(inner.append):
             meter("a", "x", 1).update(1)
         meter("b", "x", 1).update(1)
-    assert [each.what for each in (*inner, *outer) if each] == ["a", "b"]
+    assert [each.label for each in (*inner, *outer) if each] == ["a", "b"]

@@ -5,27 +5,27 @@ import threading
 
 import pytest
 
-from tui_workbench.core.waiting import Background, Interrupted, Pauses, pause, wait_ready
+from tui_workbench.core.waiting import BackgroundCall, Backoff, Interrupted, pause, wait_ready
 
 
-def test_pauses_double_up_to_the_longest() -> None:
-    pauses = Pauses(1.0, 5.0)
+def test_backoff_doubles_up_to_the_longest_pause() -> None:
+    pauses = Backoff(1.0, 5.0)
     assert [pauses.next() for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
 
 
-def test_a_pause_ends_when_it_is_interrupted() -> None:
+def test_pause_can_be_interrupted() -> None:
     reading, writing = os.pipe()
     pause(0.0, reading)
     os.write(writing, b"x")
     with pytest.raises(Interrupted):
         pause(60.0, reading)
     with pytest.raises(Interrupted):
-        Pauses(60.0).take(reading)
+        Backoff(60.0).take(reading)
     os.close(reading)
     os.close(writing)
 
 
-def test_wait_ready_returns_what_can_be_read() -> None:
+def test_wait_ready_returns_readable_descriptors() -> None:
     first, second = os.pipe(), os.pipe()
     os.write(second[1], b"x")
     assert wait_ready([first[0], second[0]], timeout=60.0) == {second[0]}
@@ -34,18 +34,18 @@ def test_wait_ready_returns_what_can_be_read() -> None:
         os.close(descriptor)
 
 
-def test_background_passes_on_what_its_call_raises() -> None:
+def test_background_call_reraises_exceptions() -> None:
     def fail() -> None:
         raise ValueError("why")
 
-    with Background(fail) as call, pytest.raises(ValueError, match="why"):
+    with BackgroundCall(fail) as call, pytest.raises(ValueError, match="why"):
         call.wait()
 
 
-def test_background_is_waited_for_with_a_limit_and_an_interruption() -> None:
+def test_background_call_wait_can_time_out_or_be_interrupted() -> None:
     gate = threading.Event()
     reading, writing = os.pipe()
-    with Background(gate.wait) as call:
+    with BackgroundCall(gate.wait) as call:
         assert not call.wait(timeout=0.0)
         os.write(writing, b"x")
         with pytest.raises(Interrupted):

@@ -148,7 +148,7 @@ def test_a_program_elsewhere_is_run_again_by_its_line(host: SshHost, home: Path)
     require("ssh")
     done = host.run(["sh", "-c", "echo \"$0\" 'it is'; echo no >&2; exit 4", "a  b\nc"], stdin=b"1234")
     call = call_of("sh")
-    assert (call.code, call.said, call.fed) == (4, "no", 4)
+    assert (call.code, call.stderr, call.input) == (4, "no", 4)
     # OpenSSH looks for ~/.ssh where the system says that the home is.
     known = f"ssh -i {home}/.ssh/id_ed25519 -o UserKnownHostsFile={home}/.ssh/known_hosts"
     again = pasted(shell_line(call).replace("ssh ", f"{known} ", 1))
@@ -172,6 +172,6 @@ def test_a_login_that_fails_says_why(login: wire.Login, gpubox: Machine) -> None
 
 def test_a_program_that_goes_on_is_seen(host: SshHost) -> None:
     process = host.open(["sleep", "600"])
-    assert call_of("sleep").result == "goes on"
+    assert call_of("sleep").result == "running"
     process.close()
     assert call_of("sleep").result == "stopped"

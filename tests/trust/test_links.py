@@ -135,7 +135,7 @@ def test_a_write_replaces_the_file_as_a_whole_for_the_user_alone(tmp_path: Path)
     assert (tmp_path / "name").read_text() == "second"
     assert (tmp_path / "name").stat().st_mode & 0o777 == 0o600
     with pytest.raises(FileExistsError):
-        write_below(str(tmp_path), "name", b"third", anew=True)
+        write_below(str(tmp_path), "name", b"third", exclusive=True)
     assert os.listdir(tmp_path) == ["name"]
 
 

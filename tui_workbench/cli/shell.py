@@ -67,9 +67,9 @@ def _become(shell: Shell) -> NoReturn:
         os.chdir(shell.directory)
         # Of its PWD a shell believes what it is told.
         environment = {**shell.environment, "PWD": shell.directory}
-        trace.Call(trace.PROCESS, shell.argv, folder=shell.directory, variables=trace.differing(environment)).end(
-            None, note="replaced"
-        )
+        trace.Call(
+            trace.PROCESS, shell.argv, folder=shell.directory, variables=trace.changed_variables(environment)
+        ).end(None, note="replaced")
         os.execvpe(shell.argv[0], shell.argv, environment)
     except OSError as error:
         raise StorageError(

@@ -13,7 +13,7 @@ from tui_workbench.cli.shared.parser import number_of, option, options
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.trace import KINDS
-from tui_workbench.core.trace_reading import GOES_ON, TracedCall, TraceFile, matches, shell_line, short_line
+from tui_workbench.core.trace_reading import RUNNING, TracedCall, TraceFile, matches, shell_line, short_line
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
 
@@ -69,7 +69,7 @@ def _follow(
     """Write what comes. A call is written when it is over; those that go on stand above as that."""
     while True:
         is_last = has_ended is not None and has_ended()
-        write([call for call in trace.read_new() if call.state != GOES_ON and matches(call, chosen)])
+        write([call for call in trace.read_new() if call.state != RUNNING and matches(call, chosen)])
         sys.stdout.flush()
         if is_last:
             return
@@ -79,14 +79,14 @@ def _follow(
 def _record(call: TracedCall) -> dict[str, Any]:
     """A call as a record of a result."""
     return {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(call.at)),
-        "seconds": None if call.took is None else round(call.took, 3),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(call.started)),
+        "seconds": None if call.seconds is None else round(call.seconds, 3),
         "kind": call.kind,
         "state": call.state,
         "result": call.result,
         "exit_code": call.code,
         "error": call.error or None,
-        "stderr": call.said or None,
+        "stderr": call.stderr or None,
         "command": shell_line(call),
         "run_id": call.run or None,
         "process": call.process,
@@ -95,21 +95,21 @@ def _record(call: TracedCall) -> dict[str, Any]:
 
 def _write_lines(calls: Sequence[TracedCall]) -> None:
     for call in calls:
-        moment = time.strftime("%H:%M:%S", time.localtime(call.at))
-        took = "" if call.took is None else f"{call.took:.3f} s"
+        moment = time.strftime("%H:%M:%S", time.localtime(call.started))
+        took = "" if call.seconds is None else f"{call.seconds:.3f} s"
         head = f"{moment} {took:>10}  {call.result or 'ok':<9} {call.kind:<7}  "
         sys.stdout.write(f"{head}{visible(short_line(call))}\n")
-        for line in call.complaint.split("\n") if call.complaint else ():
+        for line in call.error_text.split("\n") if call.error_text else ():
             sys.stdout.write(f"{'':{len(head)}}{visible(line)}\n")
 
 
 def _write_script(calls: Sequence[TracedCall]) -> None:
     to_terminal = sys.stdout.isatty()
     for call in calls:
-        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call.at))
-        took = "" if call.took is None else f", {call.took:.3f} s"
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call.started))
+        took = "" if call.seconds is None else f", {call.seconds:.3f} s"
         sys.stdout.write(f"# {moment}{took}, {call.result or 'ok'}\n")
-        for line in call.complaint.split("\n") if call.complaint else ():
+        for line in call.error_text.split("\n") if call.error_text else ():
             sys.stdout.write(f"#   {visible(line)}\n")
         text = shell_line(call)
         # What is no text of a line is shown to a person and kept for a shell.

@@ -117,7 +117,7 @@ def project_above(path: str) -> str:
     return next((each for each in with_parents(path) if os.path.isdir(os.path.join(each, CONFIG_DIRECTORY))), "")
 
 
-def from_home(path: str) -> str:
+def abbreviate_home(path: str) -> str:
     """The path as people write it: with `~` for the user's home folder."""
     home = os.path.expanduser("~")
     return f"~{path[len(home) :]}" if path == home or path.startswith(home + os.sep) else path

@@ -94,9 +94,9 @@ def open_below(top: str, name: str, flags: int = os.O_RDONLY, mode: int = FILE_M
     return _regular(descriptor, os.path.join(top, name))
 
 
-def append_below(top: str, name: str, data: bytes, *, anew: bool = False) -> None:
-    """Append to a file, which is made when it is missing; with `anew` it must be missing. Raise OSError."""
-    descriptor = open_below(top, name, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if anew else os.O_APPEND))
+def append_below(top: str, name: str, data: bytes, *, exclusive: bool = False) -> None:
+    """Append to a file, which is made when it is missing; with `exclusive` it must be missing. Raise OSError."""
+    descriptor = open_below(top, name, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if exclusive else os.O_APPEND))
     try:
         write_all(descriptor, data)
     finally:
@@ -110,14 +110,14 @@ def read_below(top: str, name: str, limit: int) -> bytes:
 
 
 def write_below(
-    top: str, name: str, data: bytes | Sequence[Buffer], *, durable: bool = False, anew: bool = False
+    top: str, name: str, data: bytes | Sequence[Buffer], *, durable: bool = False, exclusive: bool = False
 ) -> None:
     """Write a file, of one or several parts, all of it or nothing. Raise OSError.
 
-    With `durable` it survives a loss of power from then on. With `anew` a file that is there stays, and raises
+    With `durable` it survives a loss of power from then on. With `exclusive` a file that is there stays, and raises
     FileExistsError.
     """
-    with _parent(top, name) as (folder, base), _replacing(folder, base, durable=durable, anew=anew) as file:
+    with _parent(top, name) as (folder, base), _replacing(folder, base, durable=durable, exclusive=exclusive) as file:
         file.writelines([data] if isinstance(data, bytes) else data)
 
 
@@ -246,7 +246,7 @@ def _regular(descriptor: int, path: str) -> int:
 
 @contextlib.contextmanager
 def _replacing(
-    folder: int, base: str, mode: int = FILE_MODE, *, durable: bool = False, anew: bool = False
+    folder: int, base: str, mode: int = FILE_MODE, *, durable: bool = False, exclusive: bool = False
 ) -> Iterator[BinaryIO]:
     """A new file in the folder, which gets its name when the context ends well; nothing is left of it otherwise."""
     temporary = f".workbench-{os.getpid()}-{os.urandom(6).hex()}.new"
@@ -257,7 +257,7 @@ def _replacing(
             file.flush()
             if durable:
                 os.fsync(descriptor)
-        give = os.link if anew else os.rename
+        give = os.link if exclusive else os.rename
         give(temporary, base, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
         with contextlib.suppress(OSError):

@@ -104,7 +104,7 @@ def mask_plan(plan: Plan) -> Plan:
     return plan._replace(steps=tuple(steps))
 
 
-def has_mask(words: Sequence[str]) -> str:
+def find_mask(words: Sequence[str]) -> str:
     """The first of a script's arguments in which a mask stands for a secret; "" if there is none."""
     return next((word for word in words if word == MASK or any(form in word for form in _MASKED_FORMS)), "")
 

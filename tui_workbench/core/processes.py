@@ -1,11 +1,10 @@
-"""Run external programs: look them up, start them, and note every call in the trace.
+"""Run external programs: look them up, start them, and log every call in the trace.
 
-The current folder and a project hold files of other people, so a program never comes from there: the search path is
-`PATH` without its empty and relative entries and without folders inside a project.
+The current folder and a project may hold files of other people, so no program is started from there: the search path is
+`PATH` without empty and relative entries and without folders inside a project.
 
-`start_detached` is for children that nobody waits for: supervising shells, controllers and links, which outlive this
-process. They have a session of their own and none of our descriptors, so that whoever waits for the end of a pipe, or
-for a lock that we inherited, does not wait for them.
+`start_detached` starts children that outlive this process: supervising shells, controllers and links. They get a new
+session and inherit no descriptors, so that they cannot keep a pipe or a lock of this process open.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from tui_workbench.core import trace
 from tui_workbench.core.directories import project_above
 
 _PLAIN_SIGNALS = tuple(signal.valid_signals())
-"""What they find as they would under a shell: Python ignores SIGPIPE, a controller SIGHUP."""
+"""Signals that a detached program gets with their defaults: Python ignores SIGPIPE, a controller SIGHUP."""
 
 _children: set[int] = set()
 
 
 def find_program(name: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the absolute path of a program; a name that is a path stays as it is.
+    """Return the absolute path of a program; a name with a slash is returned unchanged.
 
-    Raise FileNotFoundError when the search path does not hold it.
+    Raises FileNotFoundError when the program is not on the search path.
     """
     if os.sep in name:
         return name
@@ -41,7 +40,7 @@ def find_program(name: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def has_program(name: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether the search path holds a program."""
+    """Return True if a program is on the search path."""
     try:
         return bool(find_program(name, environment))
     except FileNotFoundError:
@@ -49,13 +48,13 @@ def has_program(name: str, environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def search_folders(path: str) -> list[str]:
-    """Return the entries of a `PATH` that programs may come from."""
+    """Return the trusted entries of a `PATH`."""
     folders = (folder for folder in path.split(os.pathsep) if os.path.isabs(folder))
     return [folder for folder in folders if not project_above(os.path.realpath(folder))]
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a program that looks for others by itself: `PATH` names trusted folders only."""
+    """Return the environment with only the trusted entries in `PATH`, for a program that starts others."""
     path = os.pathsep.join(search_folders(environment.get("PATH", os.defpath)))
     return {**environment, "PATH": path or os.defpath}
 
@@ -67,25 +66,33 @@ def run(
     folder: str = "",
     environment: Mapping[str, str] | None = None,
     variables: Mapping[str, str] | None = None,
-    fed: bytes = b"",
+    input: bytes = b"",
     output: int | None = subprocess.PIPE,
     timeout: float | None = None,
-    lasts: bool = False,
+    log_start: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a program to its end, and note the call in the trace.
+    """Run a program to its end, and log the call in the trace.
 
-    The program is looked up by `find_program`; it stands in `folder`, reads `fed`, and writes to `output`: pipes, whose
-    content the result has; `subprocess.DEVNULL`; or with None to the terminal, from which it then also reads.
-    `variables` are those of `environment` that the trace shows. A call that `lasts` is noted when it begins, too.
+    Args:
+        command: The argument vector; the program is looked up by `find_program`.
+        kind: The kind of the call in the trace.
+        folder: The working directory.
+        environment: The environment; None for that of this process.
+        variables: The part of the environment that the trace shows.
+        input: The bytes for stdin.
+        output: PIPE to return stdout and stderr, DEVNULL, or None to connect the program to the terminal.
+        timeout: In seconds; raises subprocess.TimeoutExpired.
+        log_start: Also log the start.
 
-    Raises OSError when the program cannot be started, and subprocess.TimeoutExpired after `timeout` seconds.
+    Raises OSError when the program cannot be started.
+
     """
-    with trace.Call(kind, command, folder=folder, variables=variables, fed=len(fed), lasts=lasts) as call:
+    with trace.Call(kind, command, folder=folder, variables=variables, input=len(input), log_start=log_start) as call:
         done = subprocess.run(
             command,
             executable=find_program(command[0]),
-            input=fed or None,
-            stdin=subprocess.DEVNULL if not fed and output is not None else None,
+            input=input or None,
+            stdin=subprocess.DEVNULL if not input and output is not None else None,
             stdout=output,
             stderr=output,
             cwd=folder or None,
@@ -100,13 +107,13 @@ def run(
 def start_detached(
     command: list[str], environment: Mapping[str, str], *, errors: int = -1, passed: Sequence[tuple[int, int]] = ()
 ) -> int:
-    """Start a program that outlives this process, and `adopt` it; `command[0]` is its path. Returns its process id.
+    """Start a program that outlives this process, `adopt` it, and return its process ID.
 
-    It reads nothing and writes nowhere, but for stderr where `errors` is a descriptor. `passed` are descriptors that it
-    gets: the number here, the number there. Raises OSError.
+    `command[0]` is a path. Its streams lead to /dev/null, stderr to the descriptor `errors` if given. `passed` are
+    pairs of a descriptor and its number in the child. Raises OSError.
     """
     null = os.open(os.devnull, os.O_RDWR)
-    call = trace.Call(trace.PROCESS, command, variables=trace.differing(environment))
+    call = trace.Call(trace.PROCESS, command, variables=trace.changed_variables(environment))
     try:
         streams = ((null, 0), (null, 1), (errors if errors >= 0 else null, 2))
         known = {number for _, number in (*streams, *passed)}
@@ -132,17 +139,17 @@ def start_detached(
     return pid
 
 
-def number_for(descriptor: int) -> int:
-    """The number that a child is to get a descriptor under.
+def child_descriptor(descriptor: int) -> int:
+    """Return the number for a descriptor in a child.
 
-    Another one than here, so that the child's is made for it alone: one that all children inherit would go to those of
-    other threads as well.
+    It differs from the number here, so that the descriptor need not be inheritable: children that other threads start
+    would inherit it as well.
     """
     return 3 if descriptor != 3 else 4
 
 
 def _inherited() -> list[int]:
-    """The descriptors that a child of this process would get: those that it got itself, as Python gives on no other."""
+    """Return the inheritable descriptors: those that this process inherited."""
     found = []
     with contextlib.suppress(OSError):
         for number in map(int, os.listdir("/proc/self/fd")):
@@ -153,13 +160,13 @@ def _inherited() -> list[int]:
 
 
 def adopt(pid: int) -> None:
-    """Note a child that nobody waits for; `reap` will."""
+    """Remember a child for `reap`."""
     reap()
     _children.add(pid)
 
 
 def reap() -> None:
-    """Let go of those that have ended, so that a long-lived screen leaves no zombies behind."""
+    """Collect adopted children that have ended, so that no zombies are left."""
     for pid in list(_children):
         with contextlib.suppress(ChildProcessError):
             if not os.waitpid(pid, os.WNOHANG)[0]:

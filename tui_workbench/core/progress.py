@@ -22,7 +22,7 @@ BYTES = "B"
 SMOOTHING_SECONDS = 3.0
 """A rate follows a change of speed in about this time."""
 
-TELLING_SECONDS = 0.1
+UPDATE_SECONDS = 0.1
 """Between two times that a listener is told, but for the last one."""
 
 MEANINGFUL_SECONDS = 2.0
@@ -38,7 +38,7 @@ AMOUNT, RATE, LEFT = 18, 11, 11
 class Progress(NamedTuple):
     """How far something is."""
 
-    what: str  # in a word or two, as "sending"
+    label: str  # in a word or two, as "sending"
     done: float
     total: float  # 0 when nobody knows
     unit: str  # BYTES or a noun in the plural
@@ -52,7 +52,7 @@ class Progress(NamedTuple):
         return min(1.0, self.done / self.total) if self.total > 0 else None
 
     @property
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Seconds that are left; None when that cannot be told."""
         if self.total <= 0 or self.rate <= 0 or self.seconds < MEANINGFUL_SECONDS:
             return None
@@ -87,7 +87,7 @@ class Progress(NamedTuple):
     @property
     def time_left(self) -> str:
         """`40 s left`, `3 min left`; empty while that means nothing."""
-        left = self.left
+        left = self.seconds_left
         if left is None:
             return ""
         if left < 60:
@@ -98,12 +98,12 @@ class Progress(NamedTuple):
         return f"{left / 3600:.1f} h left"
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """All of it in words: `sending: 1.2 of 1.9 GB, 63 %, 45 MB/s, 20 s left`. As safe as `what` is."""
         parts = (self.amount, self.percent.strip(), self.speed, self.time_left)
-        return f"{self.what}: {', '.join(part for part in parts if part)}"
+        return f"{self.label}: {', '.join(part for part in parts if part)}"
 
-    def facts(self) -> str:
+    def columns(self) -> str:
         """Amount, speed and time left in columns that stay where they are."""
         return f"{self.amount:<{AMOUNT}} {self.speed:>{RATE}} {self.time_left:>{LEFT}}"
 
@@ -150,7 +150,7 @@ class Meter:
         before, passed = self._progress, now - self._at
         total = before.total if total is None else total
         is_last = 0 < total <= done
-        if now - self._told < TELLING_SECONDS and not is_last:
+        if now - self._told < UPDATE_SECONDS and not is_last:
             return
         seconds = now - self._started
         rate = _smoothed(before.rate, done - before.done, passed, done, seconds)

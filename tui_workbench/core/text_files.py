@@ -67,7 +67,7 @@ class TextFile(NamedTuple):
         except UnicodeEncodeError as error:
             # Every supported encoding is a Unicode one, so a lone surrogate is all that can have no form.
             at = next(index for index, character in enumerate(text) if "\ud800" <= character <= "\udfff")
-            line, column = place_in(text, at)
+            line, column = line_and_column(text, at)
             message = f"the character U+{ord(text[at]):04X} has no form in {self.encoding}"
             remedy = "Remove it and save again."
             raise StorageError(message, remedy=remedy, file=self.path, line=line, column=column) from error
@@ -83,7 +83,7 @@ class FileChangedError(StorageError):
         self.theirs = theirs
 
 
-def place_in(text: str, offset: int) -> tuple[int, int]:
+def line_and_column(text: str, offset: int) -> tuple[int, int]:
     """Line and column of the character at `offset`, both from 1, as editors count them; past the end gives the end."""
     offset = min(max(offset, 0), len(text))
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)

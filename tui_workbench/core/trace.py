@@ -1,11 +1,9 @@
-"""What was called of other programs: each ssh, docker, git and process call, with its moment, duration and result.
+"""Log every external command: each ssh, docker, git and process call, with its time, duration and result.
 
-A line of JSON a call, written by one append, so that any number of processes share a file: `trace.jsonl` in the user's
-state directory holds the calls of all of them, the newest; `trace.jsonl` in a run's directory holds those that were
-made for the run. The invariants: no secret that this process knows of gets into a line, however it came into the
-call; nothing that goes wrong with writing is felt by who makes the call; both files are bounded.
-
-`trace_reading` reads what is written here.
+Each call is one line of JSON, written by one append, so that many processes can share a file. `trace.jsonl` in the
+user's state directory holds the newest calls of all processes; `trace.jsonl` in a run directory holds the calls made
+for the run. No secret that this process knows is ever written, a failed write never reaches the caller, and the size
+of both files is limited. `trace_reading` reads them.
 """
 
 from __future__ import annotations
@@ -24,38 +22,35 @@ from tui_workbench.core.locks import try_lock
 from tui_workbench.core.masking import MASK, is_secret_name, mask_text, mask_words
 
 FILE = "trace.jsonl"
-OLDER = ".1"
-"""Ends the name of what a file held before it was begun anew."""
+OLD_SUFFIX = ".1"
+"""Suffix of the file that holds the calls before the last rotation."""
 
 LARGEST_FILE = 4 << 20
-"""Bytes. A file that has more is kept as the older one, and a new one is begun."""
+"""Bytes. A larger file is rotated."""
 
 LONGEST_WORD = 16 << 10
-LONGEST_COMPLAINT = 2 << 10
-"""Bytes that are kept of one word of a command, and of the end of what it wrote to stderr."""
+LONGEST_STDERR = 2 << 10
+"""Bytes kept of one word of a command, and of the end of stderr."""
 
 SHORTEST_SECRET = 6
-"""What is shorter stands everywhere by chance; masking it would hide the calls and not the secret."""
+"""Shorter values are not masked: they occur everywhere by chance."""
 
 SSH, DOCKER, GIT, PROCESS = "ssh", "docker", "git", "process"
 KINDS = (SSH, DOCKER, GIT, PROCESS)
 
-BEGUN = "begun"
-"""In place of a result: the call goes on, or its process ended before it."""
-
-_MOST_KNOWN = 1000
+_MOST_REPEATED = 1000
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 _of_thread = threading.local()
 _run_of_process = ""
-_hidden: set[str] = set()
+_secrets: set[str] = set()
 _count = 0
 _repeated: dict[int, int] = {}
 
 
 @contextlib.contextmanager
-def of_run(directory: str) -> Iterator[None]:
-    """Note what this thread calls until the context ends as called for the run in `directory`."""
+def for_run(directory: str) -> Iterator[None]:
+    """Log the calls of this thread as calls for the run in `directory`."""
     _of_thread.run = directory
     try:
         yield
@@ -63,45 +58,45 @@ def of_run(directory: str) -> Iterator[None]:
         _of_thread.run = ""
 
 
-def all_of_run(directory: str) -> None:
-    """Whatever this process calls from now on is called for the run in `directory`."""
+def set_process_run(directory: str) -> None:
+    """Log all later calls of this process as calls for the run in `directory`."""
     global _run_of_process
     _run_of_process = directory
 
 
 def hide(values: Iterable[str]) -> None:
-    """Have these values masked wherever they stand in a call from now on."""
-    _hidden.update(value for value in values if len(value) >= SHORTEST_SECRET)
+    """Mask these values in all later calls."""
+    _secrets.update(value for value in values if len(value) >= SHORTEST_SECRET)
 
 
 def hide_variables(variables: Mapping[str, str]) -> None:
-    """Have the values of those variables masked whose names speak of a secret."""
-    # A folder is none, whatever its variable is called, and would be masked in half of all lines.
+    """Mask the values of variables with the name of a secret."""
+    # A path is never a secret, whatever its variable is called, and would be masked in half of all lines.
     hide(value for name, value in variables.items() if is_secret_name(name) and not value.startswith("/"))
 
 
-def differing(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a program that are not as this process has them."""
+def changed_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that differ from those of this process."""
     return {name: value for name, value in environment.items() if os.environ.get(name) != value}
 
 
 def masked_text(text: str) -> str:
-    """The text without secrets: those that this process knows, and those that `masking` recognizes."""
+    """Mask the secrets in a text: those that this process knows, and those that `masking` recognizes."""
     _hide_environment()
     text = mask_text(text)
-    for value in _hidden:
+    for value in _secrets:
         if value in text:
             text = text.replace(value, MASK)
     return text
 
 
 def masked_words(words: Iterable[str]) -> list[str]:
-    """The words of a command as they may be written down."""
+    """Mask the secrets in the words of a command."""
     return [masked_text(word) for word in mask_words(words)]
 
 
 class Call:
-    """A call that is made now. As a context manager it ends with the context, at the latest."""
+    """An external call in progress. As a context manager, it ends with the context at the latest."""
 
     def __init__(
         self,
@@ -110,29 +105,35 @@ class Call:
         *,
         folder: str = "",
         variables: Mapping[str, str] | None = None,
-        fed: str | int = "",
+        input: str | int = "",
         login: str = "",
-        lasts: bool = False,
+        log_start: bool = False,
     ) -> None:
-        """`words` is the argument vector. `variables` are those that matter to it and are not everybody's.
+        """Begin a call.
 
-        `login` is what `ssh` is called with, words for a shell, when the program runs on another machine; "" here.
-        `fed` is the text that it reads, or the number of bytes of what is nobody's business. A call that `lasts` is
-        written down when it begins, too, so that one that hangs can be seen.
+        Args:
+            kind: One of KINDS.
+            words: The argument vector.
+            folder: The working directory.
+            variables: The environment variables that were set for this call.
+            input: The text for stdin, or only its number of bytes.
+            login: The arguments of `ssh`, quoted for a shell, when the program runs on another machine.
+            log_start: Also log the start, so that a call that hangs is visible.
+
         """
         global _count
         _count += 1
         self._id = f"{os.getpid()}.{_count}"
         self._is_over = self._written = False
-        self._said = b""
+        self._stderr = b""
         self._later: dict[str, Any] = {}
         self._begun = time.monotonic()
         self._line: dict[str, Any] = {"id": self._id, "at": round(time.time(), 3), "kind": kind, "words": words}
-        for name, value in (("folder", folder), ("variables", variables), ("fed", fed), ("login", login)):
+        for name, value in (("folder", folder), ("variables", variables), ("fed", input), ("login", login)):
             if value:
                 self._line[name] = value
-        if lasts:
-            self._write({"code": None, "took": None, "state": BEGUN})
+        if log_start:
+            self._write({"code": None, "took": None, "state": "begun"})
 
     def __enter__(self) -> Call:
         return self
@@ -143,26 +144,25 @@ class Call:
         else:
             self.end(None, error=str(error) or type(error).__name__)
 
-    def told(self, said: bytes, fed: int = 0) -> None:
-        """Note what it wrote to stderr, and how many bytes it was given to read. What they are may be a secret."""
-        self._said = said
-        if fed:
-            self._later["fed"] = fed
+    def note_io(self, stderr: bytes, input_bytes: int = 0) -> None:
+        """Note the output to stderr, and the size of the input. The input itself may be secret."""
+        self._stderr = stderr
+        if input_bytes:
+            self._later["fed"] = input_bytes
 
-    def end(self, code: int | None, said: bytes | str = b"", *, error: str = "", note: str = "") -> None:
-        """It is over: its exit code if it has one, what it wrote to stderr, why it could not be made.
+    def end(self, code: int | None, stderr: bytes | str = b"", *, error: str = "", note: str = "") -> None:
+        """Log the end: the exit code if there is one, stderr, and the error of a call that failed to start.
 
-        Only the first end counts. `note` tells something that is neither.
+        `note` is any other result. Only the first call counts.
         """
         if self._is_over:
             return
         self._is_over = True
         result: dict[str, Any] = {"code": code, "took": round(time.monotonic() - self._begun, 6), **self._later}
-        said = said or self._said
-        # Masked first and cut then: half of a secret would be known by nobody.
-        tail = said[-2 * LONGEST_COMPLAINT :]
+        # Mask before cutting: half of a secret would not be recognized.
+        tail = (stderr or self._stderr)[-2 * LONGEST_STDERR :]
         text = masked_text(tail if isinstance(tail, str) else tail.decode("utf-8", "replace"))
-        for name, value in (("said", text[-LONGEST_COMPLAINT:].strip()), ("error", masked_text(error)), ("note", note)):
+        for name, value in (("said", text[-LONGEST_STDERR:].strip()), ("error", masked_text(error)), ("note", note)):
             if value:
                 result[name] = value
         self._write(result)
@@ -175,7 +175,7 @@ class Call:
             line["run"] = os.path.basename(run).removeprefix(".new-")
         data = json.dumps(line, separators=(",", ":"), default=str).encode("utf-8", "replace") + b"\n"
         _append(user_state_directory(), data, makes_folder=True)
-        if run and _is_news(self._line, result):
+        if run and _is_logged(self._line, result):
             _append(run, data)
 
 
@@ -185,7 +185,7 @@ def _hide_environment() -> None:
 
 
 def _short(line: dict[str, Any]) -> dict[str, Any]:
-    """The call as it is written down: masked, and nothing of it too long."""
+    """Return the call with secrets masked and long texts cut."""
     found = dict(line)
     words = masked_words(map(os.fsdecode, line["words"]))
     found["words"] = [word[:LONGEST_WORD] for word in words]
@@ -201,10 +201,13 @@ def _short(line: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _is_news(line: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
-    """False for a call that this process has made often before, with the same result: who polls would fill the file."""
+def _is_logged(line: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+    """Return True the 1st, 2nd, 4th, 8th... time this process makes a call with the same result.
+
+    Otherwise polling would fill the file.
+    """
     key = hash((line["kind"], tuple(line["words"]), result.get("code"), result.get("error"), result.get("state")))
-    if len(_repeated) > _MOST_KNOWN:
+    if len(_repeated) > _MOST_REPEATED:
         _repeated.clear()
     count = _repeated[key] = _repeated.get(key, 0) + 1
     return count & (count - 1) == 0
@@ -219,15 +222,12 @@ def _append(folder: str, data: bytes, *, makes_folder: bool = False) -> None:
         try:
             os.write(descriptor, data)
             if os.lseek(descriptor, 0, os.SEEK_END) > LARGEST_FILE:
-                _begin_anew(descriptor, path)
+                _rotate(descriptor, path)
         finally:
             os.close(descriptor)
 
 
-def _begin_anew(descriptor: int, path: str) -> None:
-    """Give the file the older one's name, unless another process has just done so."""
-    if not try_lock(descriptor):
-        return
-    held, there = os.fstat(descriptor), os.stat(path)
-    if (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino):
-        os.replace(path, path + OLDER)
+def _rotate(descriptor: int, path: str) -> None:
+    """Rename the file, unless another process has just done so."""
+    if try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), os.stat(path)):
+        os.replace(path, path + OLD_SUFFIX)

@@ -1,7 +1,6 @@
-"""The trace of calls as it is read: calls as values, filters on them, and each as a line for a shell to do it again.
+"""Read the trace of calls: calls as values, filters, and each call as a command line for a shell.
 
-Reading writes nothing and trusts nothing: a line that is none of ours, or half of one, is passed over. What stands in
-a call is of any origin; who shows it makes it safe.
+Reading skips invalid and incomplete lines. The text of a call is not safe for a terminal.
 """
 
 from __future__ import annotations
@@ -14,59 +13,59 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.files import open_regular
 from tui_workbench.core.masking import MASK
-from tui_workbench.core.trace import FILE, GIT, KINDS, LARGEST_FILE, OLDER
+from tui_workbench.core.trace import FILE, GIT, KINDS, LARGEST_FILE, OLD_SUFFIX
 
 LONGEST_READ = 2 * LARGEST_FILE + (1 << 20)
-"""Bytes of a file that are read, from its end: more than one has unless somebody else made it."""
+"""Bytes read from the end of a file; the workbench writes no larger file."""
 
 LONGEST_SHORT = 60
 """Characters of a word in a short line."""
 
 MOST_CALLS = 20_000
-"""Calls that are held; of more, the newest."""
+"""Number of calls in memory, the newest."""
 
 _PRINTF = str.maketrans({"\\": "\\\\", "%": "%%", "\0": "\\0", "\n": "\\n"})
-"""A text as `printf` takes it, NULs and all."""
+"""Escapes of `printf`."""
 
-GOES_ON, ENDED, FAILED, LOST = "goes on", "ended", "failed", "lost"
+RUNNING, ENDED, FAILED, LOST = "running", "ended", "failed", "lost"
 
 
 class TracedCall(NamedTuple):
-    """A call that was made. What was secret in it is masked."""
+    """A call from the trace, with secrets masked."""
 
     id: str
     kind: str  # one of trace.KINDS
-    at: float  # seconds since the epoch, when it began
-    took: float | None  # seconds; None while it goes on
-    words: tuple[str, ...]  # the argument vector; empty when nothing but the login was made
-    code: int | None = None  # the exit code, when there is one
-    folder: str = ""  # where it ran
-    variables: Mapping[str, str] = {}  # those that were set for it
-    login: str = ""  # what `ssh` is called with, when it ran elsewhere
-    fed: str | int = ""  # what it read; a number of bytes when that was not kept
-    said: str = ""  # the end of what it wrote to stderr
-    error: str = ""  # why it could not be made, or its result not be had
-    note: str = ""  # what became of it, when that is no exit code
-    run: str = ""  # the id of the run that it was made for
+    started: float  # seconds since the epoch
+    seconds: float | None  # duration; None while the call runs
+    words: tuple[str, ...]  # the argument vector; empty for a login alone
+    code: int | None = None  # exit code
+    folder: str = ""  # working directory
+    variables: Mapping[str, str] = {}  # environment variables that were set for the call
+    login: str = ""  # the arguments of `ssh`, when it ran on another machine
+    input: str | int = ""  # stdin; only its number of bytes when the text was not kept
+    stderr: str = ""  # the end of stderr
+    error: str = ""  # why the call failed without an exit code
+    note: str = ""  # another result
+    run: str = ""  # run ID
     is_cut: bool = False  # a word was too long to be kept whole
 
     @property
     def process(self) -> int:
-        """The id of the process that made it."""
+        """The ID of the process that made the call."""
         number = self.id.partition(".")[0]
         return int(number) if number.isdigit() else 0
 
     @property
     def state(self) -> str:
-        """GOES_ON, ENDED, FAILED, or LOST when its process is gone and nobody wrote down how it ended."""
-        if self.took is None:
-            return GOES_ON if _is_alive(self.process) else LOST
+        """RUNNING, ENDED, FAILED, or LOST when the process ended without logging a result."""
+        if self.seconds is None:
+            return RUNNING if _is_alive(self.process) else LOST
         return FAILED if self.error or self.code else ENDED
 
     @property
     def result(self) -> str:
-        """How it ended, in a word or two."""
-        if self.took is None:
+        """The result in a word or two."""
+        if self.seconds is None:
             return self.state
         if self.error:
             return "error"
@@ -75,13 +74,12 @@ class TracedCall(NamedTuple):
         return f"exit {self.code}" if self.code else "ok"
 
     @property
-    def complaint(self) -> str:
-        """Why it failed, in its own words; what it wrote to stderr when it did not."""
-        return self.error or self.said
+    def error_text(self) -> str:
+        return self.error or self.stderr
 
 
 class TraceFile:
-    """The calls in the trace of one folder, read as they grow. Its calls block; not for several threads at once."""
+    """Reader of the trace in one folder. Its methods block; it is not thread-safe."""
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, FILE)
@@ -89,15 +87,15 @@ class TraceFile:
         self._calls: dict[str, TracedCall] = {}
         self._identity: tuple[int, int] = (0, 0)
         self._offset = 0
-        self._is_begun = False
+        self._has_begun = False
 
     @property
     def calls(self) -> list[TracedCall]:
-        """All that was read, in the order in which they began."""
-        return sorted(self._calls.values(), key=lambda call: call.at)
+        """All calls read so far, in order of their start."""
+        return sorted(self._calls.values(), key=lambda call: call.started)
 
     def read_new(self) -> list[TracedCall]:
-        """What came, or ended, since the last call, in the order in which it was written."""
+        """Read the calls that began or ended since the last read, in the order of the file."""
         changed: dict[str, None] = {}
         for data in self._chunks():
             for text in data.split(b"\n"):
@@ -114,17 +112,17 @@ class TraceFile:
         return found
 
     def _chunks(self) -> Iterable[bytes]:
-        """The rest of the file that was read before, when another has its name now; then what is new in that."""
-        if not self._is_begun:
-            self._is_begun = True
-            yield _read(self._path + OLDER, 0)[0]
+        """Yield the unread rest of a rotated file, then the new lines of the current one."""
+        if not self._has_begun:
+            self._has_begun = True
+            yield _read(self._path + OLD_SUFFIX, 0)[0]
         try:
             status = os.stat(self._path)
         except OSError:
             return
         if (status.st_dev, status.st_ino) != self._identity:
             if self._offset:
-                yield _read(self._path + OLDER, self._offset)[0]
+                yield _read(self._path + OLD_SUFFIX, self._offset)[0]
             self._identity, self._offset = (status.st_dev, status.st_ino), 0
         elif status.st_size == self._offset:
             return
@@ -139,13 +137,13 @@ class TraceFile:
             key, moment = str(line["id"]), float(line["at"])
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return []
-        known = f"{key} {moment}"  # the number of a process comes again, in time
+        known = f"{key} {moment}"  # process IDs are reused
         self._lines[known] = {**self._lines.get(known, {}), **line}
         return [known]
 
 
 def _read(path: str, offset: int) -> tuple[bytes, int]:
-    """Whole lines from `offset` on, and where the next one begins."""
+    """Return the complete lines from `offset` on, and the offset of the next line."""
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -159,18 +157,19 @@ def _read(path: str, offset: int) -> tuple[bytes, int]:
 
 def _call_of(line: Mapping[str, Any]) -> TracedCall | None:
     try:
-        fed, took, code = line.get("fed", ""), line.get("took"), line.get("code")
+        fed, took, code = (line.get(name) for name in ("fed", "took", "code"))
         call = TracedCall(
             id=str(line["id"]),
             kind=str(line["kind"]),
-            at=float(line["at"]),
-            took=None if took is None else float(took),
+            started=float(line["at"]),
+            seconds=None if took is None else float(took),
             words=tuple(map(str, line["words"])),
             code=None if code is None else int(code),
             variables={str(name): str(value) for name, value in dict(line.get("variables", {})).items()},
-            fed=fed if isinstance(fed, int) else str(fed),
+            input=fed if isinstance(fed, int) else str(fed or ""),
+            stderr=str(line.get("said", "")),
             is_cut=bool(line.get("cut")),
-            **{name: str(line.get(name, "")) for name in ("folder", "login", "said", "error", "note", "run")},
+            **{name: str(line.get(name, "")) for name in ("folder", "login", "error", "note", "run")},
         )
     except (KeyError, TypeError, ValueError):
         return None
@@ -188,11 +187,11 @@ def _is_alive(process: int) -> bool:
 
 
 def matches(call: TracedCall, text: str) -> bool:
-    """Whether each of the words of a filter stands somewhere in the call: its command, kind, result, run or error.
+    """Return True if every word of a filter occurs in the call: in its command, kind, result, run or error.
 
-    `kind:ssh` and `failed` choose by what they name.
+    `kind:ssh` and `failed` filter by kind and result.
     """
-    place = " ".join((call.kind, shell_line(call), call.result, call.run, call.error, call.said)).lower()
+    place = " ".join((call.kind, shell_line(call), call.result, call.run, call.error, call.stderr)).lower()
 
     def is_in(word: str) -> bool:
         if word.startswith("kind:"):
@@ -203,10 +202,7 @@ def matches(call: TracedCall, text: str) -> bool:
 
 
 def short_line(call: TracedCall) -> str:
-    """The call for a list: the program by its name, what it does, and nothing that is the same in all calls of a kind.
-
-    One line, whatever stands in the words but for control characters.
-    """
+    """Return the call in one line for a list, without the options that all calls of its kind have."""
     words = list(call.words)
     if words:
         words[0] = os.path.basename(words[0]) or words[0]
@@ -242,9 +238,9 @@ def _short_word(word: str) -> str:
 
 
 def shell_line(call: TracedCall) -> str:
-    """The call as a line for `sh` that does the same, as far as it was kept.
+    """Return a command line for `sh` that repeats the call.
 
-    A value that is masked is taken from the shell's own variable of that name.
+    A masked value becomes a reference to the shell's variable of that name.
     """
     line = _command_line(call.words)
     if call.login:
@@ -255,13 +251,13 @@ def shell_line(call: TracedCall) -> str:
         if name.isidentifier()
     )
     line = f"{settings} {line}" if settings else line
-    if isinstance(call.fed, str) and call.fed:
-        line = f"printf {shlex.quote(call.fed.translate(_PRINTF))} | {line}"
+    if isinstance(call.input, str) and call.input:
+        line = f"printf {shlex.quote(call.input.translate(_PRINTF))} | {line}"
     if call.folder:
         line = f"cd {shlex.quote(call.folder)} && {line}"
-    remarks = ["a word of it is too long to be kept whole"] if call.is_cut else []
-    if isinstance(call.fed, int) and call.fed:
-        remarks.insert(0, f"it was given {call.fed:,} bytes to read, which are not kept")
+    remarks = ["an argument was too long to be kept"] if call.is_cut else []
+    if isinstance(call.input, int) and call.input:
+        remarks.insert(0, f"{call.input:,} bytes of input were not kept")
     return line + (f"  # {'; '.join(remarks)}" if remarks else "")
 
 
@@ -269,7 +265,7 @@ def _command_line(words: Sequence[str]) -> str:
     found: list[str] = []
     for word in words:
         name, _, value = word.partition("=")
-        # `docker --env NAME` takes the value from where it is called.
+        # `docker --env NAME` takes the value from the environment of the caller.
         is_masked_variable = value == MASK and found[-1:] in (["--env"], ["-e"])
         found.append(shlex.quote(name if is_masked_variable else word))
     return " ".join(found)

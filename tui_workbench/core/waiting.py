@@ -1,6 +1,6 @@
 """Wait for descriptors, for the next attempt, and for calls in threads; every wait can be interrupted.
 
-`interrupted` is a descriptor that becomes readable when somebody wants the wait to end; -1 for never.
+`interrupted` is a descriptor that becomes readable to end the wait; -1 for none.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import threading
 from collections.abc import Callable, Iterable
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
-"""Seconds between two attempts at something that fails because of a target."""
+"""Seconds between two attempts to reach a target."""
 
 
 class Interrupted(Exception):
-    """A wait ended early because somebody asked for that."""
+    """The wait was interrupted."""
 
 
 def wait_ready(readers: Iterable[int], writers: Iterable[int] = (), timeout: float | None = None) -> set[int]:
-    """The descriptors that can be read or written without waiting, or have broken; empty when `timeout` s passed."""
+    """Return the descriptors that are ready or broken; none after `timeout` seconds."""
     # Not select.select: that fails on descriptors above 1023, which a screen with many files open can reach.
     poll = select.poll()
     for descriptor in readers:
@@ -32,54 +32,54 @@ def wait_ready(readers: Iterable[int], writers: Iterable[int] = (), timeout: flo
 
 
 def pause(seconds: float, interrupted: int = -1) -> None:
-    """Wait. Raises Interrupted when `interrupted` becomes readable first."""
+    """Sleep. Raises Interrupted."""
     if wait_ready([interrupted] if interrupted >= 0 else [], timeout=seconds):
         raise Interrupted
 
 
-class Pauses:
-    """The pauses between the attempts at one thing: each is twice as long as the one before, up to the longest."""
+class Backoff:
+    """Exponential backoff: each pause is twice as long as the one before, up to the longest."""
 
     def __init__(self, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
         self._next, self._longest = first, longest
 
     def next(self) -> float:
-        """The seconds to wait before the next attempt."""
+        """Return the seconds to wait before the next attempt."""
         seconds, self._next = self._next, min(2 * self._next, self._longest)
         return seconds
 
     def take(self, interrupted: int = -1) -> None:
-        """Wait before the next attempt. Raises Interrupted when `interrupted` becomes readable first."""
+        """Wait before the next attempt. Raises Interrupted."""
         pause(self.next(), interrupted)
 
 
-class Background:
-    """A call in a thread; `descriptor` becomes readable when it has returned or raised."""
+class BackgroundCall:
+    """A call in a thread; `descriptor` becomes readable when the call ends."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
         self._error: BaseException | None = None
         self.descriptor, self._writing = os.pipe2(os.O_CLOEXEC)
-        # A daemon: a call that never returns must not keep the process from its end.
+        # A daemon: a call that never returns must not keep the process alive.
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> Background:
+    def __enter__(self) -> BackgroundCall:
         return self
 
     def __exit__(self, *_: object) -> None:
         os.close(self.descriptor)
 
     def result(self) -> None:
-        """Wait for the call's end; raises what it raised."""
+        """Wait for the end of the call, and reraise its exception."""
         self._thread.join()
         if self._error is not None:
             raise self._error
 
     def wait(self, interrupted: int = -1, timeout: float | None = None) -> bool:
-        """Wait for the call's end: True when it has returned, False when the time was over before.
+        """Wait for the end of the call, and reraise its exception. Return False after `timeout` seconds.
 
-        Raises what it raised, and Interrupted when `interrupted` becomes readable first.
+        Raises Interrupted.
         """
         watched = [self.descriptor] if interrupted < 0 else [self.descriptor, interrupted]
         ready = wait_ready(watched, timeout=timeout)
@@ -93,7 +93,7 @@ class Background:
     def _run(self) -> None:
         try:
             self._call()
-        except BaseException as error:  # handed over to the one who waits
+        except BaseException as error:  # reraised by `result`
             self._error = error
         finally:
             with contextlib.suppress(OSError):

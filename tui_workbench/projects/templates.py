@@ -237,7 +237,7 @@ def _clone(address: str, place: str) -> None:
     command = ["git", "clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--", address, place]
     environment = {**_environment(), "GIT_LFS_SKIP_SMUDGE": "1"}
     try:
-        done = run(command, kind=trace.GIT, environment=environment, variables=_QUIET, lasts=True)
+        done = run(command, kind=trace.GIT, environment=environment, variables=_QUIET, log_start=True)
     except FileNotFoundError as error:
         raise UsageError(
             "a template from a repository needs git, which is not on the PATH", remedy="Install git."

@@ -364,7 +364,7 @@ def test_long_git_call_tells_how_much_it_has_written(tmp_path: Path) -> None:
         done = run_git(["sh", "-c", "head -c 3000000 /dev/zero; sleep 0.5"], str(tmp_path), os.environ, "", ())
     assert done.returncode == 0
     assert told[-1] is None
-    assert {each.what for each in told if each is not None} == {"snapshot"}
+    assert {each.label for each in told if each is not None} == {"snapshot"}
 
 
 def test_long_git_call_ends_without_a_listener(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.engines import wait_until
 from tui_workbench.core.errors import TargetUnreachable
-from tui_workbench.core.waiting import Background, Interrupted, wait_ready
+from tui_workbench.core.waiting import BackgroundCall, Interrupted, wait_ready
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.hosts.mirror import Mirror, follow
 
@@ -94,7 +94,7 @@ def test_following_ends_with_the_last_byte(source: Path, copy: Path) -> None:
             file.writelines(b"%d\n" % number for number in range(50_000))
         ended.set()
 
-    with Background(work) as background, mirror_of(source, copy) as mirror:
+    with BackgroundCall(work) as background, mirror_of(source, copy) as mirror:
         follow(background.descriptor, background.result, mirror, -1)
     assert ended.is_set()
     assert copy.read_bytes() == source.read_bytes()
@@ -104,7 +104,7 @@ def test_following_can_be_interrupted(source: Path, copy: Path) -> None:
     reading, writing = os.pipe()
     release = threading.Event()
     try:
-        with Background(lambda: release.wait(30)) as background, mirror_of(source, copy) as mirror:
+        with BackgroundCall(lambda: release.wait(30)) as background, mirror_of(source, copy) as mirror:
             os.write(writing, b"x")
             with pytest.raises(Interrupted):
                 follow(background.descriptor, background.result, mirror, reading)
@@ -121,14 +121,14 @@ def test_what_a_background_call_raises_is_raised_where_it_is_waited_for() -> Non
     def fail() -> None:
         raise ValueError("told")
 
-    with Background(fail) as background, pytest.raises(ValueError, match="told"):
+    with BackgroundCall(fail) as background, pytest.raises(ValueError, match="told"):
         background.wait()
 
 
 def test_a_background_call_that_nobody_waits_for_any_more_harms_nobody() -> None:
     release = threading.Event()
     before = threading.active_count()
-    with Background(lambda: release.wait(30)):
+    with BackgroundCall(lambda: release.wait(30)):
         pass
     release.set()
     wait_until(lambda: threading.active_count() <= before)

@@ -93,16 +93,16 @@ async def test_the_cursor_goes_on_with_the_newest_call_and_stays_on_another(proj
 
 async def test_a_call_that_goes_on_ends_before_ones_eyes(project: Project) -> None:
     async with calls(project) as pilot:
-        running = trace.Call(trace.DOCKER, ("docker", "pull", "image"), lasts=True)
-        await until(lambda: "goes on" in seen(pilot))
+        running = trace.Call(trace.DOCKER, ("docker", "pull", "image"), log_start=True)
+        await until(lambda: "running" in seen(pilot))
         running.end(1, b"no route")
-        await until(lambda: "goes on" not in seen(pilot) and "no route" in seen(pilot))
+        await until(lambda: "running" not in seen(pilot) and "no route" in seen(pilot))
 
 
 async def test_a_run_leads_to_its_own_calls_and_a_to_all(project: Project) -> None:
     past_run(project, 1)
     (run,) = Runs(project).list()
-    with trace.of_run(run.directory):
+    with trace.for_run(run.directory):
         called("git", "for-the-run")
     called("git", "for-something-else")
     async with opened(project, (120, 36)) as pilot:

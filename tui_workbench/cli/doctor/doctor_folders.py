@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tui_workbench.cli.doctor.answer import Answer, ask, broken, limited, ok
 from tui_workbench.core import directories
-from tui_workbench.core.directories import from_home
+from tui_workbench.core.directories import abbreviate_home
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.projects.project import Project
 
@@ -48,9 +48,9 @@ def folders(named: dict[str, str]) -> Answer:
     """Whether the user's own folders can be written, or made."""
     closed = {name: path for name, path in named.items() if not _can_write(path)}
     if not closed:
-        return ok("folders", f"{', '.join(named)} can be written, as {from_home(next(iter(named.values())))}")
+        return ok("folders", f"{', '.join(named)} can be written, as {abbreviate_home(next(iter(named.values())))}")
     first = next(iter(closed.values()))
-    message = ", ".join(f"{name} {from_home(path)}" for name, path in closed.items()) + " cannot be written"
+    message = ", ".join(f"{name} {abbreviate_home(path)}" for name, path in closed.items()) + " cannot be written"
     cost = "What is set and remembered is lost at the end; passwords, keys and connections have no place."
     return limited("folders", message, cost, "See whose they are:", f"ls -ld {_existing(first)}")
 
@@ -58,11 +58,10 @@ def folders(named: dict[str, str]) -> Answer:
 def project_folder(root: str) -> Answer:
     """Whether the project can hold its runs."""
     if _can_write(os.path.join(root, ".workbench")):
-        return ok("project", f"{from_home(root)} holds its runs")
-    cost = (
-        f"Its runs are kept in {from_home(directories.user_data_directory())} instead, and its files cannot be edited."
-    )
-    return limited("project", f"{from_home(root)} cannot be written", cost, "See whose it is:", f"ls -ld {root}")
+        return ok("project", f"{abbreviate_home(root)} holds its runs")
+    runs = abbreviate_home(directories.user_data_directory())
+    cost = f"Its runs are kept in {runs} instead, and its files cannot be edited."
+    return limited("project", f"{abbreviate_home(root)} cannot be written", cost, "See whose it is:", f"ls -ld {root}")
 
 
 def disk(paths: list[str]) -> Answer:
@@ -80,7 +79,7 @@ def disk(paths: list[str]) -> Answer:
     if not rooms:
         return limited("disk", "no file system says how much room it has", "A full disk ends runs.")
     free, place = min(rooms)
-    said = f"{free / 1e9:.1f} GB free at {from_home(place)}"
+    said = f"{free / 1e9:.1f} GB free at {abbreviate_home(place)}"
     if free >= LITTLE:
         return ok("disk", said)
     remedy = "See what takes the room; `experiment clean` removes what runs left:"

@@ -47,7 +47,7 @@ class ProgressBar:
                 _write(f"\r{text}\x1b[K")
         elif not self._is_terminal and progress.seconds >= LINE_SECONDS and now >= self._next:
             self._next = now + LINE_SECONDS
-            _write(f"{visible(progress.words)}\n")
+            _write(f"{visible(progress.summary)}\n")
 
     def be_plain(self) -> None:
         """Show lines now and then in a terminal, too: they are to be listened to."""
@@ -74,8 +74,8 @@ def shared() -> ProgressBar:
 
 def drawn(progress: Progress, width: int) -> str:
     """The progress in at most `width` columns; what matters least gives way first."""
-    what = f"{visible(progress.what):<{_LABEL}}"
-    rest = f"{progress.percent}  {progress.facts()}".rstrip()
+    what = f"{visible(progress.label):<{_LABEL}}"
+    rest = f"{progress.percent}  {progress.columns()}".rstrip()
     room = width - _LABEL - 7 - AMOUNT - RATE - LEFT - 6
     if progress.fraction is None or room < SHORTEST_BAR:
         return f"{what} {rest}"[:width]

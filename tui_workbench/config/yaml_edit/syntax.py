@@ -23,7 +23,7 @@ from typing import Any
 from tui_workbench.config.yaml_edit.syntax_errors import explain, missing_comma
 from tui_workbench.core.errors import ConfigurationError, StorageError
 from tui_workbench.core.masking import is_secret_name
-from tui_workbench.core.text_files import TextFile, place_in, read_text_file
+from tui_workbench.core.text_files import TextFile, line_and_column, read_text_file
 
 MAX_BYTES = 1_000_000
 """The largest real file known has 3 kB; a megabyte is a mistake or an attack, and parsing 10 MB would take a second."""
@@ -129,7 +129,7 @@ class Tree:
 
     def place(self, offset: int) -> tuple[int, int]:
         """Line and column, from 1, of an offset."""
-        return place_in(self.text, offset)
+        return line_and_column(self.text, offset)
 
 
 def find(tree: Tree, path: Path) -> Node | None:
@@ -181,7 +181,7 @@ def _not_text(path: str) -> ConfigurationError:
     with open(path, "rb") as file:
         text = file.read(MAX_BYTES).decode("utf-8", "surrogateescape")
     bad = re.search("[\0\udc80-\udcff]", text)
-    line, column = place_in(text, bad.start() if bad is not None else 0)
+    line, column = line_and_column(text, bad.start() if bad is not None else 0)
     found = f"the byte 0x{ord(bad[0]) & 0xFF:02x}" if bad is not None else "it"
     message = f"{found} is not UTF-8 text"
     return ConfigurationError(message, remedy="Save the file as UTF-8.", file=path, line=line, column=column)
@@ -343,7 +343,7 @@ class _Builder:
         return alias
 
     def _error(self, offset: int, message: str, remedy: str) -> ConfigurationError:
-        line, column = place_in(self.text, offset)
+        line, column = line_and_column(self.text, offset)
         return ConfigurationError(message, remedy=remedy, file=self.path, line=line, column=column)
 
 

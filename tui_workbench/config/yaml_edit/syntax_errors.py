@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tui_workbench.config.schema.fields import is_known_key
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.masking import MASK, is_secret_name
-from tui_workbench.core.text_files import place_in
+from tui_workbench.core.text_files import line_and_column
 
 # As a text: compiling a class of this size takes 5 ms, and most texts are YAML.
 _UNPRINTABLE = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -33,7 +33,7 @@ class YamlError(ConfigurationError):
     def placed(self, text: str, path: str) -> YamlError:
         """The error with its file, line and column."""
         self.file = path
-        self.line, self.column = place_in(text, self.offset)
+        self.line, self.column = line_and_column(text, self.offset)
         return self
 
 

@@ -19,7 +19,7 @@ from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.core.files import open_below
 from tui_workbench.core.model import RunConfiguration, RunSpec
 from tui_workbench.core.moments import this_moment
-from tui_workbench.core.waiting import Pauses
+from tui_workbench.core.waiting import Backoff
 from tui_workbench.runs.gpu.evidence import AGAINST, evidence_in
 from tui_workbench.runs.gpu.usage import (
     BUSY_PERCENT,
@@ -95,7 +95,7 @@ class Recorder:
         if not self._spec.target.can_use_gpus:
             return None
         host = host_of(self._spec.target)
-        pauses = Pauses(LOOK_SECONDS)
+        pauses = Backoff(LOOK_SECONDS)
         while not self._stopped.is_set():
             try:
                 return host if may_have_gpu(host) else None

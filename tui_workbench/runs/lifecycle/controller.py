@@ -188,7 +188,7 @@ def _ending(outcome: Outcome, end: float) -> Ending:
 def drive(directory: RunDirectory, lock: ControllerLock) -> None:
     """Bring the run to its end in this process, which does nothing else. Releases the lock."""
     interrupted = _listen_for_cancel()
-    trace.all_of_run(directory.path)
+    trace.set_process_run(directory.path)
     # The folder that the caller stood in may be wanted gone, or its disk unmounted.
     os.chdir("/")
     with lock:

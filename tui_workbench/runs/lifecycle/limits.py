@@ -115,7 +115,7 @@ def register(directory: RunDirectory, spec: RunSpec, request: RunRequest, number
     write_demand(directory, demand)
     keep_environment(directory, os.environ)
     with storage_errors("write", directory.file(WAITING)):
-        append_below(directory.path, WAITING, b"", anew=True)
+        append_below(directory.path, WAITING, b"", exclusive=True)
 
 
 def write_demand(directory: RunDirectory, demand: Demand) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from tui_workbench.core import trace
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunState
-from tui_workbench.core.processes import adopt, number_for, start_detached
+from tui_workbench.core.processes import adopt, child_descriptor, start_detached
 from tui_workbench.runs.lifecycle.building import environment_of, forget_environment, make_copy
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.store import withheld
@@ -32,7 +32,7 @@ def start_script(directory: RunDirectory, record: Record, target: Target, lifecy
     try:
         whole = withheld.with_secrets(spec)
         trace.hide_variables(whole.run_configuration.environment_variables)
-        with trace.of_run(directory.path):
+        with trace.for_run(directory.path):
             make_copy(directory, record)
             lifecycle.persist(lambda: target.start(whole, plan, environment_of(directory, os.environ)))
     except WorkbenchError as error:
@@ -86,7 +86,7 @@ A process that does not listen for it (yet) ignores it: that is its default.
 
 def spawn(directory: RunDirectory, lock: ControllerLock) -> int:
     """Start the controller in a new interpreter. Returns its process id. Raises OSError."""
-    inherited = number_for(lock.descriptor)
+    inherited = child_descriptor(lock.descriptor)
     # -P: a json.py in the current folder must not hide the standard library's.
     module = ("-P", "-m", "tui_workbench.runs.lifecycle.controller")
     return start_detached(

@@ -108,7 +108,7 @@ def read_progress(directory: RunDirectory) -> LongProgress | None:
     try:
         stored = load_json(directory.file(PROGRESS))
         numbers = {name: float(stored[name]) for name in ("done", "total", "started", "rate", "seconds")}
-        return LongProgress(what=str(stored["what"]), unit=str(stored["unit"]), **numbers)
+        return LongProgress(label=str(stored.get("label") or stored["what"]), unit=str(stored["unit"]), **numbers)
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
 

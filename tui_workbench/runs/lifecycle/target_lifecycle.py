@@ -17,7 +17,7 @@ from typing import TypeVar
 from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.core.model import RunState
 from tui_workbench.core.progress import listening
-from tui_workbench.core.waiting import Background, Interrupted, Pauses
+from tui_workbench.core.waiting import BackgroundCall, Backoff, Interrupted
 from tui_workbench.runs.gpu.gate import STEP, TITLE, admit
 from tui_workbench.runs.lifecycle.step_progress import Progress
 from tui_workbench.runs.store.rundir import FOLLOWED, Ending, Record, RunDirectory
@@ -90,7 +90,7 @@ class TargetLifecycle:
     def _connect(self) -> None:
         """Reach the target for the first time. Raises TargetUnreachable, ConfigurationError or Interrupted."""
         self._progress.begin(CONNECT, "")
-        pauses = Pauses()
+        pauses = Backoff()
         for left in reversed(range(CONNECT_ATTEMPTS)):
             try:
                 self._target.reach()
@@ -109,7 +109,7 @@ class TargetLifecycle:
 
         def look() -> None:
             # A framework may take minutes to answer, and a driver for ever.
-            with Background(lambda: admit(spec)) as looking:
+            with BackgroundCall(lambda: admit(spec)) as looking:
                 looking.wait(self._progress.interrupted)
 
         self._progress.begin(STEP, TITLE)
@@ -124,7 +124,7 @@ class TargetLifecycle:
         if self._target.starts_at_once:
             return action()
         ending = self._directory.cancel_requested or self._directory.status().ending is not None
-        pauses, interrupted = Pauses(), self._progress.interrupted
+        pauses, interrupted = Backoff(), self._progress.interrupted
         while True:
             try:
                 with listening(self._progress.show):

@@ -335,7 +335,7 @@ def run_git(
     data: bytes | None = text.encode("utf-8", "surrogateescape")
     pipe = subprocess.PIPE
     with (
-        trace.Call(trace.GIT, command, folder=folder, variables=own, fed=text) as call,
+        trace.Call(trace.GIT, command, folder=folder, variables=own, input=text) as call,
         subprocess.Popen(
             command, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=passed
         ) as process,

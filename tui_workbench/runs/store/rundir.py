@@ -130,7 +130,7 @@ class RunDirectory:
         """Write run.json, which must not be there yet. Raises StorageError."""
         data = json_bytes(record_to_json(record), indent=1)
         with storage_errors("write", self.file(RECORD)):
-            append_below(self.path, RECORD, data, anew=True)
+            append_below(self.path, RECORD, data, exclusive=True)
 
     def make_durable(self) -> None:
         """See to it that the run is still there when the machine loses its power from now on, as far as can be."""

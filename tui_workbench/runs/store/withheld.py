@@ -15,7 +15,7 @@ from tui_workbench.config.loading import load_run_configuration
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import ConfigurationError, UsageError, storage_errors
 from tui_workbench.core.files import load_json, write_below
-from tui_workbench.core.masking import MASK, has_mask, mask_words
+from tui_workbench.core.masking import MASK, find_mask, mask_words
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.trace import hide_variables
 from tui_workbench.runs.store.rundir import json_bytes
@@ -26,7 +26,7 @@ FOLDER = "arguments"
 
 def refuse_masks(arguments: Sequence[str]) -> None:
     """Raise UsageError for arguments that were copied from a record, with a mask in place of a secret."""
-    masked = has_mask(arguments)
+    masked = find_mask(arguments)
     if masked:
         raise UsageError(
             f"the argument {masked} is a mask: the record of a run does not hold the secret behind it",
@@ -51,7 +51,7 @@ def with_secrets(spec: RunSpec) -> RunSpec:
 
     Arguments are those that were submitted. Raises ConfigurationError when a value is not there any more.
     """
-    arguments, masked = spec.arguments, has_mask(spec.arguments)
+    arguments, masked = spec.arguments, find_mask(spec.arguments)
     if masked:
         run_directory, arguments = _read(_path(spec.run_directory))
         if run_directory != spec.run_directory:

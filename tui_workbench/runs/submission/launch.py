@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tui_workbench.config.schema.data_references import data_in_project
 from tui_workbench.core.model import Run, RunRequest, RunSpec, RunState
-from tui_workbench.core.trace import of_run
+from tui_workbench.core.trace import for_run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.gate import admit
 from tui_workbench.runs.lifecycle import building, limits
@@ -90,7 +90,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     limited = limits.is_limited(spec.target, request)
     with building.new_directory(project, spec.run_id) as (directory, lock), contextlib.ExitStack() as undone:
         undone.callback(withheld.forget, spec)
-        with of_run(directory.path):
+        with for_run(directory.path):
             commit_id, kind = _take_snapshot(project, spec, directory, origin_commit, contents, copy_later=limited)
         record = Record(
             spec.run_id, building.next_run_number(project), building.created_at(spec.run_id), _user(), spec, plan,

@@ -238,7 +238,7 @@ def _write(project: Project, sweep: Sweep) -> None:
         "members": [member._asdict() for member in sweep.members],
     }
     environment = json.dumps(without_secrets(os.environ)).encode()
-    write_below(project.state_directory, _name(sweep.group, _ASKED), json.dumps(stored).encode(), anew=True)
+    write_below(project.state_directory, _name(sweep.group, _ASKED), json.dumps(stored).encode(), exclusive=True)
     write_below(project.state_directory, _name(sweep.group, _ENVIRONMENT), environment)
     for suffix in (_ENVIRONMENT, _ASKED):
         ownership.register(_path(project, sweep.group, suffix))

@@ -23,7 +23,7 @@ from tui_workbench.core import locks
 from tui_workbench.core.errors import NeverStarted, WorkbenchError
 from tui_workbench.core.files import open_below, write_all, write_below
 from tui_workbench.core.model import RunSpec
-from tui_workbench.core.waiting import Background
+from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, Outcome, Report
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
@@ -114,10 +114,10 @@ class ContainerRun:
                 self._take_engine_log(found, is_followed=True)
                 self._engine.wait(found.id)
 
-            with Background(take) as ended:
+            with BackgroundCall(take) as ended:
                 ended.wait(interrupted)
             return
-        with Background(lambda: self._engine.wait(found.id)) as ended:
+        with BackgroundCall(lambda: self._engine.wait(found.id)) as ended:
             if self._host.is_local:
                 ended.wait(interrupted)
                 return
@@ -167,7 +167,7 @@ class ContainerRun:
         found = self.container()
         if found is None or found.has_ended or found.state == "created":
             return False
-        with Background(lambda: self._engine.wait(found.id)) as ended:
+        with BackgroundCall(lambda: self._engine.wait(found.id)) as ended:
             if found.state == "paused":
                 self._engine.unpause(found.id)
             self._ask_to_end(found)

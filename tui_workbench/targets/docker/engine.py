@@ -198,7 +198,7 @@ class Engine:
         """
         # Without a tag the engine would fetch every tag there is.
         reference = name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"
-        with self._called(f"pull {name}", "pull", reference, lasts=True):
+        with self._called(f"pull {name}", "pull", reference, log_start=True):
             for message in self._api.pull(reference, stream=True, decode=True):
                 if "error" in message:
                     raise EngineRefused(str(message["error"]))
@@ -261,7 +261,7 @@ class Engine:
 
     def wait(self, container: str) -> None:
         """Block until the container has ended, or is gone."""
-        with self._sought("wait for the container", "wait", container, lasts=True):
+        with self._sought("wait for the container", "wait", container, log_start=True):
             self._patient.wait(container)
 
     def kill(self, container: str, signal: str = "SIGKILL") -> None:
@@ -298,7 +298,7 @@ class Engine:
         """
         options = [word for name, value in (environment or {}).items() for word in ("--env", f"{name}={value}")]
         words = ("exec", *(("--user", user) if user else ()), *options, container, *argv)
-        with self._called(f"execute {argv[0]} in the container", *words, lasts=True) as call:
+        with self._called(f"execute {argv[0]} in the container", *words, log_start=True) as call:
             made = self._api.exec_create(container, list(argv), user=user, environment=dict(environment or {}))["Id"]
             with self._opened("POST", f"/exec/{made}/start", json={"Detach": False}) as answer:
                 yield from _frames(answer)
@@ -312,12 +312,12 @@ class Engine:
         """Make an image of a container, with Dockerfile instructions (`LABEL`, `CMD`) applied; returns its id."""
         repository, _, version = tag.rpartition(":")
         words = ("commit", *(word for change in changes for word in ("--change", change)), container, tag)
-        with self._called("make an image of the container", *words, lasts=True):
+        with self._called("make an image of the container", *words, log_start=True):
             return str(self._patient.commit(container, repository, version, changes=list(changes))["Id"])
 
     def put(self, container: str, folder: str, archive: IO[bytes]) -> None:
         """Unpack a tar archive, a file on the disk, into a folder of a container, running or not."""
-        with self._called(f"copy into {folder} of the container", "cp", "-", f"{container}:{folder}", lasts=True):
+        with self._called(f"copy into {folder} of the container", "cp", "-", f"{container}:{folder}", log_start=True):
             self._patient.put_archive(container, folder, archive)
 
     def get(self, container: str, path: str) -> Iterator[bytes] | None:
@@ -335,7 +335,7 @@ class Engine:
         wanted = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": str(since)}
         words = ("logs", "--timestamps", "--since", str(since), *(("--follow",) if follow else ()), container)
         with (
-            self._called("read the container's log", *words, lasts=follow),
+            self._called("read the container's log", *words, log_start=follow),
             _unless_gone(),
             # Not the package's own call, which takes a broken connection for the end of the log.
             self._opened("GET", f"/containers/{quote(container)}/logs", params=wanted) as answer,
@@ -355,17 +355,17 @@ class Engine:
             yield from chunks
 
     @contextlib.contextmanager
-    def _called(self, action: str, *words: str, lasts: bool = False) -> Iterator[trace.Call]:
+    def _called(self, action: str, *words: str, log_start: bool = False) -> Iterator[trace.Call]:
         """Translate errors, and have the call in the trace as the `docker` command that does the same."""
-        with trace.Call(trace.DOCKER, (*self._docker, *words), login=self._login, lasts=lasts) as call:
+        with trace.Call(trace.DOCKER, (*self._docker, *words), login=self._login, log_start=log_start) as call:
             with self._translated(action):
                 yield call
             call.end(0)
 
     @contextlib.contextmanager
-    def _sought(self, action: str, *words: str, lasts: bool = False) -> Iterator[None]:
+    def _sought(self, action: str, *words: str, log_start: bool = False) -> Iterator[None]:
         """The same for something that may not be there: what follows the context happens then."""
-        with self._called(action, *words, lasts=lasts) as call:
+        with self._called(action, *words, log_start=log_start) as call:
             try:
                 yield
             except _errors().NotFound:

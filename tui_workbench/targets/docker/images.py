@@ -18,7 +18,7 @@ from tui_workbench.core.errors import ConfigurationError, NotPrepared, Workbench
 from tui_workbench.core.locks import cache_lock, file_name
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import BYTES, meter
-from tui_workbench.core.waiting import Background
+from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.docker.container import KIND_LABEL
@@ -145,7 +145,7 @@ class Images:
                     report.line(f"  {part}{status}")
 
         try:
-            with meter("fetching", BYTES) as pulling, Background(listen) as listening:
+            with meter("fetching", BYTES) as pulling, BackgroundCall(listen) as listening:
                 listening.wait(report.interrupted)
         except EngineRefused as refused:
             raise ConfigurationError(

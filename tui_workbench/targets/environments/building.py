@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import ConfigurationError, StorageError, WorkbenchError
 from tui_workbench.core.model import RunSpec
-from tui_workbench.core.waiting import Background
+from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.docker.container import KIND_LABEL, PREFIX, PROJECT_LABEL
 from tui_workbench.targets.docker.engine import Engine, Image
@@ -223,7 +223,7 @@ class Builder:
                 self._tell([*lines], said, quiet)
             self._tell([rest] if rest else [], said, quiet)
 
-        with Background(listen) as listening:
+        with BackgroundCall(listen) as listening:
             listening.wait(self._report.interrupted)
         return codes[0], "\n".join(said)
 

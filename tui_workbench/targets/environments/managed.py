@@ -188,7 +188,7 @@ class _Making:
         said: list[str] = []
         watched = [self._report.interrupted] if self._report.interrupted >= 0 else []
         with (
-            trace.Call(trace.PROCESS, command, lasts=True) as call,
+            trace.Call(trace.PROCESS, command, log_start=True) as call,
             subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

@@ -184,7 +184,7 @@ def _run_resolver(
     ]
     try:
         done = run(
-            command, folder=folder, environment=index_environment(environment), timeout=RESOLVE_SECONDS, lasts=True
+            command, folder=folder, environment=index_environment(environment), timeout=RESOLVE_SECONDS, log_start=True
         )
     except subprocess.TimeoutExpired as error:
         raise ConfigurationError(

@@ -18,7 +18,7 @@ from tui_workbench.core import locks
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import StorageError, storage_error
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.core.processes import number_for, start_detached
+from tui_workbench.core.processes import child_descriptor, start_detached
 from tui_workbench.targets.gpu.gpus import machine_key, may_have_gpu_here
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, decode
 from tui_workbench.targets.gpu.smi import PRESENT
@@ -139,7 +139,7 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
             os.close(lock)
 
     def _spawn(self, lock: int) -> None:
-        there = number_for(lock)
+        there = child_descriptor(lock)
         # -P: a json.py in the folder we stand in must not stand in for the library's.
         command = [sys.executable, "-P", "-m", "tui_workbench.targets.gpu.sampler", str(there), self._folder]
         # One that is started from within a run is none of that run's processes.

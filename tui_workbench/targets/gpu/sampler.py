@@ -15,7 +15,7 @@ import time
 from tui_workbench.core import locks
 from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.core.waiting import Background
+from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.targets.gpu.feed import LISTENERS, NO_SAMPLER, SAMPLES, TARGET
 from tui_workbench.targets.gpu.nvml import NoLibrary, Nvml
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, encode
@@ -81,7 +81,7 @@ class Sampler:
 
     def _until_reachable(self, host: Host) -> bool:
         """Wait until the machine answers; False when nobody wants to know any more."""
-        with Background(lambda: host.wait_until_reachable()) as reached:
+        with BackgroundCall(lambda: host.wait_until_reachable()) as reached:
             while self._is_wanted():
                 try:
                     if reached.wait(timeout=INTERVAL):

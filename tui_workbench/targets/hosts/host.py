@@ -150,7 +150,7 @@ class HostProcess(abc.ABC):
 
     def told(self, said: bytes, fed: int = 0) -> None:
         """Note what it wrote to stderr and how many bytes it was given, for the trace of calls."""
-        self._call.told(said, fed)
+        self._call.note_io(said, fed)
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -273,7 +273,7 @@ class LocalProcess(HostProcess):
     """A program on this machine as a HostProcess, in a session of its own so that closing it ends its children too."""
 
     def __init__(self, argv: Sequence[str]) -> None:
-        self._call = trace.Call(trace.PROCESS, argv, lasts=True)
+        self._call = trace.Call(trace.PROCESS, argv, log_start=True)
         # Through a shell, so that a program that does not exist ends with 127 and a complaint, as on any other host.
         self._process = subprocess.Popen(
             [SHELL, "-c", 'exec "$@"', "sh", *map(os.fsencode, argv)],

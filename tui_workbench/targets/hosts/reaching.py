@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.core.waiting import Interrupted, Pauses
+from tui_workbench.core.waiting import Backoff, Interrupted
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts.host import Host
@@ -36,7 +36,7 @@ def wait_through_losses(target: Target, wait_once: Callable[[], Outcome], interr
 
     `wait_once` waits for the end of a run. Raises what it raises of Interrupted and NeverStarted.
     """
-    pauses = Pauses()
+    pauses = Backoff()
     while True:
         try:
             return wait_once()
@@ -57,7 +57,7 @@ def wait_until_answering(
 
     Raises Interrupted when the descriptor `interrupted` becomes readable first.
     """
-    pauses = Pauses()
+    pauses = Backoff()
     while True:
         try:
             if not host.wait_until_reachable(interrupted):

@@ -34,7 +34,7 @@ NEAR_SECONDS = 0.015
 BATCH_SECONDS = 20.0
 """What one stream may take before what has arrived is made sure of: a broken link costs no more than this."""
 
-TELLING_SECONDS = 1.0
+UPDATE_SECONDS = 1.0
 """Between two lines that say how far a sync is."""
 
 SHOWN_FILES = 3
@@ -102,7 +102,7 @@ def telling_and_metered(line: Callable[[str], None]) -> Iterator[Progress]:
         def told(done: int, size: int) -> None:
             nonlocal last
             sending.update(done, size)
-            if time.monotonic() - last >= TELLING_SECONDS:
+            if time.monotonic() - last >= UPDATE_SECONDS:
                 last = time.monotonic()
                 line(f"  sent {_bytes(done)} of {_bytes(size)}, {100 * done // max(size, 1)} %")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tui_workbench.core import trace
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.locks import held, open_lock
-from tui_workbench.core.processes import number_for, start_detached
+from tui_workbench.core.processes import child_descriptor, start_detached
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, ConnectionLost, Host, HostProcess, SecretNeeded
 from tui_workbench.targets.ssh import ssh_wire as wire
@@ -141,7 +141,7 @@ class SshHost(Host):
                     self._request({"op": wire.NO_SECRET, "reference": error.reference}, SHORT_TIMEOUT)
 
     def _open(self, argv: Sequence[str], timeout: float) -> SshProcess:
-        call = trace.Call(trace.SSH, argv, login=self.ssh_words, lasts=True)
+        call = trace.Call(trace.SSH, argv, login=self.ssh_words, log_start=True)
         with contextlib.ExitStack() as undo:
             try:
                 command = "exec " + quote(argv)
@@ -291,7 +291,7 @@ def _start_link(login: wire.Login, paths: wire.LinkPaths) -> None:
 
 def _spawn_link(login: wire.Login, paths: wire.LinkPaths, listener: int) -> None:
     errors = os.open(paths.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    number = number_for(listener)
+    number = child_descriptor(listener)
     # -P: a json.py in the folder where the workbench was started must not become part of it.
     command = [
         sys.executable,

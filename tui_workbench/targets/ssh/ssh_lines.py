@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import asyncssh
 
 from tui_workbench.core import trace
-from tui_workbench.core.waiting import Pauses
+from tui_workbench.core.waiting import Backoff
 from tui_workbench.targets.hosts.host import ConnectionLost, LoginRefused
 from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.ssh_channel import Bridge, NoShell, Shell
@@ -195,7 +195,7 @@ class Connections:
 
     async def wait(self) -> None:
         """Return once the machine answers. Raises TargetUnreachable when waiting is of no use."""
-        pauses = Pauses(FIRST_PAUSE)
+        pauses = Backoff(FIRST_PAUSE)
         while True:
             try:
                 await self.line()
@@ -218,7 +218,7 @@ class Connections:
 
     async def _connect(self) -> Line:
         ended: list[Line] = []
-        with trace.Call(trace.SSH, (), login=self._login.all_words, lasts=True) as call:
+        with trace.Call(trace.SSH, (), login=self._login.all_words, log_start=True) as call:
             connection = await connect(self._login, self.secrets, lambda _error: self._ended(ended))
             call.end(None, note="connected")
         line = Line(connection, self._line_idle)

@@ -130,7 +130,7 @@ def enter_editor(app: App[Any], edit: Edit) -> None:
     argv = command_for(editor_of(os.environ), edit)
     try:
         with app.suspend():
-            processes.run(argv, output=None, lasts=True)
+            processes.run(argv, output=None, log_start=True)
     except SuspendNotSupported as error:
         raise UsageError("this terminal cannot be given to an editor", remedy="Open the file with enter.") from error
     except OSError as error:

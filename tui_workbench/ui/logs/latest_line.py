@@ -82,7 +82,7 @@ def latest_words(run: Run) -> str:
     """What a run does now, as safe text: how far it is, or what it has printed. Blocks."""
     progress = read_progress(RunDirectory(run.directory)) if run.state in WITH_STEPS else None
     if progress is not None and progress.seconds >= PATIENCE:
-        return safe_text(progress.words)
+        return safe_text(progress.summary)
     # Until the script has started, what is done for it is what there is to tell.
     path = os.path.join(run.directory, PREPARATION_LOG) if is_before_script(run) else run.log_path
     return safe_line(last_line(path)).plain.strip()

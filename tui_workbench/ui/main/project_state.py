@@ -183,7 +183,7 @@ class ProjectState:
     def show_work(self, progress: Progress | None) -> None:
         if progress is not None and progress.seconds >= WORK_SECONDS:
             self._tells_work = True
-            self._stage.say(progress.words)
+            self._stage.say(progress.summary)
         elif progress is None and self._tells_work:
             self._tells_work = False
             self._stage.say("")

@@ -23,9 +23,9 @@ def enter_shell(app: App[Any], shell: Shell) -> int:
             print(f"\n{visible(shell.notice)}" if shell.notice else "")  # noqa: T201  the terminal is a shell's now
             print("`exit` or ctrl+d comes back to the workbench.", flush=True)  # noqa: T201
             environment = {**os.environ, **shell.environment, "PWD": shell.directory}
-            own, folder = trace.differing(environment), shell.directory
+            own, folder = trace.changed_variables(environment), shell.directory
             done = processes.run(
-                shell.argv, folder=folder, environment=environment, variables=own, output=None, lasts=True
+                shell.argv, folder=folder, environment=environment, variables=own, output=None, log_start=True
             )
             return done.returncode
     except SuspendNotSupported as error:

@@ -122,7 +122,7 @@ def _save_and_tell(app: App[Any], text: str, why: str) -> None:
     except WorkbenchError as error:
         app.call_from_thread(app.notify, safe_text(str(error)), severity="error", timeout=10.0, markup=False)
         return
-    said = f"{why}; saved to {safe_text(directories.from_home(path))}"
+    said = f"{why}; saved to {safe_text(directories.abbreviate_home(path))}"
     app.call_from_thread(app.notify, said, severity="warning", timeout=10.0, markup=False)
 
 
@@ -155,7 +155,7 @@ def _give(command: Sequence[str], text: str) -> bool:
     """Start a program that takes the text; True when it says that it has."""
     data = text.encode(errors="surrogateescape")
     try:
-        done = run(command, fed=data, output=subprocess.DEVNULL, timeout=GIVE_SECONDS)
+        done = run(command, input=data, output=subprocess.DEVNULL, timeout=GIVE_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0

@@ -20,8 +20,8 @@ from tui_workbench.core.model import Run
 from tui_workbench.core.trace_reading import (
     ENDED,
     FAILED,
-    GOES_ON,
     LOST,
+    RUNNING,
     TracedCall,
     TraceFile,
     matches,
@@ -52,7 +52,7 @@ MOST_SHOWN = 5_000
 WIDE = 110
 """Columns from which on there is room for the kind and the result in words."""
 
-LOOKS = {ENDED: ("✓", "success"), FAILED: ("✗", "error"), GOES_ON: ("●", "running"), LOST: ("?", "warning")}
+LOOKS = {ENDED: ("✓", "success"), FAILED: ("✗", "error"), RUNNING: ("●", "running"), LOST: ("?", "warning")}
 """A glyph and a colour for each state of a call."""
 
 SHORTEST_LINE = 20
@@ -220,7 +220,7 @@ class CallReader:
         wide = width >= WIDE
         with self._lock:
             news = self._file.read_new()
-            states = {key: state for key, (_, state, _) in self._rows.items() if state == GOES_ON}
+            states = {key: state for key, (_, state, _) in self._rows.items() if state == RUNNING}
             is_quiet = not news and all(self._rows[key][0].state == state for key, state in states.items())
             if is_quiet and self._asked == (words, wide):
                 return self._found
@@ -241,20 +241,20 @@ class CallReader:
     def _drawn(self, call: TracedCall, *, wide: bool) -> tuple[TracedCall, str, Row]:
         key = key_of(call)
         known = self._rows.get(key)
-        if known is None or known[0] is not call or known[1] == GOES_ON:
+        if known is None or known[0] is not call or known[1] == RUNNING:
             known = self._rows[key] = (call, call.state, _row(call, wide=wide))
         return known
 
 
 def key_of(call: TracedCall) -> str:
     """What names a call among all: the number of a process comes again, in time."""
-    return f"{call.id} {call.at}"
+    return f"{call.id} {call.started}"
 
 
 def _row(call: TracedCall, *, wide: bool) -> Row:
     """The call as a row of a list."""
     glyph, role = LOOKS[call.state]
-    moment = time.strftime("%H:%M:%S", time.localtime(call.at))
+    moment = time.strftime("%H:%M:%S", time.localtime(call.started))
     before = [Piece(f"{moment} ", "muted"), Piece(f"{glyph} ", role)]
     if wide:
         before.append(Piece(f"{call.result:<10.10}", role if call.state != ENDED else "muted"))
@@ -268,24 +268,24 @@ def _row(call: TracedCall, *, wide: bool) -> Row:
 
 def taken(call: TracedCall) -> str:
     """How long it took, in at most eight cells; empty while it goes on."""
-    if call.took is None:
+    if call.seconds is None:
         return ""
-    if call.took < 1:
-        return f"{call.took * 1000:.0f} ms"
-    return f"{call.took:.1f} s" if call.took < 100 else f"{call.took / 60:.0f} min"
+    if call.seconds < 1:
+        return f"{call.seconds * 1000:.0f} ms"
+    return f"{call.seconds:.1f} s" if call.seconds < 100 else f"{call.seconds / 60:.0f} min"
 
 
 def details_of(call: TracedCall, width: int) -> list[Line]:
     """The call whole: its line for a shell, what it complained of, when and for whom."""
     glyph, role = LOOKS[call.state]
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call.at))
-    took = f" after {taken(call)}" if call.took is not None else ""
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call.started))
+    took = f" after {taken(call)}" if call.seconds is not None else ""
     lines: list[Line] = [
         (Piece(f"{glyph} {safe_text(call.result) or 'ended'}{took}", role), Piece(f"   {at}   {call.kind}", "muted"))
     ]
     if call.run:
         lines[0] = (*lines[0], Piece(f"   for {safe_text(call.run)}", "muted"))
-    for text in (call.error, call.said):
+    for text in (call.error, call.stderr):
         lines += [(Piece(part, "error" if call.state == FAILED else "warning"),) for part in _wrapped(text, width)]
     lines.append(())
     lines += [(Piece(part),) for part in _wrapped(shell_line(call), width)]

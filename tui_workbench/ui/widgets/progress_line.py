@@ -40,7 +40,7 @@ def progress_pieces(progress: Progress | None, width: int) -> tuple[list[Piece],
     """Left what and how far, right the numbers, in so many cells; time left and speed give way first."""
     if progress is None:
         return [], []
-    what = f" {truncate_middle(safe_text(progress.what), _LABEL):<{_LABEL}}"
+    what = f" {truncate_middle(safe_text(progress.label), _LABEL):<{_LABEL}}"
     left = [Piece(what, "running")]
     room = width - len(what) - 8
     right = [Piece(f" {progress.amount:<{AMOUNT}}")]
