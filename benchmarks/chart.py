@@ -16,7 +16,7 @@ from benchmarks.harness import check, finish, note, python
 from benchmarks.terminal import Terminal
 from tests.ui.runs.past import past_run
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.metrics.keeping import Keeper
+from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.store.rundir import RunDirectory
 
 POINTS, RUNS, EACH, FEW = 1_000_000, 20, 50_000, 100
@@ -74,9 +74,9 @@ def make_project(root: str) -> str:
     for number, points in enumerate(sizes, 1):
         values = [1 / (1 + step / points) for step in range(points)]
         run_id = past_run(project, number, script="many.py", curves={"loss": values})
-        keeper = Keeper(RunDirectory(os.path.join(project.runs_directory, run_id)))
-        keeper.look()
-        keeper.keep()
+        recorder = MetricsRecorder(RunDirectory(os.path.join(project.runs_directory, run_id)))
+        recorder.read()
+        recorder.store()
     return root
 
 

@@ -17,7 +17,7 @@ import tempfile
 from functools import partial
 
 from benchmarks.harness import SECONDS, check, environment, finish, measure, note, percentile, process_time, python
-from tui_workbench.runs.metrics.keeping import Keeper
+from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.store.rundir import RunDirectory
 
 LIMIT = 0.5
@@ -65,9 +65,9 @@ def make_run(directory: str, points: int) -> str:
             value = 1 / (step + 1) + step % 7 / 100
             file.write(f'{{"name":"loss","step":{step},"value":{value!r},"time":{1.7e9 + step / 100:.6f}}}\n')
     run = RunDirectory(directory)
-    keeper = Keeper(run)
-    keeper.look()
-    keeper.keep()
+    recorder = MetricsRecorder(run)
+    recorder.read()
+    recorder.store()
     run.append_event("state", state="completed", reason="", final=True, end=1_800_000_000.0)
     return directory
 

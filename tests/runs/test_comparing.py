@@ -17,7 +17,7 @@ from tui_workbench.core.errors import RunNotFound, StorageError, UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.comparing import SECTIONS, Comparison, arguments_by_name, compare
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.metrics.keeping import Keeper
+from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_content, snapshot_diff, snapshot_files
 from tui_workbench.runs.store.annotations import with_tags
@@ -234,9 +234,9 @@ def test_metrics_that_are_not_complete_are_told(project: Project) -> None:
     made = [make_run(project, f"project_{number}", number, state="completed") for number in (1, 2)]
     log = b"loss: 2\n" + (b"x" * 899 + b"\n") * 10_000 + b"loss: 1\n"
     Path(made[1].path, "output.log").write_bytes(log)
-    keeper = Keeper(made[1])
-    keeper.look()
-    keeper.keep()
+    recorder = MetricsRecorder(made[1])
+    recorder.read()
+    recorder.store()
     found = compare(Runs(project), [directory.run_id for directory in made])
     assert [note for note in found.notes if "project_2: output.log: metrics of" in note and "are missing" in note]
     assert [row.values for row in found.rows if row.section == "metrics"] == [(None, 1.0)]

@@ -1,4 +1,4 @@
-"""Runs that tell metrics, made by hand."""
+"""Run directories with metrics, without running a script."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def log(run: Path, *records: dict[str, Any]) -> None:
 
 
 def point(name: str, value: object, step: object = None, when: float = 1_700_000_000.0) -> dict[str, Any]:
-    """A point as the SDK logs it, with its fields in its order."""
+    """A point as the SDK logs it."""
     return {"name": name, "step": step, "value": value, "time": when}
 
 
@@ -35,21 +35,21 @@ def points(run: Path, *found: dict[str, Any]) -> None:
 
 
 def write(path: Path, text: str | bytes, *, append: bool = False) -> None:
-    """Write a file, with the folders that it needs."""
+    """Write a file and create its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab" if append else "wb") as file:
         file.write(text.encode() if isinstance(text, str) else text)
 
 
 def end(run: Path, state: str = "completed") -> None:
-    """Let a run end."""
+    """Record the end of a run."""
     directory = RunDirectory(str(run))
     directory.append_event("state", state="running")
     directory.append_event("state", state=state, reason="", final=True, end=time.time(), exit_code=0)
 
 
 def read(run: Path, **options: bool) -> RunMetrics:
-    """The run's metrics, read."""
+    """Read the run's metrics."""
     metrics = RunMetrics(str(run))
     metrics.refresh(**options)
     return metrics
@@ -79,7 +79,7 @@ def varint(value: int) -> bytes:
 
 
 def field(number: int, content: bytes) -> bytes:
-    """A field of bytes of a message."""
+    """A bytes field of a protobuf message."""
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
@@ -90,13 +90,13 @@ def record(data: bytes) -> bytes:
 
 
 def event(tag: str, value: float, step: int, when: float = 1_700_000_000.0) -> bytes:
-    """An event of one number."""
+    """An event with one number."""
     number = varint(2 << 3 | 5) + struct.pack("<f", value)
     return values_event([field(1, tag.encode()) + number], step, when)
 
 
 def values_event(values: Iterable[bytes], step: int, when: float = 1_700_000_000.0) -> bytes:
-    """An event of several values, each as the bytes of its message."""
+    """An event with several encoded values."""
     summary = b"".join(field(1, value) for value in values)
     return record(varint(1 << 3 | 1) + struct.pack("<d", when) + varint(2 << 3) + varint(step) + field(5, summary))
 
@@ -107,6 +107,6 @@ def events(tag: str, values: Sequence[float]) -> bytes:
 
 
 def age(path: Path, seconds: float = -100.0) -> None:
-    """Give a file another time of modification, which is no time of change."""
+    """Set the mtime of a file, but not its ctime."""
     moment = time.time() + seconds
     os.utime(path, (moment, moment))

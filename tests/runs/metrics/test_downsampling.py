@@ -1,4 +1,4 @@
-"""Curves for charts: few points, and nothing lost that a person would see."""
+"""Downsampled curves keep all visible features."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def series(values: list[float]) -> Series:
     return Series(array("d", range(len(values))), array("d", values), array("d", [1.0]) * len(values))
 
 
-def test_a_short_curve_stays_as_it_is() -> None:
+def test_short_curve_is_unchanged() -> None:
     short = series([1.0, 2.0, math.nan])
     assert downsample(short, 80) is short
     assert downsample(series([]), 80).values == array("d")
 
 
-def test_a_spike_of_one_point_in_a_million_stays() -> None:
+def test_spike_of_one_point_in_a_million_is_kept() -> None:
     values = [0.5] * 1_000_000
     values[123_456], values[654_321] = 99.0, -99.0
     drawn = downsample(series(values), 100)
@@ -32,14 +32,14 @@ def test_a_spike_of_one_point_in_a_million_stays() -> None:
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
-def test_what_is_no_number_stays(value: float) -> None:
+def test_nan_and_infinities_are_kept(value: float) -> None:
     values = [float(number) for number in range(1000)]
     values[500] = value
     drawn = downsample(series(values), 10)
     assert repr(drawn.values[drawn.steps.index(500)]) == repr(value)
 
 
-def test_a_curve_of_nothing_but_nan_stays_one() -> None:
+def test_curve_of_only_nan_is_kept() -> None:
     assert all(map(math.isnan, downsample(series([math.nan] * 1000), 10).values))
 
 
@@ -48,7 +48,7 @@ def test_a_curve_of_nothing_but_nan_stays_one() -> None:
     strategies.integers(1, 30),
 )
 @hypothesis.settings(max_examples=100)
-def test_ends_and_extremes_stay_in_order(values: list[float], width: int) -> None:
+def test_ends_and_extremes_are_kept_in_order(values: list[float], width: int) -> None:
     drawn = downsample(series(values), width)
     assert list(drawn.steps) == sorted(drawn.steps)
     assert len(drawn.values) <= max(5 * width, len(values) if len(values) <= 4 * width else 0)

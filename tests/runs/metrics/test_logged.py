@@ -1,4 +1,4 @@
-"""`metrics.jsonl` as it grows: points, texts, lists, rows, and whatever else may stand in it."""
+"""Reading a growing `metrics.jsonl`: points, texts, items and invalid lines."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tui_workbench.runs.metrics.tables import inside
 from tui_workbench.runs.metrics.values import MAX_NAME, MAX_NAMES
 
 
-def test_a_run_without_any_has_none(tmp_path: Path) -> None:
+def test_run_without_metrics_has_none(tmp_path: Path) -> None:
     metrics = RunMetrics(str(tmp_path))
     assert not metrics.refresh()
     assert (metrics.summary(), metrics.items("list"), metrics.notes()) == ({}, [], [])
     assert metrics.series("loss") == (array("d"), array("d"), array("d"))
 
 
-def test_points_make_a_curve_with_its_extremes(tmp_path: Path) -> None:
+def test_points_make_a_curve_with_extremes(tmp_path: Path) -> None:
     points(tmp_path, point("loss", 0.5, 0), point("loss", 2, 10, 1_700_000_001.5), point("accuracy", True))
     metrics = read(tmp_path)
     assert curve(metrics, "loss") == [(0, 0.5), (10, 2)]
@@ -35,14 +35,14 @@ def test_points_make_a_curve_with_its_extremes(tmp_path: Path) -> None:
     assert lasts(metrics) == {"loss": 2.0, "accuracy": 1.0}
 
 
-def test_a_step_that_is_not_named_is_one_after_the_last(tmp_path: Path) -> None:
+def test_missing_step_is_the_last_plus_one(tmp_path: Path) -> None:
     points(tmp_path, point("a", 1), point("a", 2), point("b", 1, 100), point("b", 2), point("b", 3, 2.5), point("b", 4))
     metrics = read(tmp_path)
     assert [step for step, _ in curve(metrics, "a")] == [0, 1]
     assert [step for step, _ in curve(metrics, "b")] == [100, 101, 2.5, 3.5]
 
 
-def test_what_is_no_number_stays_what_it_is(tmp_path: Path) -> None:
+def test_nan_infinities_and_texts_are_read(tmp_path: Path) -> None:
     points(tmp_path, *(point("loss", value, 0) for value in ("NaN", 1.0, "Infinity", "-Infinity", 10**400)))
     points(tmp_path, point("phase", "warm-up"), point("phase", "training"))
     metrics = read(tmp_path)
@@ -54,7 +54,7 @@ def test_what_is_no_number_stays_what_it_is(tmp_path: Path) -> None:
     assert summary["phase"][:4] == ("phase", "text", "training", 2)
 
 
-def test_a_curve_of_nothing_but_nan_has_no_extremes(tmp_path: Path) -> None:
+def test_curve_of_only_nan_has_no_extremes(tmp_path: Path) -> None:
     points(tmp_path, point("loss", "NaN"))
     found = read(tmp_path).summary()["loss"]
     assert math.isnan(found.minimum)
@@ -62,7 +62,7 @@ def test_a_curve_of_nothing_but_nan_has_no_extremes(tmp_path: Path) -> None:
     assert found.count == 1
 
 
-def test_only_what_is_new_is_read(tmp_path: Path) -> None:
+def test_refresh_reads_only_new_lines(tmp_path: Path) -> None:
     metrics = RunMetrics(str(tmp_path))
     points(tmp_path, point("loss", 3, 0))
     assert metrics.refresh()
@@ -73,7 +73,7 @@ def test_only_what_is_new_is_read(tmp_path: Path) -> None:
     assert metrics.summary()["loss"][2:6] == (1.0, 2, 1.0, 3.0)
 
 
-def test_a_line_counts_when_it_is_whole(tmp_path: Path) -> None:
+def test_line_counts_once_it_is_complete(tmp_path: Path) -> None:
     line = json.dumps(point("loss", 0.5, 7), separators=(",", ":")) + "\n"
     metrics = RunMetrics(str(tmp_path))
     for letter in line[:-1]:
@@ -84,7 +84,7 @@ def test_a_line_counts_when_it_is_whole(tmp_path: Path) -> None:
     assert curve(metrics, "loss") == [(7, 0.5)]
 
 
-def test_a_torn_line_does_not_cost_the_one_behind_it_and_foreign_ones_are_counted(tmp_path: Path) -> None:
+def test_torn_and_foreign_lines_are_counted_and_skipped(tmp_path: Path) -> None:
     good = json.dumps(point("loss", 0.5, 7), separators=(",", ":"))
     bad = [
         "no json",
@@ -97,20 +97,20 @@ def test_a_torn_line_does_not_cost_the_one_behind_it_and_foreign_ones_are_counte
     write(tmp_path / "metrics.jsonl", "\n".join([good, f'{{"name":"lo{good}', "", *bad, "[" * 5000, good]) + "\n")
     metrics = read(tmp_path)
     assert curve(metrics, "loss") == [(7, 0.5)] * 3
-    assert metrics.notes() == ["metrics.jsonl: 8 lines or records could not be understood"]
+    assert metrics.notes() == ["metrics.jsonl: 8 unreadable lines or records"]
 
 
 @pytest.mark.parametrize(
     "data", [b"\xff\xfe\0\0\n", b'{"name":"\xff","step":1,"value":1,"time":1}\n', b"\0" * 5000 + b"\n"]
 )
-def test_bytes_that_are_no_text_are_counted(tmp_path: Path, data: bytes) -> None:
+def test_invalid_bytes_are_counted(tmp_path: Path, data: bytes) -> None:
     write(tmp_path / "metrics.jsonl", data)
     metrics = read(tmp_path)
     assert not metrics.summary()
     assert len(metrics.notes()) == 1
 
 
-def test_a_file_that_was_replaced_or_cut_is_read_anew(tmp_path: Path) -> None:
+def test_replaced_or_truncated_file_is_read_from_its_start(tmp_path: Path) -> None:
     points(tmp_path, point("loss", 1, 0), point("loss", 2, 1))
     metrics = read(tmp_path)
     (tmp_path / "metrics.jsonl").unlink()
@@ -125,8 +125,8 @@ def test_a_file_that_was_replaced_or_cut_is_read_anew(tmp_path: Path) -> None:
     assert lasts(metrics) == {"o": 4}
 
 
-def test_a_file_that_was_written_anew_and_is_larger_by_now_is_read_anew(tmp_path: Path) -> None:
-    """Under the same number: as an editor, or a script that begins again, writes it."""
+def test_rewritten_larger_file_is_read_from_its_start(tmp_path: Path) -> None:
+    """The inode stays the same, as when an editor or a restarted script writes it."""
     points(tmp_path, point("loss", 1, 0))
     metrics = read(tmp_path)
     write(tmp_path / "metrics.jsonl", "")
@@ -136,14 +136,14 @@ def test_a_file_that_was_written_anew_and_is_larger_by_now_is_read_anew(tmp_path
 
 
 @pytest.mark.parametrize("name", ["train/loss", "a/b/../c", "損失", 'a "b" \\', "\x1b[2J", "\ud800", " ", "a" * 10_000])
-def test_a_name_is_any_text(tmp_path: Path, name: str) -> None:
+def test_metric_name_can_be_any_text(tmp_path: Path, name: str) -> None:
     points(tmp_path, point(name, 1, 0), point(name, 2, 1))
     metrics = read(tmp_path)
     assert list(metrics.summary()) == [name[:MAX_NAME]]
     assert curve(metrics, name[:MAX_NAME]) == [(0, 1), (1, 2)]
 
 
-def test_a_million_names_are_bounded_and_told(tmp_path: Path) -> None:
+def test_number_of_names_is_limited_and_reported(tmp_path: Path) -> None:
     count = MAX_NAMES + 500
     write(
         tmp_path / "metrics.jsonl",
@@ -153,13 +153,13 @@ def test_a_million_names_are_bounded_and_told(tmp_path: Path) -> None:
     metrics = read(tmp_path)
     assert len(metrics.summary()) == MAX_NAMES
     assert curve(metrics, "loss/7") == [(0, 1), (1, 2)]
-    assert metrics.notes() == ["metrics.jsonl: it has more than 10,000 names; 500 values of others are not shown"]
+    assert metrics.notes() == ["metrics.jsonl: more than 10,000 metric names; 500 values are not shown"]
 
 
 # Other things
 
 
-def test_items_come_in_order_with_their_places(tmp_path: Path) -> None:
+def test_items_keep_order_steps_and_paths(tmp_path: Path) -> None:
     write(tmp_path / "outputs" / "images" / "a.png", b"png")
     write(tmp_path / "work" / "outputs" / "b.png", b"png")
     log(
@@ -184,12 +184,12 @@ def test_items_come_in_order_with_their_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b", "..", "", None, 7, "a\0b"])
-def test_a_path_that_leads_out_of_the_run_leads_nowhere(tmp_path: Path, path: Any) -> None:
+def test_path_out_of_the_run_is_dropped(tmp_path: Path, path: Any) -> None:
     log(tmp_path, {"kind": "image", "name": "plot", "path": path})
     assert [item.path for item in read(tmp_path).items("image")] == [""]
 
 
-def test_a_path_stays_inside_however_it_is_written() -> None:
+def test_inside_normalizes_paths() -> None:
     assert inside("outputs/./a/../b.png") == "outputs/b.png"
 
 
@@ -204,7 +204,7 @@ def test_a_path_stays_inside_however_it_is_written() -> None:
     )
 )
 @hypothesis.settings(max_examples=60)
-def test_whatever_a_script_logs_is_read_back(logged: list[tuple[str, Any, int | None]]) -> None:
+def test_everything_logged_is_read_back(logged: list[tuple[str, Any, int | None]]) -> None:
     import os
     import tempfile
 

@@ -1,4 +1,4 @@
-"""Lines of output: what is a metric in them and at which step, and what only looks like one."""
+"""Metrics in output lines, their steps, and lines that only look like metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies
 
 from tests.runs.metrics.support import curve, end, lasts, read, write
 from tui_workbench.runs.metrics import RunMetrics
-from tui_workbench.runs.metrics.output import Progress
+from tui_workbench.runs.metrics.output import ProgressLines
 
 LINES: list[tuple[str, dict[str, float], float | None]] = [
     ("loss: 0.31", {"loss": 0.31}, None),
@@ -48,8 +48,8 @@ LINES: list[tuple[str, dict[str, float], float | None]] = [
 
 
 @pytest.mark.parametrize(("line", "metrics", "step"), LINES, ids=[line[:40] for line, _, _ in LINES])
-def test_progress_is_seen_with_its_step(line: str, metrics: dict[str, float], step: float | None) -> None:
-    found = list(Progress().metrics(line.encode()))
+def test_metrics_of_a_line_have_their_step(line: str, metrics: dict[str, float], step: float | None) -> None:
+    found = list(ProgressLines().metrics(line.encode()))
     assert {one.name: one.value for one in found} == metrics
     assert {one.step for one in found} == {step}
 
@@ -68,20 +68,20 @@ def test_progress_is_seen_with_its_step(line: str, metrics: dict[str, float], st
     ],
     ids=lambda line: line[:40],
 )  # fmt: skip
-def test_what_only_looks_like_progress_is_none(line: str) -> None:
-    assert list(Progress().metrics(line.encode())) == []
+def test_lines_that_only_look_like_progress_are_ignored(line: str) -> None:
+    assert list(ProgressLines().metrics(line.encode())) == []
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("nan", math.nan), ("NaN", math.nan), ("inf", math.inf), ("-inf", -math.inf)]
 )
-def test_a_loss_that_has_diverged_is_seen(text: str, value: float) -> None:
-    (found,) = Progress().metrics(f"loss: {text}".encode())
+def test_diverged_loss_is_read(text: str, value: float) -> None:
+    (found,) = ProgressLines().metrics(f"loss: {text}".encode())
     assert repr(found.value) == repr(value)
 
 
-def test_a_bar_belongs_to_the_epoch_that_a_line_before_it_named() -> None:
-    progress = Progress()
+def test_bar_belongs_to_the_epoch_of_an_earlier_line() -> None:
+    progress = ProgressLines()
     steps = []
     for line in (
         "Epoch 1/2",
@@ -94,22 +94,22 @@ def test_a_bar_belongs_to_the_epoch_that_a_line_before_it_named() -> None:
     assert steps == [0.5, 1, 1.25]
 
 
-def test_epochs_that_are_counted_from_zero_are_seen() -> None:
-    progress = Progress()
+def test_epochs_can_count_from_zero() -> None:
+    progress = ProgressLines()
     lines = ("Epoch 0: 50%|██  | 5/10 [00:01<00:01, loss=3]", "Epoch 1: 50%|██  | 5/10 [00:01<00:01, loss=2]")
     assert [found.step for line in lines for found in progress.metrics(line.encode())] == [0.5, 1.5]
 
 
-def test_bars_without_epochs_follow_each_other() -> None:
-    progress = Progress()
+def test_bars_without_epochs_continue_each_other() -> None:
+    progress = ProgressLines()
     lines = [f"{done}/4 [..] - loss: 1" for done in (2, 4, 1, 4, 2)]
     assert [found.step for line in lines for found in progress.metrics(line.encode())] == [2, 4, 5, 8, 10]
 
 
 @hypothesis.given(strategies.text(max_size=200))
 @hypothesis.settings(max_examples=150)
-def test_any_line_is_read(text: str) -> None:
-    for found in Progress().metrics(f"epoch 1 {text}".encode("utf-8", "surrogatepass")):
+def test_any_line_can_be_parsed(text: str) -> None:
+    for found in ProgressLines().metrics(f"epoch 1 {text}".encode("utf-8", "surrogatepass")):
         assert found.name
 
 
@@ -117,8 +117,8 @@ def test_any_line_is_read(text: str) -> None:
 
 
 def steps_of(lines: str) -> dict[str, list[float | None]]:
-    """The steps of each metric in these lines."""
-    progress = Progress()
+    """Return the steps of each metric in these lines."""
+    progress = ProgressLines()
     found: dict[str, list[float | None]] = {}
     for line in lines.splitlines():
         for one in progress.metrics(line.encode()):
@@ -180,7 +180,7 @@ def test_steps_grow_over_all_epochs(lines: str, steps: list[float]) -> None:
 # The whole log
 
 
-def test_a_log_is_read_as_it_grows(tmp_path: Path) -> None:
+def test_growing_log_is_read(tmp_path: Path) -> None:
     metrics = RunMetrics(str(tmp_path))
     write(tmp_path / "output.log", "starting\nepoch 1/3 loss 0.5\nepoch 2/3 lo")
     assert metrics.refresh()
@@ -192,7 +192,7 @@ def test_a_log_is_read_as_it_grows(tmp_path: Path) -> None:
     assert not metrics.refresh()
 
 
-def test_a_bar_is_seen_while_it_goes_on_and_its_end_when_the_run_has_ended(tmp_path: Path) -> None:
+def test_bar_is_read_while_it_grows_and_at_the_end(tmp_path: Path) -> None:
     metrics = RunMetrics(str(tmp_path))
     for done in range(1, 4):
         write(tmp_path / "output.log", f"\r {done}/4 [=>..] - loss: {5 - done}", append=True)
@@ -205,14 +205,14 @@ def test_a_bar_is_seen_while_it_goes_on_and_its_end_when_the_run_has_ended(tmp_p
     assert curve(metrics, "val_loss") == [(4, 2)]
 
 
-def test_of_a_bar_that_writes_a_step_twice_the_last_counts(tmp_path: Path) -> None:
+def test_last_value_of_a_repeated_bar_step_counts(tmp_path: Path) -> None:
     write(tmp_path / "output.log", "\r 1/4 [..] - loss: 9\r 1/4 [..] - loss: 3\r 2/4 [..] - loss: 2\n")
     metrics = read(tmp_path)
     assert curve(metrics, "loss") == [(1, 3), (2, 2)]
     assert metrics.summary()["loss"].maximum == 3
 
 
-def test_lines_of_other_systems_end_as_well(tmp_path: Path) -> None:
+def test_carriage_return_and_newline_end_a_line(tmp_path: Path) -> None:
     write(tmp_path / "output.log", "epoch 1 loss 3\r\nepoch 2 loss 2\r\n")
     assert curve(read(tmp_path), "loss") == [(1, 3), (2, 2)]
 
@@ -221,7 +221,7 @@ FILLER = b"the quick brown fox jumps over the lazy dog" * 20 + b"\n"
 
 
 def long_log(run: Path, megabytes: int) -> None:
-    """A log of many megabytes with a few values at its beginning and at its end."""
+    """Write a log of many megabytes with a few values at its start and end."""
     write(run / "output.log", b"step 1 loss: 7.7\nstep 2 loss: 7.6\n")
     write(run / "output.log", FILLER * (megabytes * 1_000_000 // len(FILLER)), append=True)
     write(run / "output.log", b"step 8 loss: 0.6\nstep 9 loss: 0.5\n", append=True)
@@ -231,7 +231,7 @@ def test_long_log_has_its_last_value_and_a_note(tmp_path: Path) -> None:
     long_log(tmp_path, 20)
     metrics = read(tmp_path)
     assert curve(metrics, "loss") == [(1, 7.7), (2, 7.6), (8, 0.6), (9, 0.5)]
-    assert metrics.notes() == ["output.log: metrics of 11.6 MB in its middle are missing: too much came at once"]
+    assert metrics.notes() == ["output.log: metrics of 11.6 MB in the middle are missing: too much output at once"]
     assert not metrics.refresh()
     write(tmp_path / "output.log", b"step 10 loss: 0.4\n", append=True)
     metrics.refresh()
@@ -270,10 +270,10 @@ def test_curves_of_endless_output_are_thinned_to_their_extremes(
     assert len(curve(metrics, "loss")) <= 3000
     assert (7777, -5) in curve(metrics, "loss")
     assert metrics.summary()["accuracy"].count == len(curve(metrics, "accuracy")) == 20
-    assert [note.endswith("curves show their extremes") for note in metrics.notes()] == [True]
+    assert [note.endswith("curves show their extremes only") for note in metrics.notes()] == [True]
 
 
-def test_what_the_script_logged_itself_counts_and_not_what_it_printed(tmp_path: Path) -> None:
+def test_logged_metric_wins_over_printed_one(tmp_path: Path) -> None:
     write(tmp_path / "output.log", "epoch 1 loss 3 accuracy 0.5\n")
     write(tmp_path / "metrics.jsonl", '{"name":"loss","step":1,"value":2.99,"time":1}\n')
     metrics = read(tmp_path)

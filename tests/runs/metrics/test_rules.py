@@ -1,4 +1,4 @@
-"""`aml_config/metrics.yml`: what a project adds, switches off and ignores, and mistakes in it."""
+"""`aml_config/metrics.yml`: additions, switches, ignored names and mistakes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(root: Path) -> Path:
-    """A tracked run of it, that tells metrics in every way."""
+    """A tracked run of the project with metrics from every source."""
     run = root / ".workbench" / "runs" / "project_1"
     record = {
         "project_root": str(root),
@@ -35,15 +35,15 @@ def run(root: Path) -> Path:
     return run
 
 
-USUAL = {"tb": 5, "csv": 2, "loss": 3}
+DEFAULTS = {"tb": 5, "csv": 2, "loss": 3}
 
 
 def rules(root: Path, text: str) -> None:
     write(root / "aml_config" / "metrics.yml", text)
 
 
-def test_without_the_file_the_usual_rules_apply(run: Path) -> None:
-    assert lasts(read(run)) == USUAL
+def test_without_the_file_defaults_apply(run: Path) -> None:
+    assert lasts(read(run)) == DEFAULTS
 
 
 @pytest.mark.parametrize(
@@ -53,25 +53,25 @@ def test_without_the_file_the_usual_rules_apply(run: Path) -> None:
 def test_each_source_and_name_can_be_switched_off(root: Path, run: Path, text: str, gone: str) -> None:
     rules(root, text)
     metrics = read(run)
-    assert lasts(metrics) == {name: value for name, value in USUAL.items() if name != gone}
+    assert lasts(metrics) == {name: value for name, value in DEFAULTS.items() if name != gone}
     assert not metrics.notes()
 
 
-def test_what_the_script_logs_itself_cannot_be_switched_off(root: Path, run: Path) -> None:
+def test_logged_metrics_cannot_be_switched_off(root: Path, run: Path) -> None:
     rules(root, "ignore: ['*']")
     write(run / "metrics.jsonl", '{"name":"mine","step":1,"value":1,"time":1}\n')
     assert lasts(read(run)) == {"mine": 1}
 
 
-def test_further_tables_are_named_by_their_place(root: Path, run: Path) -> None:
+def test_additional_tables_match_by_path(root: Path, run: Path) -> None:
     rules(root, "files: ['elsewhere/*.csv', 'tats/*.csv']")
-    assert lasts(read(run)) == USUAL
+    assert lasts(read(run)) == DEFAULTS
     for pattern in ("stats/*.csv", "outputs/stats/*.csv", "odd.csv"):
         rules(root, f"files: ['{pattern}']")
-        assert lasts(read(run)) == {**USUAL, "odd": 4}
+        assert lasts(read(run)) == {**DEFAULTS, "odd": 4}
 
 
-def test_further_lines_are_taught_by_expressions(root: Path, run: Path) -> None:
+def test_additional_lines_match_by_expression(root: Path, run: Path) -> None:
     rules(
         root,
         """
@@ -88,7 +88,7 @@ output: false
     assert curve(metrics, "val/quality") == [(2, 0.75)]
 
 
-def test_a_name_that_was_taught_counts_instead_of_the_usual(root: Path, run: Path) -> None:
+def test_metric_of_a_rule_wins_over_the_default(root: Path, run: Path) -> None:
     rules(root, "lines: ['top-1 (?P<loss>[0-9.]+)']")
     assert curve(read(run), "loss") == [(0, 0.5)]
 
@@ -97,28 +97,28 @@ def test_a_name_that_was_taught_counts_instead_of_the_usual(root: Path, run: Pat
     ("text", "words"),
     [
         ("output: [", "line 2: "),
-        ("- a", "it is no mapping"),
-        ("outputs: true", "'outputs': what is written there means nothing; the keys are output, tensorboard"),
+        ("- a", "expected a mapping"),
+        ("outputs: true", "unknown key or value: 'outputs'. Keys: output, tensorboard"),
         ("output: 7", "'output'"),
         ("files: [1]", "'files'"),
         ("lines: ['(unclosed']", "lines, entry 1: missing )"),
         ("lines: ['no group']", "lines, entry 1: it needs a group for each metric"),
         ("lines: ['(?P<step>x)']", "lines, entry 1: it needs a group for each metric"),
         ("lines: [{pattern: '(x)', names: [a, b]}]", "lines, entry 1: it needs a group"),
-        ("lines: [7]", "lines, entry 1: a regular expression"),
+        ("lines: [7]", "lines, entry 1: expected a regular expression"),
         ("a: !!python/object/apply:os.system ['false']", "line 1: could not determine a constructor"),
         ("\x00", "control characters are not allowed in"),
     ],
 )
-def test_a_mistake_is_told_and_costs_nothing_else(root: Path, run: Path, text: str, words: str) -> None:
+def test_mistake_is_reported_and_other_entries_apply(root: Path, run: Path, text: str, words: str) -> None:
     rules(root, text)
     metrics = read(run)
-    assert lasts(metrics) == USUAL
+    assert lasts(metrics) == DEFAULTS
     (note,) = metrics.notes()
     assert note.startswith("aml_config/metrics.yml: ")
     assert words in note
 
 
-def test_a_file_too_large_to_be_rules_is_not_read(root: Path) -> None:
+def test_oversized_rules_file_is_not_read(root: Path) -> None:
     rules(root, "ignore: [" + "a, " * 400_000 + "a]")
-    assert read_rules(str(root)).mistakes == ["it is too large"]
+    assert read_rules(str(root)).mistakes == ["larger than 1 MiB"]

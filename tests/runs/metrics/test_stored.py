@@ -1,4 +1,4 @@
-"""What is kept of a run's metrics when it has ended: the same as its files tell, quickly, and only while it holds."""
+"""Stored metrics of ended runs equal the metrics in their files, and become invalid when these change."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.runs.metrics.support import curve, end, log, point, points, read, write
-from tui_workbench.runs.metrics import RunMetrics, keeping, stored, summary_of
-from tui_workbench.runs.metrics.keeping import Keeper
+from tui_workbench.runs.metrics import RunMetrics, recording, stored, summary_of
+from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.store.rundir import RunDirectory
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An ended run with all kinds of things, kept by its controller."""
-    monkeypatch.setattr(stored, "WORTH_A_CACHE", 1)
+    """An ended run with all kinds of metrics, stored by its controller."""
+    monkeypatch.setattr(stored, "CACHE_FROM", 1)
     path = tmp_path / "run"
     path.mkdir()
     points(path, *(point("loss", 1 / (step + 1), step) for step in range(100)), point("loss", "NaN", 100))
@@ -28,19 +28,19 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(path / "output.log", "epoch 1 accuracy 0.5\nno json\n")
     write(path / "outputs" / "metrics.csv", "epoch,val\n1,2\n")
     write(path / "metrics.jsonl", "foreign\n", append=True)
-    keep(path)
+    store(path)
     end(path)
     return path
 
 
-def keep(run: Path) -> None:
-    keeper = Keeper(RunDirectory(str(run)))
-    keeper.look()
-    keeper.keep()
+def store(run: Path) -> None:
+    recorder = MetricsRecorder(RunDirectory(str(run)))
+    recorder.read()
+    recorder.store()
 
 
 def everything(metrics: RunMetrics) -> str:
-    """All that can be asked."""
+    """Everything that `RunMetrics` returns."""
     summary = metrics.summary()
     found = [
         sorted(map(repr, summary.values())),
@@ -51,7 +51,7 @@ def everything(metrics: RunMetrics) -> str:
     return repr(found)
 
 
-def test_the_cache_tells_what_the_files_tell(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_equals_the_files(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui_workbench.runs.metrics.tail.Reader.refresh", lambda _: pytest.fail("it was read"))
     from_cache = read(run)
     told = everything(from_cache)
@@ -62,7 +62,7 @@ def test_the_cache_tells_what_the_files_tell(run: Path, monkeypatch: pytest.Monk
     assert not from_cache.refresh()
 
 
-def test_the_summary_is_json_that_anybody_reads(run: Path) -> None:
+def test_summary_is_plain_json(run: Path) -> None:
     def refuse(name: str) -> None:
         pytest.fail(f"{name} is no JSON")
 
@@ -81,32 +81,32 @@ def test_last_values_come_from_the_summary(run: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("name", ["metrics.cache", "metrics.json"])
-def test_both_may_be_deleted_at_any_time(run: Path, name: str) -> None:
+def test_stored_files_can_be_deleted(run: Path, name: str) -> None:
     before, summary = everything(read(run)), summary_of(str(run))
     (run / name).unlink()
     assert everything(read(run)) == before
     assert repr(summary_of(str(run))) == repr(summary)
 
 
-def test_the_cache_may_be_deleted_while_it_is_open(run: Path) -> None:
+def test_cache_can_be_deleted_while_open(run: Path) -> None:
     metrics = read(run)
     (run / "metrics.cache").unlink()
     assert len(curve(metrics, "loss")) == 101
 
 
-def test_what_is_logged_after_the_end_is_seen(run: Path) -> None:
+def test_metrics_logged_after_the_end_are_read(run: Path) -> None:
     points(run, point("loss", 0.25, 101))
     assert curve(read(run), "loss")[-1] == (101, 0.25)
     assert summary_of(str(run))["loss"] == 0.25
 
 
-def test_a_cache_of_other_rules_does_not_hold(run: Path) -> None:
+def test_changed_rules_invalidate_the_cache(run: Path) -> None:
     assert stored.open_cache(str(run), b"") is not None
     assert stored.open_cache(str(run), b"ignore: [loss]") is None
 
 
 @pytest.mark.parametrize("name", ["metrics.cache", "metrics.json"])
-def test_what_is_damaged_is_not_taken(run: Path, name: str) -> None:
+def test_damaged_stored_files_are_ignored(run: Path, name: str) -> None:
     before, summary = everything(read(run)), repr(summary_of(str(run)))
     data = (run / name).read_bytes()
     sizes = [0, 1, len(stored.MAGIC), len(stored.MAGIC) + 8, len(stored.MAGIC) + 20, len(data) // 2, len(data) - 2]
@@ -116,7 +116,7 @@ def test_what_is_damaged_is_not_taken(run: Path, name: str) -> None:
         assert repr(summary_of(str(run))) == summary
 
 
-def test_numbers_in_the_byte_order_of_another_machine_are_turned(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_in_the_other_byte_order_are_swapped(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = everything(read(run))
     data = (run / "metrics.cache").read_bytes()
     ours, theirs = (sys.byteorder, "big") if sys.byteorder == "little" else ("big", "little")
@@ -134,7 +134,7 @@ def test_numbers_in_the_byte_order_of_another_machine_are_turned(run: Path, monk
     assert everything(read(run)) == before
 
 
-def test_a_run_that_goes_on_has_no_cache(run: Path) -> None:
+def test_active_run_has_no_cache(run: Path) -> None:
     (run / "events.jsonl").unlink()
     points(run, point("loss", 7, 7))
     metrics = read(run)
@@ -143,24 +143,24 @@ def test_a_run_that_goes_on_has_no_cache(run: Path) -> None:
     assert curve(metrics, "loss")[-2:] == [(7, 7), (8, 8)]
 
 
-def test_a_small_run_has_a_summary_and_no_cache_and_one_without_metrics_neither(tmp_path: Path) -> None:
+def test_small_run_has_a_summary_but_no_cache(tmp_path: Path) -> None:
     for name, text in (("small", "loss: 3\n"), ("none", "hello\n")):
         write(tmp_path / name / "output.log", text)
-        keep(tmp_path / name)
+        store(tmp_path / name)
     assert sorted(os.listdir(tmp_path / "small")) == ["metrics.json", "output.log"]
     assert os.listdir(tmp_path / "none") == ["output.log"]
 
 
-def test_log_that_was_followed_is_stored_whole(tmp_path: Path) -> None:
+def test_followed_log_is_stored_completely(tmp_path: Path) -> None:
     lines = [f"step {step} loss: {step}\n" + "x" * 6000 + "\n" for step in range(1500)]
     write(tmp_path / "output.log", "".join(lines))
     assert (tmp_path / "output.log").stat().st_size > 8_000_000
-    keeper = Keeper(RunDirectory(str(tmp_path)))
-    keeper.follow()
-    assert keeper.caught_up.wait(60)
+    recorder = MetricsRecorder(RunDirectory(str(tmp_path)))
+    recorder.follow()
+    assert recorder.caught_up.wait(60)
     write(tmp_path / "output.log", "step 1500 loss: 0.5\n", append=True)
-    keeper.look()
-    keeper.keep()
+    recorder.read()
+    recorder.store()
     end(tmp_path)
     metrics = read(tmp_path)
     assert len(curve(metrics, "loss")) == 1501
@@ -168,23 +168,23 @@ def test_log_that_was_followed_is_stored_whole(tmp_path: Path) -> None:
     assert metrics.notes() == []
 
 
-def test_rules_edited_during_a_run_hold_for_the_whole_log(tmp_path: Path) -> None:
+def test_rules_edited_during_a_run_apply_to_the_whole_log(tmp_path: Path) -> None:
     root = tmp_path / "project"
     run = root / ".workbench" / "runs" / "project_1"
     record = {"project_root": str(root), "working_directory": str(root), "snapshot": "none"}
     write(run / "run.json", json.dumps({**record, "run_configuration": {"tracked_run": False}}))
     write(run / "output.log", "accuracy: 1 loss: 2\n" * 10_000)
-    keeper = Keeper(RunDirectory(str(run)))
-    keeper.follow()
-    assert keeper.caught_up.wait(60)
+    recorder = MetricsRecorder(RunDirectory(str(run)))
+    recorder.follow()
+    assert recorder.caught_up.wait(60)
     write(root / "aml_config" / "metrics.yml", "ignore: [loss]\n")
-    keeper.look()
-    keeper.keep()
+    recorder.read()
+    recorder.store()
     assert summary_of(str(run)) == {"accuracy": 1}
 
 
-def test_what_links_of_the_copy_led_to_is_found_again_when_the_cache_is_gone(tmp_path: Path) -> None:
-    """`runs/` is excluded from snapshots in most projects, so the copy links to it, and the link goes at the end."""
+def test_linked_files_are_found_again_without_the_cache(tmp_path: Path) -> None:
+    """Most projects exclude `runs/`: the working copy links to it, and the link is removed at the end."""
     root = tmp_path / "project"
     run = root / ".workbench" / "runs" / "project_1"
     record = {"project_root": str(root), "working_directory": str(run / "work"), "snapshot": "git"}
@@ -192,29 +192,29 @@ def test_what_links_of_the_copy_led_to_is_found_again_when_the_cache_is_gone(tmp
     write(root / "runs" / "metrics.csv", "epoch,loss\n1,3\n")
     (run / "work").mkdir()
     (run / "work" / "runs").symlink_to(root / "runs")
-    keep(run)
+    store(run)
     (run / "work" / "runs").unlink()
     end(run)
     assert curve(read(run), "loss") == [(1, 3)]
     assert summary_of(str(run)) == {"loss": 3}
 
 
-def test_a_fault_of_ours_costs_a_run_nothing_and_is_noted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_is_recorded_and_does_not_fail_the_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (run / "metrics.json").unlink()
 
     def fail(*_: object) -> None:
         raise ValueError("a strange file")
 
-    monkeypatch.setattr(keeping, "write", fail)
-    keep(run)
+    monkeypatch.setattr(recording, "write", fail)
+    store(run)
     *_, event = RunDirectory(str(run)).events()
-    assert (event["step"], event["reason"]) == ("metrics", "not kept: ValueError: a strange file")
+    assert (event["step"], event["reason"]) == ("metrics", "not stored: ValueError: a strange file")
 
 
-def test_a_folder_that_cannot_be_written_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_only_folder_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "output.log", "loss: 3\n")
     monkeypatch.setattr(os, "rename", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    keep(tmp_path)
+    store(tmp_path)
     *_, event = RunDirectory(str(tmp_path)).events()
     assert "No space left" in event["reason"]
     assert not list(tmp_path.glob("*.new"))

@@ -1,4 +1,4 @@
-"""Tables that a script writes: as Lightning, Keras, YOLO and people write them, appended to or written anew."""
+"""Tables as written by Lightning, Keras, YOLO and people, appended to or rewritten."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hypothesis import strategies
 
 from tests.runs.metrics.support import curve, lasts, read, write
 from tui_workbench.runs.metrics import RunMetrics
-from tui_workbench.runs.metrics.tables import Table
+from tui_workbench.runs.metrics.tables import TableFile
 
 
-def table(path: Path, text: str | bytes) -> Table:
+def table(path: Path, text: str | bytes) -> TableFile:
     write(path, text)
-    found = Table(str(path))
+    found = TableFile(str(path))
     found.refresh()
     return found
 
 
-def curves(found: Table) -> dict[str, list[tuple[float, float]]]:
+def curves(found: TableFile) -> dict[str, list[tuple[float, float]]]:
     return {name: list(zip(curve.steps, curve.values, strict=True)) for name, curve in found.columns.curves.items()}
 
 
@@ -40,7 +40,7 @@ def curves(found: Table) -> dict[str, list[tuple[float, float]]]:
     ],
     ids=lambda value: value.split("\n")[0] if isinstance(value, str) else "",
 )  # fmt: skip
-def test_the_columns_of_a_csv_file_are_metrics(
+def test_columns_of_a_csv_file_are_metrics(
     tmp_path: Path, text: str, expected: dict[str, list[tuple[float, float]]]
 ) -> None:
     assert repr(curves(table(tmp_path / "metrics.csv", text))) == repr(
@@ -60,7 +60,7 @@ def test_the_columns_of_a_csv_file_are_metrics(
         ('[1]\n"x"\nno json\n{"loss": 1}\n', {"loss": [(0, 1)]}),
     ],
 )  # fmt: skip
-def test_the_numbers_of_json_lines_are_metrics(
+def test_numbers_of_json_lines_are_metrics(
     tmp_path: Path, text: str, expected: dict[str, list[tuple[float, float]]]
 ) -> None:
     assert repr(curves(table(tmp_path / "log.jsonl", text))) == repr(
@@ -68,7 +68,7 @@ def test_the_numbers_of_json_lines_are_metrics(
     )
 
 
-def test_a_column_of_times_is_the_time_and_a_duration_is_none(tmp_path: Path) -> None:
+def test_time_column_holds_times_but_not_durations(tmp_path: Path) -> None:
     found = table(tmp_path / "m.csv", "timestamp,loss\n1700000000,1\n")
     assert list(found.columns.curves["loss"].times) == [1_700_000_000]
     assert set(found.columns.curves) == {"loss"}
@@ -76,8 +76,8 @@ def test_a_column_of_times_is_the_time_and_a_duration_is_none(tmp_path: Path) ->
     assert math.isnan(found.columns.curves["loss"].times[0])
 
 
-def test_a_table_is_read_as_it_grows_and_anew_when_it_is_written_anew(tmp_path: Path) -> None:
-    """Lightning writes the whole table again when a column is added to it."""
+def test_growing_and_rewritten_table_is_read(tmp_path: Path) -> None:
+    """Lightning rewrites the whole table to add a column."""
     path = tmp_path / "outputs" / "metrics.csv"
     write(path, "step,loss\n1,3\n2,")
     metrics = read(tmp_path)
@@ -91,14 +91,14 @@ def test_a_table_is_read_as_it_grows_and_anew_when_it_is_written_anew(tmp_path: 
     assert curve(metrics, "val_loss") == [(2, 5)]
 
 
-def test_two_tables_with_a_column_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+def test_equal_columns_of_two_tables_get_prefixes(tmp_path: Path) -> None:
     write(tmp_path / "outputs" / "a" / "metrics.csv", "epoch,loss\n1,1\n")
     write(tmp_path / "outputs" / "b" / "metrics.csv", "epoch,loss\n1,2\n")
     write(tmp_path / "outputs" / "history.csv", "epoch,val\n1,3\n")
     assert lasts(read(tmp_path)) == {"a/metrics/loss": 1, "b/metrics/loss": 2, "val": 3}
 
 
-def test_a_table_that_is_moved_when_the_run_ends_is_not_read_twice(tmp_path: Path) -> None:
+def test_table_moved_at_the_end_is_not_read_twice(tmp_path: Path) -> None:
     write(tmp_path / "work" / "outputs" / "metrics.csv", "epoch,loss\n1,1\n")
     metrics = RunMetrics(str(tmp_path))
     metrics.refresh()
@@ -114,5 +114,5 @@ def test_a_table_that_is_moved_when_the_run_ends_is_not_read_twice(tmp_path: Pat
 @pytest.mark.parametrize("name", ["metrics.csv", "log.jsonl"])
 @hypothesis.given(data=strategies.binary(max_size=120))
 @hypothesis.settings(max_examples=60, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
-def test_any_bytes_are_read_or_counted(tmp_path: Path, name: str, data: bytes) -> None:
+def test_any_bytes_are_parsed_or_counted(tmp_path: Path, name: str, data: bytes) -> None:
     table(tmp_path / name, data + b"\n")

@@ -1,4 +1,4 @@
-"""A file that grows: each whole line once and in order, however it is written and however small the looks are."""
+"""Reading growing files: each complete line once, in order, for any way of writing and reading."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tui_workbench.runs.metrics.tail import Tail
     chunk=strategies.integers(1, 20),
 )
 @hypothesis.settings(max_examples=150, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
-def test_each_whole_line_comes_once_and_in_order(
+def test_each_complete_line_is_read_once_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: list[bytes], chunk: int
 ) -> None:
     monkeypatch.setattr(tail, "CHUNK", chunk)
@@ -31,14 +31,12 @@ def test_each_whole_line_comes_once_and_in_order(
         for block in following.blocks():
             assert block.endswith(b"\n")
             found += block
-        assert not following.began_anew
+        assert not following.restarted
     whole = b"".join(parts)
     assert found == whole[: whole.rfind(b"\n") + 1]
 
 
-def test_a_line_without_an_end_is_passed_over_when_it_is_too_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overlong_line_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "CHUNK", 8)
     monkeypatch.setattr(tail, "LONGEST_LINE", 64)
     following = Tail(str(tmp_path / "file"))
@@ -49,14 +47,14 @@ def test_a_line_without_an_end_is_passed_over_when_it_is_too_long(
     assert found == b"before\nbehind\n"
 
 
-def test_a_file_that_is_not_there_or_is_none_gives_nothing(tmp_path: Path) -> None:
+def test_missing_or_special_file_yields_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
     for name in ("nowhere", ".", "pipe", "zero"):
         assert list(Tail(str(tmp_path / name)).chunks()) == []
 
 
-def test_a_file_that_went_for_a_moment_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_briefly_missing_file_continues_at_its_offset(tmp_path: Path) -> None:
     following = Tail(str(tmp_path / "file"))
     write(tmp_path / "file", b"one\n")
     assert list(following.blocks()) == [b"one\n"]
@@ -65,10 +63,10 @@ def test_a_file_that_went_for_a_moment_goes_on_where_it_was(tmp_path: Path) -> N
     (tmp_path / "away").rename(tmp_path / "file")
     write(tmp_path / "file", b"two\n", append=True)
     assert list(following.blocks()) == [b"two\n"]
-    assert not following.began_anew
+    assert not following.restarted
 
 
-def test_of_a_large_file_only_its_beginning_and_its_end_are_read(tmp_path: Path) -> None:
+def test_large_file_is_read_at_its_start_and_end(tmp_path: Path) -> None:
     lines = [b"%06d\n" % number for number in range(1000)]
     write(tmp_path / "file", b"".join(lines))
     following = Tail(str(tmp_path / "file"), at_most=100)
@@ -81,7 +79,7 @@ def test_of_a_large_file_only_its_beginning_and_its_end_are_read(tmp_path: Path)
     assert list(following.blocks()) == [b"new\n"]
 
 
-def test_a_line_longer_than_what_is_read_at_most_is_read_all_the_same(tmp_path: Path) -> None:
+def test_line_longer_than_the_limit_is_read(tmp_path: Path) -> None:
     write(tmp_path / "file", b"x" * 1000 + b"\n" + b"short\n" * 100)
     found = b"".join(Tail(str(tmp_path / "file"), at_most=100).blocks())
     assert found.startswith(b"x" * 1000 + b"\n")

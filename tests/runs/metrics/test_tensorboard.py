@@ -1,4 +1,4 @@
-"""Event files: as TensorBoard's own writers make them, as they grow, and damaged."""
+"""Event files from TensorBoard's writers, growing and damaged."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ DATA = Path(__file__).parent / "data"
 NAME = "events.out.tfevents.1700000000.machine"
 
 
-def test_the_checksum_is_the_one_of_the_format() -> None:
-    """The record of the version that begins every file has 24 bytes."""
+def test_checksum_matches_the_format() -> None:
+    """The version record that begins every file has 24 bytes."""
     first = (DATA / "tensorboardX" / NAME).read_bytes()[:12]
     length, checksum = struct.unpack("<QI", first)
     assert masked_crc32c(first[:8]) == checksum
     assert length == 24
 
 
-def test_scalars_of_pytorchs_writer_are_read_and_nothing_else() -> None:
-    """The file, of tensorboardX, has a histogram, an image and a text beside them."""
+def test_scalars_of_pytorch_writer_are_read() -> None:
+    """The file, from tensorboardX, also holds a histogram, an image and a text."""
     file = EventFile(str(DATA / "tensorboardX" / NAME))
     assert file.refresh()
     loss = file.columns.curves["loss/train"]
@@ -42,8 +42,8 @@ def test_scalars_of_pytorchs_writer_are_read_and_nothing_else() -> None:
     assert not file.columns.unreadable
 
 
-def test_scalars_of_tensorflows_writer_are_read_in_every_type() -> None:
-    """Tensors without dimensions, with metadata in the first event of each name only."""
+def test_scalars_of_tensorflow_writer_are_read_in_every_type() -> None:
+    """Scalars are tensors without dimensions; only the first event of a name has metadata."""
     file = EventFile(str(DATA / "tensorboard" / "train" / f"{NAME}.1.0"))
     file.refresh()
     values = {name: list(curve.values) for name, curve in file.columns.curves.items()}
@@ -54,7 +54,7 @@ def test_scalars_of_tensorflows_writer_are_read_in_every_type() -> None:
     }  # fmt: skip
 
 
-def test_a_file_is_read_as_it_grows_byte_by_byte(tmp_path: Path) -> None:
+def test_file_is_read_as_it_grows_byte_by_byte(tmp_path: Path) -> None:
     data = events("loss", [3, 2, 1])
     path = tmp_path / NAME
     file, seen = EventFile(str(path)), []
@@ -66,7 +66,7 @@ def test_a_file_is_read_as_it_grows_byte_by_byte(tmp_path: Path) -> None:
     assert not file.refresh()
 
 
-def test_a_file_that_ends_within_a_record_gives_what_is_whole(tmp_path: Path) -> None:
+def test_truncated_file_yields_complete_records(tmp_path: Path) -> None:
     write(tmp_path / NAME, events("loss", [3, 2, 1])[:-1])
     file = EventFile(str(tmp_path / NAME))
     file.refresh()
@@ -74,7 +74,7 @@ def test_a_file_that_ends_within_a_record_gives_what_is_whole(tmp_path: Path) ->
     assert file.columns.damaged_at == -1
 
 
-def test_a_record_larger_than_a_look_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_larger_than_a_chunk_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui_workbench.runs.metrics.tail.CHUNK", 64)
     image = values_event([field(1, b"image") + field(4, bytes(1000))], 1)
     write(tmp_path / NAME, event("a", 1, 1) + image + event("b", 2, 2))
@@ -83,7 +83,7 @@ def test_a_record_larger_than_a_look_is_passed_over(tmp_path: Path, monkeypatch:
     assert set(file.columns.curves) == {"a", "b"}
 
 
-def test_images_are_passed_over_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_skipped_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui_workbench.runs.metrics.tail.CHUNK", 1000)
     monkeypatch.setattr("tui_workbench.runs.metrics.tensorboard.LARGEST_SCALARS", 2000)
     read_bytes = 0
@@ -112,16 +112,16 @@ def test_images_are_passed_over_unread(tmp_path: Path, monkeypatch: pytest.Monke
     assert list(file.columns.curves["a"].values) == [1, 2, 3, 4]
 
 
-def test_a_damaged_length_ends_the_file_and_is_told(tmp_path: Path) -> None:
+def test_damaged_length_ends_the_file_and_is_reported(tmp_path: Path) -> None:
     good = event("loss", 1, 1)
     write(tmp_path / "outputs" / NAME, good + b"\xff" * 40 + event("loss", 2, 2))
     metrics = read(tmp_path)
     assert curve(metrics, "loss") == [(1, 1)]
-    assert metrics.notes() == [f"outputs/{NAME}: damaged from byte {len(good)} on"]
+    assert metrics.notes() == [f"outputs/{NAME}: damaged from byte {len(good)}"]
     assert not metrics.refresh()
 
 
-def test_a_record_that_is_no_event_costs_no_other(tmp_path: Path) -> None:
+def test_invalid_event_does_not_affect_others(tmp_path: Path) -> None:
     broken = [record(b"\xff" * 20), record(b"\x0a"), values_event([field(1, b"\xff\xff") + b"\x15\0\0\0\0"], 1)]
     write(tmp_path / NAME, b"".join(broken) + event("loss", 2, 2))
     file = EventFile(str(tmp_path / NAME))
@@ -130,7 +130,7 @@ def test_a_record_that_is_no_event_costs_no_other(tmp_path: Path) -> None:
     assert file.columns.unreadable == 3
 
 
-def test_several_values_of_one_event_and_long_names_are_read(tmp_path: Path) -> None:
+def test_several_values_of_one_event_are_read(tmp_path: Path) -> None:
     name = "layer/" * 60
     values = [
         field(1, tag.encode()) + b"\x15" + struct.pack("<f", number) for number, tag in enumerate(("a", "b", name))
@@ -143,7 +143,7 @@ def test_several_values_of_one_event_and_long_names_are_read(tmp_path: Path) -> 
     }  # fmt: skip
 
 
-def test_hyperparameters_are_no_metrics(tmp_path: Path) -> None:
+def test_hyperparameters_are_not_metrics(tmp_path: Path) -> None:
     write(tmp_path / NAME, event("_hparams_/session_start_info", 1, 1) + event("hp/accuracy", 1, 1))
     file = EventFile(str(tmp_path / NAME))
     file.refresh()
@@ -152,15 +152,15 @@ def test_hyperparameters_are_no_metrics(tmp_path: Path) -> None:
 
 @hypothesis.given(strategies.binary(max_size=200))
 @hypothesis.settings(max_examples=80)
-def test_any_bytes_in_a_record_are_read_or_counted(data: bytes) -> None:
-    """Through the parts that take bytes: a strange message raises nothing but what is counted."""
+def test_any_bytes_in_a_record_are_parsed_or_counted(data: bytes) -> None:
+    """A malformed message raises only errors that are counted."""
     file = EventFile("")
     file.tail.offset = file.tail.size = len(whole := record(data))
-    file.take(whole)
+    file.parse(whole)
     assert file.tail.offset == len(whole)
 
 
-def test_a_tensor_of_packed_numbers_is_read(tmp_path: Path) -> None:
+def test_tensor_of_packed_numbers_is_read(tmp_path: Path) -> None:
     tensor = varint(1 << 3) + varint(9) + field(10, varint(-5))
     write(tmp_path / NAME, values_event([field(1, b"int") + field(8, tensor)], 1))
     file = EventFile(str(tmp_path / NAME))
@@ -171,7 +171,7 @@ def test_a_tensor_of_packed_numbers_is_read(tmp_path: Path) -> None:
 # Names of several files
 
 
-def test_folders_of_training_and_validation_tell_their_curves_apart(tmp_path: Path) -> None:
+def test_training_and_validation_curves_get_prefixes(tmp_path: Path) -> None:
     """As Keras writes them."""
     write(tmp_path / "work" / "logs" / "train" / NAME, events("epoch_loss", [3, 2]))
     metrics = read(tmp_path)
@@ -181,13 +181,13 @@ def test_folders_of_training_and_validation_tell_their_curves_apart(tmp_path: Pa
     assert lasts(metrics) == {"train/epoch_loss": 2, "validation/epoch_loss": 3}
 
 
-def test_folders_that_tell_the_same_name_are_named_and_others_are_not(tmp_path: Path) -> None:
+def test_only_conflicting_names_get_prefixes(tmp_path: Path) -> None:
     write(tmp_path / "outputs" / "runs" / "a" / NAME, events("loss", [1]) + events("only", [5]))
     write(tmp_path / "outputs" / "runs" / "b" / NAME, events("loss", [2]))
     assert lasts(read(tmp_path)) == {"a/loss": 1, "only": 5, "b/loss": 2}
 
 
-def test_files_of_one_folder_continue_each_other_in_the_order_of_their_times(tmp_path: Path) -> None:
+def test_files_of_one_folder_continue_by_creation_time(tmp_path: Path) -> None:
     folder = tmp_path / "outputs" / "tb"
     write(folder / "events.out.tfevents.900.machine", event("loss", 3, 0))
     write(folder / "events.out.tfevents.1700000000.machine", event("loss", 2, 1))
@@ -196,7 +196,7 @@ def test_files_of_one_folder_continue_each_other_in_the_order_of_their_times(tmp
     assert metrics.summary()["loss"][2:6] == (2, 2, 2, 3)
 
 
-def test_a_writer_that_begins_while_the_run_goes_on_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_started_during_the_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui_workbench.runs.metrics.discovery.SHARE_OF_TIME", math.inf)
     metrics = RunMetrics(str(tmp_path))
     assert not metrics.refresh()

@@ -321,7 +321,7 @@ class GpuCurves:
         """Read what is new; True when there was anything."""
         found = False
         for block in self._tail.blocks():
-            if self._tail.began_anew and not found:
+            if self._tail.restarted and not found:
                 self._begin()
             found = True
             for line in block.splitlines():

@@ -14,7 +14,7 @@ from tui_workbench.core.errors import UsageError, storage_errors
 from tui_workbench.core.files import is_folder_below, make_folders, open_folder, rename_below
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
-from tui_workbench.runs.metrics.keeping import Keeper
+from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.store.annotations import tell_index
 from tui_workbench.runs.store.rundir import OUTPUTS, WORKING_COPY, ControllerLock, RunDirectory
 from tui_workbench.runs.transfer.into_project import keep_outputs
@@ -41,9 +41,9 @@ def collect(directory: RunDirectory, state_directory: str) -> None:
             lifecycle.collect()
         if run.state == RunState.COMPLETED:
             keep_outputs(directory, record)
-        metrics = Keeper(directory)
-        metrics.look()
-        metrics.keep()
+        metrics = MetricsRecorder(directory)
+        metrics.read()
+        metrics.store()
         tell_index(state_directory, directory.run_id)
 
 

@@ -23,7 +23,7 @@ from tui_workbench.runs.lifecycle import starting
 from tui_workbench.runs.lifecycle.building import make_copy
 from tui_workbench.runs.lifecycle.collecting import collect_outputs
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
-from tui_workbench.runs.metrics.keeping import Keeper
+from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.snapshots.provenance import start_collecting
 from tui_workbench.runs.store import rundir, withheld
 from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunDirectory
@@ -53,7 +53,7 @@ class Controller:
         self._record: Record = directory.own_record()
         self._target: Target = target_for(self._record.spec.target)
         self._lifecycle = TargetLifecycle(self._target, directory, self._record, interrupted)
-        self._keeper = Keeper(directory)
+        self._metrics = MetricsRecorder(directory)
 
     def finish(self) -> None:
         """Take all steps that are left, until the run has ended. Raises StorageError when that cannot be recorded."""
@@ -72,7 +72,7 @@ class Controller:
             except Interrupted:
                 self._cancel()
             finally:
-                self._keeper.stop_following()
+                self._metrics.stop_following()
 
     def _begin(self) -> bool:
         """Take the steps up to and with `start`; False when that ended the run."""
@@ -90,7 +90,7 @@ class Controller:
         if self._lock is not None:
             self.provenance = start_collecting(self._directory, self._record, self._lock.descriptor)
             self._recorder = _record_gpus(self._directory, self._record)
-        self._keeper.follow()
+        self._metrics.follow()
         self._wrap_up(self._wait())
 
     def _wait(self) -> Ending:
@@ -122,10 +122,10 @@ class Controller:
         """Keep what the run made, then record its end; on a target that lets go of it the ending is noted before."""
         ending = self._conclude_gpu(ending)
         self._lifecycle.note(ending)
-        self._keeper.look()
+        self._metrics.read()
         self._collect_outputs()
         self._lifecycle.bring_back()
-        self._keeper.keep()
+        self._metrics.store()
         if self._record.spec.keep_outputs and ending.state == RunState.COMPLETED:
             from tui_workbench.runs.transfer.into_project import keep_outputs
 

@@ -1,8 +1,7 @@
-"""Finds the event files and tables that a run's script writes, while it writes them, for little.
+"""Find the event files and tables that a run's script writes, at a low cost, while the run is active.
 
-What is looked at is what the run made: a file of its own copy that is younger than the copy, and in folders that other
-runs write into as well (the project of an untracked run, folders that the copy links to) one that was written while
-the run was going on. A folder that has not changed is not read again.
+In the run's working copy, files count if they are younger than the copy. In folders that other runs also write into
+(the project of an untracked run, folders that the copy links to), files count if they were written during the run.
 """
 
 from __future__ import annotations
@@ -18,40 +17,39 @@ from typing import NamedTuple
 SKIPPED = frozenset((".git", ".workbench", "__pycache__", "node_modules", ".venv", "venv", ".ipynb_checkpoints"))
 
 MAX_ENTRIES = 20_000
-"""Names that one look may read. Beyond them are data sets, which hold no metrics."""
+"""Directory entries that one search reads. Larger trees are data sets, which hold no metrics."""
 
 MAX_FILES = 500
 MAX_DEPTH = 8
 SHARE_OF_TIME = 0.05
-"""Of the time that looks may take of a process that asks again and again."""
+"""Largest part of a polling process's time that searches take."""
 
 LINGER_NS = 5_000_000_000
-"""What is written this long after the end of a run may still be its own: clocks of file servers differ."""
+"""Files written this long after the end of a run still count: clocks of file servers differ."""
 
 
 class Root(NamedTuple):
-    """A folder to look below."""
+    """A folder to search."""
 
     path: str
-    base: str  # that paths for patterns are named from
+    base: str  # the paths that patterns match are relative to it
     is_shared: bool = False  # other runs write into it as well
 
 
 class Window(NamedTuple):
-    """When the run was going on, in nanoseconds since the epoch; `end` is 0 while it is."""
+    """The time span of the run, in nanoseconds since the epoch; `end` is 0 while it is active."""
 
     start: int
     end: int = 0
 
-    def holds(self, moment: int) -> bool:
-        """Whether something of that time can be the run's."""
+    def contains(self, moment: int) -> bool:
         return moment >= self.start and (not self.end or moment <= self.end + LINGER_NS)
 
 
 class Discovery:
-    """Looks for files below folders of the run's own and below others.
+    """A repeated search for files below several folders.
 
-    `wanted` says of a file's name and path whether it is of interest; without a path whether one of the name can be.
+    `wanted` decides by name and path. Called with an empty path, it says if any file of that name can be wanted.
     """
 
     def __init__(self, roots: list[Root], wanted: Callable[[str, str], bool]) -> None:
@@ -60,12 +58,12 @@ class Discovery:
         self._found: dict[tuple[int, int], str] = {}
         self._not_before = 0.0
         self.is_cut = False
-        """Whether there was more than is looked at."""
+        """True if the search stopped at MAX_ENTRIES or MAX_FILES."""
 
-    def look(self, window: Window) -> list[tuple[str, str]]:
-        """Files that were not found before, or not there: where they were (nothing when nowhere) and where they are.
+    def search(self, window: Window) -> list[tuple[str, str]]:
+        """Return files that are new or were moved, as pairs of old path ("" if new) and current path.
 
-        Does nothing when the last look was too shortly before for its costs.
+        Does nothing if the last search was too recent for its cost.
         """
         begun = time.monotonic()
         if begun < self._not_before:
@@ -76,7 +74,7 @@ class Discovery:
         return news
 
     def add(self, path: str) -> bool:
-        """Note a file that somebody else has found; False when it is known or not there."""
+        """Register a file that is known from elsewhere; False if it is already known or missing."""
         try:
             status = os.stat(path)
         except OSError:
@@ -117,7 +115,7 @@ class Discovery:
                     pending.append((f"{path}/{entry.name}", inside, depth + 1))
 
     def _taken(self, file: str, root: Root, window: Window) -> Iterator[tuple[str, str]]:
-        """Note a file when it is the run's."""
+        """Register the file if it belongs to the run."""
         try:
             status = os.stat(file)
         except OSError:
@@ -125,11 +123,11 @@ class Discovery:
         identity = (status.st_dev, status.st_ino)
         if self._found.get(identity) == file or not stat.S_ISREG(status.st_mode):
             return
-        # In the copy the time of change and not that of modification, which a checkout or `cp -p` sets to anything.
-        is_of_run = window.holds(status.st_mtime_ns) if root.is_shared else status.st_ctime_ns >= window.start
+        # In the copy ctime, because a checkout or `cp -p` sets mtime to anything.
+        is_of_run = window.contains(status.st_mtime_ns) if root.is_shared else status.st_ctime_ns >= window.start
         if is_of_run and self._wanted(os.path.basename(file), os.path.relpath(file, root.base)):
             before = self._found.get(identity, "")
-            # One that was not moved has a second name, and is not to be read twice.
+            # A file that was not moved is a hard link, and must not be read twice.
             if not before or not os.path.exists(before):
                 self._found[identity] = file
                 yield before, file

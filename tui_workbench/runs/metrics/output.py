@@ -1,11 +1,11 @@
 """Metrics in the output of a run: `loss: 0.31`, `epoch 3/5 loss 0.04 accuracy 0.98`, bars of Keras and tqdm.
 
-Careful rather than complete: a number counts when its name is one of a training's words (`val_loss`, `top1`), or when
-its line tells how far the training is (an epoch, a step, a bar), and is neither a time, a size, a place nor a setting.
-What else a project prints it can teach by patterns of its own (`rules`).
+Precision matters more than recall. A number counts if its name is a training term (`val_loss`, `top1`) or if its line
+shows progress (an epoch, a step, a bar), and if it is not a time, a size, a path or a setting. A project can add
+patterns for other lines (`rules`).
 
-A log may have millions of lines. So numbers are looked for first, and names only before them: an expression that began
-with names would be tried at every letter.
+A log may have millions of lines, so numbers are searched first, and names only before them: an expression that began
+with a name would be tried at every letter.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tui_workbench.runs.metrics.rules import Rules
 from tui_workbench.runs.metrics.tail import Reader
 from tui_workbench.runs.metrics.values import LONGEST_LINE, OUTPUT, Found
 
-PROGRESS = re.compile(
+MAYBE_METRIC = re.compile(
     rb"[:=]\s*[\"']?[-+.]?(?:\d|nan|inf)|[A-Za-z@\d]{2} +[-+.]?\d*\.\d|epoch|step|iter|loss|acc|score", re.IGNORECASE
 )
-"""What output without a single metric seldom holds: most programs print no such thing."""
+"""A quick test: output without metrics rarely matches."""
 
 LIMIT = 8 << 20
-"""Bytes of new output that one look reads, which takes two seconds where every line holds a metric.
+"""Bytes of new output that one refresh reads: two seconds if every line holds a metric.
 
-Of more, the first half and the last half are read and the bytes between are counted.
+Of a larger part, its first half and last half are read, and the bytes between are counted.
 """
 
 REST = 1 << 20
-"""The same for a reader that has followed the log: the end of a run waits for it."""
+"""The same limit for a reader that has followed the log, because the end of the run waits for it."""
 
 PIECE = 128 << 10
 """Bytes that `follow` reads at once: 30 ms."""
@@ -42,35 +42,35 @@ MOST_POINTS = 1_000_000
 
 
 class Output(Reader):
-    """The reader of one log."""
+    """Metrics of one output log."""
 
     source = OUTPUT
 
     def __init__(self, path: str, rules: Rules, *, at_most: int = 0) -> None:
         super().__init__(path, at_most=at_most or LIMIT)
         self._rules = rules
-        self._usual = Progress()
+        self._progress = ProgressLines()
 
     @property
     def is_long(self) -> bool:
-        """Whether a new reader would skip a part of what this one has read."""
+        """True if a new reader would skip a part of what this reader has read."""
         return self.tail.offset > LIMIT
 
     def refresh(self, *, ended: bool = False) -> bool:
-        # A bar ends its lines with a carriage return for hours.
+        # A progress bar may end its lines with a carriage return for hours.
         return self.read(self.tail.blocks(ends=b"\r\n", ended=ended))
 
     def follow(self) -> bool:
-        """Read the next piece of a log that grows, in order; False while there is less than a piece."""
+        """Read the next piece of a growing log, in order; False while less than a piece is unread."""
         self.tail.at_most = REST
         return self.tail.unread >= PIECE and self.read(self.tail.blocks(piece=PIECE, ends=b"\r\n"))
 
-    def begin(self) -> None:
-        super().begin()
-        self._usual = Progress()
+    def reset(self) -> None:
+        super().reset()
+        self._progress = ProgressLines()
 
-    def take(self, block: bytes) -> None:
-        if self._rules.is_usual and not PROGRESS.search(block):
+    def parse(self, block: bytes) -> None:
+        if self._rules.is_default and not MAYBE_METRIC.search(block):
             return
         for line in block.split(b"\n"):
             states = [state for state in line.split(b"\r") if state]
@@ -81,25 +81,25 @@ class Output(Reader):
 
     def _line(self, line: bytes, *, refreshed: bool) -> None:
         if line.startswith(b"[rank"):
-            # Of the ranks of a run under torchrun, which print the same, the first one counts.
+            # The ranks of a run under torchrun print the same: rank 0 counts.
             rank, _, line = line.partition(b"]: ")
             if rank != b"[rank0":
                 return
-        taught = list(self._rules.metrics(line))
-        usual = self._usual.metrics(line, refreshed=refreshed) if self._rules.output else ()
-        names = {found.name for found in taught}
-        for found in (*taught, *(found for found in usual if found.name not in names)):
+        by_rules = list(self._rules.metrics(line))
+        by_default = self._progress.metrics(line, refreshed=refreshed) if self._rules.output else ()
+        names = {found.name for found in by_rules}
+        for found in (*by_rules, *(found for found in by_default if found.name not in names)):
             self.columns.add(found.name, found.step, found.value, math.nan, again=found.refreshed)
 
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?)"
-# What may stand behind a number. A unit, a colon (a time) and a slash (a place) may not.
+# What may follow a number. A unit, a colon (a time) and a slash (a path) may not.
 _END = r"(?=%?(?:$|[\s,;|)\]}(\"']|\.(?:\s|$)))(?!,\d{3}(?!\d))"
 _VALUE = re.compile(rf"(\s*[:=]\s*|\s+)({_NUMBER})(?:/(\d+))?(%?){_END}")
-"""A number with what stands before it: a colon or an equals sign, or only space."""
+"""A number and its separator: a colon, an equals sign, or only space."""
 
 _CANDIDATE = re.compile(rb"[\w\"'] ?[:=] *[-+.]?[\dniNI]|[A-Za-z@\d] +[-+.]?[\dniNI]|[eE][pP][oO][cC][hH]")
-"""What a line must hold to be looked at; most lines of most programs do not."""
+"""A quick test of a line; most lines of most programs do not match."""
 
 _METRIC = frozenset(
     (
@@ -109,7 +109,7 @@ _METRIC = frozenset(
         "error_rate", "grad_norm", "merror",
     )
 )  # fmt: skip
-"""Words that make a name a metric's wherever it stands."""
+"""Words that always mark a metric."""
 
 _QUALIFIERS = frozenset(
     (
@@ -117,7 +117,7 @@ _QUALIFIERS = frozenset(
         "mean", "best", "final", "running", "top", "total",
     )
 )  # fmt: skip
-"""Words before a name, with a space between, that belong to it."""
+"""Words before a name, separated by a space, that belong to it."""
 
 _OTHERS = (
     "epoch epochs step steps iter iters iteration iterations batch batches eta time elapsed remaining sec secs second "
@@ -126,10 +126,10 @@ _OTHERS = (
     "interval every world local index idx count data dataset"
 )
 _NONE = frozenset(_OTHERS.split())
-"""A name with one of these among its words is no metric, whatever its line tells."""
+"""Words that never occur in the name of a metric, except those of _HARMLESS."""
 
 _HARMLESS = frozenset(("total", "max", "min", "s", "n"))
-"""Those of them that a metric may have beside its own word."""
+"""Words of _NONE that may occur next to a metric word."""
 
 _SHARES = frozenset(("accuracy", "acc", "recall", "precision"))
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
@@ -147,13 +147,13 @@ _BAR = r"(\d+)\s*/\s*(\d+)\s*(?=[\[|\](\s━█]|$)"
 _BAR_ALONE = re.compile(r"(?:^\s*|[|\[]\s*)" + _BAR)
 _BAR_OF_EPOCH = re.compile(r"[\s|\[:]" + _BAR)
 MOST_NAMES = 1000
-"""Names whose kind and iterations are remembered."""
+"""Names whose kind and iterations are cached."""
 
 _ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|[\x08]+")
 
 
 class _Iterations:
-    """The iterations at which a script prints one metric, made global where they begin again with each epoch."""
+    """The iterations at which a script prints one metric, made global if they restart with each epoch."""
 
     def __init__(self) -> None:
         self._epoch: float | None = None
@@ -162,10 +162,10 @@ class _Iterations:
         self._stride = 1.0
 
     def global_step(self, epoch: float | None, iteration: float) -> float:
-        """The step for an iteration, which counts from the beginning of the epoch if it has begun again."""
+        """Return the global step of an iteration."""
         if self._last < 0:
             self._begin(epoch, 0.0, iteration)
-        elif self._begins_again(epoch, iteration):
+        elif self._restarts(epoch, iteration):
             # A script that counts from 0 prints 0, 100, ..., 900: the next epoch begins at 1000.
             length = self._last + (self._stride if self._first == 0 else 0)
             self._begin(epoch, self._bases[self._epoch] + length, iteration)
@@ -173,7 +173,7 @@ class _Iterations:
             self._begin(epoch, self._bases[self._epoch], iteration)
         elif epoch == self._epoch and iteration > self._last:
             self._stride, self._last = iteration - self._last, iteration
-        # The line of another process may be late, and of the epoch before.
+        # A late line of another process may belong to the epoch before.
         return self._bases[epoch] + iteration
 
     def _begin(self, epoch: float | None, base: float, iteration: float) -> None:
@@ -181,14 +181,14 @@ class _Iterations:
         self._bases = {**before, epoch: base}
         self._epoch, self._first, self._last = epoch, iteration, iteration
 
-    def _begins_again(self, epoch: float | None, iteration: float) -> bool:
+    def _restarts(self, epoch: float | None, iteration: float) -> bool:
         if epoch is None or self._epoch is None:
             return iteration < self._last and iteration <= self._first
         return epoch > self._epoch and iteration <= self._last
 
 
-class Progress:
-    """Reads lines in their order: a bar belongs to the epoch that an earlier line named."""
+class ProgressLines:
+    """A stateful parser of output lines: a bar belongs to the epoch that an earlier line named."""
 
     def __init__(self) -> None:
         self._epoch: float | None = None
@@ -197,10 +197,10 @@ class Progress:
         self._done = 0
         self._iterations: dict[str, _Iterations] = {}
         self._is_iteration = False
-        """Whether the step of the line is a number of iterations that may begin again with each epoch."""
+        """True if the step of the current line counts iterations that may restart with each epoch."""
 
     def metrics(self, line: bytes, *, refreshed: bool = False) -> Iterator[Found]:
-        """The metrics in a line; `refreshed` tells that a bar wrote it, which will write it again."""
+        """Yield the metrics in a line; `refreshed` if a progress bar wrote it and will rewrite it."""
         if len(line) > LONGEST_LINE:
             return
         if b"\x1b" in line or b"\x08" in line:
@@ -208,7 +208,7 @@ class Progress:
         if not _CANDIDATE.search(line):
             return
         text = line.decode("utf-8", "replace")
-        step, is_progress = self._place(text)
+        step, is_progress = self._step(text)
         names: set[str] = set()
         for match in _VALUE.finditer(text):
             name = _name_before(text, match.start())
@@ -230,8 +230,8 @@ class Progress:
             iterations = self._iterations[name] = _Iterations()
         return iterations.global_step(self._epoch, step)
 
-    def _place(self, text: str) -> tuple[float | None, bool]:
-        """The step that the line is about, when it names one, and whether it tells how far the training is."""
+    def _step(self, text: str) -> tuple[float | None, bool]:
+        """Return the step that the line names, if any, and True if the line shows progress."""
         lower = text.lower()
         epoch = _EPOCH.search(lower) if "epoch" in lower else None
         step = _STEP.search(lower) if any(word in lower for word in _STEP_WORDS) else None
@@ -258,7 +258,7 @@ class Progress:
         return (float(boosting[1]), True) if boosting else (None, False)
 
     def _of_bar(self, done: int, total: int) -> float:
-        """The step of a bar's line: epochs and the part of one, or all that bars have counted so far."""
+        """Return the step of a bar: a fractional epoch, or the sum of all bars so far."""
         if self._epoch is not None:
             if not self._epoch.is_integer():
                 return self._epoch
@@ -271,25 +271,23 @@ class Progress:
     def _value(
         self, name: str, is_spaced: bool, number: str, of: str | None, percent: str, is_progress: bool
     ) -> float | None:
-        """The number when it is a metric's, else None; `is_spaced` tells that only space stands before it."""
+        """Return the number if it is a metric; `is_spaced` if only space separates it from the name."""
         is_possible, is_metric, is_share, is_precision = _judge(name)
         if not is_metric and (not is_possible or is_spaced or not is_progress or percent):
             return None
         value = float(number)
         if of is not None:
-            # `Accuracy: 9913/10000`; of anything else a slash makes a place or a bar.
+            # `Accuracy: 9913/10000`. After other names a slash marks a path or a bar.
             return value / float(of) if is_share and float(of) > 0 else None
         if is_precision and value > 1 and not (is_progress or percent):
-            return None  # of arithmetic, in bits
+            return None  # arithmetic precision, in bits
         return None if not is_metric and math.isinf(value) else value
 
 
 class _Kind(NamedTuple):
-    """What a name is."""
-
-    is_possible: bool = False  # it may be a metric's, if its line tells how far the training is
-    is_metric: bool = False  # it is a metric's wherever it stands
-    is_share: bool = False  # of a whole
+    is_possible: bool = False  # a metric if its line shows progress
+    is_metric: bool = False  # a metric in any line
+    is_share: bool = False  # a part of a whole
     is_precision: bool = False
 
 
@@ -304,7 +302,7 @@ def _judge(name: str) -> _Kind:
 
 
 def _name_before(text: str, end: int) -> str:
-    """The name that ends at a place of the text, with a qualifying word before it; nothing when there is none."""
+    """Return the name that ends at an offset, with a qualifying word before it; "" if none."""
     quote = text[end - 1] if end and text[end - 1] in "\"'" else ""
     end -= len(quote)
     begin = end

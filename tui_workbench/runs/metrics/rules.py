@@ -1,18 +1,18 @@
-r"""`aml_config/metrics.yml`: what of a script's output and files becomes metrics, beside and instead of the usual.
+r"""`aml_config/metrics.yml`: which lines and files of a script hold metrics, in addition to the defaults.
 
 ```yaml
-output: true                    # progress lines of the output; false switches the usual ones off
+output: true                    # progress lines of the output; false ignores them
 tensorboard: true               # event files
-files:                          # tables (CSV, JSON lines) that the script writes, beside the usual; false: none at all
+files:                          # tables (CSV, JSON lines) in addition to the default names; false: no tables
   - stats/*.csv
-lines:                          # further lines: regular expressions whose named groups are the metrics
+lines:                          # more lines: regular expressions whose named groups are the metrics
   - 'top-1 (?P<top1>[0-9.]+) after (?P<step>[0-9]+)'
   - pattern: 'validation (\d+): ([0-9.]+)'
-    names: [step, val/quality]  # for the groups in their order, where a name is more than letters
-ignore: [lr, gpu_*]             # names of metrics that nobody wants, from any of these sources
+    names: [step, val/quality]  # names of the groups, in order, for names with other characters than letters
+ignore: [lr, gpu_*]             # names of metrics to hide, from every source but the SDK
 ```
 
-A file with a mistake in it changes nothing but what its sound parts say, and the mistake is told.
+Entries with mistakes are reported and ignored; the other entries apply.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ NAME = os.path.join("aml_config", "metrics.yml")
 LARGEST = 1 << 20
 STEP = "step"
 
-USUAL_FILES = (
+DEFAULT_FILES = (
     "metrics*.jsonl", "*metrics.jsonl", "metrics*.csv", "*metrics.csv", "log.jsonl", "log.csv",
     "logs.jsonl", "logs.csv",
     "history.jsonl", "history.csv", "progress.jsonl", "progress.csv", "results.csv", "training.jsonl", "training.csv",
     "training_log.jsonl", "training_log.csv", "train_log.jsonl", "train_log.csv", "loss.csv", "losses.csv",
 )  # fmt: skip
-"""Names of tables that hold metrics with those who write them (Lightning, Keras, YOLO, RLlib, ...)."""
+"""Names of metric tables, as written by Lightning, Keras, YOLO, RLlib and others."""
 
 
 class Pattern:
-    """A line of the user's: an expression, and for each of its groups the name of a metric."""
+    """A user's regular expression and the metric name of each of its groups."""
 
     def __init__(self, expression: str, names: list[str] | None) -> None:
         self._expression = re.compile(expression)
@@ -52,7 +52,7 @@ class Pattern:
             raise ValueError("it needs a group for each metric: (?P<name>[0-9.]+)")
 
     def metrics(self, text: str) -> Iterator[Found]:
-        """The metrics of a line, when it matches."""
+
         match = self._expression.search(text)
         if match is None:
             return
@@ -64,38 +64,38 @@ class Pattern:
 
 
 class Rules:
-    """What the file says; the usual where it says nothing."""
+    """The contents of `metrics.yml`, or the defaults."""
 
     def __init__(self) -> None:
         self.output = True
         self.tensorboard = True
-        self.files: tuple[str, ...] = USUAL_FILES
+        self.files: tuple[str, ...] = DEFAULT_FILES
         self.mistakes: list[str] = []
         self.text = b""
-        """The file as it was read: what tells whether anything has changed."""
+        """The file as it was read, to detect changes."""
         self._patterns: list[Pattern] = []
         self._ignored: list[str] = []
 
     @property
-    def is_usual(self) -> bool:
-        """Whether the usual lines are read, and no others."""
+    def is_default(self) -> bool:
+        """True if only the default lines are read."""
         return self.output and not self._patterns
 
     def metrics(self, line: bytes) -> Iterator[Found]:
-        """What the user's own patterns find in a line of the output."""
+        """Yield the metrics that the user's patterns find in a line of the output."""
         if self._patterns and len(line) <= LONGEST_LINE:
             text = line.decode("utf-8", "replace")
             for pattern in self._patterns:
                 yield from pattern.metrics(text)
 
     def ignores(self, name: str) -> bool:
-        """Whether nobody wants a metric of this name."""
+
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self._ignored)
 
     def is_table(self, name: str, path: str) -> bool:
-        """Whether a file is a table of metrics.
+        """Return True if the file is a table of metrics.
 
-        `path` is from the script's folder, or nothing to ask whether any file of the name can be one.
+        `path` is relative to the script's folder. If it is empty, return True if any file of this name can match.
         """
         for pattern in self.files:
             folder, _, ending = pattern.rpartition("/")
@@ -108,10 +108,10 @@ class Rules:
                 return True
         return False
 
-    def take(self, values: Any) -> None:
-        """Take over what the file says."""
+    def apply(self, values: Any) -> None:
+        """Apply the parsed file."""
         if not isinstance(values, dict):
-            self.mistakes.append("it is no mapping of keys to values")
+            self.mistakes.append("expected a mapping")
             return
         for key, value in values.items():
             if key in ("output", "tensorboard") and isinstance(value, bool):
@@ -124,18 +124,18 @@ class Rules:
                 self._ignored = list(value)
             elif key == "lines" and isinstance(value, list):
                 for number, entry in enumerate(value, 1):
-                    self._take_line(number, entry)
+                    self._add_line(number, entry)
             else:
                 known = "output, tensorboard, files, lines, ignore"
-                self.mistakes.append(f"{key!r}: what is written there means nothing; the keys are {known}")
+                self.mistakes.append(f"unknown key or value: {key!r}. Keys: {known}")
 
-    def _take_line(self, number: int, entry: Any) -> None:
+    def _add_line(self, number: int, entry: Any) -> None:
         names = None
         if isinstance(entry, dict):
             names = entry.get("names")
             entry = entry.get("pattern")
         if not isinstance(entry, str) or not (names is None or _is_texts(names)):
-            self.mistakes.append(f"lines, entry {number}: a regular expression, or `pattern` and `names`, is expected")
+            self.mistakes.append(f"lines, entry {number}: expected a regular expression, or `pattern` and `names`")
             return
         try:
             self._patterns.append(Pattern(entry, names))
@@ -144,7 +144,7 @@ class Rules:
 
 
 def read_rules(project_root: str) -> Rules:
-    """The rules of the project at a folder, "" for none; the usual ones when it has no file of them."""
+    """Read the rules of the project at a folder; the defaults if it has no such file."""
     rules = Rules()
     if not project_root:
         return rules
@@ -155,7 +155,7 @@ def read_rules(project_root: str) -> Rules:
     except OSError:
         return rules
     if len(rules.text) > LARGEST:
-        rules.mistakes.append("it is too large")
+        rules.mistakes.append(f"larger than {LARGEST >> 20} MiB")
         return rules
     import yaml
 
@@ -169,7 +169,7 @@ def read_rules(project_root: str) -> Rules:
         )
         return rules
     if values is not None:
-        rules.take(values)
+        rules.apply(values)
     return rules
 
 

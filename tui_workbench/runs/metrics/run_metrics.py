@@ -1,4 +1,4 @@
-"""All sources of one run as one set of metrics, each with a name of its own, from the best source that tells it."""
+"""The metrics of one run: all sources merged, each metric under a distinct name from its best source."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import NamedTuple
 from tui_workbench.core.files import load_json, open_regular
 from tui_workbench.projects.project import root_of_state
 from tui_workbench.runs.metrics.discovery import Discovery, Root, Window
-from tui_workbench.runs.metrics.output import MOST_POINTS, PROGRESS, Output
+from tui_workbench.runs.metrics.output import MAYBE_METRIC, MOST_POINTS, Output
 from tui_workbench.runs.metrics.rules import NAME, read_rules
 from tui_workbench.runs.metrics.stored import Contents, Stored, open_cache, read_summary
-from tui_workbench.runs.metrics.tables import Logged, Table
+from tui_workbench.runs.metrics.tables import SdkFile, TableFile
 from tui_workbench.runs.metrics.tail import Reader
 from tui_workbench.runs.metrics.tensorboard import EventFile
 from tui_workbench.runs.metrics.values import (
@@ -38,25 +38,24 @@ from tui_workbench.runs.metrics.values import (
 from tui_workbench.runs.store.rundir import LIVE, METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
 
 EVENT_FILE = "tfevents"
-"""What TensorBoard itself knows event files by: it stands in their names."""
+"""Part of the names of event files, as in TensorBoard."""
 
 
 class RunMetrics:
     """The metrics of the run at `directory`, read incrementally. Reading never writes into the run.
 
-    A caller keeps one for as long as it shows the run, and calls `refresh` whenever it wants to know what is new. Not
-    for several threads at once.
+    Keep one instance while a run is shown, and call `refresh` for new data. Not thread-safe.
     """
 
     def __init__(self, directory: str, *, use_stored: bool = True, at_most: int = 0) -> None:
-        """With `at_most`, no more than so many bytes of each log are read: enough for the last values of most."""
+        """With `at_most`, read at most that many bytes of each log: enough for the last values of most metrics."""
         self._directory = directory
         self._use_stored = use_stored
         self._stored: Stored | None = None
         self._root, is_tracked = _project_of(directory)
         self._rules = read_rules(self._root)
         self._end_ns = 0
-        self._logged = Logged(f"{directory}/{METRICS}", at_most=at_most)
+        self._logged = SdkFile(f"{directory}/{METRICS}", at_most=at_most)
         self._output = Output(f"{directory}/{OUTPUT}", self._rules, at_most=at_most)
         self._files: dict[str, Reader] = {}
         roots = [
@@ -72,9 +71,9 @@ class RunMetrics:
         self._has_read = self._has_noted = False
 
     def refresh(self, *, ended: bool = False) -> bool:
-        """Read what is new; True when something came. `ended` says that nothing will follow, to who has not read it."""
+        """Read new data; True if there was any. `ended` says that the run has ended, if its status does not yet."""
         if not self._end_ns:
-            # Before anything is read: what was written before the end is read then.
+            # Determine the end first, so that everything written before it is read below.
             self._end_ns = int(RunDirectory(self._directory).status().end * 1e9)  # 0 while it goes on
             if self._end_ns and self._use_stored and not self._has_read:
                 self._stored = open_cache(self._directory, self._rules.text)
@@ -86,31 +85,33 @@ class RunMetrics:
         ended = ended or self._end_ns > 0
         something = self._logged.refresh()
         something = self._output.refresh(ended=ended) or something
-        for before, path in (*self._noted(), *self._discovery.look(self._window())):
-            file = self._files.pop(before, None) or (EventFile if EVENT_FILE in os.path.basename(path) else Table)(path)
+        for before, path in (*self._noted(), *self._discovery.search(self._window())):
+            file = self._files.pop(before, None) or (EventFile if EVENT_FILE in os.path.basename(path) else TableFile)(
+                path
+            )
             file.tail.path = path  # outputs move out of the working copy when a run ends
             self._files[path] = file
         for path in [path for path in self._files if path.startswith(f"{self._directory}/{LIVE}/")]:
             if not os.path.exists(path):
-                del self._files[path]  # it has come home, and is found in its own place now
+                del self._files[path]  # it was fetched, and is found in its final place now
         for file in self._files.values():
             something = file.refresh() or something
         return something
 
     def follow(self) -> bool:
-        """Read the next piece of what grows while the run goes on; False when there is little to read.
+        """Read the next piece of the growing files; False if little is unread.
 
-        For the controller, which has read most of a long log by this when the run ends.
+        The controller calls this during the run, so that little of a long log is left when the run ends.
         """
         return self._logged.follow() or self._output.follow()
 
     @property
     def rules_changed(self) -> bool:
-        """Whether the project's rules have been edited since they were read."""
+        """True if the project's rules were edited since they were read."""
         return read_rules(self._root).text != self._rules.text
 
     def summary(self) -> dict[str, MetricSummary]:
-        """Every metric by its name, those that the script logged itself first."""
+        """Every metric by name, those logged through the SDK first."""
         if self._stored is not None:
             return dict(self._stored.summary)
         found = summaries(self._entries())
@@ -119,7 +120,7 @@ class RunMetrics:
         return found
 
     def series(self, name: str) -> Series:
-        """The curve of a metric; of a list its last one over its places. Empty when there is none of this name."""
+        """Return a curve, or the last list of this name as a curve over its indices. Empty for unknown names."""
         if self._stored is not None and name in self._stored:
             stored = self._stored.series(name)
             if stored is not None:
@@ -134,44 +135,44 @@ class RunMetrics:
         return list_series(lists[-1].value) if lists else Series(array("d"), array("d"), array("d"))
 
     def items(self, kind: str) -> list[LoggedItem]:
-        """What was logged of a kind: lists, rows, tables, confusion matrices, images, tags or uploads, in order."""
+        """Logged lists, rows, tables, confusion matrices, images, tags or uploads, in order."""
         return [self._placed(item) for item in self._items() if item.kind == kind]
 
     def notes(self) -> list[str]:
-        """What a person should know of what could not be read or is not kept, a sentence each."""
+        """Describe data that could not be read or is not kept, one sentence each."""
         if self._stored is not None:
             return list(self._stored.notes)
         found = [f"{NAME}: {mistake}" for mistake in self._rules.mistakes]
         for source in (self._logged, self._output, *self._files.values()):
             name, columns = os.path.relpath(source.path, self._directory), source.columns
             if columns.unreadable:
-                found.append(f"{name}: {columns.unreadable:,} lines or records could not be understood")
-            if columns.beyond:
+                found.append(f"{name}: {columns.unreadable:,} unreadable lines or records")
+            if columns.dropped_points:
                 found.append(
-                    f"{name}: it has more than {MAX_NAMES:,} names; {columns.beyond:,} values of others are not shown"
+                    f"{name}: more than {MAX_NAMES:,} metric names; {columns.dropped_points:,} values are not shown"
                 )
-            if columns.items_beyond:
-                found.append(f"{name}: {columns.items_beyond:,} lists and tables beyond {MAX_ITEMS:,} are not shown")
+            if columns.dropped_items:
+                found.append(f"{name}: {columns.dropped_items:,} lists and tables beyond {MAX_ITEMS:,} are not shown")
             if columns.damaged_at >= 0:
-                found.append(f"{name}: damaged from byte {columns.damaged_at:,} on")
+                found.append(f"{name}: damaged from byte {columns.damaged_at:,}")
         if self._output.tail.skipped:
             megabytes = max(self._output.tail.skipped / 1e6, 0.1)
-            found.append(f"{OUTPUT}: metrics of {megabytes:,.1f} MB in its middle are missing: too much came at once")
+            found.append(f"{OUTPUT}: metrics of {megabytes:,.1f} MB in the middle are missing: too much output at once")
         if self._output.columns.is_thinned:
-            found.append(f"{OUTPUT}: more than {MOST_POINTS:,} values: curves show their extremes")
+            found.append(f"{OUTPUT}: more than {MOST_POINTS:,} values: curves show their extremes only")
         if self._discovery.is_cut:
-            found.append("the run has so many files that not all were looked at for metrics")
+            found.append("too many files: not all were searched for metrics")
         return found
 
     def contents(self) -> Contents:
-        """All of it, to be stored."""
+        """Return everything that is stored at the end of the run."""
         entries, real = self._entries(), os.path.realpath(self._directory)
         return Contents(
             summary=self.summary(),
             series={name: series_of(entry) for name, entry in entries.items() if entry.curves()},
             items=self._logged.columns.items,
             notes=self.notes(),
-            # Where they really are, from the run's folder: links of the working copy go when the run ends.
+            # Real paths, because links in the working copy are removed when the run ends.
             files=[os.path.relpath(os.path.realpath(path), real) for path in sorted(self._files)],
             rules=self._rules.text,
             points=sum(source.columns.points for source in (self._logged, self._output, *self._files.values())),
@@ -183,7 +184,7 @@ class RunMetrics:
 
     def _entries(self) -> dict[str, Entry]:
         sources: list[Reader] = [self._logged, *sorted(self._files.values(), key=_order), self._output]
-        # By identity: a file that is read anew has other columns, which may have as many names.
+        # By identity: a file that is read again has new columns, which may have as many names.
         known = [(id(source.columns), len(source.columns.curves), len(source.columns.texts)) for source in sources]
         if known != self._known:
             self._catalog, self._known = catalog(sources, self._rules.ignores), known
@@ -193,7 +194,7 @@ class RunMetrics:
         return (self._rules.tensorboard and EVENT_FILE in name) or self._rules.is_table(name, path)
 
     def _noted(self) -> Iterator[tuple[str, str]]:
-        """Files that were found while the run was going on, in folders that only links of its copy led to."""
+        """Files found during the run in folders that only links of its working copy led to."""
         if not self._end_ns or self._has_noted:
             return
         self._has_noted = True
@@ -211,7 +212,7 @@ class RunMetrics:
             return Window(0, self._end_ns)
 
     def _placed(self, item: LoggedItem) -> LoggedItem:
-        """The item with its file where that is by now: outputs move out of the working copy when the run ends."""
+        """Return the item with the current path of its file: outputs leave the working copy when the run ends."""
         if not item.path or os.path.exists(f"{self._directory}/{item.path}"):
             return item
         inside = f"{WORKING_COPY}/{item.path}"
@@ -219,7 +220,7 @@ class RunMetrics:
 
 
 def _project_of(directory: str) -> tuple[str, bool]:
-    """The project of the run at `directory`, "" when its record cannot be read, and whether the run has a copy."""
+    """Return the run's project ("" if its record is unreadable), and True if the run has a working copy."""
     try:
         record = load_json(f"{directory}/{RECORD}")
         is_tracked = bool(record["run_configuration"]["tracked_run"] or record["snapshot"] != "none")
@@ -229,7 +230,7 @@ def _project_of(directory: str) -> tuple[str, bool]:
 
 
 def _order(file: Reader) -> tuple[float, str]:
-    """Event files of a folder in the order in which they were begun, which their names tell."""
+    """Sort key: event files of a folder in creation order, which their names contain."""
     parts = os.path.basename(file.path).split(".tfevents.")
     digits = parts[-1].split(".")[0] if len(parts) > 1 else ""
     return (float(digits) if digits.isdigit() else math.inf, file.path)
@@ -239,10 +240,10 @@ TABLE_ENDINGS = frozenset((".csv", ".tsv", ".jsonl", ".ndjson"))
 
 
 class Entry(NamedTuple):
-    """A metric, and where it stands."""
+    """A metric and its location."""
 
     source: str
-    name: str  # as the files have it
+    name: str  # as in the files
     columns: tuple[Columns, ...]
 
     def curves(self) -> list[Column]:
@@ -251,29 +252,27 @@ class Entry(NamedTuple):
 
 
 def catalog(sources: Sequence[Reader], ignores: Callable[[str], bool]) -> dict[str, Entry]:
-    """Every metric by the name that it is shown under.
+    """Map the display names of all metrics to their entries. Ignored names are left out unless the SDK logged them.
 
-    What nobody wants is left out, unless the script has logged it itself.
-
-    A name that several folders (or tables) of one kind of source tell gets the folder's name before it in each of
-    them, and so do the usual pairs of training and validation.
+    A name that occurs in several groups (folders or tables) of one source is prefixed with the group's label. The usual
+    pairs of training and validation folders are always prefixed.
     """
     found: dict[str, Entry] = {}
     for kind in SOURCES:
-        units: dict[str, list[Reader]] = {}
+        groups: dict[str, list[Reader]] = {}
         for source in sources:
             if source.source == kind:
-                units.setdefault(source.unit, []).append(source)
+                groups.setdefault(source.group, []).append(source)
         names_of = {
-            unit: dict.fromkeys(name for member in members for name in member.columns.names)
-            for unit, members in units.items()
+            group: dict.fromkeys(name for member in members for name in member.columns.names)
+            for group, members in groups.items()
         }
         tellers = Counter(name for names in names_of.values() for name in names)
-        labels = distinct_labels(list(units))
-        for unit, members in units.items():
+        labels = distinct_labels(list(groups))
+        for group, members in groups.items():
             columns = tuple(member.columns for member in members)
-            for name in names_of[unit]:
-                label = labels[unit]
+            for name in names_of[group]:
+                label = labels[group]
                 is_labeled = tellers[name] > 1 or (members[0].always_labeled and not name.startswith(f"{label}/"))
                 shown = f"{label}/{name}" if is_labeled else name
                 if kind == SDK or not ignores(shown):
@@ -282,7 +281,7 @@ def catalog(sources: Sequence[Reader], ignores: Callable[[str], bool]) -> dict[s
 
 
 def distinct_labels(paths: list[str]) -> dict[str, str]:
-    """For each path the shortest end of it that no other one has; without an ending of a file's name."""
+    """Return for each path its shortest unique suffix of folders, without the file extension of tables."""
     parts = {path: _without_ending(path).strip("/").split("/") for path in paths}
     labels: dict[str, str] = {}
     for path in paths:
@@ -300,7 +299,7 @@ def _without_ending(path: str) -> str:
 
 
 def series_of(entry: Entry) -> Series:
-    """The curve of a metric, from all the files that tell parts of it."""
+    """Join the parts of a curve from all its files."""
     curves = entry.curves()
     if len(curves) == 1:
         return curves[0].series()
@@ -313,7 +312,7 @@ def series_of(entry: Entry) -> Series:
 
 
 def list_series(value: object) -> Series:
-    """A logged list as a curve over its places."""
+    """Convert a logged list into a curve over its indices."""
     values = array("d")
     for item in value if isinstance(value, list) else ():
         found = number(item)
@@ -322,7 +321,7 @@ def list_series(value: object) -> Series:
 
 
 def summaries(entries: dict[str, Entry]) -> dict[str, MetricSummary]:
-    """What a table shows of every metric."""
+    """Summarize every metric."""
     return {name: _summary(name, entry) for name, entry in entries.items()}
 
 
@@ -345,7 +344,7 @@ def _summary(name: str, entry: Entry) -> MetricSummary:
 
 
 def item_summaries(columns: Columns, source: str) -> dict[str, MetricSummary]:
-    """The same of what is no curve: lists, rows, tables, confusion matrices and images."""
+    """Summarize lists, rows, tables, confusion matrices and images."""
     last = {item.name: item for item in columns.items if item.kind not in (TAG, UPLOAD)}
     counts = Counter(item.name for item in columns.items if item.kind not in (TAG, UPLOAD))
     found = {}
@@ -358,18 +357,15 @@ def item_summaries(columns: Columns, source: str) -> dict[str, MetricSummary]:
 
 
 SMALL = 64 << 10
-"""Bytes of a log that are read at a glance."""
+"""Bytes of a log that `has_no_metrics` reads."""
 
 
-def tells_nothing(directory: str) -> bool:
-    """Whether the run at `directory` left nothing that could be a metric in its own folder; False when in doubt.
-
-    Lists of ten thousand runs ask it of each, so it costs next to nothing.
-    """
+def has_no_metrics(directory: str) -> bool:
+    """Return True if the run's folder certainly holds no metrics. Cheap: lists of 10,000 runs call it for each."""
     head = _head(f"{directory}/{OUTPUT}")
     return not (
         len(head) > SMALL
-        or PROGRESS.search(head)
+        or MAYBE_METRIC.search(head)
         or _head(f"{directory}/{METRICS}")
         or any(_holds(f"{directory}/{name}") for name in (OUTPUTS, WORKING_COPY, LIVE))
     )

@@ -1,12 +1,11 @@
-"""What is kept of the metrics of a run that has ended: a summary, and of large ones the columns themselves.
+"""Stored metrics of a run that has ended: a summary, and a cache of the curves of large runs.
 
-`metrics.json` is the summary, JSON for people and other programs. `metrics.cache` holds every curve as the bytes of its
-numbers, so that a million points open in the time that reading 24 MB takes; it may be deleted at any time. Both are
-derived: they are written by the run's controller, atomically, and hold only while the files that they come from are
-those that were read.
+`metrics.json` is the summary, for people and other programs. `metrics.cache` holds every curve as binary numbers, so
+that a million points open in the time of reading 24 MB; it may be deleted at any time. The run's controller writes
+both atomically. They are valid only while the files that they are derived from are unchanged.
 
-The cache: MAGIC, length of the head (8 bytes), the head (JSON: how many points each curve has, and how many bytes the
-items take), the items (JSON), and of each curve its steps, values and times (doubles in the head's byte order).
+Cache format: MAGIC, length of the header (8 bytes), header (JSON: points of each curve, bytes of the items), items
+(JSON), and the steps, values and times of each curve (doubles in the header's byte order).
 """
 
 from __future__ import annotations
@@ -27,37 +26,37 @@ from tui_workbench.runs.store.rundir import METRICS, METRICS_CACHE, METRICS_SUMM
 SCHEMA = 1
 MAGIC = b"workbench metrics 2\n"
 
-WORTH_A_CACHE = 20_000
-"""Points that take longer to read anew (40 ms) than a person notices."""
+CACHE_FROM = 20_000
+"""Points that take noticeably long to parse again (40 ms)."""
 
 LONGEST_CURVE = 4 << 20
-"""Points of a curve that is kept; a longer one is read anew."""
+"""Points of a cached curve; a longer one is parsed again."""
 
 _NUMBER_BYTES = 8
 
 
 class Contents(NamedTuple):
-    """What there is to keep."""
+    """The metrics of one run, ready to be stored."""
 
     summary: dict[str, MetricSummary]
     series: dict[str, Series]
     items: list[LoggedItem]
     notes: list[str]
-    files: list[str]  # that were found besides the run's own two; relative to the run where they lie in it
+    files: list[str]  # other files than the log and metrics.jsonl; relative to the run
     rules: bytes
     points: int
-    is_long: bool  # the log has more than a new reader would read
+    is_long: bool  # the log is longer than the part that a new reader would read
 
 
 class Stored:
-    """What is kept of the metrics of a run, as it was opened; a curve is read when it is asked for."""
+    """An open cache; curves are read when they are needed."""
 
     def __init__(self, path: str, summary: dict[str, Any], head: dict[str, Any], items_at: int) -> None:
-        """Raises ValueError, TypeError or KeyError when the head and the summary are not of this form."""
+        """Raises ValueError, TypeError or KeyError if the header or the summary is malformed."""
         self._path = path
         self._items_at, self._items_size = items_at, int(head["items"])
         self._swapped = head["order"] != sys.byteorder
-        self._places: dict[str, tuple[int, int]] = {}  # of each curve: where it begins, and its points
+        self._places: dict[str, tuple[int, int]] = {}  # offset and number of points of each curve
         self.size = items_at + self._items_size
         for name, count in head["points"].items():
             if not 0 <= count <= LONGEST_CURVE:
@@ -70,7 +69,7 @@ class Stored:
         self.summary = {name: _summary(name, values) for name, values in summary["metrics"].items()}
 
     def series(self, name: str) -> Series | None:
-        """A curve that is there by its name; None when the cache is gone by now."""
+        """Read a curve; None if the cache was deleted."""
         offset, count = self._places[name]
         parts: list[array[float]] = []
         with contextlib.suppress(OSError, ValueError), open_regular(self._path) as file:
@@ -84,11 +83,11 @@ class Stored:
         return Series(*parts)
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is a curve of the name."""
+        """Return True if the cache has a curve of this name."""
         return name in self._places
 
     def items(self) -> list[LoggedItem]:
-        """Everything that is no curve."""
+        """Read the logged items."""
         faults = (OSError, ValueError, TypeError, RecursionError)
         with contextlib.suppress(*faults), open_regular(self._path) as file:
             file.seek(self._items_at)
@@ -97,7 +96,7 @@ class Stored:
 
 
 def open_cache(directory: str, rules: bytes) -> Stored | None:
-    """The cache of a run when it holds what its files and the project's rules make; else None."""
+    """Open the cache of a run if it matches the run's files and the project's rules."""
     path = f"{directory}/{METRICS_CACHE}"
     summary = read_summary(directory)
     if summary is None or summary.get("rules") != zlib.crc32(rules):
@@ -112,12 +111,12 @@ def open_cache(directory: str, rules: bytes) -> Stored | None:
             is_of_run = all(head[key] == value for key, value in _origin(directory, rules).items())
             return stored if is_of_run and os.fstat(file.fileno()).st_size == stored.size else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-        return None  # read anew from the run's own files
+        return None  # the caller parses the run's files again
 
 
 def write(directory: str, contents: Contents) -> None:
-    """Keep the metrics of a run that has ended. Raises OSError."""
-    if contents.points >= WORTH_A_CACHE or contents.is_long:
+    """Store the metrics of a run that has ended. Raises OSError."""
+    if contents.points >= CACHE_FROM or contents.is_long:
         write_below(directory, METRICS_CACHE, _cache(directory, contents))
     elif os.path.lexists(f"{directory}/{METRICS_CACHE}"):
         unlink_below(directory, METRICS_CACHE)
@@ -135,7 +134,7 @@ def write(directory: str, contents: Contents) -> None:
 
 
 def read_summary(directory: str) -> dict[str, Any] | None:
-    """What `metrics.json` of a run says; None when there is none that this version reads, or its files have grown."""
+    """Read `metrics.json` of a run; None if it is missing, from another version, or older than the run's files."""
     try:
         found = load_json(f"{directory}/{METRICS_SUMMARY}")
         if found["schema"] != SCHEMA or not isinstance(found["metrics"], dict):
@@ -146,14 +145,14 @@ def read_summary(directory: str) -> dict[str, Any] | None:
 
 
 def last_values(stored: dict[str, Any]) -> dict[str, float | str]:
-    """Of what `metrics.json` says, the last value of every metric that is a number or a text."""
+    """Return the last value of every number and text metric in a parsed `metrics.json`."""
     lasts = {name: metric.get("last") for name, metric in stored["metrics"].items() if isinstance(metric, dict)}
     found = {name: last if (value := number(last)) is None else value for name, last in lasts.items()}
     return {name: value for name, value in found.items() if isinstance(value, float | str)}
 
 
 def _sizes(directory: str) -> list[int]:
-    """Of the files that a run always tells its metrics in; -1 where there is none."""
+    """Sizes of `metrics.jsonl` and the log; -1 for a missing file."""
     found = []
     for name in (METRICS, OUTPUT):
         try:
@@ -168,7 +167,7 @@ def _origin(directory: str, rules: bytes) -> dict[str, object]:
 
 
 def _cache(directory: str, contents: Contents) -> list[bytes | array[float]]:
-    """The parts of the cache's file, in order."""
+    """Return the parts of the cache file, in order."""
     items = json.dumps([item._asdict() for item in contents.items], separators=(",", ":")).encode()
     head = {
         **_origin(directory, contents.rules),
@@ -182,7 +181,7 @@ def _cache(directory: str, contents: Contents) -> list[bytes | array[float]]:
 
 
 def _values(summary: MetricSummary) -> dict[str, Any]:
-    """The summary as JSON has it, under its name."""
+    """Convert a summary to JSON values, without its name."""
     values = summary._asdict()
     del values["name"]
     return {key: json_number(value) if isinstance(value, float) else value for key, value in values.items()}

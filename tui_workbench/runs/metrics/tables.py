@@ -1,19 +1,18 @@
-"""Files with a record a line: `metrics.jsonl`, and tables of metrics that a script writes itself.
+"""Files with one record per line: `metrics.jsonl`, and tables of metrics that a script writes itself.
 
-`metrics.jsonl` holds what the script logged by `workbench.log` and its like, a line a value:
+`metrics.jsonl` holds the values logged by `workbench.log` and related functions, one per line:
 
 ```
-{"name":"loss","step":3,"value":0.31,"time":1700000000.123456}     a point; a value that is text stands for itself
+{"name":"loss","step":3,"value":0.31,"time":1700000000.123456}     a point; a string value is a text
 {"kind":"row","name":"epochs","step":null,"value":{"loss":0.31,"accuracy":0.9},"time":1700000000.123456}
 ```
 
-NaN and the infinities are the strings "NaN", "Infinity" and "-Infinity", so that every line is JSON to everybody. Lines
-of other forms are counted and passed over; one that was torn (a full disk) does not cost the one behind it.
+NaN and the infinities are the strings "NaN", "Infinity" and "-Infinity", so every line is valid JSON. Other lines are
+counted and skipped; a torn line (full disk) does not affect the next one.
 
-A table is CSV with a head line, or a JSON object a line.
-
-Each column of numbers is a metric; `step`, `epoch` and the like tell the step, `time` and the like the time. The form
-`{"name": ..., "value": ...}` is understood as well. A row without a number in a column adds nothing to it.
+A table is CSV with a header line, or one JSON object per line. Each column of numbers is a metric. `step`, `epoch` and
+similar columns hold the step; `time` and similar columns hold the time. The form `{"name": ..., "value": ...}` is also
+read. Cells without a number are skipped.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ from tui_workbench.runs.metrics.tail import Reader
 from tui_workbench.runs.metrics.values import FILE, IMAGE, KINDS, SCALAR, SDK, TEXT, UPLOAD, LoggedItem, number
 
 STEPS = ("global_step", "step", "_step", "trainer/global_step", "iteration", "iter", "epoch", "batch", "n_iter")
-"""Columns that tell the step; of several the one named first here does, and none of them is a metric."""
+"""Columns that hold the step. The first one found here is used, and none is a metric."""
 
 TIMES = ("time", "timestamp", "_timestamp", "wall_time", "created", "datetime", "date")
 NAMES = ("name", "metric", "key", "tag")
-"""Columns that hold the name of a metric, in a table with a row a value."""
+"""Columns that hold the name of a metric, in a table with one value per row."""
 
 EARLIEST = 1e8
 """Seconds since the epoch below which a time is a duration."""
 
 DEPTH = 3
-"""Levels of objects in objects that are names of metrics, joined by slashes."""
+"""Levels of nested objects whose keys are joined by slashes into metric names."""
 
 
-class Table(Reader):
-    """The reader of one such file."""
+class TableFile(Reader):
+    """Metrics of one CSV or JSON lines table."""
 
     source = FILE
 
@@ -54,15 +53,14 @@ class Table(Reader):
         self._delimiter = ","
 
     @property
-    def unit(self) -> str:
-        """Each table is one."""
+    def group(self) -> str:
         return self.path
 
-    def begin(self) -> None:
-        super().begin()
+    def reset(self) -> None:
+        super().reset()
         self._head = None
 
-    def take(self, block: bytes) -> None:
+    def parse(self, block: bytes) -> None:
         lines = block.decode("utf-8-sig" if not self._head else "utf-8", "replace").replace("\r\n", "\n").split("\n")
         if self._is_csv:
             self._take_csv(lines)
@@ -75,13 +73,13 @@ class Table(Reader):
             self._delimiter = max(",;\t", key=lines[0].count)
             self._head = next(self._cells(lines[:1]), [])
             if len(set(self._head)) < len(self._head) or any(_float(cell) is not None for cell in self._head):
-                self._head = []  # no head: nobody knows what its numbers are
+                self._head = []  # without a header, the numbers have no names
             lines = lines[1:]
         if not self._head:
             return
         for cells in self._cells(lines):
             if cells == self._head:
-                continue  # it is written again by a script that was started again
+                continue  # a restarted script has repeated the header
             self._row(dict(zip(self._head, map(_float, cells), strict=False)))
 
     def _cells(self, lines: list[str]) -> Any:
@@ -127,7 +125,7 @@ def _float(cell: str) -> float | None:
 
 
 def _flatten(record: dict[str, Any], prefix: str, row: dict[str, float | None], depth: int) -> None:
-    """The numbers of an object and of those in it, by their names."""
+    """Collect the numbers of an object and its nested objects by name."""
     for key, value in record.items():
         name = f"{prefix}{key}"
         if isinstance(value, dict):
@@ -141,19 +139,19 @@ PIECE = 1 << 20
 """Bytes that `follow` reads at once."""
 
 
-class Logged(Reader):
-    """The reader of one such file."""
+class SdkFile(Reader):
+    """Metrics of `metrics.jsonl`."""
 
     source = SDK
 
     def follow(self) -> bool:
-        """Read the next piece of a file that grows; False while there is less than a piece."""
+        """Read the next piece of a growing file; False while less than a piece is unread."""
         return self.tail.unread >= PIECE and self.read(self.tail.blocks(piece=PIECE))
 
-    def take(self, block: bytes) -> None:
+    def parse(self, block: bytes) -> None:
         lines = [line for line in block.split(b"\n") if line.strip()]
         try:
-            # All at once take half the time that they take one by one.
+            # Parsing all lines at once takes half as long as parsing them one by one.
             records = json.loads(b"[%s]" % b",".join(lines))
         except (ValueError, RecursionError):
             records = []
@@ -169,7 +167,7 @@ class Logged(Reader):
             record = json.loads(line)
         except (ValueError, RecursionError):
             self.columns.unreadable += 1
-            # What was torn has no end of its own, so the next record stands on the same line.
+            # A torn line has no newline, so the next record is on the same line.
             start = line.rfind(b'{"name":', 1)
             if start > 0:
                 self._take_line(line[start:])
@@ -200,7 +198,7 @@ class Logged(Reader):
 
 
 def inside(path: object) -> str:
-    """The relative path when it stays in its folder, else nothing."""
+    """Return the normalized relative path; "" if it leads out of its folder."""
     if not isinstance(path, str) or not path or "\0" in path or os.path.isabs(path):
         return ""
     clean = os.path.normpath(path)

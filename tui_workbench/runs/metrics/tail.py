@@ -1,4 +1,4 @@
-"""A file that grows, read from where the last look at it ended; each byte is read once; and the base of all readers."""
+"""Incremental reading of growing files."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ CHUNK = 4 << 20
 """Bytes that are read at once."""
 
 MARK = 64
-"""Bytes before the place that was read to, by which a file is known that was written anew under the same number."""
+"""Bytes before the offset that are compared to detect a file that was rewritten in place."""
 
 LONGEST_LINE = 64 << 20
-"""Bytes. A line beyond this is no record of anything, and is passed over."""
+"""Bytes. A longer line cannot be a record and is skipped."""
 
 
 class Tail:
-    """Reads `path` as it grows; a file that was replaced, cut short or removed is read anew.
+    """An incremental reader of `path`. A file that was replaced, truncated or removed is read from its start.
 
-    A caller that sees `began_anew` forgets what it knew from the file.
+    A caller that sees `restarted` must drop what it read before.
     """
 
     def __init__(self, path: str, *, at_most: int = 0) -> None:
-        """With `at_most`, a look reads about so many new bytes: half at their beginning and half at their end.
+        """With `at_most`, one read takes about that many new bytes: half from their start and half from their end.
 
         `skipped` counts the bytes between them.
         """
@@ -34,51 +34,51 @@ class Tail:
         self.at_most = at_most
         self.skipped = 0
         self.offset = 0
-        """Of the first byte that was not taken yet."""
-        self.began_anew = False
+        """The first byte that was not read yet."""
+        self.restarted = False
         self._identity: tuple[int, int] | None = None
-        self.in_part_of_line = False
-        """Whether what comes next, up to the first line end, belongs to a line whose beginning was passed over."""
+        self.inside_line = False
+        """True if the bytes up to the next line end belong to a line whose beginning was skipped."""
         self.size = 0
-        """Of the file when it was opened last."""
+        """Size of the file when it was last opened."""
         self._mark = b""
 
     @property
     def unread(self) -> int:
-        """Bytes of the file that no look has taken yet."""
+        """Bytes of the file that were not read yet."""
         try:
             return os.stat(self.path).st_size - self.offset
         except OSError:
             return 0
 
     def blocks(self, *, piece: int = 0, ends: bytes = b"\n", ended: bool = False) -> Iterator[bytes]:
-        """What was not taken yet, in blocks of whole lines, which end with one of the bytes `ends`.
+        """Yield the unread bytes in blocks of whole lines, which end with one of the bytes `ends`.
 
-        A last line without its end waits for the next call, unless the file has `ended`.
+        An incomplete last line waits for the next call, unless the file has `ended`.
         """
         for chunk in self.chunks(piece=piece):
             end = max(chunk.rfind(each) for each in ends) + 1
             self.offset -= len(chunk) - end
             start = 0
-            if self.in_part_of_line and end:
+            if self.inside_line and end:
                 start = min(found for each in ends if (found := chunk.find(each)) >= 0) + 1
-                self.in_part_of_line = False
-            if ended and self.offset + len(chunk) - end >= self.size and not self.in_part_of_line:
+                self.inside_line = False
+            if ended and self.offset + len(chunk) - end >= self.size and not self.inside_line:
                 self.offset += len(chunk) - end
                 end = len(chunk)
             if end > start:
                 yield chunk[start:end]
             elif len(chunk) >= LONGEST_LINE:
                 self.offset += len(chunk)
-                self.in_part_of_line = True
+                self.inside_line = True
 
     def chunks(self, *, piece: int = 0) -> Iterator[bytes]:
-        """What was not taken yet. Before the next chunk a caller may lower `offset`, to get the end of one again.
+        """Yield the unread bytes. The caller may lower `offset` to get the end of a chunk again with the next one.
 
-        With `piece`, read about so many bytes and skip nothing; the next call continues there.
+        With `piece`, read about that many bytes and skip none; the next call continues there.
         """
-        self.began_anew = False
-        # The file may be on its way from one name to another; what was read of it stays until there is another.
+        self.restarted = False
+        # The file may be missing while it is renamed; its contents stay valid until another file appears.
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             stack.callback(os.close, descriptor)
@@ -93,11 +93,11 @@ class Tail:
         usual = size = min(CHUNK, piece or half or CHUNK)
         begun = self.offset
         while self.offset < self.size and not 0 < piece <= self.offset - begun:
-            # The caller may have left the end of the first half: the part of a line.
+            # The caller may have left a partial line at the end of the first half.
             last_half = self.size - half
             if half and not piece and begun + half // 2 < self.offset < last_half:
                 self.skipped += last_half - self.offset
-                self.offset, self.in_part_of_line, self._mark = last_half, True, b""
+                self.offset, self.inside_line, self._mark = last_half, True, b""
             before = self.offset
             data = os.pread(descriptor, min(size, self.size - before), before)
             if not data:
@@ -105,7 +105,7 @@ class Tail:
             self.offset = before + len(data)
             yield data
             taken = self.offset - before
-            if taken:  # more than all when the caller has passed over something
+            if taken:  # more than the chunk if the caller has skipped bytes
                 self._mark = data[max(0, taken - MARK) : taken] if taken <= len(data) else b""
                 size = usual
             elif before + len(data) < self.size:
@@ -114,7 +114,7 @@ class Tail:
                 return
 
     def was_replaced(self) -> bool:
-        """Whether another file stands at the path by now, or this one was cut short."""
+        """Return True if the path names another file now, or the file was truncated."""
         try:
             status = os.stat(self.path)
         except OSError:
@@ -128,19 +128,19 @@ class Tail:
             or status.st_size < self.offset
             or (status.st_size > self.offset and not self._still_ends(descriptor))
         ):
-            self.offset, self.began_anew, self.in_part_of_line, self._mark, self.skipped = 0, True, False, b"", 0
+            self.offset, self.restarted, self.inside_line, self._mark, self.skipped = 0, True, False, b"", 0
         self._identity = identity
 
     def _still_ends(self, descriptor: int) -> bool:
-        """Whether what was read last still stands where it stood."""
+        """Return True if the last bytes read are still in the file at the same place."""
         length = len(self._mark)
         return length > self.offset or os.pread(descriptor, length, self.offset - length) == self._mark
 
 
 class Reader:
-    """A file that tells metrics, read as it grows into `columns`. A kind of file says what its bytes mean."""
+    """A source of metrics that is read incrementally into `columns`. Subclasses parse one file format."""
 
-    source = ""  # of values.SOURCES
+    source = ""  # one of values.SOURCES
 
     def __init__(self, path: str, *, at_most: int = 0) -> None:
         self.tail = Tail(path, at_most=at_most)
@@ -148,37 +148,37 @@ class Reader:
 
     @property
     def path(self) -> str:
-        """The path of the file."""
+
         return self.tail.path
 
     @property
-    def unit(self) -> str:
-        """What it belongs to with others whose curves continue its own: a folder, or the file itself."""
+    def group(self) -> str:
+        """The folder or file whose readers continue each other's curves."""
         return ""
 
     @property
     def always_labeled(self) -> bool:
-        """Whether the name of its unit belongs to the names of its metrics in any case."""
+        """True if metric names always carry the name of the group."""
         return False
 
     def refresh(self, *, ended: bool = False) -> bool:
-        """Read what is new; True when there was something. With `ended` nothing will follow."""
+        """Read new data; True if there was any. `ended` means that the file will not grow."""
         return self.read(self.tail.blocks())
 
     def read(self, blocks: Iterable[bytes]) -> bool:
-        """Take blocks of whole lines; True when there was one."""
+        """Parse blocks of whole lines; True if there were any."""
         something = False
         for block in blocks:
-            if self.tail.began_anew and not something:
-                self.begin()
+            if self.tail.restarted and not something:
+                self.reset()
             something = True
-            self.take(block)
+            self.parse(block)
         return something
 
-    def begin(self) -> None:
-        """Forget what an earlier file at the path told."""
+    def reset(self) -> None:
+        """Drop the metrics of an earlier file at the path."""
         self.columns = Columns()
 
-    def take(self, block: bytes) -> None:
-        """Add what a block of whole lines tells."""
+    def parse(self, block: bytes) -> None:
+        """Add the metrics of a block of whole lines."""
         raise NotImplementedError

@@ -1,8 +1,8 @@
-"""TensorBoard event files: the scalars in them, in both of their forms.
+"""Scalars in TensorBoard event files, in both encodings.
 
 A file is a sequence of records: length (8 bytes), checksum of the length, an `Event` message, checksum of the message.
-A record that is not complete yet waits for the next look; one whose length is damaged ends the file, because nothing
-tells where the next one begins. Checksums of messages are not computed: in Python that would take longer than the rest.
+An incomplete record waits for the next refresh. A record with a damaged length ends the file, because the start of the
+next one is unknown. Checksums of messages are not verified: in Python that would take longer than everything else.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ _HEADER = struct.Struct("<QI")
 _FRAME = _HEADER.size + 4
 LARGEST_RECORD = 1 << 30
 LARGEST_SCALARS = 1 << 20
-"""Bytes of an event beyond which it is an image or a graph, and is passed over unread."""
+"""Bytes. A larger event is an image or a graph, and is skipped."""
 
 _SPLITS = frozenset(("train", "training", "val", "valid", "validation", "test", "eval", "evaluation"))
-"""Folders that tell courses of the same names apart: `train/epoch_loss`, `validation/epoch_loss`."""
+"""Folders that distinguish curves of the same name: `train/epoch_loss`, `validation/epoch_loss`."""
 
-# The numeric types of tensors that are written as bytes, by their numbers (types.proto).
+# The numeric types of tensors that are encoded as bytes (types.proto).
 _PACKED = {1: "<f", 2: "<d", 3: "<i", 4: "<B", 5: "<h", 6: "<b", 9: "<q", 17: "<H", 19: "<e", 22: "<I", 23: "<Q"}
 _FLOAT, _BOOL, _BFLOAT16 = 1, 10, 14
 _REAL = frozenset((*_PACKED, _BOOL, _BFLOAT16))
 
 _HALF = 13
 _TYPED = {5: "<f", 6: "<d", 7: "", 10: "", 11: "", _HALF: "", 16: "", 17: ""}
-"""The fields of a tensor that hold numbers of one type each: their form, "" for integers of variable length."""
+"""Struct formats of the fields of a tensor that hold numbers; "" for integers of variable length."""
 
 
 class EventFile(Reader):
-    """The reader of one event file."""
+    """Metrics of one event file."""
 
     source = TENSORBOARD
 
     @property
-    def unit(self) -> str:
-        """The folder: a writer that is started again goes on in another file there."""
+    def group(self) -> str:
+        """The folder: a restarted writer continues in another file there."""
         return os.path.dirname(self.path)
 
     @property
     def always_labeled(self) -> bool:
-        return os.path.basename(self.unit).lower() in _SPLITS
+        return os.path.basename(self.group).lower() in _SPLITS
 
     def refresh(self, *, ended: bool = False) -> bool:
         if self.columns.damaged_at >= 0 and not self.tail.was_replaced():
@@ -55,8 +55,8 @@ class EventFile(Reader):
         before = self.tail.offset
         return self.read(self.tail.chunks()) and self.tail.offset != before
 
-    def take(self, block: bytes) -> None:
-        """Add what the complete records of the bytes tell; the tail goes back to the first that is not complete."""
+    def parse(self, block: bytes) -> None:
+        """Add the complete records; the tail goes back to the first incomplete one."""
         position, size = 0, len(block)
         base = self.tail.offset - size
         while position + _HEADER.size <= size:
@@ -68,7 +68,7 @@ class EventFile(Reader):
             end = position + _FRAME + length
             if end > size:
                 if length > LARGEST_SCALARS and base + end <= self.tail.size:
-                    position = end  # it is passed over
+                    position = end  # skipped
                 break
             try:
                 self._event(block[position + _HEADER.size : end - 4])
@@ -105,7 +105,7 @@ class EventFile(Reader):
 
 
 def scalar_of_tensor(data: bytes) -> float | None:
-    """The number that a TensorProto holds when it is of a real type and has no dimensions; else None."""
+    """Return the number in a TensorProto of a real type without dimensions; else None."""
     type_number, content, typed, dimensions = 0, b"", None, 0
     for number, kind, value in fields(data):
         if number == 1 and isinstance(value, int):
@@ -119,7 +119,7 @@ def scalar_of_tensor(data: bytes) -> float | None:
     if dimensions or type_number not in _REAL:
         return None
     if not content:
-        # A number that is zero is often left out.
+        # Zero is often left out.
         return typed if typed is not None else 0.0
     if type_number == _BFLOAT16:
         content, type_number = b"\0\0" + content[:2], _FLOAT
@@ -127,7 +127,7 @@ def scalar_of_tensor(data: bytes) -> float | None:
 
 
 def _first_of(field: int, kind: int, value: int | bytes) -> float | None:
-    """The first number of a repeated field of numbers, packed or not."""
+    """Return the first number of a repeated number field, packed or not."""
     if form := _TYPED[field]:
         if isinstance(value, bytes) and len(value) >= struct.calcsize(form):
             return float(struct.unpack_from(form, value)[0])
@@ -152,7 +152,7 @@ def _crc_table() -> tuple[int, ...]:
 
 
 def masked_crc32c(data: bytes) -> int:
-    """The checksum of a record, turned as its format asks for."""
+    """The checksum of a record, rotated and offset as the format requires."""
     crc, table = 0xFFFFFFFF, _crc_table()
     for byte in data:
         crc = table[(crc ^ byte) & 255] ^ crc >> 8
@@ -164,14 +164,11 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 class Malformed(ValueError):
-    """These bytes are no message."""
+    """Bytes that are not a protobuf message."""
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Each field of a message as number, wire type and value; numbers of a fixed size come as their bytes.
-
-    Raises Malformed.
-    """
+    """Yield number, wire type and value of each field; fixed-size numbers as bytes. Raises Malformed."""
     position, end = 0, len(data)
     while position < end:
         key, position = varint(data, position)
@@ -189,13 +186,13 @@ def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
         else:
             raise Malformed(f"wire type {kind}")
         if position + length > end:
-            raise Malformed("it ends within a field")
+            raise Malformed("truncated field")
         yield key >> 3, kind, data[position : position + length]
         position += length
 
 
 def varint(data: bytes, position: int) -> tuple[int, int]:
-    """The number of variable length at a position, and the position behind it. Raises Malformed."""
+    """Return the varint at a position, and the position after it. Raises Malformed."""
     value = shift = 0
     while position < len(data) and shift < 70:
         byte = data[position]
@@ -204,9 +201,9 @@ def varint(data: bytes, position: int) -> tuple[int, int]:
         if byte < 128:
             return value, position
         shift += 7
-    raise Malformed("it ends within a number")
+    raise Malformed("truncated number")
 
 
 def signed(value: int) -> int:
-    """A number of 64 bits as the signed one that it stands for."""
+    """Reinterpret an unsigned 64-bit number as signed."""
     return value - (1 << 64) if value >= 1 << 63 else value

@@ -1,7 +1,6 @@
-"""What a run has logged, as values, and as columns of numbers, texts and items that grow. Nothing here reads a file.
+"""Logged values, and growing columns of numbers, texts and items. Nothing here reads files.
 
-The columns are bounded, whatever the file holds. What goes beyond the bounds is counted and told, never silently
-dropped.
+Columns are bounded. Values beyond the bounds are counted and reported, never silently dropped.
 """
 
 from __future__ import annotations
@@ -13,50 +12,50 @@ from typing import NamedTuple
 SCALAR, TEXT, LIST, ROW, TABLE, CONFUSION, IMAGE = "scalar", "text", "list", "row", "table", "confusion", "image"
 TAG, UPLOAD = "tag", "upload"
 KINDS = frozenset((SCALAR, TEXT, LIST, ROW, TABLE, CONFUSION, IMAGE, TAG, UPLOAD))
-"""What a logged thing can be. Tags and uploads are no metrics: they are among the items only."""
+"""Kinds of logged items. Tags and uploads are not metrics: they occur among the items only."""
 
 SDK, TENSORBOARD, FILE, OUTPUT = "sdk", "tensorboard", "file", "output"
 SOURCES = (SDK, TENSORBOARD, FILE, OUTPUT)
-"""Where a metric comes from. Of two sources that know the same name the one named first counts."""
+"""Sources of metrics. If two sources have a metric of the same name, the first one wins."""
 
 
 class Series(NamedTuple):
-    """The course of one metric, in the order in which it was logged; the three are equally long."""
+    """The curve of one metric, in logging order; the three arrays are equally long."""
 
     steps: array[float]
     values: array[float]
-    times: array[float]  # seconds since the epoch; NaN where it is not known
+    times: array[float]  # seconds since the epoch; NaN if unknown
 
 
 class MetricSummary(NamedTuple):
-    """What a table shows of one metric."""
+    """One row of a table of metrics."""
 
     name: str
     kind: str  # SCALAR, TEXT, LIST, ROW, TABLE, CONFUSION or IMAGE
-    last: float | str | None  # of what is no scalar and no text: None
-    count: int  # type: ignore[assignment]  # the tuple's own method of this name is of no use here
-    minimum: float  # NaN where there is no number
+    last: float | str | None  # None unless a scalar or a text
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
+    minimum: float  # NaN without numbers
     maximum: float
     source: str  # SDK, TENSORBOARD, FILE or OUTPUT
 
 
 class LoggedItem(NamedTuple):
-    """Something logged that is no point of a curve."""
+    """A logged value that is not a point of a curve."""
 
     kind: str  # LIST, ROW, TABLE, CONFUSION, IMAGE, TAG or UPLOAD
     name: str
-    value: object = None  # as JSON has it; a LIST is a list, a ROW a dict of columns, a TABLE a dict of lists, ...
+    value: object = None  # JSON; a LIST is a list, a ROW a dict of columns, a TABLE a dict of lists, ...
     step: float | None = None
-    time: float = 0.0  # seconds since the epoch; 0.0 where it is not known
-    path: str = ""  # IMAGE, UPLOAD: relative to the run directory; "" when it leads out of it
+    time: float = 0.0  # seconds since the epoch; 0.0 if unknown
+    path: str = ""  # IMAGE, UPLOAD: relative to the run directory; "" if it leads out of it
 
 
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""The words for what JSON has no numbers for."""
+"""The strings for numbers that JSON does not have."""
 
 
 def number(value: object) -> float | None:
-    """A number of a record, which JSON may have as true, as one too large for a float, or as a word."""
+    """Convert a JSON value: booleans, integers too large for a float, and the keys of NOT_FINITE count as numbers."""
     if isinstance(value, float):
         return value
     if isinstance(value, int):
@@ -68,14 +67,14 @@ def number(value: object) -> float | None:
 
 
 def json_number(value: float) -> float | str:
-    """The number as JSON has it: itself, or one of the words of NOT_FINITE."""
+    """Return the number, or the key of NOT_FINITE for it."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 LONGEST_LINE = 2000
-"""Bytes of a line of output: one beyond this is data, and a regular expression could take long over it."""
+"""Bytes of an output line. Longer lines are data, and regular expressions could take long on them."""
 
 
 class Found(NamedTuple):
@@ -84,14 +83,14 @@ class Found(NamedTuple):
     name: str
     value: float
     step: float | None
-    refreshed: bool  # it is from a bar, which writes the same line again and again
+    refreshed: bool  # from a progress bar, which rewrites its line
 
 
 def downsample(series: Series, width: int) -> Series:
-    """The curve with few enough points for a chart of `width` columns.
+    """Reduce a curve to few enough points for a chart of `width` columns.
 
-    Columns are equal ranges of the curve's points, which for a metric logged at every step are equal ranges of steps.
-    Of each column stay first, lowest, highest and last point, and one that is NaN, where there is one: it makes a gap.
+    Columns are equal ranges of points. Each column keeps its first, lowest, highest and last point, and one NaN if it
+    has any, which shows as a gap.
     """
     steps, values, times = series
     count = len(values)
@@ -109,10 +108,10 @@ def downsample(series: Series, width: int) -> Series:
 
 
 def _of_column(part: array[float], start: int) -> list[int]:
-    """The indices that stay of the points of one column, in order."""
+    """Return the indices of the points that a column keeps, in order."""
     low, high = min(part), max(part)
     gap = -1
-    # A NaN among the numbers makes comparisons mean nothing; sums show it for less than a look at each.
+    # Comparisons with NaN are meaningless. A sum finds NaN faster than a look at each value.
     if math.isnan(sum(part)):
         gap = next((index for index, value in enumerate(part) if math.isnan(value)), -1)
         numbers = [value for value in part if value == value]
@@ -126,21 +125,21 @@ def _of_column(part: array[float], start: int) -> list[int]:
 
 
 MAX_NAMES = 10_000
-"""Metrics of one file. A script that puts a number into the name of a metric makes a million of them."""
+"""Metrics of one file. A script that puts a number into metric names can create a million of them."""
 
 MAX_ITEMS = 10_000
 MAX_ITEM_BYTES = 64 << 20
-"""Lists, tables and the like of one file, and what they may take together as they stand in it."""
+"""Number of lists, tables and similar items of one file, and their total size in the file."""
 
 SHORT_CURVE = 100
-"""Points of a curve that is never thinned."""
+"""A curve with this many points or fewer is never thinned."""
 
 MAX_NAME = 500
 """Characters of a metric's name that are kept."""
 
 
 class Column:
-    """One curve as it grows."""
+    """One growing curve."""
 
     def __init__(self) -> None:
         self.steps = array("d")
@@ -151,11 +150,11 @@ class Column:
 
     @property
     def count(self) -> int:
-        """All points that were told, with those that were removed since."""
+        """Number of points, including removed ones."""
         return len(self.values) + self.left_out
 
     def append(self, step: float | None, value: float, time: float) -> None:
-        """Add a point; one that names no step has one more than the one before."""
+        """Add a point; without a step it gets the last step plus one."""
         if step is None:
             last = self.steps[-1] if self.steps else -1.0
             step = last + 1.0 if math.isfinite(last) else float(len(self.steps))
@@ -164,34 +163,34 @@ class Column:
         self.times.append(time)
 
     def thin(self) -> None:
-        """Keep at most half of the points: the extremes of every eight, and the last one."""
+        """Keep at most half of the points: the extremes of every eight, and the last."""
         kept = downsample(self.series(), max(1, len(self.values) // 8))
         self.left_out += len(self.values) - len(kept.values)
         self.steps, self.values, self.times = kept
 
     def series(self) -> Series:
-        """The curve as it is now; it does not grow any more."""
+        """Return a copy of the curve."""
         return Series(self.steps[:], self.values[:], self.times[:])
 
 
 class Columns:
-    """All that one file has told so far."""
+    """Everything read from one file so far."""
 
     def __init__(self) -> None:
         self.curves: dict[str, Column] = {}
         self.texts: dict[str, tuple[str, int]] = {}  # the last text and how many there were
         self.items: list[LoggedItem] = []
         self.points = 0
-        self.damaged_at = -1  # the byte behind which nothing of the file can be read
-        self.unreadable = 0  # lines or records that could not be understood
-        self.beyond = 0  # points whose name was one too many
-        self.items_beyond = 0
+        self.damaged_at = -1  # offset from which the file cannot be read
+        self.unreadable = 0  # lines or records that could not be parsed
+        self.dropped_points = 0
+        self.dropped_items = 0
         self.is_thinned = False
-        """Whether curves have lost points that are no extremes."""
+        """True if curves have lost points that are not extremes."""
         self._item_bytes = 0
 
     def curve(self, name: str) -> Column | None:
-        """The column of this name, made when there is none; None when there are too many."""
+        """Return the column of this name, created if missing; None if there are too many."""
         found = self.curves.get(name)
         if found is None:
             name = name[:MAX_NAME]
@@ -201,10 +200,10 @@ class Columns:
         return found
 
     def add(self, name: str, step: float | None, value: float, time: float, *, again: bool = False) -> None:
-        """Add a point of a curve; `again` tells that it takes the place of the last one if that is of the same step."""
+        """Add a point of a curve. With `again` it replaces the last point if that has the same step."""
         curve = self.curve(name)
         if curve is None:
-            self.beyond += 1
+            self.dropped_points += 1
             return
         if again and curve.steps and step == curve.steps[-1]:
             curve.values[-1] = value
@@ -221,17 +220,17 @@ class Columns:
         self.is_thinned = True
 
     def add_text(self, name: str, text: str) -> None:
-        """Note a value that is no number."""
+        """Add a text value."""
         name = name[:MAX_NAME]
         if name in self.texts or len(self.texts) < MAX_NAMES:
             self.texts[name] = (text, self.texts.get(name, ("", 0))[1] + 1)
         else:
-            self.beyond += 1
+            self.dropped_points += 1
 
     def add_item(self, item: LoggedItem, size: int) -> None:
-        """Add what is no point of a curve; `size` is the bytes that it takes in the file."""
+        """Add an item; `size` is its size in the file in bytes."""
         if len(self.items) >= MAX_ITEMS or self._item_bytes + size > MAX_ITEM_BYTES:
-            self.items_beyond += 1
+            self.dropped_items += 1
             return
         self._item_bytes += size
         self.items.append(item._replace(name=item.name[:MAX_NAME]))
