@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -206,7 +207,9 @@ def _load(module: str) -> ModuleType:
 
 def _run_command(command: Command, rest: Sequence[str]) -> int:
     progress.listen(shared().show)
-    code: int = getattr(_load(command.module), f"run_{command.function}")(parse(command, rest))
+    parsed = parse(command, rest)
+    gc.enable()  # `__main__` has turned it off
+    code: int = getattr(_load(command.module), f"run_{command.function}")(parsed)
     return code
 
 

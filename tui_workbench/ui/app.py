@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import Sequence
 
 from textual.app import App
@@ -92,6 +93,8 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
 
     async def on_main_screen_completed(self) -> None:
         """What was typed ahead is done now, in its order."""
+        gc.freeze()  # modules and the first widgets stay: later collections need not visit them
+        gc.enable()  # `__main__` has turned it off
         await self.keys.release()
 
     def on_monitor_wanted(self, event: MonitorWanted) -> None:
