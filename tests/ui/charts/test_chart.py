@@ -1,4 +1,4 @@
-"""The chart as a person sees it, and what its keys do."""
+"""The chart widget: its drawing and its keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BRAILLE = {chr(code) for code in range(0x2801, 0x2900)}
 
 
 class ChartApp(App[None]):
-    """A chart and nothing else."""
+    """An app with only a chart."""
 
     def __init__(self, look: Look | None = None) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ async def seen(pilot: Pilot[None]) -> str:
     return "\n".join(screen_lines(pilot.app))
 
 
-async def test_a_curve_has_its_name_last_value_and_axes() -> None:
+async def test_chart_shows_title_last_value_and_axes() -> None:
     app = ChartApp()
     async with app.run_test(size=(60, 14)) as pilot:
         app.chart.show([curve("train.py [1]", [1.0, 0.5, 0.25])])
@@ -63,7 +63,7 @@ async def test_a_curve_has_its_name_last_value_and_axes() -> None:
         assert any(character in BRAILLE for line in lines for character in line)
 
 
-async def test_several_curves_are_told_apart_without_colours() -> None:
+async def test_each_curve_has_a_mark_in_chart_and_legend() -> None:
     app = ChartApp()
     async with app.run_test(size=(100, 16)) as pilot:
         app.chart.show([curve(f"run {place}", [place + 1.0, place + 2.0] * 30) for place in range(4)])
@@ -73,34 +73,34 @@ async def test_several_curves_are_told_apart_without_colours() -> None:
             assert mark in "".join(lines[:2]), mark  # in the legend
 
 
-async def test_twenty_curves_have_twenty_marks() -> None:
+async def test_twenty_curves_have_different_marks() -> None:
     assert len({look_of(place)[1] for place in range(20)}) == 20
     assert len({look_of(place) for place in range(len(MARKS))}) == len(MARKS)
     assert len(set(ROLES)) == len(ROLES)
 
 
-async def test_more_curves_than_the_legend_has_room_for_are_counted() -> None:
+async def test_full_legend_counts_the_remaining_curves() -> None:
     app = ChartApp()
     async with app.run_test(size=(80, 20)) as pilot:
         app.chart.show([curve(f"a long name of a script [{place}]", [1.0, 2.0]) for place in range(20)])
         assert " more" in await seen(pilot)
 
 
-async def test_what_cannot_be_shown_is_said() -> None:
+async def test_hidden_values_and_empty_charts_are_explained() -> None:
     app = ChartApp()
     async with app.run_test(size=(70, 12)) as pilot:
         app.chart.show([curve("x", [1.0, math.nan, 2.0, math.inf])])
-        assert "2 not finite" in await seen(pilot)
+        assert "2 hidden (not finite)" in await seen(pilot)
         app.chart.show([curve("x", [math.nan])])
-        assert "No value is finite." in await seen(pilot)
+        assert "No finite values." in await seen(pilot)
         app.chart.show([curve("x", [-1.0, 0.0])])
         await pilot.press("l")
-        assert "No value is above 0" in await seen(pilot)
+        assert "All values are ≤ 0." in await seen(pilot)
         app.chart.show([])
         assert "Nothing logged yet." in await seen(pilot)
 
 
-async def test_the_read_out_begins_at_the_last_point_and_goes_point_by_point() -> None:
+async def test_cursor_starts_at_last_point_and_moves_by_points() -> None:
     app = ChartApp()
     async with app.run_test(size=(60, 12)) as pilot:
         app.chart.show([curve("a", [10, 20, 30, 40]), curve("b", [1, 2, 3, 4])])
@@ -119,7 +119,7 @@ async def test_the_read_out_begins_at_the_last_point_and_goes_point_by_point() -
         assert "step 0" not in (await seen(pilot)).split("\n")[0]
 
 
-async def test_keys_move_over_dense_points_by_what_can_be_seen() -> None:
+async def test_cursor_moves_by_columns_over_dense_points() -> None:
     app = ChartApp()
     async with app.run_test(size=(60, 12)) as pilot:
         app.chart.show([curve("a", [float(place) for place in range(10_000)])])
@@ -132,7 +132,7 @@ async def test_keys_move_over_dense_points_by_what_can_be_seen() -> None:
         assert cursor - app.chart.cursor > 500
 
 
-async def test_zooming_is_around_what_is_read_out_and_back() -> None:
+async def test_zoom_keeps_the_cursor_in_view() -> None:
     app = ChartApp()
     async with app.run_test(size=(60, 12)) as pilot:
         app.chart.show([curve("a", [float(place) for place in range(101)])])
@@ -146,7 +146,7 @@ async def test_zooming_is_around_what_is_read_out_and_back() -> None:
         assert app.chart.view.window is None
 
 
-async def test_the_axis_can_be_time_and_the_scale_logarithmic_and_smoothed() -> None:
+async def test_keys_switch_to_time_log_scale_and_smoothing() -> None:
     app = ChartApp()
     async with app.run_test(size=(60, 14)) as pilot:
         app.chart.show([curve("a", [10.0**-place for place in range(6)])])
@@ -161,19 +161,19 @@ async def test_the_axis_can_be_time_and_the_scale_logarithmic_and_smoothed() -> 
         assert "smoothed" not in await seen(pilot)
 
 
-async def test_commands_that_would_do_nothing_say_why() -> None:
+async def test_unavailable_commands_give_a_reason() -> None:
     app = ChartApp()
     async with app.run_test(size=(60, 12)) as pilot:
-        assert app.chart.why_not("toggle_log") == "There is no curve."
+        assert app.chart.why_not("toggle_log") == "No curves to show."
         app.chart.show([curve("a", [1, 2])])
         await pilot.pause()
-        assert app.chart.why_not("show_all") == "All is shown already."
+        assert app.chart.why_not("show_all") == "The whole axis is shown already."
         assert app.chart.why_not("toggle_log") == ""
         app.chart.show([curve("a", [1, 2])], Look("loss", x_name="run"))
         assert app.chart.why_not("toggle_by")
 
 
-async def test_of_runs_beside_each_other_only_the_one_that_is_meant_has_the_value() -> None:
+async def test_run_axis_shows_a_value_only_at_its_run() -> None:
     app = ChartApp()
     async with app.run_test(size=(60, 12)) as pilot:
         app.chart.show([Curve("loss", [1.0, 5.0], [0.25, 0.75], [1.0, 5.0])], Look("loss", joined=False, x_name="run"))
@@ -185,7 +185,7 @@ async def test_of_runs_beside_each_other_only_the_one_that_is_meant_has_the_valu
         assert "0.75" not in text.split("\n")[0]
 
 
-async def test_long_curves_are_prepared_in_a_thread_and_the_last_one_counts() -> None:
+async def test_latest_of_two_long_curves_is_shown() -> None:
     app = ChartApp()
     async with app.run_test(size=(60, 12)) as pilot:
         app.chart.show([curve("long", [0.0, 1.0] * AT_ONCE)])
@@ -199,7 +199,7 @@ async def test_long_curves_are_prepared_in_a_thread_and_the_last_one_counts() ->
 
 
 @pytest.mark.parametrize("size", [(1, 1), (4, 2), (9, 3), (20, 4), (200, 60)])
-async def test_any_size_is_drawn(size: tuple[int, int]) -> None:
+async def test_chart_fits_any_size(size: tuple[int, int]) -> None:
     app = ChartApp()
     async with app.run_test(size=size) as pilot:
         app.chart.show([curve("a", [1, 2, 3]), curve("b", [3, 2, 1])])
@@ -209,7 +209,7 @@ async def test_any_size_is_drawn(size: tuple[int, int]) -> None:
         assert all(len(line) <= size[0] for line in lines)
 
 
-async def test_a_name_that_a_terminal_would_obey_is_shown_as_text() -> None:
+async def test_markup_in_names_is_shown_as_text() -> None:
     app = ChartApp()
     async with app.run_test(size=(60, 12)) as pilot:
         app.chart.show([curve("[red]loss[/red]", [1.0, 2.0]), curve("b", [1.0])], Look("[b]x[/b]"))
@@ -217,7 +217,7 @@ async def test_a_name_that_a_terminal_would_obey_is_shown_as_text() -> None:
         assert "[b]x[/b]" in await seen(pilot)
 
 
-async def test_a_click_reads_out_what_is_there() -> None:
+async def test_click_moves_the_cursor() -> None:
     app = ChartApp()
     async with app.run_test(size=(60, 12)) as pilot:
         app.chart.show([curve("a", [float(place) for place in range(11)])])
@@ -226,7 +226,7 @@ async def test_a_click_reads_out_what_is_there() -> None:
         assert app.chart.cursor == 10
 
 
-async def test_the_chart_with_the_focus_is_marked() -> None:
+async def test_focused_chart_is_marked() -> None:
     app = ChartApp()
     async with app.run_test(size=(60, 12)) as pilot:
         app.chart.show([curve("run 1", [1.0, 2.0])])

@@ -1,4 +1,4 @@
-"""The surface of braille dots."""
+"""The canvas of braille dots."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ def text(canvas: Canvas) -> list[str]:
     return ["".join(piece.text for piece in canvas.row(row)) for row in range(canvas.rows)]
 
 
-def test_dots_are_set_from_the_upper_left() -> None:
+def test_origin_is_the_upper_left_dot() -> None:
     canvas = Canvas(2, 1)
     canvas.upright(0, 0, 0, "0")
     canvas.upright(3, 3, 3, "0")
     assert text(canvas) == ["⠁⢀"]
 
 
-def test_a_line_has_no_holes_however_steep_it_is() -> None:
+def test_steep_line_has_no_holes() -> None:
     canvas = Canvas(2, 4)
     canvas.line(0, 0, 3, 15, "0")
     assert all(line.strip() for line in text(canvas))
 
 
-def test_what_is_outside_is_cut_off() -> None:
+def test_dots_outside_are_clipped() -> None:
     canvas = Canvas(1, 1)
     canvas.line(-10, -10, 10, 10, "0")
     canvas.upright(5, 0, 3, "0")
@@ -32,14 +32,14 @@ def test_what_is_outside_is_cut_off() -> None:
     assert len(text(canvas)[0]) == 1
 
 
-def test_a_cell_has_the_colour_of_the_last_line_and_the_dots_of_all() -> None:
+def test_cell_joins_dots_in_the_colour_of_the_last_line() -> None:
     canvas = Canvas(1, 1)
     canvas.upright(0, 0, 0, "0")
     canvas.upright(1, 0, 0, "1")
     assert list(canvas.row(0)) == [Piece("⠉", "1")]
 
 
-def test_a_mark_stands_in_place_of_dots_and_the_first_one_stays() -> None:
+def test_first_mark_replaces_dots_and_later_marks() -> None:
     canvas = Canvas(2, 1)
     canvas.upright(0, 0, 0, "0")
     canvas.mark(0, 0, "●", "0")

@@ -1,4 +1,4 @@
-"""Curves made ready for a chart."""
+"""Preparing curves for a chart."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def picture(curves: Sequence[Curve], view: View) -> Picture:
 
 
 def drawn(values: Sequence[float], columns: int, view: View | None = None) -> list[tuple[Bucket, ...]]:
-    """The unbroken parts of a curve over its whole x axis, or a window of it."""
+    """Return the strokes of a curve over its whole x axis or a window of it."""
     view = view or View()
     points = points_of(curve(values), view)
     return list(strokes(points.xs, points.smooth, scale_over(view.window or points.xs), columns, log=view.log))
@@ -40,14 +40,14 @@ def buckets(values: Sequence[float], columns: int) -> list[tuple[int, float, flo
 
 @settings(max_examples=60)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=400), st.integers(2, 40))
-def test_extremes_are_never_lost_however_many_points_share_a_column(values: list[float], columns: int) -> None:
+def test_extremes_survive_in_shared_columns(values: list[float], columns: int) -> None:
     found = buckets(values, columns)
     assert min(low for _, low, _ in found) == min(values)
     assert max(high for *_, high in found) == max(values)
     assert [column for column, *_ in found] == sorted({column for column, *_ in found})
 
 
-def test_a_column_of_many_points_is_the_same_as_one_of_few() -> None:
+def test_column_covers_only_its_points() -> None:
     many = [math.sin(place / 50) for place in range(5000)]
     found = buckets(many, 100)
     assert len(found) == 100
@@ -57,56 +57,56 @@ def test_a_column_of_many_points_is_the_same_as_one_of_few() -> None:
         assert min(around) <= low <= high <= max(around)
 
 
-def test_nan_makes_a_gap_and_is_counted() -> None:
+def test_nan_is_a_counted_gap() -> None:
     values = [1, 2, math.nan, 4, 5]
     assert len(drawn(values, 50)) == 2
     assert points_of(curve(values), View()).left_out == 1
 
 
-def test_nan_among_numbers_of_one_column_makes_no_gap() -> None:
+def test_nan_beside_numbers_in_a_column_makes_no_gap() -> None:
     values = [math.nan if place == 500 else float(place) for place in range(1000)]
     assert len(drawn(values, 10)) == 1
 
 
-def test_infinities_are_left_out_and_counted_and_do_not_stretch_the_scale() -> None:
+def test_infinities_are_counted_and_do_not_change_the_scale() -> None:
     shown = picture([curve([1, math.inf, 2, -math.inf])], View())
     assert shown.curves[0].left_out == 2
     assert (shown.y.low, shown.y.high) == (1, 2)
 
 
-def test_a_logarithmic_chart_leaves_out_what_is_not_above_zero_and_says_how_much() -> None:
+def test_log_scale_hides_and_counts_values_up_to_zero() -> None:
     shown = picture([curve([0.0, -1.0, 10.0, 100.0])], View(log=True))
     assert shown.curves[0].left_out == 2
     assert shown.y.log
     assert (shown.y.low, shown.y.high) == (10, 100)
 
 
-def test_nothing_that_can_be_shown_is_an_empty_picture() -> None:
+def test_picture_without_drawable_values_is_empty() -> None:
     assert picture([curve([math.nan])], View()).is_empty
     assert picture([curve([-1.0])], View(log=True)).is_empty
     assert picture([], View()).is_empty
 
 
-def test_steps_that_go_back_after_a_restart_are_drawn_in_their_order() -> None:
+def test_repeated_steps_after_a_restart_keep_their_order() -> None:
     found = points_of(curve([5, 4, 3, 9], steps=[0, 1, 2, 1]), View())
     assert list(found.xs) == [0, 1, 1, 2]
     assert list(found.ys) == [5, 4, 9, 3]
 
 
-def test_time_counts_from_the_first_value_of_each_curve() -> None:
+def test_time_starts_at_the_first_value_of_each_curve() -> None:
     one, other = curve([1, 2], times=[1000.0, 1010.0]), curve([1, 2], times=[5000.0, 5005.0])
     shown = picture([one, other], View(by=TIME))
     assert list(shown.curves[1].xs) == [0, 5]
     assert (shown.x.low, shown.x.high) == (0, 10)
 
 
-def test_values_whose_time_is_not_known_are_left_out_by_time_and_counted() -> None:
+def test_values_without_time_are_counted_on_a_time_axis() -> None:
     found = points_of(curve([1, 2, 3], times=[math.nan, 10.0, 11.0]), View(by=TIME))
     assert list(found.ys) == [2, 3]
     assert found.left_out == 1
 
 
-def test_a_window_shows_a_part_and_lines_lead_out_of_it() -> None:
+def test_lines_continue_beyond_the_window() -> None:
     found = drawn(list(range(100)), 50, View(window=(40.0, 60.0)))
     columns = [bucket.column for stroke in found for bucket in stroke]
     assert columns[0] == -1
@@ -115,25 +115,25 @@ def test_a_window_shows_a_part_and_lines_lead_out_of_it() -> None:
 
 @settings(max_examples=40)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=100), st.sampled_from([0.6, 0.9]))
-def test_smoothing_stays_within_the_values_and_starts_with_the_first(values: list[float], weight: float) -> None:
+def test_smoothing_starts_at_the_first_value(values: list[float], weight: float) -> None:
     found = smoothed(array("d", values), weight)
     assert found[0] == pytest.approx(values[0])
     room = 1e-6 * (1 + max(map(abs, values)))
     assert all(min(values) - room <= value <= max(values) + room for value in found)
 
 
-def test_smoothing_leaves_gaps_where_they_are_and_does_not_spread_them() -> None:
+def test_smoothing_keeps_gaps() -> None:
     found = smoothed(array("d", [1.0, math.nan, 1.0, math.inf, 1.0]), 0.9)
     assert [value for value in found if math.isfinite(value)] == pytest.approx([1.0, 1.0, 1.0])
     assert math.isnan(found[1])
 
 
-def test_the_value_nearest_to_a_place_is_the_logged_one_even_when_smoothed() -> None:
+def test_nearest_returns_the_logged_value_when_smoothed() -> None:
     assert points_of(curve([1, 5, 9]), View(smoothing=0.9)).nearest(1.2) == (1, 5)
     assert points_of(curve([]), View()).nearest(0) is None
 
 
-def test_numbers_at_the_end_of_what_a_float_can_hold_are_drawn() -> None:
+def test_largest_floats_are_drawn() -> None:
     values = [-1.7e308, 1.7e308, 0.0]
     shown = picture([curve(values)], View())
     assert [bucket.low for stroke in drawn(values, 50) for bucket in stroke] == values

@@ -1,4 +1,4 @@
-"""Scales and ticks of charts, and numbers in words."""
+"""Scales, ticks and number formats of charts."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
         (0, 1e300, 3, [0, 5e299, 1e300]),
     ],
 )
-def test_ticks_are_round_values_within_the_scale(low: float, high: float, most: int, expected: list[float]) -> None:
+def test_ticks_are_round_values(low: float, high: float, most: int, expected: list[float]) -> None:
     assert ticks(Scale(low, high), most) == pytest.approx(expected)
 
 
-def test_ticks_of_a_logarithmic_scale_are_powers_of_ten_or_round_values_between() -> None:
+def test_log_ticks_are_powers_of_ten_or_round_values() -> None:
     assert ticks(Scale(0.001, 1000, log=True), 7) == pytest.approx([10.0**power for power in range(-3, 4)])
     assert ticks(Scale(0.001, 1000, log=True), 4) == pytest.approx([0.001, 0.1, 10, 1000])
     assert ticks(Scale(2, 9, log=True), 5) == pytest.approx([2, 5])
 
 
-def test_ticks_of_time_are_those_of_a_clock() -> None:
+def test_time_ticks_are_clock_intervals() -> None:
     assert time_ticks(Scale(0, 600), 6) == [0, 120, 240, 360, 480, 600]
     assert time_ticks(Scale(0, 90), 4) == [0, 30, 60, 90]
     assert time_ticks(Scale(0, 10 * 86400), 3)[1] % 86400 == 0
@@ -54,9 +54,7 @@ def test_ticks_of_time_are_those_of_a_clock() -> None:
 
 @settings(max_examples=150)
 @given(finite, finite, st.integers(1, 12), st.booleans())
-def test_any_two_ends_have_few_ticks_within_them_and_different_labels(
-    one: float, other: float, most: int, log: bool
-) -> None:
+def test_ticks_are_few_and_have_different_labels(one: float, other: float, most: int, log: bool) -> None:
     scale = scale_over([one, other], log=log)
     assert scale.low < scale.high
     found = ticks(scale, most)
@@ -70,12 +68,12 @@ def test_any_two_ends_have_few_ticks_within_them_and_different_labels(
 
 @settings(max_examples=100)
 @given(finite, finite, st.floats(0, 1))
-def test_a_place_and_its_value_are_inverse(one: float, other: float, place: float) -> None:
+def test_place_and_value_are_inverse(one: float, other: float, place: float) -> None:
     scale = scale_over([one, other])
     assert scale.place(scale.value(place)) == pytest.approx(place, abs=1e-6)
 
 
-def test_labels_have_the_digits_that_tell_them_apart_and_no_more() -> None:
+def test_labels_have_only_the_necessary_digits() -> None:
     assert labels([0.0, 0.2, 0.4]) == ["0.0", "0.2", "0.4"]
     assert labels([0, 1000, 2000]) == ["0", "1,000", "2,000"]
     assert labels([0.97, 0.975, 0.98]) == ["0.970", "0.975", "0.980"]
@@ -97,7 +95,7 @@ def test_labels_have_the_digits_that_tell_them_apart_and_no_more() -> None:
         (1234.5678, "1,234.6"),
     ],
 )
-def test_a_number_is_written_in_few_digits(value: float | None, text: str) -> None:
+def test_number_is_rounded_to_five_digits(value: float | None, text: str) -> None:
     assert number(value) == text
 
 
@@ -105,11 +103,11 @@ def test_a_number_is_written_in_few_digits(value: float | None, text: str) -> No
     ("seconds", "text"),
     [(0.25, "0.25 s"), (45, "45 s"), (130, "2:10"), (3723, "1:02:03"), (183600, "2 d 3 h"), (-5, "-5 s")],
 )
-def test_a_span_of_time_in_words(seconds: float, text: str) -> None:
+def test_span_label(seconds: float, text: str) -> None:
     assert span_label(seconds) == text
 
 
-def test_one_value_alone_is_in_the_middle_of_its_scale() -> None:
+def test_single_value_is_in_the_middle_of_its_scale() -> None:
     assert scale_over([3.0]).place(3.0) == pytest.approx(0.5)
     assert scale_over([3.0], log=True).place(3.0) == pytest.approx(0.5)
     assert scale_over([]) == Scale(0, 1)
@@ -118,13 +116,13 @@ def test_one_value_alone_is_in_the_middle_of_its_scale() -> None:
 @pytest.mark.parametrize(
     "value", [0.5, 12345.678, 123456.789, -0.000123456, 12345678.0, -1.23456e-10, 987654321.0, math.nan, -math.inf]
 )
-def test_a_short_number_fits_beside_its_course(value: float) -> None:
+def test_short_number_fits_its_cells(value: float) -> None:
     assert 0 < len(short_number(value, 9)) <= 9
 
 
 @settings(max_examples=200)
 @given(low=st.floats(-1e6, 1e6), span=st.floats(1e-3, 1e6), rows=st.integers(4, 60), durations=st.booleans())
-def test_ticks_stand_the_same_number_of_rows_apart(low: float, span: float, rows: int, durations: bool) -> None:
+def test_even_ticks_are_the_same_number_of_rows_apart(low: float, span: float, rows: int, durations: bool) -> None:
     most = max(2, min(8, (rows + 1) // 2))
     scale, values = even_ticks(Scale(low, low + span), rows, most, 4, durations=durations)
     room = span * 1e-6 + abs(low) * 1e-12

@@ -1,4 +1,1 @@
-"""Charts of curves in a terminal.
-
-Which curves a chart shows is decided by its users.
-"""
+"""Line charts and sparklines. The callers choose the curves."""

@@ -1,7 +1,6 @@
-"""The chart widget: curves with axes, a legend and a read-out that keys move.
+"""The chart widget: curves with axes, a legend and a cursor that reads out values.
 
-The invariant: curves of any length are worked on in a thread and the last that were handed down are what is shown;
-keys change how they are looked at and never the curves.
+Long curves are prepared in a thread, and only the latest call of `show` counts. Keys change the view, not the curves.
 """
 
 from __future__ import annotations
@@ -22,19 +21,16 @@ from tui_workbench.ui.themes.themes import palette_of, style
 from tui_workbench.ui.widgets.pieces import Piece, draw_line
 
 AT_ONCE = 20_000
-"""Points up to which a picture takes less than a frame to prepare, and no thread is asked."""
-
-FOCUS = "▌"
-"""Stands before the title of the chart that has the focus."""
+"""Up to this many points a picture is prepared within a frame, without a thread."""
 
 
 class Chart(Widget, can_focus=True, inherit_bindings=False):
-    """Shows the curves that it was handed last."""
+    """Draws the curves of the latest call of `show`."""
 
     heading = "Chart"
     DEFAULT_CSS = "Chart { height: 1fr; width: 1fr; }"
     BINDINGS = CHART.bindings
-    about = "Curves of what runs have logged. Each has a mark and a colour of its own; no extreme is left out."
+    about = "Curves of logged values, each with a mark and a colour. Minima and maxima are always drawn."
 
     def __init__(self, look: Look | None = None) -> None:
         super().__init__()
@@ -42,12 +38,12 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self.view = View()
         self.picture: Picture | None = None
         self.curves: tuple[Curve, ...] = ()
-        self.cursor: float | None = None  # the x that is read out
+        self.cursor: float | None = None  # the x value that is read out
         self._message = ""
         self._lines: list[Strip] | None = None
 
     def show(self, curves: Sequence[Curve], look: Look | None = None) -> None:
-        """Show these curves. What is looked at stays: scales, smoothing, the part of the axis, the read-out."""
+        """Show these curves with the current scales, smoothing, zoom and cursor."""
         self.curves = tuple(curves)
         self._message = ""
         if look is not None:
@@ -55,17 +51,17 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self._prepare()
 
     def show_message(self, text: str) -> None:
-        """Show a sentence, safe text, in place of curves."""
+        """Show a message (safe text) instead of curves."""
         self.curves, self._message = (), text
         self._prepare()
 
     def reset(self) -> None:
-        """Forget the read-out and the part of the axis: what comes next is about something else."""
+        """Clear cursor and zoom, before unrelated curves are shown."""
         self.cursor = None
         self.view = self.view._replace(window=None)
 
     def point_at(self, x: float | None) -> None:
-        """Read out what is at x; None for nothing."""
+        """Move the cursor to x, or remove it."""
         if x != self.cursor:
             self.cursor = x
             self._redraw()
@@ -111,7 +107,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
             return Strip.blank(self.size.width, style(palette.text, palette.background))
         line = self._lines[y]
         if y == 0 and self.has_focus:
-            return Strip.join([Strip([Segment(FOCUS, style(palette.accent, palette.background))]), line.crop(1)])
+            return Strip.join([Strip([Segment("▌", style(palette.accent, palette.background))]), line.crop(1)])
         return line
 
     def _empty_lines(self) -> list[Strip]:
@@ -127,11 +123,11 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if self.picture is None or not self.curves:
-            return "There is no curve."
+            return "No curves to show."
         if action == "toggle_by" and self.look.x_name:
-            return "What is shown has no steps."
+            return "These values have no steps."
         if action == "show_all" and self.cursor is None and self.view.window is None:
-            return "All is shown already."
+            return "The whole axis is shown already."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -150,12 +146,11 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self._change(self.view._replace(smoothing=SMOOTHINGS[(place + 1) % len(SMOOTHINGS)]))
 
     def action_toggle_by(self) -> None:
-        """By step, or by time; what was read out has no meaning on the other axis."""
-        self.cursor = None
+        self.cursor = None  # it means nothing on the other axis
         self._change(self.view._replace(by=STEP if self.view.by == TIME else TIME, window=None))
 
     def action_read_out(self, columns: int) -> None:
-        """Move the read-out, at least to the next point; it begins at the last one."""
+        """Move the cursor by some columns, at least by one point. It starts at the last point."""
         shown, cursor = self.picture, self.cursor
         if shown is not None and not shown.is_empty:
             self.point_at(shown.nearest(shown.x.high) if cursor is None else shown.moved(cursor, columns))

@@ -1,8 +1,8 @@
-"""Curves made ready for a chart of some width: points in order, smoothed, and for each column what is in it.
+"""Sort and smooth the points of curves, and reduce them to the columns of a chart.
 
-The invariants: an extreme never gets lost, however many points share a column; what is no number (NaN, an infinity,
-zero or less on a log scale) is a gap and is counted, never drawn and never passed over in silence. Everything here
-works on arrays as wholes, because a run may hold a million points, and is meant to be called in a thread.
+Extremes survive the reduction, however many points share a column. Values that cannot be drawn (NaN, infinities, zero
+or less on a log scale) become gaps and are counted. The functions work on whole arrays, because a run can have a
+million points; call them in a thread.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tui_workbench.ui.formatting import run_title
 from tui_workbench.ui.terminal.safetext import safe_text
 
 STEP, TIME = "step", "time"
-"""What the x axis shows: the number that was logged with a value, or the seconds since the curve's first value."""
+"""Meanings of the x axis: the step logged with a value, or the seconds since the first value of the curve."""
 
 SMOOTHINGS = (0.0, 0.6, 0.9, 0.98)
-"""The weights of what came before among which a person chooses; 0 shows the values as they are."""
+"""Weights of the moving average that the user can choose; 0 means no smoothing."""
 
 
 class Curve(NamedTuple):
@@ -33,22 +33,22 @@ class Curve(NamedTuple):
     steps: Sequence[float]
     values: Sequence[float]
     times: Sequence[float]
-    key: str = ""  # tells curves apart whose labels are the same
-    look: int = -1  # which colour and mark; -1 for the place among the curves
+    key: str = ""  # distinguishes curves with the same label
+    look: int = -1  # selects colour and mark; -1: by position
 
 
 class View(NamedTuple):
-    """How the curves are looked at. `window` is the part of the x axis that is shown; None for all of it."""
+    """The user's settings for a chart. `window` is the visible part of the x axis; None for all of it."""
 
     by: str = STEP
     log: bool = False
     smoothing: float = 0.0
     window: tuple[float, float] | None = None
-    shown: tuple[float, ...] = ()  # values that the y axis shows whatever the curves are; not on a log scale
+    shown: tuple[float, ...] = ()  # values that the y axis always includes, except on a log scale
 
 
 class Bucket(NamedTuple):
-    """What a curve does in one column of dots: where it comes in, its extremes, and where it goes out."""
+    """The first, lowest, highest and last value of a curve in one column of dots."""
 
     column: int
     first: float
@@ -58,20 +58,20 @@ class Bucket(NamedTuple):
 
 
 Stroke = tuple[Bucket, ...]
-"""An unbroken part of a curve."""
+"""A part of a curve without gaps."""
 
 
 class Points(NamedTuple):
-    """The points of a curve by ascending x."""
+    """The points of a curve, sorted by x."""
 
     curve: Curve
     xs: Sequence[float]
     ys: Sequence[float]  # as logged
     smooth: Sequence[float]  # smoothed, or `ys` itself
-    left_out: int  # values that cannot be shown
+    left_out: int  # number of values that cannot be drawn
 
     def nearest(self, x: float) -> tuple[float, float] | None:
-        """The x and the logged value of the point nearest to x; None for a curve without points."""
+        """Return x and logged value of the point nearest to x; None for a curve without points."""
         place = bisect_left(self.xs, x)
         near = range(max(0, place - 1), min(place + 1, len(self.xs)))
         best = min(near, key=lambda index: abs(self.xs[index] - x), default=None)
@@ -79,7 +79,7 @@ class Points(NamedTuple):
 
 
 def points_of(curve: Curve, view: View) -> Points:
-    """The points in order, smoothed. Equal x keep their order, as after a restart."""
+    """Sort and smooth the points. Points with equal x, as after a restart, keep their order."""
     xs, ys = curve.times if view.by == TIME else curve.steps, curve.values
     left_out = 0
     if not math.isfinite(sum(xs)):
@@ -101,10 +101,7 @@ def points_of(curve: Curve, view: View) -> Points:
 
 
 def smoothed(values: Sequence[float], weight: float) -> Sequence[float]:
-    """An exponential moving average that starts at the first value; what is not finite stays and does not spread.
-
-    The early averages are divided by the weight that they have so far, so that the first values do not weigh more.
-    """
+    """Return an exponential moving average with bias correction. Values that are not finite are kept and skipped."""
     if not weight:
         return values
     found = array("d")
@@ -118,7 +115,7 @@ def smoothed(values: Sequence[float], weight: float) -> Sequence[float]:
 
 
 def extremes(points: Points, x: Scale, *, log: bool) -> Iterator[float]:
-    """The lowest and the highest value that is drawn; none when nothing is."""
+    """Yield the lowest and the highest drawn value, if any."""
     first, last = max(0, bisect_left(points.xs, x.low) - 1), bisect_right(points.xs, x.high) + 1
     for ys in (points.ys, points.smooth) if points.smooth is not points.ys else (points.ys,):
         if bucket := _bucket(0, ys[first:last], log=log):
@@ -126,9 +123,9 @@ def extremes(points: Points, x: Scale, *, log: bool) -> Iterator[float]:
 
 
 def strokes(xs: Sequence[float], ys: Sequence[float], x: Scale, columns: int, *, log: bool) -> tuple[Stroke, ...]:
-    """The buckets of the columns that hold points, broken where a column holds nothing but gaps.
+    """Return the buckets of all columns with points, split where a column has only gaps.
 
-    The point before the window and the one behind it are kept, just outside, so that lines leave the chart.
+    The nearest points outside the window are included, so that lines reach the edges of the chart.
     """
     found: list[list[Bucket]] = [[]]
     for column, start, end in _slices(xs, x, columns):
@@ -141,7 +138,7 @@ def strokes(xs: Sequence[float], ys: Sequence[float], x: Scale, columns: int, *,
 
 
 def _slices(xs: Sequence[float], x: Scale, columns: int) -> Iterator[tuple[int, int, int]]:
-    """Column, start and end of the points in each column that holds any, from just left of the window to its right."""
+    """Yield column, start and end index of the points in each column that has any, and of the window's neighbours."""
     start, last = bisect_left(xs, x.low), bisect_right(xs, x.high)
     if start:
         yield -1, start - 1, start
@@ -156,8 +153,7 @@ def _slices(xs: Sequence[float], x: Scale, columns: int) -> Iterator[tuple[int, 
 
 
 def _bucket(column: int, values: Sequence[float], *, log: bool) -> Bucket | None:
-    """What is in a column; None when nothing in it can be shown."""
-    # One not finite value makes the sum not finite: this tells of most columns at once that all is well.
+    # One value that is not finite makes the sum not finite, so most columns need no check of each value.
     if not math.isfinite(sum(values)):
         values = [value for value in values if math.isfinite(value)]
     if log and values and min(values) <= 0:
@@ -169,14 +165,14 @@ def _bucket(column: int, values: Sequence[float], *, log: bool) -> Bucket | None
 
 
 def read_metrics(run: Run) -> RunMetrics:
-    """The metrics of a run as they are now. Blocks."""
+    """Read all metrics of a run. Blocks."""
     metrics = RunMetrics(run.directory)
     metrics.refresh()
     return metrics
 
 
 def run_curves(runs: Iterable[tuple[Run, int]], name: str) -> list[Curve]:
-    """The curve of a metric in each run that logged it; each run comes with the number of its look. Blocks."""
+    """Read the curve of a metric from each run that logged it. Each run comes with the number of its look. Blocks."""
     curves = []
     for run, look in runs:
         series = read_metrics(run).series(name)

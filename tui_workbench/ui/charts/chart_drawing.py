@@ -1,7 +1,6 @@
-"""A chart as lines of a terminal: legend, axes with their ticks, and the curves in braille.
+"""Draw a chart as terminal lines: legend, axes with ticks, and curves of braille dots.
 
-The invariants: curves are told apart by a mark as well as by a colour, the same in the chart, its legend and wherever
-else the curve is named; what is outside of the chart is cut off, never an error.
+Curves differ in mark and colour, so that they can be told apart without colours. Dots outside the chart are clipped.
 """
 
 from __future__ import annotations
@@ -32,46 +31,44 @@ from tui_workbench.ui.themes.themes import Palette, style
 from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
 
 ROLES = ("accent", "number", "string", "keyword", "warning", "running", "error", "text")
-"""The colours of curves, in order: names of palette fields."""
+"""Colours of the curves: field names of `Palette`."""
 
 MARKS = "●▲■◆○△□◇+×abcdefghijklmnopqrstuvwxyz"
-"""The marks of curves, in order."""
 
 DOTS_ACROSS, DOTS_DOWN = 2, 4
 _BRAILLE = 0x2800
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""The bit of each dot of a cell, by row and column."""
+"""The bit of each dot in a braille character, by row and column."""
 
 MARK_EVERY = 24
-"""Dots between the marks on a curve."""
+"""Number of dot columns between two marks on a curve."""
 
 MOST_MARKS = 2
-"""Points for each cell of width up to which each of those that are not joined is marked."""
+"""Up to this many points per column, all points of a chart without lines are marked."""
 
 LEGEND_LINES = 2
 LEAST_AXIS_HEIGHT = 5
-"""Lines from which on the x axis gets a line of its own."""
+"""Height of a chart that has room for the rule above the labels of the x axis."""
 
 
 class Look(NamedTuple):
-    """What a chart is called and how its axes read."""
+    """The title of a chart and the meaning of its axes."""
 
     title: str = ""
-    joined: bool = True  # points are joined by lines
+    joined: bool = True  # draw lines between the points
     durations: bool = False  # values are seconds
-    x_name: str = ""  # "" for what the view says
+    x_name: str = ""  # "" for `View.by`
 
 
 def look_of(index: int) -> tuple[str, str]:
-    """The colour (a palette field) and the mark of the curve with this number."""
+    """Return the colour (a palette field) and the mark of the curve with this number."""
     return ROLES[index % len(ROLES)], MARKS[index % len(MARKS)]
 
 
 class Canvas:
-    """A surface of braille dots, which count from the upper left.
+    """A surface of braille dots with the origin at the upper left.
 
-    A cell shows the dots of every line that goes through it, in the colour of the one that was drawn last, or a mark in
-    their place.
+    A cell shows a mark, or the dots of all lines through it in the colour of the line drawn last.
     """
 
     def __init__(self, columns: int, rows: int) -> None:
@@ -82,7 +79,7 @@ class Canvas:
         self._marks: dict[tuple[int, int], tuple[str, str]] = {}
 
     def upright(self, x: int, first: int, last: int, role: str) -> None:
-        """Draw a vertical line from one height to another, in either order."""
+        """Draw a vertical line between two heights, given in either order."""
         if not 0 <= x < self.width:
             return
         column, side = x >> 1, x & 1
@@ -102,17 +99,17 @@ class Canvas:
         before = y0
         for step in range(max(0, -x0), min(across, self.width - x0) + 1):
             here = round(y0 + rise * step)
-            # Joined half way, so that a steep line has no holes.
+            # A vertical line for each step, so that a steep line has no holes.
             self.upright(x0 + step, before if step else y0, here, role)
             before = here
 
     def mark(self, x: int, y: int, glyph: str, role: str) -> None:
-        """Put a glyph of one cell in the cell of this dot; the first one set there stays."""
+        """Put a glyph into the cell of this dot, unless the cell has one."""
         if 0 <= x < self.width and 0 <= y < self.height:
             self._marks.setdefault((y >> 2, x >> 1), (glyph, role))
 
     def row(self, row: int) -> Iterator[Piece]:
-        """The cells of a row, from left to right."""
+        """Yield the cells of a row from left to right, grouped by colour."""
         cells = (
             self._marks.get((row, column)) or (chr(_BRAILLE + bits) if bits else " ", role)
             for column, (bits, role) in enumerate(zip(self._bits[row], self._roles[row], strict=True))
@@ -122,7 +119,7 @@ class Canvas:
 
 
 class Picture:
-    """Curves made ready for a chart of a size. Takes a tenth of a second for a million points."""
+    """Curves prepared for a chart of a given size. Preparing a million points takes 0.1 s."""
 
     def __init__(self, curves: Sequence[Curve], view: View, look: Look, width: int, height: int) -> None:
         self._view, self._look, self._width, self._height = view, look, width, height
@@ -133,7 +130,7 @@ class Picture:
         self.x = Scale(*view.window) if view.window else self.whole
         shown = list(chain.from_iterable(extremes(curve, self.x, log=view.log) for curve in self.curves))
         self.is_empty = not shown
-        self._legend_height = self._lines_of_legend()
+        self._legend_height = self._count_legend_lines()
         self._rows = max(1, height - (2 if height >= LEAST_AXIS_HEIGHT else 1) - self._legend_height)
         self.y = scale_over(chain(shown, () if view.log else view.shown), log=view.log)
         self._scale, self._labels = self._y_axis(self.y)
@@ -149,8 +146,8 @@ class Picture:
         return strokes(xs, ys, self.x, self._columns * DOTS_ACROSS, log=self._view.log)
 
     def lines(self, palette: Palette, cursor: float | None = None) -> list[Strip]:
-        """The lines of the chart. `cursor` is the x that is read out, None for none."""
-        legend, body = self._legend(cursor), self._nothing() if self.is_empty else self._body()
+        """Draw the lines of the chart, with the cursor at the x value `cursor`."""
+        legend, body = self._legend(cursor), self._empty_body() if self.is_empty else self._body()
         lines = (*legend, *body, *self._x_axis())
         strips = [draw_line(line, self._width, palette, palette.background) for line in lines]
         place = -1.0 if cursor is None or self.is_empty else self.x.place(cursor)
@@ -162,7 +159,7 @@ class Picture:
 
     # --- The legend
 
-    def _lines_of_legend(self) -> int:
+    def _count_legend_lines(self) -> int:
         if self._height < 4:
             return 0
         if len(self.curves) < 2 or self._height < 10:
@@ -173,8 +170,8 @@ class Picture:
         if not self._legend_height:
             return []
         head = [Piece(f" {self._look.title}", bold=True)] if self._look.title else []
-        if where := self._where(cursor):
-            head.append(Piece(f"  {where}", "accent"))
+        if text := self._view_text(cursor):
+            head.append(Piece(f"  {text}", "accent"))
         rows = [head]
         for index in range(len(self.curves)):
             entry = self._entry(index, cursor)
@@ -187,7 +184,7 @@ class Picture:
             rows[-1] += entry
         return rows + [[]] * (self._legend_height - len(rows))
 
-    def _where(self, cursor: float | None) -> str:
+    def _view_text(self, cursor: float | None) -> str:
         if cursor is None:
             words = [f"smoothed {self._view.smoothing:g}"] if self._view.smoothing else []
             return ", ".join([*words, "log"] if self._view.log else words)
@@ -201,14 +198,15 @@ class Picture:
         if cursor is None:
             value = points.ys[-1] if points.ys else None
         elif point := points.nearest(cursor):
-            # Of runs beside each other only the one that is meant has the value.
+            # On an axis of runs, only the point exactly at the cursor belongs to that run.
             value = point[1] if not self._look.x_name or point[0] == cursor else None
         shown = "" if value is None else span_label(value) if self._look.durations else number(value)
         is_alone = len(self.curves) == 1 and self._look.title
         name = "" if is_alone else f" {truncate_middle(points.curve.label, 28)}"
         entry = [Piece("  "), Piece(mark, role), Piece(name, "muted"), Piece(f" {shown}")]
         if points.left_out:
-            entry.append(Piece(f" ▲ {points.left_out:,} not {'above 0' if self._view.log else 'finite'}", "warning"))
+            why = "≤ 0" if self._view.log else "not finite"
+            entry.append(Piece(f" ▲ {points.left_out:,} hidden ({why})", "warning"))
         return entry
 
     # --- The curves
@@ -229,7 +227,7 @@ class Picture:
             yield (*axis, *canvas.row(row))
 
     def _draw(self, canvas: Canvas, stroke: Stroke, role: str) -> None:
-        """Draw an unbroken part: across each column its extremes, from each to the next a line."""
+        """Draw the range of each column and a line from each column to the next."""
         before: Bucket | None = None
         for bucket in stroke:
             canvas.upright(bucket.column, self._dot_y(bucket.low), self._dot_y(bucket.high), role)
@@ -239,9 +237,9 @@ class Picture:
             before = bucket
 
     def _marked(self, index: int) -> list[Bucket]:
-        """Where the mark stands on a curve: now and then, not where its neighbours' are, and once at least.
+        """Choose where the mark of a curve is drawn: at intervals, away from marks of other curves, at least once.
 
-        Points that are not joined are all marked, unless they are too many.
+        Without lines, all points are marked unless there are too many.
         """
         points = list(chain.from_iterable(self._strokes[index]))
         if not self._look.joined and len(points) <= MOST_MARKS * self._columns:
@@ -258,32 +256,32 @@ class Picture:
     def _dot_y(self, value: float) -> int:
         return round((1 - self._scale.place(value)) * (self._rows * DOTS_DOWN - 1))
 
-    def _nothing(self) -> Iterator[Sequence[Piece]]:
+    def _empty_body(self) -> Iterator[Sequence[Piece]]:
         words = "Nothing logged yet."
         if any(curve.left_out for curve in self.curves):
-            words = "No value is above 0: l shows them on a linear scale." if self._view.log else "No value is finite."
+            words = "All values are ≤ 0. l switches to a linear scale." if self._view.log else "No finite values."
         elif self._view.window is not None:
-            words = "No value in this part: = shows all."
+            words = "No values in this part. = shows the whole axis."
         elif any(curve.curve.values for curve in self.curves):
-            words = "The times of these values are not known: x shows them by step."
+            words = "The times of these values are unknown. x shows them by step."
         for row in range(self._rows):
             yield (Piece(f"  {words}" if row == self._rows // 2 else "", "muted"),)
 
     # --- The axes
 
     def _y_axis(self, y: Scale) -> tuple[Scale, dict[int, str]]:
-        """A scale with round ends for the y axis, and the label of each row that has a tick."""
+        """Return a scale with round ends for the y axis, and the label of each row that has a tick."""
         if self.is_empty:
             return y, {}
-        most, is_span = max(2, min(8, (self._rows + 1) // 2)), self._look.durations
-        scale, values = even_ticks(y, self._rows, most, DOTS_DOWN, durations=is_span)
+        most, is_duration = max(2, min(8, (self._rows + 1) // 2)), self._look.durations
+        scale, values = even_ticks(y, self._rows, most, DOTS_DOWN, durations=is_duration)
         if len(values) < 2:
-            scale, values = y, time_ticks(y, most) if is_span and not y.log else ticks(y, most)
+            scale, values = y, time_ticks(y, most) if is_duration and not y.log else ticks(y, most)
         if len(values) < 2:
-            # No two round values lie in so small a span: its ends tell it.
+            # So small a span has fewer than two round values: label its ends.
             values = [y.low, y.high] if self._rows > 1 else [y.high]
-        write = span_label if is_span else number
-        texts = labels(values) if not is_span and not scale.log else [write(value) for value in values]
+        write = span_label if is_duration else number
+        texts = labels(values) if not is_duration and not scale.log else [write(value) for value in values]
         rows = [round((1 - scale.place(value)) * (self._rows * DOTS_DOWN - 1)) // DOTS_DOWN for value in values]
         return scale, {min(self._rows - 1, max(0, row)): text for row, text in zip(rows, texts, strict=True)}
 
@@ -309,20 +307,20 @@ class Picture:
         above = (Piece(" " * room), Piece(f"└{''.join(rule)}", "faint"))
         return [above, below] if self._height >= LEAST_AXIS_HEIGHT else [below]
 
-    # --- What is read out
+    # --- The cursor
 
     def nearest(self, x: float) -> float | None:
-        """The x of the point of the first curve that is nearest to x; None without points."""
+        """Return the x of the first curve's point nearest to x; None without points."""
         place = bisect_left(self._xs, x)
         return min(self._xs[max(0, place - 1) : place + 1], key=lambda each: abs(each - x), default=None)
 
     def nearest_to_column(self, column: int) -> float | None:
-        """The same for a column of the chart."""
+        """Return the x of the first curve's point nearest to a column of the chart."""
         place = (column - self._left) / max(1, self._columns - 1)
         return self.nearest(self.x.value(min(1.0, max(0.0, place))))
 
     def moved(self, x: float, cells: int) -> float:
-        """The x of the point of the first curve that is so many cells to the right of x; another one in any case."""
+        """Return the x of the first curve's point that is `cells` to the right of x, at least the next point."""
         xs = self._xs
         if not xs:
             return x
@@ -335,7 +333,7 @@ class Picture:
 
 
 def _with_cursor(strip: Strip, at: int, palette: Palette) -> Strip:
-    """Show the cell that is read out on a ground of its own; a blank one as a line."""
+    """Highlight the cell under the cursor; draw a line where it is blank."""
     cell = strip.crop(at, at + 1)
     color = palette.accent
     if cell.text != " " and (ink := next(iter(cell)).style) is not None and ink.color is not None:

@@ -1,6 +1,6 @@
-"""The scales of charts: where a value stands between two ends, which values get a tick, and how numbers are written.
+"""Scales of charts, tick values, and the formatting of numbers.
 
-The invariant: labels of ticks that differ are different texts, and never longer than a person reads at a glance.
+Different ticks always get different labels.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ from itertools import pairwise
 from typing import NamedTuple
 
 ALIKE = 1e-11
-"""Values that differ by less than this part of themselves are drawn as one."""
+"""Relative difference below which two values count as equal."""
 
 SMALLEST, LARGEST = 1e-290, 1.7e308
 
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
-"""Seconds between ticks of time that a person expects."""
+"""Customary seconds between two ticks of a time axis."""
 
 
 class Scale(NamedTuple):
-    """What an axis shows, from `low` to `high`; with `log` by orders of magnitude, and then both are above zero."""
+    """The range of an axis. A logarithmic scale needs ends above zero."""
 
     low: float
     high: float
     log: bool = False
 
     def place(self, value: float) -> float:
-        """0 at the low end, 1 at the high end; beyond these outside of the axis. The value must be finite."""
+        """Map a finite value to its place: 0 at the low end, 1 at the high end."""
         if self.log:
             return (math.log10(value) - math.log10(self.low)) / (math.log10(self.high) - math.log10(self.low))
-        # Halves, because the difference of two numbers that exist need not exist.
+        # Halves, because the difference of two large numbers can overflow.
         return (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
 
     def value(self, place: float) -> float:
-        """The value at a place, the inverse of `place`."""
+        """Map a place to its value: the inverse of `place`."""
         if self.log:
             return float(self.low * (self.high / self.low) ** place)
         return self.low * (1 - place) + self.high * place
 
 
 def scale_over(values: Iterable[float], *, log: bool = False) -> Scale:
-    """A scale that shows all these finite values with a little room; from 0 to 1 when there are none."""
+    """Return a scale that includes all these finite values; 0 to 1 without values."""
     known = [value for value in values if not log or value > 0]
     if not known:
         return Scale(0.1, 1.0, log=True) if log else Scale(0.0, 1.0)
     low, high = min(known), max(known)
-    # Closer together they are one value, as far as a person or the digits of a label can tell.
+    # Values closer than that cannot be told apart by their labels.
     if high - low > ALIKE * max(abs(low), abs(high)) and high - low > SMALLEST:
         return Scale(max(low, SMALLEST), high, log) if log else Scale(low, high)
     if log:
@@ -58,7 +58,7 @@ def scale_over(values: Iterable[float], *, log: bool = False) -> Scale:
 
 
 def ticks(scale: Scale, most: int) -> list[float]:
-    """At most `most` round values within the scale, ascending; at least one where one fits."""
+    """Return at most `most` round values within the scale, ascending."""
     if scale.log:
         return _log_ticks(scale, most)
     span = scale.high - scale.low
@@ -69,9 +69,9 @@ def ticks(scale: Scale, most: int) -> list[float]:
 
 
 def even_ticks(scale: Scale, rows: int, most: int, dots: int, *, durations: bool = False) -> tuple[Scale, list[float]]:
-    """A scale a little longer than this one, and round values that stand the same number of rows apart on it.
+    """Extend the scale so that round values are the same number of rows apart, and return it with these values.
 
-    A row has so many `dots`. Where that cannot be had, the scale as it is and no values.
+    `dots` is the number of dots per row. Return the scale unchanged and no values where that is impossible.
     """
     span = scale.high - scale.low
     if scale.log or rows < 4 or not SMALLEST < span < LARGEST:
@@ -80,7 +80,7 @@ def even_ticks(scale: Scale, rows: int, most: int, dots: int, *, durations: bool
     found: list[tuple[float, float, float, int]] = []
     for every in range(max(2, -(-rows // most)), rows // 2 + 1):
         for step in _TIME_STEPS if by_time else _nice_steps(span * every / rows):
-            # A value stands in the middle of its row, and both ends of the scale in the middle of a dot.
+            # A value is in the middle of its row; the ends of the scale are in the middle of a dot.
             unit, middle = step / every, (dots / 2 - 0.5) / dots
             first = math.ceil(scale.low / step - 1e-9) * step
             below = max(0, math.ceil((first - scale.low) / unit - middle - 1e-9))
@@ -101,7 +101,7 @@ def _nice_steps(least: float) -> list[float]:
 
 
 def nice_step(low: float, high: float, most: int) -> float:
-    """The smallest of 1, 2, 5 times a power of ten with at most `most` multiples from `low` to `high`."""
+    """Return the smallest 1, 2 or 5 times a power of ten with at most `most` multiples from `low` to `high`."""
     steps = _nice_steps((high - low) / (most + 1))
     return next((step for step in steps if _count(low, high, step) <= most), steps[-1])
 
@@ -112,13 +112,13 @@ def _count(low: float, high: float, step: float) -> int:
 
 def _multiples(low: float, high: float, step: float) -> list[float]:
     first = math.ceil(low / step - 1e-9)
-    # The product is rounded where the step ends, so that 3 x 0.1 is 0.3.
+    # Rounded to the digits of the step, so that 3 x 0.1 is 0.3.
     digits = max(0, min(300, 1 - math.floor(math.log10(step))))
     return [round(number * step, digits) + 0.0 for number in range(first, first + _count(low, high, step))]
 
 
 def time_ticks(scale: Scale, most: int) -> list[float]:
-    """At most `most` round durations, in seconds, within the scale."""
+    """Return at most `most` round durations, in seconds, within the scale."""
     span = scale.high - scale.low
     if span < _TIME_STEPS[0] * most:
         return ticks(scale, most)
@@ -140,7 +140,7 @@ def _log_ticks(scale: Scale, most: int) -> list[float]:
     if decades >= 2:
         every = -(-decades // most)
         return [_ten(power) for power in range(first, last + 1, every)]
-    # Less than two powers of ten: the round numbers in between.
+    # Fewer than two powers of ten: use the round numbers between them.
     round_values = (factor * _ten(power) for power in range(first - 1, last + 2) for factor in (1, 2, 5))
     room = 1e-9
     found = [each for each in round_values if scale.low * (1 - room) <= each <= min(scale.high * (1 + room), LARGEST)]
@@ -148,7 +148,7 @@ def _log_ticks(scale: Scale, most: int) -> list[float]:
 
 
 def labels(values: Sequence[float]) -> list[str]:
-    """The values as short texts, with as many digits as it takes to tell neighbours apart, the same for all."""
+    """Format values with the same number of digits, as many as distinguish neighbours."""
     if not values:
         return []
     largest = max(abs(value) for value in values)
@@ -175,7 +175,7 @@ def _scientific(value: float, digits: int) -> str:
 
 
 def number(value: float | None, digits: int = 5) -> str:
-    """A value for a table or a read-out: `0.0412`, `12,031`, `1.2e-9`, `NaN`, `-∞`; empty for None."""
+    """Format a value for a table: `0.0412`, `12,031`, `1.2e-9`, `NaN`, `-∞`; empty for None."""
     if value is None:
         return ""
     if math.isnan(value):
@@ -193,7 +193,7 @@ def number(value: float | None, digits: int = 5) -> str:
 
 
 def short_number(value: float, cells: int) -> str:
-    """A value with as many digits as fit into so many cells, 9 or more."""
+    """Format a value with as many digits as fit into `cells` (9 or more)."""
     texts = [number(value, digits) for digits in (5, 4, 3)]
     if math.isfinite(value):
         texts += [_scientific(value, digits) for digits in (3, 2, 1, 0)]
@@ -201,7 +201,7 @@ def short_number(value: float, cells: int) -> str:
 
 
 def span_label(seconds: float) -> str:
-    """A time since a beginning on an axis or in a read-out: `0.2 s`, `45 s`, `2:10`, `1:02:03`, `2 d 3 h`."""
+    """Format a duration: `0.2 s`, `45 s`, `2:10`, `1:02:03`, `2 d 3 h`."""
     sign, seconds = ("-", -seconds) if seconds < 0 else ("", seconds)
     if seconds < 60:
         return f"{sign}{number(round(seconds, 3))} s"
@@ -212,16 +212,13 @@ def span_label(seconds: float) -> str:
     return f"{sign}{hours}:{minute:02}:{second:02}" if hours else f"{sign}{minute}:{second:02}"
 
 
-# --- A curve in one line of a table
+# --- Sparklines
 
 BARS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """The values in `width` cells, the highest of them the highest bar; of many, the mean of those that share a cell.
-
-    What is no number is a blank.
-    """
+    """Draw values as bars in `width` cells. Values that share a cell are averaged; NaN and infinities stay blank."""
     if len(values) > width:
         ends = [len(values) * cell // max(1, width) for cell in range(width + 1)]
         values = [_mean(values[start:end]) for start, end in pairwise(ends)]
@@ -233,7 +230,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 def _bar(value: float, scale: Scale) -> str:
     if not math.isfinite(value):
         return " "
-    # Half of the smallest number is nothing.
+    # Compared by halves, as `place` divides by the difference of the halves, which can be 0.
     is_flat = scale.low / 2 == scale.high / 2
     return BARS[3] if is_flat else BARS[min(len(BARS) - 1, int(scale.place(value) * len(BARS)))]
 
