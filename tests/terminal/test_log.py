@@ -102,7 +102,7 @@ def test_a_search_is_typed_as_fast_as_one_likes(terminal: Tmux, project: Project
     terminal.call("send-keys", "-l", "/needle\rN")  # one write: all keys arrive together
     terminal.until_text("4 of 5", "needle 3007")
     terminal.press("n", "n")
-    terminal.until_text("1 of 5, went around the end", "needle 7")
+    terminal.until_text("1 of 5, wrapped", "needle 7")
     terminal.press("Escape")
     terminal.until(lambda: "Search  needle" not in terminal.text())
     terminal.press("G")

@@ -162,7 +162,7 @@ async def test_searching_in_a_log(project: Project) -> None:
         await hand.does("log_search.next", lambda: ordinal() not in (None, first))
         await hand.does("log_search.previous", lambda: ordinal() == first)
         row = log.query_one(LogSearchRow)
-        await hand.does("log_search.mode", lambda: "expression" in "".join(content_of(row)))
+        await hand.does("log_search.mode", lambda: "regex" in "".join(content_of(row)))
         await hand.does("log_search.keep", lambda: log.view.has_focus)
         await pilot.press("slash")
         await until(lambda: log.query(LogSearchRow) and log.query_one(LogSearchRow).has_focus_within)

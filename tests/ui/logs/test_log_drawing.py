@@ -1,4 +1,4 @@
-"""A row is drawn in exactly its width, with its own colours under what is looked for, chosen and selected."""
+"""Drawing rows of a log: widths, colours, matches, the marked line and the selection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def text_of(segments: list[Segment]) -> str:
 
 
 @given(data=lines, width=st.integers(1, 30), left=st.integers(0, 40), query=st.sampled_from(["", "a", "1"]))
-def test_a_row_fills_its_width_whatever_is_in_it(data: bytes, width: int, left: int, query: str) -> None:
+def test_row_fills_exactly_its_width(data: bytes, width: int, left: int, query: str) -> None:
     picture = Picture(
         (row_of(data),),
         width,
@@ -59,13 +59,13 @@ def test_a_row_fills_its_width_whatever_is_in_it(data: bytes, width: int, left: 
         ("e\u0301abc", 1, "abc   "),
     ],
 )
-def test_a_row_is_cut_at_cells_and_says_that_it_goes_on(text: str, left: int, shown: str) -> None:
+def test_cut_row_ends_with_a_continuation_sign(text: str, left: int, shown: str) -> None:
     segments = Picture((row_of(text.encode()),), width=6, height=1, left=left).segments(0, LOOK)
     assert text_of(segments) == shown
     assert CONTINUES == "›"
 
 
-def test_what_is_looked_for_lies_over_the_logs_own_colours() -> None:
+def test_match_covers_the_colours_of_the_log() -> None:
     row = row_of(b"\x1b[31mred loss red\x1b[0m")
     segments = Picture((row,), width=12, height=1, pattern=Pattern("loss")).segments(0, LOOK)
     assert [segment.text for segment in segments] == ["red ", "loss", " red"]
@@ -73,12 +73,12 @@ def test_what_is_looked_for_lies_over_the_logs_own_colours() -> None:
     assert colors[0] == colors[2] != colors[1]
 
 
-def test_the_chosen_line_stands_out_over_its_whole_width() -> None:
+def test_marked_line_is_highlighted_over_the_whole_width() -> None:
     (segment,) = Picture((row_of(b"abc", start=7),), width=6, height=1, chosen=7).segments(0, LOOK)
     assert segment == Segment("abc   ", LOOK.chosen)
 
 
-def test_numbers_stand_where_lines_begin() -> None:
+def test_wrapped_rows_have_no_line_number() -> None:
     line = ShownLine(0, 9, safe_line(b"abcdefgh"))
     rows = (Row(line, 0, 4), Row(line, 4, 8), row_of(b"next", 9))
     picture = Picture(rows, width=12, height=4, gutter=7, top_number=41)
@@ -91,8 +91,8 @@ def test_numbers_stand_where_lines_begin() -> None:
     assert text_of(picture._replace(top_number=None).segments(0, LOOK)) == "       abcd "
 
 
-def test_an_empty_log_says_why_in_the_middle() -> None:
-    picture = Picture((), width=12, height=5, words=("No run yet.", "ctrl+r runs it"))
+def test_empty_log_shows_its_placeholder_in_the_middle() -> None:
+    picture = Picture((), width=12, height=5, placeholder=("No run yet.", "ctrl+r runs it"))
     assert [text_of(picture.segments(y, LOOK)) for y in range(4)] == [
         "            ",
         "No run yet. ",
@@ -101,7 +101,7 @@ def test_an_empty_log_says_why_in_the_middle() -> None:
     ]
 
 
-def test_every_character_knows_its_place_in_the_file() -> None:
+def test_segments_know_their_position_in_the_file() -> None:
     picture = Picture((row_of(b"\x1b[31mab\x1b[0mcd", start=90),), width=12, height=1, gutter=7, left=1)
     strip = picture.strip_with_places(0, LOOK)
     places = {segment.text: segment.style.meta.get("offset") for segment in strip if segment.style}

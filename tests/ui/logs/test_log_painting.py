@@ -1,4 +1,4 @@
-"""What the terminal shows of a log view is what the log view would draw now."""
+"""Painting a log view whose width changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = "0123456789" * 10
 
 
 class LogScreen(Screen[None]):
-    """A log beside something else, which decides how much room there is for the log."""
+    """A log beside a widget that determines the log's width."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,11 +39,11 @@ class PaintedLogApp(PaintedDisplay[None]):
         return LogScreen()
 
     def seen(self, y: int) -> str:
-        """A row of the terminal."""
+        """Return a row of the terminal."""
         return "".join(text for text, _ in self.painter.frame.rows[y]).rstrip()
 
 
-async def test_a_log_that_becomes_wider_shows_more_of_its_long_lines(tmp_path: Path) -> None:
+async def test_wider_log_shows_more_of_long_lines(tmp_path: Path) -> None:
     log = tmp_path / "output.log"
     log.write_text(f"{LONG}\n" * 5)
     app = PaintedLogApp()

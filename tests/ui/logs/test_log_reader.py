@@ -1,4 +1,4 @@
-"""The reader does what it is told in order, tells what there is, and sleeps when there is nothing to do."""
+"""The thread that reads logs: commands, polling and sleeping."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 20
 
 
 class Taker:
-    """Takes states as the screen does."""
+    """Takes states from the reader, as the log view does."""
 
     def __init__(self) -> None:
         self.news = threading.Event()
@@ -46,7 +46,7 @@ def last_line(state: LogState) -> str:
     return state.rows[-1].line.plain if state.rows else ""
 
 
-def test_shows_what_it_opened(taker: Taker, tmp_path: Path) -> None:
+def test_open_returns_the_end_of_the_log(taker: Taker, tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"1\n2\n3\n")
     revision = taker.reader.open(str(tmp_path / "log"), 80, 2)
     state = taker.until(lambda state: state.revision >= revision)
@@ -55,7 +55,7 @@ def test_shows_what_it_opened(taker: Taker, tmp_path: Path) -> None:
     assert taker.until(lambda state: state.revision >= revision).rows == ()
 
 
-def test_a_watched_log_is_followed_without_a_word(taker: Taker, tmp_path: Path) -> None:
+def test_watched_log_is_followed_without_commands(taker: Taker, tmp_path: Path) -> None:
     log = tmp_path / "log"
     taker.reader.open(str(log), 80, 5)
     taker.reader.watch(True)
@@ -66,7 +66,7 @@ def test_a_watched_log_is_followed_without_a_word(taker: Taker, tmp_path: Path) 
     assert taker.until(lambda state: last_line(state) == "second").line_count == 2
 
 
-def test_a_log_that_is_not_watched_is_looked_at_with_every_command(taker: Taker, tmp_path: Path) -> None:
+def test_every_command_polls_an_unwatched_log(taker: Taker, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"first\n")
     revision = taker.reader.open(str(log), 80, 5)
@@ -76,7 +76,7 @@ def test_a_log_that_is_not_watched_is_looked_at_with_every_command(taker: Taker,
     assert last_line(taker.until(lambda state: state.revision >= revision)) == "second"
 
 
-def test_commands_are_carried_out_in_order(taker: Taker, tmp_path: Path) -> None:
+def test_commands_run_in_order(taker: Taker, tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"".join(b"%d\n" % n for n in range(100)))
     taker.reader.open(str(tmp_path / "log"), 80, 5)
     taker.reader.post(LogSession.go_to_start)
@@ -85,23 +85,22 @@ def test_commands_are_carried_out_in_order(taker: Taker, tmp_path: Path) -> None
     assert taker.until(lambda state: state.revision >= revision).top_number == 7
 
 
-def test_what_takes_long_goes_on_by_itself(taker: Taker, tmp_path: Path) -> None:
+def test_counting_lines_needs_no_further_command(taker: Taker, tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"line\n" * 1_000_000)
     taker.reader.open(str(tmp_path / "log"), 80, 5)
     assert taker.until(lambda state: state.line_count == 1_000_000).pinned
 
 
-def test_sleeps_when_there_is_nothing_to_do(taker: Taker, tmp_path: Path) -> None:
+def test_reader_becomes_idle(taker: Taker, tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"line\n")
     taker.reader.open(str(tmp_path / "log"))
     revision = taker.reader.watch(False)
     taker.until(lambda state: state.revision >= revision)
-    while taker.reader._working:
-        pass
-    assert taker.reader._patience() is None
+    while not taker.reader.is_idle:
+        time.sleep(0.001)
 
 
-def test_a_bug_in_the_thread_is_seen_by_who_takes(taker: Taker, tmp_path: Path) -> None:
+def test_take_raises_the_exception_of_the_thread(taker: Taker, tmp_path: Path) -> None:
     def stumble(session: LogSession) -> None:
         raise ZeroDivisionError
 

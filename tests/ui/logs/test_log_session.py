@@ -1,4 +1,4 @@
-"""A session knows where one is in a log, finds things from there, and does nothing that takes long."""
+"""Moving, searching and finding tracebacks in an open log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def session_on(path: Path, data: bytes, *, height: int = 10) -> LogSession:
 
 
 def settled(session: LogSession) -> LogState:
-    """What it shows when nothing is left to do."""
+    """Do all work and return the state."""
     while session.work():
         pass
     return session.state(0)
@@ -37,14 +37,14 @@ def append(session: LogSession, path: Path, data: bytes) -> None:
     assert session.poll()
 
 
-class TestWhere:
-    def test_a_log_is_opened_at_its_end(self, tmp_path: Path) -> None:
+class TestMoving:
+    def test_log_opens_at_its_end(self, tmp_path: Path) -> None:
         state = settled(session_on(tmp_path / "log", LINES))
         assert shown(state)[-1] == "line 099 hay"
         assert (state.pinned, state.line_count, state.top_number) == (True, 100, 90)
         assert (state.total, state.position) == (100, 90)
 
-    def test_leaving_the_end_counts_what_comes(self, tmp_path: Path) -> None:
+    def test_new_lines_are_counted_after_leaving_the_end(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", LINES)
         session.move(-1)
         append(session, tmp_path / "log", b"a\nb\nc\n")
@@ -54,7 +54,7 @@ class TestWhere:
         session.go_to_end()
         assert settled(session).new_lines == 0
 
-    def test_pages_leave_a_line_in_common(self, tmp_path: Path) -> None:
+    def test_page_keeps_one_line(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", LINES)
         session.go_to_start()
         session.page(1)
@@ -63,7 +63,7 @@ class TestWhere:
         assert shown(settled(session))[0] == "line 004 hay"
 
     @pytest.mark.parametrize("counted", [True, False])
-    def test_a_line_can_be_gone_to_by_its_number(self, tmp_path: Path, counted: bool) -> None:
+    def test_go_to_line_by_number(self, tmp_path: Path, counted: bool) -> None:
         equal = b"".join(b"%07d\n" % n for n in range(400_000))  # more than what is counted at once
         session = session_on(tmp_path / "log", equal)
         if counted:
@@ -75,7 +75,7 @@ class TestWhere:
         session.go_to_line(400_000)
         assert session.state(0).pinned
 
-    def test_a_log_that_starts_over_forgets_what_was_known(self, tmp_path: Path) -> None:
+    def test_truncated_log_resets_the_session(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", LINES)
         session.search(Pattern("needle"))
         settled(session)
@@ -86,7 +86,7 @@ class TestWhere:
         assert state.search is not None
         assert state.search.matches == 1
 
-    def test_an_empty_log_and_one_that_is_missing_show_nothing(self, tmp_path: Path) -> None:
+    def test_empty_and_missing_logs_have_no_rows(self, tmp_path: Path) -> None:
         assert settled(session_on(tmp_path / "log", b"")) == LogState()
         session = LogSession(str(tmp_path / "missing"))
         session.poll()
@@ -99,7 +99,7 @@ class TestWhere:
 
 
 class TestSearch:
-    def test_goes_to_the_nearest_match_before_a_pinned_end(self, tmp_path: Path) -> None:
+    def test_search_goes_backwards_from_a_pinned_end(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", LINES)
         session.begin_search()
         session.search(Pattern("needle"))
@@ -108,14 +108,14 @@ class TestSearch:
         assert state.search is not None
         assert (state.search.ordinal, state.search.matches, state.search.counted) == (4, 4, True)
 
-    def test_goes_forward_from_where_one_reads(self, tmp_path: Path) -> None:
+    def test_search_goes_forwards_from_the_top(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", LINES)
         session.go_to_start()
         session.begin_search()
         session.search(Pattern("needle"))
         assert marked(settled(session)) == "line 007 needle"
 
-    def test_steps_from_match_to_match_and_around_the_end(self, tmp_path: Path) -> None:
+    def test_step_wraps_at_the_end(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", LINES)
         session.go_to_start()
         session.search(Pattern("needle"))
@@ -134,7 +134,7 @@ class TestSearch:
             ("line 097 needle", 4, True),
         ]
 
-    def test_every_letter_searches_from_where_it_began(self, tmp_path: Path) -> None:
+    def test_each_search_starts_at_the_saved_position(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", LINES)
         session.go_to_start()
         session.begin_search()
@@ -143,7 +143,7 @@ class TestSearch:
             settled(session)
         assert marked(settled(session)) == "line 000 hay"
 
-    def test_giving_up_goes_back_to_where_it_began(self, tmp_path: Path) -> None:
+    def test_canceled_search_returns_to_the_saved_position(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", LINES)
         session.begin_search()
         session.search(Pattern("line 007"))
@@ -152,7 +152,7 @@ class TestSearch:
         state = settled(session)
         assert (state.pinned, state.mark, state.search) == (True, NO_LINE, None)
 
-    def test_what_is_not_there_moves_nothing(self, tmp_path: Path) -> None:
+    def test_search_without_match_does_not_move(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", LINES)
         session.search(Pattern("nowhere"))
         state = settled(session)
@@ -160,13 +160,13 @@ class TestSearch:
         assert (state.search.matches, state.search.counted, state.search.looking) == (0, True, False)
         assert (state.pinned, state.mark) == (True, NO_LINE)
 
-    def test_moving_on_ends_looking(self, tmp_path: Path) -> None:
+    def test_moving_stops_a_running_search(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", LINES)
         session.search(Pattern("line 007"))
         session.move(-1)
         assert settled(session).mark == NO_LINE
 
-    def test_counts_on_while_the_log_grows(self, tmp_path: Path) -> None:
+    def test_matches_in_new_lines_are_counted(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", LINES)
         session.search(Pattern("needle"))
         settled(session)
@@ -179,7 +179,7 @@ class TestSearch:
 class TestTraceback:
     TEXT = b'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    x\nValueError: no\n'
 
-    def test_is_found_wherever_it_is(self, tmp_path: Path) -> None:
+    def test_traceback_is_found_anywhere(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", self.TEXT + LINES)
         state = settled(session)
         assert state.traceback is not None
@@ -188,7 +188,7 @@ class TestTraceback:
         assert shown(settled(session))[0] == "Traceback (most recent call last):"
         assert settled(session).mark == 0
 
-    def test_is_found_when_it_comes_in_pieces(self, tmp_path: Path) -> None:
+    def test_traceback_written_in_pieces_is_found(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", LINES)
         for start in range(0, len(self.TEXT), 5):
             append(session, tmp_path / "log", self.TEXT[start : start + 5])
@@ -197,7 +197,7 @@ class TestTraceback:
         assert found is not None
         assert (found.offset, found.exception) == (len(LINES), "ValueError: no")
 
-    def test_there_is_none_in_most_logs(self, tmp_path: Path) -> None:
+    def test_log_without_traceback(self, tmp_path: Path) -> None:
         session = session_on(tmp_path / "log", LINES)
         assert settled(session).traceback is None
         session.show_traceback()

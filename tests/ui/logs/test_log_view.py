@@ -1,4 +1,4 @@
-"""The view shows a log's end and follows it, goes where keys and mouse say, and lets text be selected."""
+"""The log view: following, keys, mouse and selection."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WIDTH, HEIGHT = 40, 10
 
 
 class LogApp(App[None]):
-    """A log view, and what it told."""
+    """An app with a log view that records its messages."""
 
     CSS = "LogView { width: 40; height: 10; }"
 
@@ -41,7 +41,7 @@ class LogApp(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         screen: Screen[None] = Screen()
-        install_compositor(screen)  # as in the program: the tests read places while they change
+        install_compositor(screen)  # as in the workbench
         return screen
 
     def compose(self) -> ComposeResult:
@@ -63,18 +63,18 @@ def log(tmp_path: Path) -> Path:
 
 
 def put(log: Path, data: bytes) -> None:
-    """Appends to the log, as a run does."""
+    """Append to the log, as a run does."""
     with log.open("ab") as file:
         file.write(data)
 
 
 def shown(view: LogView) -> list[str]:
-    """The lines on the screen, without the scroll bar."""
+    """Return the lines on the screen, without the scroll bar."""
     return [line[: WIDTH - 1].rstrip() for line in lines_of(view)]
 
 
 async def shows(app: LogApp, *, first: str = "", last: str = "") -> None:
-    """Waits until the first or the last row on the screen is this."""
+    """Wait until the first or the last row on the screen has this text."""
 
     def stands() -> bool:
         lines = [line for line in shown(app.view) if line]
@@ -87,13 +87,13 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
     await pilot.press(*keys)
 
 
-async def test_a_log_is_shown_at_its_end(log: Path) -> None:
+async def test_log_is_shown_at_its_end(log: Path) -> None:
     app = LogApp(log)
     async with app.run_test(size=(60, 20)):
         await shows(app, first="line 190", last="line 199")
 
 
-async def test_an_active_log_is_followed(log: Path) -> None:
+async def test_active_log_is_followed(log: Path) -> None:
     app = LogApp(log, active=True)
     async with app.run_test(size=(60, 20)):
         await shows(app, last="line 199")
@@ -104,7 +104,7 @@ async def test_an_active_log_is_followed(log: Path) -> None:
         assert app.view.state.line_count == 202
 
 
-async def test_the_last_words_are_shown_when_a_log_is_no_longer_active(log: Path) -> None:
+async def test_last_line_of_an_ended_log_is_shown(log: Path) -> None:
     app = LogApp(log, active=True)
     async with app.run_test(size=(60, 20)):
         await shows(app, last="line 199")
@@ -113,7 +113,7 @@ async def test_the_last_words_are_shown_when_a_log_is_no_longer_active(log: Path
         await shows(app, last="last words")
 
 
-async def test_a_log_that_comes_later_is_shown_when_it_comes(tmp_path: Path) -> None:
+async def test_log_that_appears_later_is_shown(tmp_path: Path) -> None:
     app = LogApp(tmp_path / "later", active=True)
     async with app.run_test(size=(60, 20)):
         await until(lambda: app.view.state.revision > 0)
@@ -121,7 +121,7 @@ async def test_a_log_that_comes_later_is_shown_when_it_comes(tmp_path: Path) -> 
         await shows(app, first="here")
 
 
-async def test_leaving_the_end_stops_following_and_going_back_starts_it_again(log: Path) -> None:
+async def test_scrolling_up_pauses_following_until_the_end_is_reached(log: Path) -> None:
     app = LogApp(log, active=True)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
@@ -150,7 +150,7 @@ async def test_leaving_the_end_stops_following_and_going_back_starts_it_again(lo
         (["j", "pagedown"], "line 190"),
     ],
 )
-async def test_keys_move(log: Path, keys: list[str], first: str) -> None:
+async def test_keys_scroll(log: Path, keys: list[str], first: str) -> None:
     app = LogApp(log)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
@@ -158,7 +158,7 @@ async def test_keys_move(log: Path, keys: list[str], first: str) -> None:
         await shows(app, first=first)
 
 
-async def test_long_lines_are_read_by_panning_or_by_wrapping(tmp_path: Path) -> None:
+async def test_long_lines_can_be_panned_or_wrapped(tmp_path: Path) -> None:
     path = tmp_path / "log"
     put(path, b"".join(b"%d" % (n % 10) for n in range(100)) + b"\nshort\n")
     app = LogApp(path)
@@ -176,7 +176,7 @@ async def test_long_lines_are_read_by_panning_or_by_wrapping(tmp_path: Path) -> 
         await until(lambda: shown(app.view)[1] == "short")
 
 
-async def test_line_numbers_can_be_shown(log: Path) -> None:
+async def test_line_numbers_are_shown(log: Path) -> None:
     app = LogApp(log)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
@@ -184,7 +184,7 @@ async def test_line_numbers_can_be_shown(log: Path) -> None:
         await shows(app, first="   191 line 190")
 
 
-async def test_the_wheel_moves_and_so_does_the_scroll_bar(log: Path) -> None:
+async def test_wheel_and_scroll_bar_scroll(log: Path) -> None:
     app = LogApp(log)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
@@ -199,7 +199,7 @@ async def test_the_wheel_moves_and_so_does_the_scroll_bar(log: Path) -> None:
         await until(lambda: shown(app.view)[0] < "line 120")
 
 
-async def test_a_search_marks_what_it_finds(log: Path) -> None:
+async def test_search_marks_its_match(log: Path) -> None:
     app = LogApp(log)
     async with app.run_test(size=(60, 20)):
         await shows(app, last="line 199")
@@ -212,7 +212,7 @@ async def test_a_search_marks_what_it_finds(log: Path) -> None:
         assert row.line.plain == "line 058"
 
 
-async def test_the_selection_is_copied_also_where_it_is_out_of_view(log: Path) -> None:
+async def test_selection_out_of_view_is_copied(log: Path) -> None:
     app = LogApp(log)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
@@ -228,7 +228,7 @@ async def test_the_selection_is_copied_also_where_it_is_out_of_view(log: Path) -
         assert app.copied == [2]
 
 
-async def test_y_copies_the_chosen_line_or_the_last_one(log: Path) -> None:
+async def test_y_copies_the_marked_line_or_the_last_line(log: Path) -> None:
     app = LogApp(log)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
@@ -240,7 +240,7 @@ async def test_y_copies_the_chosen_line_or_the_last_one(log: Path) -> None:
         await until(lambda: app.clipboard == "line 194")
 
 
-async def test_a_double_click_selects_the_line(log: Path) -> None:
+async def test_double_click_selects_the_line(log: Path) -> None:
     app = LogApp(log)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
@@ -248,7 +248,7 @@ async def test_a_double_click_selects_the_line(log: Path) -> None:
         await until(lambda: app.screen.get_selected_text() == "line 194")
 
 
-async def test_a_selection_has_an_end_in_a_log_of_any_size(tmp_path: Path) -> None:
+async def test_selection_has_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "log"
     put(path, b"x\n" * 100_000)
     app = LogApp(path)
@@ -260,7 +260,7 @@ async def test_a_selection_has_an_end_in_a_log_of_any_size(tmp_path: Path) -> No
         assert text.count("\n") == 20_000 - 1
 
 
-async def test_the_places_of_characters_follow_the_file(log: Path) -> None:
+async def test_offsets_of_characters_follow_scrolling(log: Path) -> None:
     app = LogApp(log)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
@@ -271,7 +271,7 @@ async def test_the_places_of_characters_follow_the_file(log: Path) -> None:
         assert app.screen.get_widget_and_offset_at(5, 0)[1] == Offset(5, 0)
 
 
-async def test_nothing_but_what_changed_is_drawn_anew(log: Path) -> None:
+async def test_unchanged_rows_are_not_drawn_again(log: Path) -> None:
     app = LogApp(log, active=True)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
@@ -289,23 +289,22 @@ async def test_nothing_but_what_changed_is_drawn_anew(log: Path) -> None:
         assert all(app.view._drawn[y] is kept[y] for y in range(HEIGHT))
 
 
-async def test_an_idle_log_costs_nothing(log: Path) -> None:
+async def test_idle_log_needs_no_thread_and_no_timer(log: Path) -> None:
     app = LogApp(log)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
-        reader = app.view._reader
-        await until(lambda: not reader._working)
+        await until(lambda: app.view.reader.is_idle)
         await pilot.pause()
-        assert reader._patience() is None, "the reader's thread sleeps until the next command"
+        assert app.view.reader.is_idle, "the reader's thread should sleep until the next command"
         assert not [timer for timer in app.view._timers if timer._active.is_set()]
 
 
-async def test_what_cannot_be_seen_is_not_read(log: Path) -> None:
+async def test_hidden_log_is_not_read(log: Path) -> None:
     app = LogApp(log, active=True)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
         app.view.display = False
-        await until(lambda: not app.view._reader._watched)
+        await until(lambda: app.view.reader.is_idle)
         put(log, b"meanwhile\n")
         app.view.set_active(False)
         await pilot.pause()
@@ -313,16 +312,16 @@ async def test_what_cannot_be_seen_is_not_read(log: Path) -> None:
         await shows(app, last="meanwhile")
 
 
-async def test_the_thread_ends_with_the_view(log: Path) -> None:
+async def test_reader_ends_with_the_view(log: Path) -> None:
     app = LogApp(log)
     async with app.run_test(size=(60, 20)):
         await shows(app, last="line 199")
-        thread = app.view._reader.thread
+        thread = app.view.reader.thread
         assert thread in threading.enumerate()
     await until(lambda: not thread.is_alive())
 
 
-async def test_no_byte_of_a_log_reaches_the_terminal_as_a_command(tmp_path: Path) -> None:
+async def test_control_characters_are_shown_as_text(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     put(path, b"\x1b]0;title\x07\x1b[2J\x1bc\x9b31m\x1b[31mred\x1b[5mblink\n\xe2\x80\xae\n")
     app = LogApp(path)
@@ -335,7 +334,7 @@ async def test_no_byte_of_a_log_reaches_the_terminal_as_a_command(tmp_path: Path
         assert not any(segment.style and segment.style.blink for strip in strips for segment in strip)
 
 
-async def test_a_log_that_starts_over_is_shown_anew(log: Path) -> None:
+async def test_truncated_log_is_shown_from_its_new_start(log: Path) -> None:
     app = LogApp(log, active=True)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
@@ -347,7 +346,7 @@ async def test_a_log_that_starts_over_is_shown_anew(log: Path) -> None:
         assert app.view.state.pinned
 
 
-async def test_another_theme_shows_at_once(log: Path) -> None:
+async def test_theme_change_redraws_the_log(log: Path) -> None:
     app = LogApp(log)
     dark, light = (themes.load_theme(name) for name in ("slate", "paper"))
     async with app.run_test(size=(60, 20)) as pilot:

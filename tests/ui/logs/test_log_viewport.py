@@ -1,4 +1,4 @@
-"""The rows that are seen are those of the whole log, cut out at the anchor; and the anchor stays on its text."""
+"""The visible rows of a log, and the anchor that stays on its text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ patched = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def all_rows(viewport: Viewport) -> list[str]:
-    """Every row of the log, by a viewport that is high enough for all of them."""
+    """Return every row of the log, from a viewport that is high enough."""
     whole = Viewport(viewport.log)
     whole.set_wrap(viewport.wrap)
     whole.resize(viewport.width, 100_000)
@@ -50,7 +50,7 @@ def viewport_on(log: LogFile, *, width: int = 20, height: int = 4, wrap: bool = 
 
 @patched
 @given(data=logs, steps=moves)
-def test_what_is_seen_is_a_part_of_the_whole_log(
+def test_visible_rows_are_a_part_of_all_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, steps: list[tuple[str, int]]
 ) -> None:
     monkeypatch.setattr(log_file, "BLOCK", 16)
@@ -70,7 +70,7 @@ def test_what_is_seen_is_a_part_of_the_whole_log(
 
 
 def anchor_of(viewport: Viewport, position: int) -> Anchor:
-    """The anchor of a row of the whole log, by its position."""
+    """Return the anchor of the row at this position of the whole log."""
     whole = Viewport(viewport.log)
     whole.set_wrap(viewport.wrap)
     whole.resize(viewport.width, 100_000)
@@ -80,7 +80,7 @@ def anchor_of(viewport: Viewport, position: int) -> Anchor:
 
 
 @given(text=st.text(alphabet="ab漢\u0301 ", max_size=40), width=st.integers(1, 9))
-def test_wrapping_cuts_at_the_width_and_loses_nothing(text: str, width: int) -> None:
+def test_wrapping_keeps_all_text(text: str, width: int) -> None:
     cuts = [0, *wrap_points(text, width), len(text)]
     rows = [text[start:end] for start, end in pairwise(cuts)]
     assert "".join(rows) == text
@@ -89,7 +89,7 @@ def test_wrapping_cuts_at_the_width_and_loses_nothing(text: str, width: int) -> 
         assert cell_len(row) + cell_len(following[0]) > width, "a row is filled before the next one begins"
 
 
-def test_a_pinned_view_follows_the_end(tmp_path: Path) -> None:
+def test_pinned_viewport_follows_the_end(tmp_path: Path) -> None:
     with on_log(tmp_path / "log", b"1\n2\n3\n") as log:
         viewport = viewport_on(log, height=2)
         assert texts(viewport) == ["2", "3"]
@@ -98,7 +98,7 @@ def test_a_pinned_view_follows_the_end(tmp_path: Path) -> None:
         assert texts(viewport) == ["4", "5"]
 
 
-def test_a_view_that_left_the_end_stays_on_its_text(tmp_path: Path) -> None:
+def test_unpinned_viewport_stays_on_its_text(tmp_path: Path) -> None:
     with on_log(tmp_path / "log", b"1\n2\n3\n") as log:
         viewport = viewport_on(log, height=2)
         viewport.move(-1)
@@ -111,14 +111,14 @@ def test_a_view_that_left_the_end_stays_on_its_text(tmp_path: Path) -> None:
         assert texts(viewport) == ["5", "6"]
 
 
-def test_moving_up_in_a_log_that_fits_goes_on_following(tmp_path: Path) -> None:
+def test_moving_up_in_a_short_log_keeps_following(tmp_path: Path) -> None:
     with on_log(tmp_path / "log", b"1\n") as log:
         viewport = viewport_on(log, height=2)
         viewport.move(-3)
         assert viewport.pinned
 
 
-def test_a_log_that_starts_over_is_shown_from_its_new_end(tmp_path: Path) -> None:
+def test_truncated_log_is_shown_from_its_start(tmp_path: Path) -> None:
     with on_log(tmp_path / "log", b"1\n2\n3\n4\n") as log:
         viewport = viewport_on(log, height=2)
         viewport.go_to_start()
@@ -128,7 +128,7 @@ def test_a_log_that_starts_over_is_shown_from_its_new_end(tmp_path: Path) -> Non
         assert texts(viewport) == ["new"]
 
 
-def test_a_line_in_view_is_revealed_without_moving(tmp_path: Path) -> None:
+def test_reveal_moves_only_to_hidden_lines(tmp_path: Path) -> None:
     with on_log(tmp_path / "log", b"".join(b"%02d\n" % n for n in range(50))) as log:
         viewport = viewport_on(log, height=6)
         viewport.go_to(30)
@@ -139,7 +139,7 @@ def test_a_line_in_view_is_revealed_without_moving(tmp_path: Path) -> None:
         assert not viewport.pinned
 
 
-def test_a_long_line_tells_how_much_of_it_is_not_shown(tmp_path: Path) -> None:
+def test_long_line_shows_the_size_of_its_hidden_part(tmp_path: Path) -> None:
     with on_log(tmp_path / "log", b"x" * 10_000_000 + b"\n") as log:
         viewport = viewport_on(log)
         assert texts(viewport)[0].endswith("x … 10.0 MB more")

@@ -76,7 +76,7 @@ class TestWords:
         async with LogApp(None).run_test(size=(80, 20)) as pilot:
             await pilot.pause()
             pane = pilot.app.query_one(LogPane)
-            assert content_of(pane) == ["No run yet.", "ctrl+r runs the script of the run bar."]
+            assert content_of(pane) == ["No run yet.", "ctrl+r runs the script in the run bar."]
             pane.show_run(None, hint="ctrl+r runs train.py on local.")
             await pilot.pause()
             assert content_of(pane) == ["No run yet.", "ctrl+r runs train.py on local."]
@@ -109,7 +109,7 @@ class TestWords:
         run = a_run(directory, b"", RunState.RUNNING)
         app = LogApp(run)
         async with app.run_test(size=(80, 20)):
-            await app.shows("Nothing written yet.")
+            await app.shows("No output yet.")
             app.pane.show_run(run._replace(state=RunState.FAILED, reason="no such file: x.py"))
             await app.shows("✗ No such file: x.py.")
 
@@ -117,7 +117,7 @@ class TestWords:
         run = make_run(RunState.QUEUED)._replace(directory=str(directory), reason="waits for a.py [6] on local")
         app = LogApp(run)
         async with app.run_test(size=(80, 20)):
-            await app.shows("It waits for a.py [6] on local.")
+            await app.shows("Waits for a.py [6] on local.")
 
     async def test_a_log_that_cannot_be_read_says_so(self, directory: Path) -> None:
         (directory / "output.log").mkdir()
@@ -160,7 +160,7 @@ class TestSearch:
             await pilot.press("N", "N", "n")
             await app.shows("9 of 10")
             await pilot.press("n", "n")
-            await app.shows("1 of 10, went around the end")
+            await app.shows("1 of 10, wrapped")
             await pilot.press("escape")
             await until(lambda: not app.pane.query(LogSearchRow))
             await until(lambda: app.pane.view.state.search is None)
@@ -180,9 +180,9 @@ class TestSearch:
         app = LogApp(a_run(directory, LINES))
         async with app.run_test(size=(80, 20)) as pilot:
             await search(pilot, "05[78")
-            await app.shows("no line")
+            await app.shows("no match")
             await pilot.press("alt+r")
-            await app.shows("expression")
+            await app.shows("regex")
             await app.shows("unterminated character set")
             await pilot.press("right_square_bracket")
             await app.shows("2 of 2")
@@ -192,7 +192,7 @@ class TestSearch:
         app = LogApp(run)
         async with app.run_test(size=(80, 20)) as pilot:
             await search(pilot, "needle")
-            await app.shows("no line")
+            await app.shows("no match")
             append(run, b"needle\n")
             await app.shows("1 line")
 
@@ -284,7 +284,7 @@ class TestPreparation:
         app = LogApp(started._replace(state=RunState.PREPARING, start=0.0))
         async with app.run_test(size=(80, 20)) as pilot:
             await app.shows("fetching the image")
-            assert app.border_title() == "4 Log  train.py [7] on local, its preparation"
+            assert app.border_title() == "4 Log  train.py [7] on local: setup log"
             app.pane.show_run(started)
             await app.shows("epoch 1")
             assert app.border_title() == "4 Log  train.py [7] on local"

@@ -81,7 +81,7 @@ async def test_ranks_that_come_later_are_found(directory: Path) -> None:
     app = LogApp(run)
     async with app.run_test(size=(80, 20)) as pilot:
         await pilot.pause()
-        assert app.pane.why_not("step_rank").startswith("It is one process")
+        assert app.pane.why_not("step_rank").startswith("This run has one process")
         (directory / "ranks").mkdir()
         (directory / "ranks" / "0.log").write_bytes(b"here\n")
         app.pane.show_run(run)

@@ -194,7 +194,7 @@ def test_room_that_is_left_goes_to_columns_that_stretch() -> None:
 
 
 @pytest.mark.parametrize("size", [(12, 3), (30, 2), (5, 1)])
-async def test_chart_fits_any_size(size: tuple[int, int]) -> None:
+async def test_table_fits_any_size(size: tuple[int, int]) -> None:
     app = TableApp(100)
     async with app.run_test(size=size) as pilot:
         lines = await press(pilot, "down", "right", "right", "right", "end")

@@ -1,4 +1,1 @@
-"""The Log pane and the log view.
-
-Reading log files belongs to `runs.logs`.
-"""
+"""The Log pane and the log view. Reading log files belongs to `runs.logs`."""

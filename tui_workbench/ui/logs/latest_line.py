@@ -1,6 +1,6 @@
-"""The last line that the selected run printed, where its log has no room of its own.
+"""The last output line of the selected run, shown while the Log pane is hidden.
 
-The file is read from its end, in a thread, and only while the run is active and the line can be seen.
+The end of the file is read in a thread, and polled only while the run is active and the widget is visible.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LatestLine(Line):
         self._timer: Timer | None = None
 
     def show_run(self, run: Run | None, *, hint: str = "") -> None:
-        """The run whose output is shown; `hint` is said while there is none."""
+        """Show the output of this run, or `hint` without a run."""
         if self._run is None or run is None or run.run_id != self._run.run_id:
             self._text = ""
         self._run, self._hint = run, hint
@@ -62,7 +62,7 @@ class LatestLine(Line):
 
     def _read_tail(self) -> None:
         if self._run is not None:
-            ask(self, "latest line", partial(latest_words, self._run), partial(self._show, self._run.run_id))
+            ask(self, "latest line", partial(latest_text, self._run), partial(self._show, self._run.run_id))
 
     def _show(self, run_id: str, text: str) -> None:
         if self._run is not None and run_id == self._run.run_id and text != self._text:
@@ -78,18 +78,17 @@ class LatestLine(Line):
         return [*left, Piece(truncate_middle(self._text, width - width_of(left) - 1))], ()
 
 
-def latest_words(run: Run) -> str:
-    """What a run does now, as safe text: how far it is, or what it has printed. Blocks."""
+def latest_text(run: Run) -> str:
+    """Return the progress of a run or its last output line, as safe text. Blocks."""
     progress = read_progress(RunDirectory(run.directory)) if run.state in WITH_STEPS else None
     if progress is not None and progress.seconds >= PATIENCE:
         return safe_text(progress.summary)
-    # Until the script has started, what is done for it is what there is to tell.
     path = os.path.join(run.directory, PREPARATION_LOG) if is_before_script(run) else run.log_path
     return safe_line(last_line(path)).plain.strip()
 
 
 def last_line(path: str) -> bytes:
-    """The last line of a file that holds anything but blanks, at most 4 KiB of it. Blocks; empty when there is none."""
+    """Return the last line of a file that is not blank, at most 4 KiB of it. Blocks."""
     try:
         with open_regular(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))

@@ -1,6 +1,6 @@
-"""The Log pane: what the selected run has written, as it writes it; its end, and its last traceback when it failed.
+"""The Log pane: the output of the selected run, and its last traceback after a failure.
 
-The view reads and draws; the pane says whose log it is, how it stands, and offers to search in it.
+`LogView` reads and draws the log; the pane adds title, status, search, ranks and the reason of a failure.
 """
 
 from __future__ import annotations
@@ -33,40 +33,38 @@ from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.progress_line import RunProgressLine
 
 ALL_RANKS = -1
-"""In place of a rank: the lines of all of them."""
+"""Selects the combined output instead of a rank."""
 
-NO_RUN = f"{shown_key('run.start', 'ctrl+r')} runs the script of the run bar."
+NO_RUN = f"{shown_key('run.start', 'ctrl+r')} runs the script in the run bar."
 
 
 class LogPane(Pane):
-    """Posts `FileChosen` when the place of an error is chosen."""
+    """Posts `FileChosen` when the user clicks the location of an error."""
 
     number = 4
     title = "Log"
     about = (
-        "Everything that the selected run has written to its output and error streams. The end is followed until one "
-        "scrolls up; G goes back to it. The file keeps every byte: here, control characters are shown and not obeyed."
+        "The output and error streams of the selected run. The log is followed until you scroll up; G follows it "
+        "again. Control characters are shown as text; the file keeps every byte."
     )
     BINDINGS = LOG.bindings
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.view = LogView()
-        """The view in the pane."""
         self._progress = RunProgressLine()
         self._run: Run | None = None
         self._hint = ""
-        self._ranks: Ranks | None = None  # of a run under torchrun, once they are known
+        self._ranks: Ranks | None = None  # of a torchrun run, once known
         self._rank = ALL_RANKS
-        self._wants_preparation: bool | None = None  # what the person wants to see; None for what matters now
+        self._setup_wanted: bool | None = None  # the user's choice; None: depends on the state of the run
         self._search_row: LogSearchRow | None = None
         self._traceback = TracebackLine()
         self._reason = ReasonLines()
         self._status = ""
-        self._show_run_words()
+        self._show_title()
 
     def compose(self) -> ComposeResult:
-        """The view below the reason of a failure; the search brings its own row."""
         yield self._traceback
         yield self._reason
         yield self.view
@@ -77,60 +75,58 @@ class LogPane(Pane):
 
     @property
     def memory(self) -> dict[str, object]:
-        """What is to be as it was when the program is started again."""
+        """State to restore at the next start."""
         return {"run": self._run.run_id if self._run is not None else "", **self.view.memory}
 
     def recall(self, memory: Values) -> None:
-        """Have the log of the run that is shown where it was, if it is the same run."""
+        """Restore the saved position, if the same run is shown."""
         if self._run is not None and self._run.run_id == memory.text("run"):
             self.view.recall(memory)
 
-    # --- Whose log
+    # --- The run
 
     def show_run(self, run: Run | None, *, hint: str = "") -> None:
-        """Show the log of this run; None while there is none, and `hint`, safe text, then says how to get one."""
+        """Show the log of this run. Without a run, show `hint` (safe text), which tells how to start one."""
         before = self._run
         changed = run is None or before is None or run.run_id != before.run_id
         self._run, self._hint = run, hint
         self._progress.show_run(run)
         if changed:
-            self._end_search()
-            self._wants_preparation = None
+            self.action_clear_search()
+            self._setup_wanted = None
             self._ranks, self._rank = None, ALL_RANKS
         grown = before is None or (run is not None and run.state != before.state)
         if run is not None and (changed or grown or (run.is_active and self._ranks is None)):
             ask(self, "ranks", partial(look_at, run.directory), partial(self._show_ranks, run.run_id))
         self._show_log()
         if not changed:
-            self._show_status(self._words())
+            self._show_status(self._status_text())
         self._show_failure()
 
     def _show_log(self) -> None:
-        """Show the log that is meant: of a run under torchrun, that of one rank or of all."""
+        """Open the setup log, the log of the selected rank, or the log of the run."""
         run, ranks = self._run, self._ranks
         path = run.log_path if run is not None else None
-        if run is not None and self._shows_preparation:
+        if run is not None and self._shows_setup:
             path = os.path.join(run.directory, PREPARATION_LOG)
         elif run is not None and ranks is not None and self._rank != ALL_RANKS:
             path = rank_log(run.directory, self._rank)
         self.view.set_log(path, run is not None and run.is_active)
         if run is not None and path == run.log_path and ranks is not None and ranks.failed >= 0:
-            # Behind its traceback come those of torchrun, and of ranks that lost their connection to it.
+            # Tracebacks of torchrun and of disconnected ranks follow that of the failed rank.
             mark = mark_of(ranks.failed)
-            self.view.post(lambda session: session.look_for_tracebacks(mark))
-        self._show_run_words()
+            self.view.post(lambda session: session.set_traceback_prefix(mark))
+        self._show_title()
 
     @property
-    def _shows_preparation(self) -> bool:
-        """Whether what came before the script is shown: by itself until the script has started, then on demand."""
-        if self._wants_preparation is not None:
-            return self._wants_preparation
+    def _shows_setup(self) -> bool:
+        if self._setup_wanted is not None:
+            return self._setup_wanted
         return self._run is not None and is_before_script(self._run)
 
     def action_change_log(self) -> None:
-        """Show what the script wrote in place of what its preparation did, or the other way around."""
-        self._wants_preparation = not self._shows_preparation
-        self._end_search()
+        self._setup_wanted = not self._shows_setup
+        self.action_clear_search()
         self._show_log()
 
     # --- Ranks
@@ -143,48 +139,46 @@ class LogPane(Pane):
             self.refresh_bindings()
 
     def action_step_rank(self, direction: int) -> None:
-        """From all ranks together to the first one, and on; what is searched for is searched for there."""
         if self._ranks is None:
             return
         order = (ALL_RANKS, *self._ranks.numbers)
         self._rank = order[(order.index(self._rank) + direction) % len(order)]
-        self._wants_preparation = False
+        self._setup_wanted = False
         self._show_log()
         if self.view.pattern is not None:
             self.view.search(self.view.pattern)
 
     @property
-    def _rank_words(self) -> str:
-        """Which rank's log it is."""
+    def _rank_text(self) -> str:
         if self._ranks is None:
             return ""
         count = len(self._ranks.numbers)
         return f", {count} ranks" if self._rank == ALL_RANKS else f", rank {self._rank} of {count}"
 
-    def _show_run_words(self) -> None:
+    def _show_title(self) -> None:
         run = self._run
         if run is None:
             self.set_title()
             self.view.set_placeholder(("No run yet.", self._hint or NO_RUN))
             return
-        what = ", its preparation" if self._shows_preparation else self._rank_words
+        what = ": setup log" if self._shows_setup else self._rank_text
         self.set_title(safe_text(f"{run_title(run)} on {run.target}{what}"))
         if run.state == RunState.QUEUED and run.reason:
-            self.view.set_placeholder(("Its turn has not come.", safe_text(f"It {run.reason}.")))
+            self.view.set_placeholder(("Queued.", safe_text(f"{run.reason[0].upper()}{run.reason[1:]}.")))
         elif run.is_active:
-            self.view.set_placeholder(("Nothing written yet.",))
+            self.view.set_placeholder(("No output yet.",))
         elif self._rank != ALL_RANKS:
-            self.view.set_placeholder((f"Rank {self._rank} wrote nothing.",))
-        elif self._shows_preparation:
-            self.view.set_placeholder(("Nothing was prepared.",))
+            self.view.set_placeholder((f"No output from rank {self._rank}.",))
+        elif self._shows_setup:
+            self.view.set_placeholder(("No setup was needed.",))
         else:
-            self.view.set_placeholder(("The run wrote nothing.",))
+            self.view.set_placeholder(("No output.",))
 
-    # --- How it stands
+    # --- Status
 
     def on_log_view_state_changed(self, event: LogView.StateChanged) -> None:
         event.stop()
-        self._show_status(self._words())
+        self._show_status(self._status_text())
         if self._search_row is not None:
             self._search_row.show_search(self.view.state.search)
         self._show_failure()
@@ -194,8 +188,7 @@ class LogPane(Pane):
             self._status = text
             self.set_subtitle(Content(text))
 
-    def _words(self) -> str:
-        """How the log stands."""
+    def _status_text(self) -> str:
         run, state = self._run, self.view.state
         if run is None:
             return ""
@@ -219,7 +212,7 @@ class LogPane(Pane):
 
     def _show_failure(self) -> None:
         run, traceback = self._run, self.view.state.traceback
-        raised = run is not None and run.state == RunState.FAILED and not self._shows_preparation
+        raised = run is not None and run.state == RunState.FAILED and not self._shows_setup
         shows_traceback = raised and traceback is not None and bool(traceback.exception)
         reason = reason_of(run) if run is not None and not shows_traceback else ""
         self._traceback.display, self._reason.display = shows_traceback, bool(reason)
@@ -234,7 +227,7 @@ class LogPane(Pane):
             self._reason.show_reason(run_state(run), reason)
 
     def _in_project(self, path: str) -> tuple[str, str]:
-        """The project's directory, and in it the file that a run names: it may have run in a copy of the project."""
+        """Return the project's directory and the file's path in it. The run may have used a working copy."""
         directory = self._run.directory if self._run is not None else ""
         root = os.path.dirname(os.path.dirname(os.path.dirname(directory)))
         for base in (os.path.join(directory, WORKING_COPY), root):
@@ -256,21 +249,19 @@ class LogPane(Pane):
 
     def why_not(self, action: str) -> str:
         state = self.view.state
-        if action in ("search", "change_log", "step_rank") and self._run is None:
-            return "There is no log yet."
-        if action == "edit" and self.view.path is None:
-            return "There is no log yet."
+        if action in ("search", "change_log", "step_rank", "edit") and self._run is None:
+            return "No log yet."
         if action == "step_rank" and self._ranks is None:
-            return "It is one process: ProcessesPerNode in the run configuration starts several."
+            return "This run has one process. ProcessesPerNode in the run configuration starts several."
         if action == "change_log" and self._run is not None and target_types.find(self._run.target_type).runs_here:
-            return "A run on this machine is not prepared." if self._run.state != RunState.PREPARING else ""
+            return "Local runs need no preparation." if self._run.state != RunState.PREPARING else ""
         if action == "search" and self._search_row is not None and self._search_row.has_focus_within:
-            return "What to search for is being typed."
+            return "The search field has the focus already."
         if action in ("step", "clear_search") and self.view.pattern is None:
             has_more = action == "clear_search" and (state.mark != NO_LINE or self._search_row is not None)
-            return "" if has_more else "Nothing is searched for."
+            return "" if has_more else "No search is active."
         if action == "show_traceback" and state.traceback is None:
-            return "There is no Python traceback in this log."
+            return "No Python traceback in this log."
         return ""
 
     def action_edit(self) -> None:
@@ -292,10 +283,6 @@ class LogPane(Pane):
         self._search_row.take_focus()
 
     def action_clear_search(self) -> None:
-        """Forget what was searched for; stay."""
-        self._end_search()
-
-    def _end_search(self) -> None:
         self.view.end_search(keep=False)
         if self._search_row is not None:
             had_focus = self._search_row.has_focus_within
@@ -306,7 +293,7 @@ class LogPane(Pane):
 
     def on_log_search_row_canceled(self, event: LogSearchRow.Canceled) -> None:
         event.stop()
-        self._end_search()
+        self.action_clear_search()
 
 
 def _lines(count: int, what: str = "") -> str:

@@ -1,6 +1,6 @@
-"""How a log is drawn: its own colours, and over them what is looked for, chosen and selected.
+"""Draw log lines: their colours, and over them search matches, the marked line and the selection.
 
-The text is safe already; here it is cut to the width, never interpreted.
+The text is safe already; it is cut to the width, never interpreted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tui_workbench.ui.terminal.safetext import truncate_middle
 from tui_workbench.ui.themes.themes import Palette, style
 
 CONTINUES = "›"
-"""Stands in the last cell of a line that goes on to the right."""
+"""Shown in the last cell of a line that continues to the right."""
 
 
 class Look(NamedTuple):
@@ -37,7 +37,7 @@ class Look(NamedTuple):
 
 @lru_cache(8)
 def look_of(palette: Palette) -> Look:
-    """The styles for the colours of a theme."""
+    """Return the styles of a log in the colours of a theme."""
     ground = palette.background
     return Look(
         text=style(palette.text, ground),
@@ -49,33 +49,28 @@ def look_of(palette: Palette) -> Look:
 
 
 Layer = tuple[int, int, Style]
-"""Characters of a line that look different: the first, the one behind the last, and their style."""
+"""A span of characters and its style: first, end (exclusive), style."""
 
 
 class Picture(NamedTuple):
-    """Everything that one drawing of the log needs."""
+    """Everything needed to draw a log once."""
 
     rows: tuple[Row, ...]
     width: int
     height: int
-    left: int = 0
-    """Cells that are passed over at the left of the text."""
-    gutter: int = 0
-    """Cells for line numbers."""
-    top_number: int | None = None
-    """Number of the line of the first row, from 0."""
+    left: int = 0  # cells scrolled to the right
+    gutter: int = 0  # cells for line numbers
+    top_number: int | None = None  # number of the first row's line, from 0
     pattern: Pattern | None = None
-    chosen: int = -1
-    """Offset of the line that is chosen."""
+    chosen: int = -1  # offset of the marked line
     selection: Selection | None = None
     selection_style: Style = Style.null()
-    words: tuple[str, ...] = ()
-    """What stands in the middle when there are no rows."""
+    placeholder: tuple[str, ...] = ()  # shown in the middle when there are no rows
 
     def segments(self, y: int, look: Look) -> list[Segment]:
-        """One row of the screen, in exactly `width` cells."""
+        """Draw one row of the screen, in exactly `width` cells."""
         if y >= len(self.rows):
-            return self._beyond(y, look)
+            return self._below_rows(y, look)
         row = self.rows[y]
         plain = row.line.text.plain
         is_chosen = row.line.start == self.chosen
@@ -95,19 +90,15 @@ class Picture(NamedTuple):
         number = self.top_number + sum(row.starts_line for row in self.rows[1 : y + 1])
         return f"{number + 1:>{self.gutter - 1}} "
 
-    def _beyond(self, y: int, look: Look) -> list[Segment]:
-        """A row below the last line: empty, unless the whole log is."""
-        words = () if self.rows else self.words
-        index = y - max(0, (self.height - len(words)) // 2)
-        text = truncate_middle(words[index], self.width) if 0 <= index < len(words) else ""
+    def _below_rows(self, y: int, look: Look) -> list[Segment]:
+        lines = () if self.rows else self.placeholder
+        index = y - max(0, (self.height - len(lines)) // 2)
+        text = truncate_middle(lines[index], self.width) if 0 <= index < len(lines) else ""
         before = " " * ((self.width - cell_len(text)) // 2)
         return Segment.adjust_line_length([Segment(before + text, look.quiet)], self.width, look.quiet)
 
     def strip_with_places(self, y: int, look: Look) -> Strip:
-        """One row in which each segment knows which characters of which line it shows.
-
-        Lines are told apart by where they begin in the file: that stays, whatever comes below them.
-        """
+        """Draw one row whose segments know which characters of which line they show. Lines are named by byte offset."""
         segments = self.segments(y, look)
         if y >= len(self.rows):
             return Strip(segments)
@@ -118,7 +109,7 @@ class Picture(NamedTuple):
 
 
 def draw_row(row: Row, width: int, left: int, base: Style, quiet: Style, layers: Sequence[Layer]) -> list[Segment]:
-    """The row in exactly `width` cells, from its cell `left` on."""
+    """Draw a row in exactly `width` cells, from its cell `left` on."""
     plain = row.line.text.plain
     first, gap = _cut_left(plain, row, left) if left else (row.first, 0)
     if not layers and plain.isascii():
@@ -126,7 +117,7 @@ def draw_row(row: Row, width: int, left: int, base: Style, quiet: Style, layers:
         if row.last - first > width:
             return [Segment(text[:-1], base), Segment(CONTINUES, quiet)]
         return [Segment(text.ljust(width), base)]
-    # Not every character takes a cell: marks combine with the one before.
+    # Combining characters take no cell, so up to four characters per cell are taken.
     last = min(row.last, first + 4 * width)
     segments = _segments(plain, first, last, base, layers)
     if gap:
@@ -140,7 +131,7 @@ def draw_row(row: Row, width: int, left: int, base: Style, quiet: Style, layers:
 
 
 def _segments(plain: str, first: int, last: int, base: Style, layers: Sequence[Layer]) -> list[Segment]:
-    """The characters `first` to `last`, cut wherever a layer begins or ends; later layers lie over earlier ones."""
+    """Draw the characters `first` to `last`, split where a layer begins or ends. Later layers cover earlier ones."""
     cuts = {first, last}
     inside = []
     for start, end, layer in layers:
@@ -164,7 +155,7 @@ def _over(below: Style, above: Style) -> Style:
 
 
 def _cut_left(plain: str, row: Row, left: int) -> tuple[int, int]:
-    """The first character that begins at or behind the cell `left` of the row, and the cells left free before it."""
+    """Return the first character that begins at or after the cell `left`, and the number of blank cells before it."""
     if plain.isascii():
         return min(row.first + left, row.last), 0
     used = 0

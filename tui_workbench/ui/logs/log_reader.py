@@ -1,9 +1,8 @@
-"""The thread that reads logs for a view, so that no disk, however slow, holds up a key.
+"""A thread that reads logs for a view, so that a slow disk does not block the keys.
 
-Commands go in, states come out; nothing is shared. While a log is watched its size is looked at every frame; when it
-is not, and nothing is left to find out, the thread sleeps until the next command. A slice of work is so short that a
-command never waits longer than a frame for it. Of the states that pile up while nobody takes them only the last one is
-kept.
+Commands go in, states come out; nothing else is shared. The thread polls a watched log at frame rate; otherwise it
+sleeps until the next command once all work is done. A slice of work is short, so a command waits for less than a frame.
+Only the latest state is kept.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ if TYPE_CHECKING:
     Command = Callable[[LogSession], None]
 
 FRAME_SECONDS = 1 / 36
-"""How soon after one look that found something a watched log is looked at again: each is drawn, at a price."""
+"""Delay before the next poll after one that found something: each result is drawn."""
 
 QUIET_SECONDS = 1 / 125
-"""How soon after one that found nothing: it costs a system call or two, and a line that comes alone is shown soon."""
+"""Delay before the next poll after one that found nothing: a poll costs one or two system calls."""
 
 REST_SECONDS = 0.2
-"""How long a log that grows is not looked through again for tracebacks: each look costs, however little is new."""
+"""Delay between two searches of a growing log for tracebacks."""
 
 PROGRESS_SECONDS = 0.1
-"""How often counts are told while they are being made."""
+"""Interval at which progress of counting is published."""
 
 
 class LogReader:
-    """Reads one log after another. `deliver` is called from the thread when `take` has something new."""
+    """Reads one log at a time. `deliver` is called in the thread when `take` has a new state."""
 
     def __init__(self, deliver: Callable[[], None]) -> None:
         self._deliver = deliver
@@ -42,40 +41,45 @@ class LogReader:
         self._latest: LogState | None = None
         self._error: Exception | None = None
         self._sent = 0
-        # Everything below belongs to the thread.
+        # Used only in the thread:
         self._session: LogSession | None = None
         self._received = 0
         self._commanded = False
-        self._told = LogState()
+        self._published = LogState()
         self._watched = False
         self._working = False
-        self._next_look = 0.0
+        self._next_poll = 0.0
         self._next_work = 0.0
         self._next_progress = 0.0
         self.thread = threading.Thread(target=self._run, name="log reader", daemon=True)
 
+    @property
+    def is_idle(self) -> bool:
+        """True while the thread has nothing to do until the next command."""
+        return self._next_delay() is None
+
     def start(self) -> None:
-        """Begins to take commands."""
+        """Start the thread."""
         self.thread.start()
 
     def close(self) -> None:
-        """Ends the thread after the commands that it was given; does not wait for it."""
+        """Make the thread end after all commands so far, without waiting for it."""
         self._commands.put(None)
 
     def open(self, path: str | None, width: int = 80, height: int = 0, *, wrap: bool = False) -> int:
-        """From now on the log at this path; None for none. Gives the revision of the states that show it."""
+        """Open another log, or none. Return the revision of the first state that shows it."""
         return self._send(lambda: self._open(path, width, height, wrap))
 
     def watch(self, watched: bool) -> int:
-        """Whether the log may grow and is seen, so that it must be looked at."""
+        """Start or stop polling the log."""
         return self._send(lambda: self._watch(watched))
 
     def post(self, command: Command) -> int:
-        """A command for the open log; without one it does nothing. Gives the revision of the states that show it."""
+        """Run a command on the open log, if any. Return the revision of the first state that includes it."""
         return self._send(lambda: command(self._session) if self._session is not None else None)
 
     def take(self) -> LogState | None:
-        """The latest state; None when it was taken already. Raises what ended the thread, if something did."""
+        """Return the latest state, or None if it was taken already. Raise the exception that ended the thread."""
         with self._lock:
             state, self._latest = self._latest, None
             error, self._error = self._error, None
@@ -105,9 +109,9 @@ class LogReader:
 
     def _run(self) -> None:
         try:
-            while self._obey(self._patience()):
-                self._look_and_work()
-        except Exception as error:  # a bug: it goes on in the thread that takes the states, where it is seen
+            while self._run_commands(self._next_delay()):
+                self._poll_and_work()
+        except Exception as error:  # raised again by `take`, in the thread of the screens
             with self._lock:
                 self._error = error
             self._deliver()
@@ -115,19 +119,19 @@ class LogReader:
             if self._session is not None:
                 self._session.close()
 
-    def _patience(self) -> float | None:
-        """Seconds until there is something to do even without a command; None for ever."""
-        moments = [self._next_look] if self._watched and self._session is not None else []
+    def _next_delay(self) -> float | None:
+        """Return the seconds until the next poll or work; None if there is none."""
+        moments = [self._next_poll] if self._watched and self._session is not None else []
         if self._working:
             moments.append(self._next_work)
         return max(0.0, min(moments) - time.monotonic()) if moments else None
 
-    def _obey(self, patience: float | None) -> bool:
-        """Waits for commands and carries all of them out. False when the thread is to end."""
+    def _run_commands(self, timeout: float | None) -> bool:
+        """Wait for commands and run all of them. Return False when the thread should end."""
         self._commanded = False
         while True:
             try:
-                call = self._commands.get(timeout=patience)
+                call = self._commands.get(timeout=timeout)
             except Empty:
                 return True
             if call is None:
@@ -135,35 +139,35 @@ class LogReader:
             call()
             self._received += 1
             self._commanded = True
-            patience = 0.0
+            timeout = 0.0
 
-    def _look_and_work(self) -> None:
-        session, now, told = self._session, time.monotonic(), self._commanded
+    def _poll_and_work(self) -> None:
+        session, now, publish = self._session, time.monotonic(), self._commanded
         if session is None:
-            if told:
-                self._tell(LogState(revision=self._received))
+            if publish:
+                self._publish(LogState(revision=self._received))
             return
-        if told or (self._watched and now >= self._next_look):
-            # Not faster than states are taken: a busy screen would only be kept busier.
-            found = (told or self._latest is None) and session.poll()
-            told |= found
-            self._working |= told
+        if publish or (self._watched and now >= self._next_poll):
+            # Not faster than states are taken, so that a busy screen is not slowed down further.
+            found = (publish or self._latest is None) and session.poll()
+            publish |= found
+            self._working |= publish
             if session.is_awaited:
                 self._next_work = now
-            self._next_look = now + (FRAME_SECONDS if found else QUIET_SECONDS)
-        if self._working and not told and (now >= self._next_work or session.is_awaited):
+            self._next_poll = now + (FRAME_SECONDS if found else QUIET_SECONDS)
+        if self._working and not publish and (now >= self._next_work or session.is_awaited):
             mark = session.mark
             self._working = session.work()
             self._next_work = now if self._working else now + REST_SECONDS
-            told = session.news and (not self._working or session.mark != mark or now >= self._next_progress)
-        if told:
+            publish = session.news and (not self._working or session.mark != mark or now >= self._next_progress)
+        if publish:
             self._next_progress = now + PROGRESS_SECONDS
-            self._tell(session.state(self._received))
+            self._publish(session.state(self._received))
 
-    def _tell(self, state: LogState) -> None:
-        if state == self._told:
+    def _publish(self, state: LogState) -> None:
+        if state == self._published:
             return
-        self._told = state
+        self._published = state
         with self._lock:
             untaken, self._latest = self._latest, state
         if untaken is None:

@@ -1,4 +1,4 @@
-"""The row under a log in which one types what to search for: `Search ______  text  3 of 17`."""
+"""The search field under a log: `Search ______  text  3 of 17`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tui_workbench.ui.widgets.text_field import BareField
 
 
 class LogSearchRow(Horizontal):
-    """Searches in a log with every change; gives it the focus in the end, and posts `Canceled` if it led nowhere."""
+    """Searches in a log while the user types. Posts `Canceled` when the user gives up."""
 
     DEFAULT_CSS = """
     LogSearchRow {
@@ -35,7 +35,7 @@ class LogSearchRow(Horizontal):
     BINDINGS = LOG_SEARCH.bindings
 
     class Canceled(Message):
-        """The search is over, and led nowhere."""
+        """The user canceled the search."""
 
     def __init__(self, log: LogView) -> None:
         super().__init__()
@@ -43,8 +43,8 @@ class LogSearchRow(Horizontal):
         self._field = BareField(placeholder="text")
         self._mode = Label("text", markup=False)
         self._count = Label("", markup=False, id="log-search-count")
-        self._expression = False
-        self._sought = ("", False)
+        self._is_regex = False
+        self._searched = ("", False)
         self._error = ""
 
     def compose(self) -> ComposeResult:
@@ -54,30 +54,30 @@ class LogSearchRow(Horizontal):
         yield self._count
 
     def take_focus(self) -> None:
-        # At once, and not through the app's queue: the letters of the text may already wait in it.
+        # Directly, because the app's queue may hold keys typed for this field already.
         self.screen.set_focus(self._field)
         self._field.action_select_all()
 
     def show_search(self, search: SearchState | None) -> None:
-        """How the search stands."""
-        text = self._error or ("" if search is None else how_it_stands(search))
-        self._count.set_class(bool(self._error) or text == NOTHING, "-error")
+        """Show matches and progress of a search."""
+        text = self._error or ("" if search is None else search_text(search))
+        self._count.set_class(bool(self._error) or text == NO_MATCH, "-error")
         self._count.update(Content(text))
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
-        self._seek()
+        self._search()
 
-    def _seek(self) -> None:
-        if self._sought == (self._field.value, self._expression):
+    def _search(self) -> None:
+        if self._searched == (self._field.value, self._is_regex):
             return
-        self._sought = (self._field.value, self._expression)
+        self._searched = (self._field.value, self._is_regex)
         self._error = ""
         pattern = None
         if self._field.value:
             try:
-                pattern = Pattern(self._field.value, regular_expression=self._expression)
+                pattern = Pattern(self._field.value, regular_expression=self._is_regex)
             except UsageError as error:
                 self._error = safe_text(error.message.removeprefix(f"{WRONG}: "))
         self.show_search(None)
@@ -89,7 +89,7 @@ class LogSearchRow(Horizontal):
             self.action_toggle_mode()
 
     def action_keep(self) -> None:
-        self._seek()  # the last letters may not have come here yet
+        self._search()  # `Input.Changed` of the last keys may still be queued
         if self._field.value and not self._error:
             self.screen.set_focus(self._log)
             self._log.end_search(keep=True)
@@ -100,26 +100,24 @@ class LogSearchRow(Horizontal):
         self._log.post(lambda session: session.step(direction))
 
     def action_toggle_mode(self) -> None:
-        self._expression = not self._expression
-        self._mode.update("expression" if self._expression else "text")
-        self._field.placeholder = "regular expression" if self._expression else "text"
-        self._seek()
+        self._is_regex = not self._is_regex
+        self._mode.update("regex" if self._is_regex else "text")
+        self._field.placeholder = "regular expression" if self._is_regex else "text"
+        self._search()
 
     def action_cancel(self) -> None:
         self.screen.set_focus(self._log)
         self.post_message(self.Canceled())
 
 
-NOTHING = "no line"
+NO_MATCH = "no match"
 
 
-def how_it_stands(search: SearchState) -> str:
-    """`3 of 17`, `17 lines`, `searching`, ... in words."""
-    if not search.matches and search.counted:
-        return NOTHING
+def search_text(search: SearchState) -> str:
+    """Describe a search: `3 of 17`, `17 lines`, `searching`."""
     if not search.matches:
-        return "searching"
+        return NO_MATCH if search.counted else "searching"
     count = f"{search.matches:,}{'' if search.counted else '+'}"
     if search.ordinal is None:
         return f"{count} line{'' if count == '1' else 's'}{', searching' if search.looking else ''}"
-    return f"{search.ordinal:,} of {count}{', went around the end' if search.wrapped else ''}"
+    return f"{search.ordinal:,} of {count}{', wrapped' if search.wrapped else ''}"

@@ -1,8 +1,7 @@
-"""One log that is looked at: where, what is searched in it, and what has been found out about it so far.
+"""An open log: the visible part, the search, and what is known about the log so far.
 
-A session belongs to one thread (the reader's). Its methods are quick, whatever the size of the log: what takes longer
-is work, done a slice at a time by `work`, the most wanted first. `state` says everything that the screen needs, as a
-value.
+A session belongs to one thread, the reader's. Its methods are fast for logs of any size; `work` does longer tasks in
+slices, the most urgent first. `state` returns everything that the screen needs, as a value.
 """
 
 from __future__ import annotations
@@ -19,52 +18,40 @@ from tui_workbench.ui.logs.log_viewport import Anchor, Row, Viewport
 NO_LINE = -1
 
 AT_ONCE = 1 << 20
-"""Bytes that are looked through before they are shown, so that counts do not lag behind a log that grows quickly."""
+"""New bytes that are counted before they are shown, so that counts keep up with a log that grows quickly."""
 
 
 class SearchState(NamedTuple):
-    """How a search stands."""
+    """The results of a search so far."""
 
     pattern: Pattern
-    matches: int
-    """Matching lines found so far."""
-    counted: bool
-    """True when `matches` is all of them."""
-    ordinal: int | None
-    """Which of them the marked line is, from 1; None when none is marked, or not known yet."""
-    looking: bool
-    """True while the next one is looked for."""
-    wrapped: bool
-    """True when the last step went around the end of the log."""
+    matches: int  # matching lines found so far
+    counted: bool  # `matches` is final
+    ordinal: int | None  # number of the marked match, from 1; None: no match marked, or unknown
+    looking: bool  # the next match is being searched
+    wrapped: bool  # the last step continued at the other end of the log
 
 
 class LogState(NamedTuple):
-    """What there is to show, at one moment."""
+    """Everything that is shown of a log at one moment."""
 
-    revision: int = 0
-    """Of the last command that is in it."""
+    revision: int = 0  # of the last command that is included
     rows: tuple[Row, ...] = ()
     size: int = 0
     pinned: bool = True
-    line_count: int | None = 0
-    """Lines of the log; None while they are being counted."""
-    top_number: int | None = 0
-    """Number of the line of the first row, from 0; None while not known."""
-    new_lines: int | None = 0
-    """Lines that came since the end was left; None while not known."""
-    total: float = 0
-    """Lines, estimated where they are not counted: the length of the scroll bar."""
-    position: float = 0
-    """Lines above the first row, estimated likewise."""
-    mark: int = NO_LINE
-    """Offset of the line that was chosen: by a search, a jump or a click."""
+    line_count: int | None = 0  # None while the lines are being counted
+    top_number: int | None = 0  # number of the first row's line, from 0; None: unknown
+    new_lines: int | None = 0  # lines added since the user left the end; None: unknown
+    total: float = 0  # lines of the log, estimated until they are counted
+    position: float = 0  # lines above the first row, estimated likewise
+    mark: int = NO_LINE  # offset of the line marked by a search, a jump or a click
     search: SearchState | None = None
     traceback: Traceback | None = None
     problem: StorageError | None = None
 
     @property
     def line_in_view(self) -> int:
-        """The number, from 1, of the chosen line if it is in view, else of the first one; 0 while it is not known."""
+        """Number, from 1, of the marked line if visible, else of the first visible line; 0 while unknown."""
         number = self.top_number
         if number is None or not self.rows:
             return 0
@@ -77,7 +64,7 @@ class LogState(NamedTuple):
 
 
 class _View(NamedTuple):
-    """Where one was before a search began."""
+    """A position in the log, to return to when a search is canceled."""
 
     top: Anchor
     pinned: bool
@@ -85,59 +72,57 @@ class _View(NamedTuple):
 
 
 class LogSession:
-    """A log that is looked at. `poll` looks for new bytes, `work` does a slice of what is left to do."""
+    """An open log. `poll` checks for new bytes; `work` does a slice of the remaining work."""
 
     def __init__(self, path: str) -> None:
         self._log = LogFile(path)
         self.viewport = Viewport(self._log)
         self.mark = NO_LINE
-        self.news = False
-        """True when work has found something out that no `state` has told yet."""
+        self.news = False  # `work` has found something since the last call of `state`
         self._mark_matches = False
         self._ordinal: int | None = None
         self._generation = 0
         self._left_end_at = 0
         self._search: Search | None = None
         self._finder: Iterator[int | None] | None = None
-        self._steps: list[int] = []  # asked for while the match before them is still being looked for
+        self._steps: list[int] = []  # requested while a search for an earlier match is running
         self._wrapped = False
         self._origin: _View | None = None
         self._header = HEADER
-        self._forget()
+        self._reset()
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Close the file."""
         self._log.close()
 
     def poll(self) -> bool:
-        """Looks at the file; True when there is something new to show."""
+        """Check the file. Return True if there is something new to show."""
         changed = self._log.poll()
         if changed:
             if self._generation != self._log.generation:
                 self._generation = self._log.generation
-                self._forget()
+                self._reset()
             if self._log.size - self._log.counted <= AT_ONCE:
                 self._log.index(AT_ONCE)
             self.viewport.refresh()
         return changed
 
-    def _forget(self) -> None:
-        """What was known about the file no longer holds: it starts over."""
+    def _reset(self) -> None:
         self.mark_line(NO_LINE)
         self._left_end_at = 0
         self._origin = None
         self._finder = None
         if self._search is not None:
             self._search = Search(self._log, self._search.pattern)
-        self._forget_traceback()
+        self._reset_traceback()
 
-    def _forget_traceback(self) -> None:
+    def _reset_traceback(self) -> None:
         self._traceback: Traceback | None = None
         self._traceback_search = Search(self._log, self._header)
         self._traceback_finder: Iterator[int | None] | None = None
-        self._traceback_until = 0  # how much of the log was looked through for tracebacks
+        self._traceback_until = 0  # offset up to which tracebacks were searched
 
-    # Going somewhere
+    # Moving
 
     def _moves(self) -> None:
         self._finder = None
@@ -146,27 +131,27 @@ class LogSession:
             self._left_end_at = self._log.size
 
     def move(self, rows: int) -> None:
-        """Rows down, or up when negative."""
+        """Scroll some rows down, or up if negative."""
         self._moves()
         self.viewport.move(rows)
 
     def page(self, pages: float) -> None:
-        """Pages down, or up when negative; one line of a whole page stays."""
+        """Scroll some pages down, or up if negative. A full page keeps one line of the old page."""
         rows = max(1, int(self.viewport.height * abs(pages)) - (abs(pages) >= 1))
         self.move(rows if pages > 0 else -rows)
 
     def go_to_start(self) -> None:
-        """To the first line."""
+        """Go to the first line."""
         self._moves()
         self.viewport.go_to_start()
 
     def go_to_end(self) -> None:
-        """To the last line, and on with it."""
+        """Go to the last line and follow the log."""
         self._moves()
         self.viewport.go_to_end()
 
     def go_to_line(self, number: float) -> None:
-        """To the line of this number, from 0; to about there where lines are not counted."""
+        """Go to a line by number, from 0; approximately where lines are not counted yet."""
         self._moves()
         total, _ = self._measure()
         offset = self._log.line_offset(round(number))
@@ -178,38 +163,38 @@ class LogSession:
             self.viewport.go_to(self._log.line_start(int(self._log.size * number / max(1.0, total))))
 
     def return_to(self, offset: int) -> None:
-        """To the line at this offset, where somebody was before the program was started anew."""
+        """Go to the line at an offset that was saved in an earlier session."""
         self._moves()
         self.viewport.return_to(Anchor(self._log.line_start(min(offset, self._log.size))))
 
     def mark_line(self, offset: int, *, matches: bool = False) -> None:
-        """Chooses the line that starts there."""
+        """Mark the line that starts at this offset."""
         self.mark = offset
         self._mark_matches = matches
         self._ordinal = None
 
     def show_traceback(self) -> None:
-        """To the last traceback, with a little of what led to it."""
+        """Go to the last traceback, with two lines before it."""
         if self._traceback is not None:
             self._moves()
             self.mark_line(self._traceback.offset)
             self.viewport.show_below(self.mark, 2)
 
-    def look_for_tracebacks(self, mark: str) -> None:
-        """Only tracebacks with this before them on their first line count."""
-        header = Pattern(mark + HEADER.text)
+    def set_traceback_prefix(self, prefix: str) -> None:
+        """Accept only tracebacks whose first line has this prefix."""
+        header = Pattern(prefix + HEADER.text)
         if header.text != self._header.text:
             self._header = header
-            self._forget_traceback()
+            self._reset_traceback()
 
     # Searching
 
     def begin_search(self) -> None:
-        """Remembers where one is: each further `search` starts from there."""
+        """Save the position; each following `search` starts there."""
         self._origin = self._here()
 
     def search(self, pattern: Pattern | None) -> None:
-        """Looks for the pattern from where one is, or was when the search began: backwards from a pinned end."""
+        """Search from the saved or the current position: backwards if the end is followed, else forwards."""
         origin = self._origin or self._here()
         self._go_back(origin)
         self._wrapped = False
@@ -219,7 +204,7 @@ class LogSession:
             self._finder = self._find(self._search, origin.top.offset if forward else self._log.size, forward)
 
     def step(self, direction: int) -> None:
-        """To the next matching line (1) or the one before (-1), around the end of the log if need be."""
+        """Go to the next match (1) or the previous match (-1), wrapping at the ends of the log."""
         if self._search is None:
             return
         self._origin = None
@@ -237,7 +222,7 @@ class LogSession:
         self._finder = self._find(self._search, start, direction > 0)
 
     def end_search(self, *, keep: bool) -> None:
-        """The search is over: stay where it led, or go back to where it began and forget it."""
+        """Stay at the match, or drop the search and return to where it began."""
         if not keep:
             if self._origin is not None:
                 self._go_back(self._origin)
@@ -261,7 +246,7 @@ class LogSession:
             self.viewport.return_to(view.top)
 
     def _find(self, search: Search, start: int, forward: bool) -> Iterator[int | None]:
-        """The next match from there on, and if there is none the first one from the other end."""
+        """Find the next match from `start`, continuing at the other end of the log."""
         yield from search.forward(start) if forward else search.backward(start)
         self._wrapped = True
         yield from search.forward(0) if forward else search.backward(self._log.size)
@@ -270,14 +255,14 @@ class LogSession:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether work is left that a person waits for: a search or the count of lines, not looking for tracebacks."""
+        """True if the user waits for work: a search or the line count, but not the traceback search."""
         searching = self._finder is not None or (self._search is not None and not self._search.complete)
         return searching or self._log.counted < self._log.size
 
     def work(self) -> bool:
-        """Does one slice of the most wanted work. True when there is more."""
+        """Do one slice of the most urgent work. Return False if there was none."""
         if self._finder is not None:
-            self._look_on(self._finder)
+            self._continue_search(self._finder)
         elif self._search is not None and not self._search.complete:
             self._search.count()
             self.news = True
@@ -285,12 +270,12 @@ class LogSession:
             self._log.index()
             self.news = True
         elif self._traceback_finder is not None or self._traceback_until < self._log.size:
-            self._look_for_traceback()
+            self._continue_traceback_search()
         else:
             return False
         return True
 
-    def _look_on(self, finder: Iterator[int | None]) -> None:
+    def _continue_search(self, finder: Iterator[int | None]) -> None:
         offset = next(finder, NO_LINE)
         if offset is None:
             return
@@ -305,10 +290,10 @@ class LogSession:
                 self.step(steps[0])
         self._steps = steps[1:]
 
-    def _look_for_traceback(self) -> None:
+    def _continue_traceback_search(self) -> None:
         log = self._log
         if self._traceback_finder is None:
-            # The last line looked at may not have been whole.
+            # The last line of the previous search may have been incomplete.
             seen = log.line_start(self._traceback_until)
             self._traceback_until = log.size
             self._traceback_finder = self._traceback_search.backward(log.size, seen)
@@ -324,10 +309,10 @@ class LogSession:
         self._traceback = read_syntax_error(log) or self._traceback
         self.news |= self._traceback != before
 
-    # What there is to show
+    # State
 
     def _measure(self) -> tuple[float, float]:
-        """Lines in all, and lines above the top; both estimated from what is seen where they are not counted."""
+        """Return all lines and lines above the top, estimated from the visible lines until they are counted."""
         count, number = self._log.line_count, self._log.line_number(self.viewport.top.offset)
         if count is not None and number is not None:
             return count, number
@@ -338,7 +323,7 @@ class LogSession:
         return self._log.size / average, self.viewport.top.offset / average
 
     def state(self, revision: int) -> LogState:
-        """Everything that the screen needs, as of now."""
+        """Return everything that the screen needs."""
         log, viewport = self._log, self.viewport
         self.news = False
         total, position = self._measure()

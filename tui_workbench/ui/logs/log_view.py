@@ -1,30 +1,32 @@
-"""A log on the screen: any size, growing at any speed, at the cost of the lines that are seen.
+"""A scrollable log of any size and growth, at the cost of the visible lines.
 
-The view holds the last `LogState` that the reader's thread brought and draws it; keys and mouse become commands to the
-reader, whose answer is drawn a frame later. No byte of a log travels through a message, nothing is read in the event
-loop, and while the log does not grow, or is not seen, nothing runs at all.
+The view draws the latest `LogState` of the reader's thread. Keys and mouse become commands for the reader; the result
+is drawn a frame later. The event loop reads no file, and nothing runs while the log does not grow or is hidden.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Offset, Region
+from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
 
 from tui_workbench.runs.logs.log_search import Pattern
 from tui_workbench.ui.commands.main_commands import LOG_VIEW
 from tui_workbench.ui.logs.log_drawing import Picture, look_of
 from tui_workbench.ui.logs.log_reader import LogReader
 from tui_workbench.ui.logs.log_session import NO_LINE, LogSession, LogState
-from tui_workbench.ui.logs.log_telling import Announcer, PositionBar
 from tui_workbench.ui.logs.log_viewport import selected_text
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.clipboard import copy
@@ -32,17 +34,21 @@ from tui_workbench.ui.terminal.quick_rows import QuickRows
 from tui_workbench.ui.themes.themes import palette_of
 
 SCROLL_BAR_CELLS = 1
-"""As the style sheet below says; to ask it takes a fiftieth of the time of a frame."""
+"""As in the style sheet below, where reading it would take 2 % of a frame."""
 
 WHEEL_ROWS = 3
 PAN_CELLS = 8
 
 SMALLEST_GUTTER = 7
-"""Cells for line numbers: wide enough for a hundred thousand, so that the text seldom moves."""
+"""Cells for line numbers up to 99,999, so that the text seldom moves."""
+
+
+ANNOUNCE_SECONDS = 0.2
+"""Shortest time between two messages about changing counts."""
 
 
 class LogView(QuickRows, can_focus=True, inherit_bindings=False):
-    """Shows the log at `set_log`'s path. `state` is what it shows."""
+    """Shows the log at the path given to `set_log`. `state` is its current content."""
 
     heading = "In the log"
     DEFAULT_CSS = """
@@ -52,29 +58,26 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
     BINDINGS = LOG_VIEW.bindings
 
     class StateChanged(Message):
-        """There is something else to tell about the log; `LogView.state` is the whole of it."""
+        """`LogView.state` changed in more than its rows."""
 
         def can_replace(self, message: Message) -> bool:
-            """Only the last one counts."""
             return isinstance(message, LogView.StateChanged)
 
     @dataclass(eq=False)
     class Copied(Message):
-        """Text went to the clipboard."""
+        """Text was copied to the clipboard."""
 
         lines: int
 
     class _NewsArrived(Message):
-        """The reader has a state that was not taken yet."""
+        """The reader has a new state."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.state = LogState()
-        self._reader = LogReader(self._tell_news)
+        self.reader = LogReader(self._post_news)
         self.path: str | None = None
-        """The log that is shown."""
-        self.pattern: Pattern | None = None
-        """What is searched for, whether or not the reader has come to it yet."""
+        self.pattern: Pattern | None = None  # of the latest search, which the reader may not have begun
         self._active = False
         self._seen = False
         self._watched = False
@@ -84,28 +87,29 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self._numbers = False
         self._gutter = 0
         self._placeholder: tuple[str, ...] = ()
-        self._bar = PositionBar(self)
-        self._announcer = Announcer(self, lambda: self.post_message(self.StateChanged()))
+        self._thumb = (0, 0, 0)
+        self._announced_at = 0.0
+        self._announcement: Timer | None = None
 
-    # --- What is shown
+    # --- Content and position
 
     def set_log(self, path: str | None, active: bool) -> None:
-        """Show the log at this path, at its end; None for none. `active` tells whether it may still grow."""
+        """Show the end of the log at this path, or no log. An `active` log may still grow."""
         if path != self.path:
             self.path = path
             self._left = 0
-            self._sent = self._reader.open(path, self._text_width, self.size.height, wrap=self._wrap)
+            self._sent = self.reader.open(path, self._text_width, self.size.height, wrap=self._wrap)
         self.set_active(active)
 
     @property
     def memory(self) -> dict[str, object]:
-        """Where in the log one is, as a byte offset unless it is its end, and how lines are shown."""
+        """Position and display options, to restore at the next start."""
         state = self.state
         top = state.rows[0].line.start if state.rows else 0
         return {"at_end": state.pinned, "top": top, "wrap": self._wrap, "numbers": self._numbers}
 
     def recall(self, memory: Values) -> None:
-        """Go where one was then, and show lines as they were shown."""
+        """Restore a saved position and the display options."""
         if memory.flag("numbers") != self._numbers:
             self.action_toggle_numbers()
         if memory.flag("wrap") != self._wrap:
@@ -115,26 +119,26 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
             self.post(lambda session: session.return_to(top))
 
     def post(self, command: Callable[[LogSession], None]) -> None:
-        """Have something done to the log; without one nothing is done."""
-        self._sent = self._reader.post(command)
+        """Run a command on the log, if one is shown."""
+        self._sent = self.reader.post(command)
 
     def search(self, pattern: Pattern | None) -> None:
-        """Search for something else; None while nothing can be searched for."""
+        """Search for another pattern, or for none while the input is not valid."""
         self.pattern = pattern
         self.post(lambda session: session.search(pattern))
 
     def end_search(self, *, keep: bool) -> None:
-        """Stay where the search led, or go back and forget it."""
+        """Stay at the match, or drop the search and return to where it began."""
         self.pattern = self.pattern if keep else None
         self.post(lambda session: session.end_search(keep=keep))
 
     def set_active(self, active: bool) -> None:
-        """Whether the log may still grow. What came until now is shown in any case."""
+        """Set whether the log may still grow. Its current end is shown in either case."""
         self._active = active
         self._watch()
 
     def set_placeholder(self, lines: Sequence[str]) -> None:
-        """What stands in the middle while the log is empty. The lines must be safe text."""
+        """Set the lines, safe text, that an empty log shows in its middle."""
         if tuple(lines) != self._placeholder:
             self._placeholder = tuple(lines)
             self.refresh()
@@ -143,13 +147,13 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         watched = self._active and self._seen and self.path is not None
         if again or watched != self._watched:
             self._watched = watched
-            self._sent = self._reader.watch(watched)
+            self._sent = self.reader.watch(watched)
 
     def on_mount(self) -> None:
-        self._reader.start()
+        self.reader.start()
 
     def on_unmount(self) -> None:
-        self._reader.close()
+        self.reader.close()
 
     def on_show(self) -> None:
         self._seen = True
@@ -160,9 +164,9 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self._watch()
 
     def on_resize(self) -> None:
-        self._tell_size()
+        self._send_size()
 
-    def _tell_size(self) -> None:
+    def _send_size(self) -> None:
         self._gutter = _digits(self.state) if self._numbers else 0
         width, height = self._text_width, self.size.height
         self.post(lambda session: session.viewport.resize(width, height))
@@ -173,37 +177,62 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
 
     @property
     def _width(self) -> int:
-        """Cells beside the scroll bar, which is always there, so that no text moves for it."""
         return max(1, self.size.width - SCROLL_BAR_CELLS)
 
     # --- News from the reader
 
-    def _tell_news(self) -> None:
+    def _post_news(self) -> None:
         """Called in the reader's thread."""
-        try:
+        with contextlib.suppress(RuntimeError):  # the event loop has ended
             self.post_message(self._NewsArrived())
-        except RuntimeError:
-            pass  # the event loop is gone: nobody is left to tell
 
     def on_log_view__news_arrived(self, event: _NewsArrived) -> None:
         event.stop()
-        state = self._reader.take()
+        state = self.reader.take()
         if state is None:
             return
         old, self.state = self.state, state
         if self._numbers and _digits(state) != self._gutter:
-            self._tell_size()
+            self._send_size()
         if _overlay(old) != _overlay(state) or (self._numbers and old.top_number != state.top_number) or not old.rows:
             self.refresh()
         elif old.rows != state.rows:
-            self.refresh(Region(0, 0, self._width, self.size.height))  # not what lies under the scroll bar
-        if state.revision >= self._sent:  # else it is about to be elsewhere
-            self._bar.show(state.total, state.position)
-        if _offered(old) != _offered(state):
+            self.refresh(Region(0, 0, self._width, self.size.height))  # without the scroll bar
+        if state.revision >= self._sent:  # otherwise a command that may scroll is still queued
+            self._show_position(state.total, state.position)
+        if _command_state(old) != _command_state(state):
             self.refresh_bindings()
-            self._announcer.now()
-        elif _told(old) != _told(state):
-            self._announcer.soon()
+            self._announce()
+        elif _status(old) != _status(state):
+            wait = self._announced_at + ANNOUNCE_SECONDS - monotonic()
+            if wait <= 0:
+                self._announce()
+            elif self._announcement is None:
+                self._announcement = self.set_timer(wait, self._announce)
+
+    def _announce(self) -> None:
+        if self._announcement is not None:
+            self._announcement.stop()
+            self._announcement = None
+        self._announced_at = monotonic()
+        self.post_message(self.StateChanged())
+
+    def _show_position(self, lines: float, position: float) -> None:
+        """Move the scroll bar without scrolling or a new layout, and draw it only if it looks different."""
+        height = self.size.height
+        total = max(1, round(lines))
+        position = min(position, max(0, total - height))
+        self.set_reactive(Widget.virtual_size, Size(self.size.width, total))
+        self.set_reactive(Widget.scroll_y, position)
+        self.set_reactive(Widget.scroll_target_y, position)
+        steps = height * 8
+        thumb = (height, min(steps, steps * height // total), round(steps * position / total))
+        if thumb != self._thumb:
+            self._thumb = thumb
+            bar = self.vertical_scrollbar
+            bar.window_virtual_size = total
+            bar.window_size = height
+            bar.position = position
 
     # --- Drawing
 
@@ -213,7 +242,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         return ([*picture.segments(y, look), beside] for y in rows)
 
     def render_line(self, y: int) -> Strip:
-        """One row, with the places of its characters: the mouse asks for it, painting does not."""
+        """Draw one row with the positions of its characters, for the mouse. Painting uses `draw_rows`."""
         return self._picture().strip_with_places(y, look_of(palette_of(self)))
 
     def _picture(self) -> Picture:
@@ -230,14 +259,14 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
             chosen=state.mark,
             selection=selection,
             selection_style=selected,
-            words=self._placeholder,
+            placeholder=self._placeholder,
         )
 
     # --- Keys
 
     def why_not(self, action: str) -> str:
         if action == "follow" and self.state.pinned:
-            return "The end is in view already."
+            return "The end is already in view."
         if action == "copy_line" and not self.state.rows:
             return "The log is empty."
         return ""
@@ -272,11 +301,11 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
 
     def action_toggle_numbers(self) -> None:
         self._numbers = not self._numbers
-        self._tell_size()
+        self._send_size()
         self.refresh()
 
     def action_copy_line(self) -> None:
-        """The selection, or else the chosen line, or else the last one in view."""
+        """Copy the selection, else the marked line, else the last visible line."""
         text = self.screen.get_selected_text()
         if text is None and self.state.rows:
             chosen = [row for row in self.state.rows if row.line.start == self.state.mark]
@@ -317,11 +346,11 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self.post(lambda session: session.go_to_line(number))
 
     def validate_scroll_y(self, value: float) -> float:
-        """Whoever sets it asks for a line; the reader knows which there are."""
+        """Accept any line; the reader knows how many there are."""
         return max(0.0, value)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Someone scrolled by Textual's own means, as a selection does that is drawn over the edge."""
+        """Follow scrolling by Textual, as when a selection is dragged over the edge."""
         if round(old_value) != round(new_value):
             self._go_to_line(round(new_value))
 
@@ -336,27 +365,26 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
             self.screen.selections = {self: Selection(Offset(0, row.line.start), end)}
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text, also where it is out of view."""
         return (selected_text(self.path, selection), "\n") if self.path is not None else None
 
 
 def _overlay(state: LogState) -> tuple[Pattern | None, int]:
-    """What is drawn over the rows."""
+    """The state that is drawn over the rows."""
     return state.search.pattern if state.search is not None else None, state.mark
 
 
 def _digits(state: LogState) -> int:
-    """Cells for the numbers of all lines."""
+    """Width of the line numbers in cells."""
     return max(SMALLEST_GUTTER, len(str(max(1, round(state.total)))) + 1)
 
 
-def _told(state: LogState) -> tuple[object, ...]:
-    """What is told about a log beside the log."""
+def _status(state: LogState) -> tuple[object, ...]:
+    """The state that is shown outside the view."""
     return state._replace(revision=0, rows=(), total=0, position=0)
 
 
-def _offered(state: LogState) -> tuple[object, ...]:
-    """What decides which commands are available; it is told at once."""
+def _command_state(state: LogState) -> tuple[object, ...]:
+    """The state that decides which commands are available."""
     search = state.search
-    told_of_search = search is not None and (search.ordinal, search.looking, search.counted, search.matches > 0)
-    return (state.pinned, told_of_search, state.traceback, not state.rows, state.mark, state.problem)
+    progress = search is not None and (search.ordinal, search.looking, search.counted, search.matches > 0)
+    return (state.pinned, progress, state.traceback, not state.rows, state.mark, state.problem)

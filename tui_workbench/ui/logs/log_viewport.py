@@ -1,8 +1,8 @@
-"""Which lines of a log are seen: an anchor in bytes, and the rows that fit below it.
+"""The visible part of a log: an anchor in bytes, and the rows that fit below it.
 
-The anchor is the byte offset of the first line shown and, where lines wrap, which of its rows; so it stays on its text
-while the log grows, needs no count of lines, and costs the same anywhere in a file of any size. A pinned viewport shows
-the end, whatever comes. Knows no screen; used by one thread at a time.
+The anchor is the byte offset of the first line and, if lines wrap, the number of a row in it. It stays on its text
+while the log grows, needs no line count, and costs the same anywhere in a file of any size. A pinned viewport follows
+the end. Used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -13,38 +13,35 @@ from typing import NamedTuple
 from rich.cells import get_character_cell_size
 from textual.selection import Selection
 
+from tui_workbench.core.progress import size_text
 from tui_workbench.runs.logs.log_file import LogFile, LogLine
 from tui_workbench.ui.terminal.safetext import GLYPH_STYLE, SafeLine, safe_line
 
 _CACHED_BYTES = 1 << 20
-"""Bytes of lines whose shown form is kept: some screens full, and bounded where lines are long."""
+"""Limit of the cache of drawn lines, in bytes of the log."""
 
 MOST_LINES = 20_000
-"""Lines that one copy takes; no clipboard is made for more, and reading them takes some 20 ms."""
+"""Limit of lines per copy; reading them takes about 20 ms."""
 
 _PAGE = 1_000
 
 
 class ShownLine(NamedTuple):
-    """One line in its shown form."""
+    """A line prepared for drawing. `text` ends with `note`, which says how much of a long line is not shown."""
 
-    start: int
-    """Byte offset of the line."""
+    start: int  # byte offset
     end: int
-    """Byte offset behind it."""
     text: SafeLine
-    """What is shown of it, the note included."""
     note: str = ""
-    """What stands behind it without being in the file: how much of it is not shown."""
 
     @property
     def plain(self) -> str:
-        """What is shown of it, without the note."""
+        """The text without the note."""
         return self.text.plain[: len(self.text.plain) - len(self.note)]
 
 
 class Row(NamedTuple):
-    """One row of the screen: the characters `first` to `last` of a line."""
+    """A row of the screen: the characters `first` to `last` of a line."""
 
     line: ShownLine
     first: int
@@ -52,19 +49,18 @@ class Row(NamedTuple):
 
     @property
     def starts_line(self) -> bool:
-        """True for the first row of a line."""
         return self.first == 0
 
 
 class Anchor(NamedTuple):
-    """The row at the top: a line by its byte offset, and which of its rows. Anchors of one width compare in order."""
+    """The top row: the byte offset of its line and its number in the line. Anchors of one width are ordered."""
 
     offset: int = 0
     row: int = 0
 
 
 class Viewport:
-    """What of a log is shown. After `LogFile.poll` call `refresh`; the rows are those of the last call of anything."""
+    """The visible rows of a log. Call `refresh` after `LogFile.poll`."""
 
     def __init__(self, log: LogFile) -> None:
         self.log = log
@@ -72,45 +68,44 @@ class Viewport:
         self.height = 0
         self.wrap = False
         self.top = Anchor()
-        self.pinned = True
-        """True while the end is to be shown, whatever comes."""
+        self.pinned = True  # follows the end
         self._generation = log.generation
         self._shown: dict[tuple[int, int], ShownLine] = {}
         self._shown_bytes = 0
 
-    def _forget_shown(self) -> None:
+    def _clear_cache(self) -> None:
         self._shown.clear()
         self._shown_bytes = 0
 
     def resize(self, width: int, height: int) -> None:
-        """Another size, in cells. What was at the top stays there, unless the end is pinned or comes into view."""
+        """Set the size in cells. The top stays, unless the viewport is pinned or reaches the end."""
         width = max(1, width)
         if self.wrap and width != self.width:
             self.top = Anchor(self.top.offset)
         self.width, self.height = width, max(0, height)
-        self._settle()
+        self._limit_top()
 
     def set_wrap(self, wrap: bool) -> None:
-        """Whether long lines go on in the next row."""
+        """Set whether long lines continue in the next row."""
         self.wrap = wrap
         self.top = Anchor(self.top.offset)
-        self._settle()
+        self._limit_top()
 
-    def _settle(self) -> None:
+    def _limit_top(self) -> None:
         self.top = self._end() if self.pinned else min(self.top, self._end())
 
     def refresh(self) -> None:
-        """The log may be another than before: keep the anchor, or the end if it is pinned."""
+        """Follow the end if pinned; start over if the log was replaced."""
         if self._generation != self.log.generation:
             self._generation = self.log.generation
-            self._forget_shown()
+            self._clear_cache()
             self.top = Anchor()
             self.pinned = True
         if self.pinned:
-            self._settle()
+            self._limit_top()
 
     def move(self, rows: int) -> None:
-        """Goes some rows down, or up when negative. Reaching the end pins it; leaving it unpins."""
+        """Scroll some rows down, or up if negative. Reaching the end pins the viewport, leaving it unpins."""
         if rows < 0:
             self.top = self._back(self.top, -rows)
             self.pinned = self.pinned and self.top >= self._end()
@@ -118,34 +113,34 @@ class Viewport:
             self._go_down_to(self._forward(self.top, rows))
 
     def go_to_start(self) -> None:
-        """The first line at the top."""
+        """Go to the first line."""
         self.top = Anchor()
         self.pinned = self._end() <= self.top
 
     def go_to_end(self) -> None:
-        """The last line at the bottom, from now on."""
+        """Go to the end and follow it."""
         self.pinned = True
         self.refresh()
 
     def go_to(self, offset: int) -> None:
-        """The line that starts at the offset at the top, or as near to it as the end allows."""
+        """Put the line at this offset at the top, or as near to it as the end allows."""
         self.pinned = False
         self._go_down_to(Anchor(offset))
 
     def return_to(self, anchor: Anchor) -> None:
-        """Where one was before, or as near to it as the end allows; unpins."""
+        """Go back to an anchor, or as near to it as the end allows, and unpin."""
         self.top = anchor
         self.pinned = False
-        self._settle()
+        self._limit_top()
 
     def reveal(self, offset: int) -> None:
-        """The line that starts at the offset somewhere in view, with some lines before it; unpins."""
+        """Bring the line at this offset into view, with some lines before it, and unpin."""
         if not any(row.line.start == offset and row.starts_line for row in self.rows()):
             self.show_below(offset, self.height // 3)
         self.pinned = False
 
     def show_below(self, offset: int, rows: int) -> None:
-        """The line that starts at the offset with so many rows before it, or as near as the end allows; unpins."""
+        """Put the line at this offset `rows` below the top, or as near to it as the end allows, and unpin."""
         self.top = min(self._back(Anchor(offset), rows), self._end())
         self.pinned = False
 
@@ -155,7 +150,7 @@ class Viewport:
         self.top = min(anchor, end)
 
     def rows(self) -> tuple[Row, ...]:
-        """What is seen, from the top."""
+        """Return the visible rows, from the top."""
         rows: list[Row] = []
         for line in self.log.lines_from(self.top.offset, self.height):
             rows.extend(self._rows_of(line))
@@ -164,7 +159,7 @@ class Viewport:
         return tuple(rows[self.top.row : self.top.row + self.height])
 
     def _end(self) -> Anchor:
-        """The anchor with which the last line stands at the bottom."""
+        """Return the anchor that puts the last line at the bottom."""
         return self._back(Anchor(self.log.size), self.height)
 
     def _back(self, anchor: Anchor, rows: int) -> Anchor:
@@ -190,32 +185,29 @@ class Viewport:
         return Anchor(offset, 0)
 
     def _rows_of(self, line: LogLine) -> list[Row]:
-        shown = self._shown_form(line)
+        shown = self._shown_line(line)
         plain = shown.text.plain
         if not self.wrap or len(plain) * 2 <= self.width:
             return [Row(shown, 0, len(plain))]
         cuts = [0, *wrap_points(plain, self.width), len(plain)]
         return [Row(shown, first, last) for first, last in pairwise(cuts)]
 
-    def _shown_form(self, line: LogLine) -> ShownLine:
+    def _shown_line(self, line: LogLine) -> ShownLine:
         key = (line.start, line.end)
         shown = self._shown.get(key)
         if shown is None:
             if self._shown_bytes > _CACHED_BYTES:
-                self._forget_shown()
+                self._clear_cache()
             self._shown_bytes += len(line.data) + 64
             text = safe_line(line.data)
-            note = f" … {_bytes(line.cut)} more" if line.cut > 0 else ""
+            note = f" … {size_text(line.cut)} more" if line.cut > 0 else ""
             shown = ShownLine(line.start, line.end, _with_note(text, note) if note else text, note)
             self._shown[key] = shown
         return shown
 
 
 def selected_text(path: str, selection: Selection) -> str:
-    """The lines of the selection as they are shown, the first `MOST_LINES` of them: also those that are out of view.
-
-    In a selection of a log a line is named by its byte offset in place of a row number: that is in order, and stays.
-    """
+    """Read the text of a selection, visible or not, up to `MOST_LINES` lines. Its rows are byte offsets of lines."""
     lines: list[str] = []
     with LogFile(path) as log:
         start = selection.start.y if selection.start is not None else 0
@@ -235,7 +227,7 @@ def selected_text(path: str, selection: Selection) -> str:
 
 
 def wrap_points(text: str, width: int) -> list[int]:
-    """Where the rows after the first begin when a text fills rows of `width` cells; a character is never halved."""
+    """Return where a text wraps at `width` cells. Wide characters are never split."""
     if text.isascii():
         return list(range(width, len(text), width))
     points: list[int] = []
@@ -250,14 +242,5 @@ def wrap_points(text: str, width: int) -> list[int]:
 
 
 def _with_note(text: SafeLine, note: str) -> SafeLine:
-    """The line, with something behind it that is not in the file."""
     length = len(text.plain)
     return SafeLine(text.plain + note, (*text.spans, (length, length + len(note), GLYPH_STYLE)))
-
-
-def _bytes(count: int) -> str:
-    """`9.8 MB`, as sizes are told to people."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"

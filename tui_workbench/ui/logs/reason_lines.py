@@ -1,4 +1,4 @@
-"""Why a run failed, or why nothing is known of it: said above its log."""
+"""The reason of a failed or unreachable run, shown above its log."""
 
 from __future__ import annotations
 
@@ -23,22 +23,19 @@ from tui_workbench.ui.widgets.pieces import Piece, width_of
 MOST_LINES = 4
 MARGIN = 4
 
-PLACE_SHARE = 2
-"""The place of the error takes at most this part of the line: a half."""
-
 
 def reason_lines(text: str, width: int) -> list[str]:
-    """A safe text in lines of this width, MOST_LINES at most."""
+    """Wrap a safe text to at most `MOST_LINES` lines of this width."""
     lines = textwrap.wrap(text, width, break_on_hyphens=False)
     if len(lines) > MOST_LINES:
-        # Its beginning says what happened, its end what to do.
+        # The beginning says what happened, the end what to do.
         rest = " ".join(lines[MOST_LINES - 1 :])
         lines = [*lines[: MOST_LINES - 1], truncate_middle(rest, width)]
     return lines
 
 
 class ReasonLines(Widget, inherit_bindings=False):
-    """`? Out of reach since 14:03:12: gpu-box: ...`, in as many lines as that takes."""
+    """The reason of a run's state: `? Unreachable since 14:03:12: gpu-box: ...`."""
 
     DEFAULT_CSS = "ReasonLines { height: auto; }"
 
@@ -48,7 +45,7 @@ class ReasonLines(Widget, inherit_bindings=False):
         self._reason = ""
 
     def show_reason(self, look: StateLook, reason: str) -> None:
-        """The state that it is the reason of, and the reason, which may be of any origin."""
+        """Show a state and its reason, which may be unsafe text."""
         if (look, safe_text(reason)) != (self._look, self._reason):
             self._look, self._reason = look, safe_text(reason)
             self.refresh(layout=True)
@@ -70,14 +67,14 @@ class ReasonLines(Widget, inherit_bindings=False):
 
 
 class TracebackLine(Line):
-    """`✗ ValueError: shapes do not match    train.py:41 in forward`. Either end can be clicked."""
+    """`✗ ValueError: shapes do not match    train.py:41 in forward`. Both parts can be clicked."""
 
     class Chosen(Message):
-        """The traceback should be shown."""
+        """The user clicked the exception."""
 
     @dataclass(eq=False)
     class PlaceChosen(Message):
-        """The line of the project should be shown."""
+        """The user clicked the location of the error."""
 
         frame: Frame
 
@@ -87,7 +84,7 @@ class TracebackLine(Line):
         self._place = ""
 
     def show_traceback(self, traceback: Traceback, place: str) -> None:
-        """What it says; `place` is the frame's file as a person knows it."""
+        """Show a traceback; `place` is the frame's file, relative to the project if possible."""
         if (traceback, place) != (self._traceback, self._place):
             self._traceback, self._place = traceback, place
             self.refresh()
@@ -99,7 +96,7 @@ class TracebackLine(Line):
         frame = self._traceback.frame
         if frame is not None:
             place = f"{self._place}:{frame.line}" + (f" in {frame.function}" if frame.function else "")
-            text = truncate_middle(safe_text(place), width // PLACE_SHARE)
+            text = truncate_middle(safe_text(place), width // 2)
             right = [Piece(f" {text} ", "muted", action=lambda: self._choose_place(frame))]
         room = width - width_of(right) - 4
         exception = truncate_middle(safe_text(self._traceback.exception), room)
