@@ -183,7 +183,7 @@ def test_a_password_is_not_asked_for_before_the_machine_has_shown_the_right_key(
     host = SshHost(with_password)
     with pytest.raises(SecretNeeded) as needed:
         host.run(["true"])
-    assert needed.value.is_all
+    assert needed.value.host_verified
     (ssh_folder / "known_hosts").write_text("")
     host.disconnect()
     with pytest.raises(HostKeyRefused):

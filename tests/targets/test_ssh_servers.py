@@ -96,7 +96,7 @@ def test_a_server_that_speaks_only_what_we_do_not(host: SshHost, login: wire.Log
         # The server hangs up at once: asyncssh may see that before it has read the server's offer.
         with pytest.raises(ConnectionLost, match=r"No matching key exchange|Connection lost") as lost:
             host.run(["true"])
-        assert lost.value.rung == HOST_KEY  # the port is open, and nobody has logged in
+        assert lost.value.failed_check == HOST_KEY  # the port is open, and nobody has logged in
 
 
 @pytest.mark.parametrize(
@@ -232,5 +232,5 @@ def test_a_target_is_ready_although_the_server_forwards_nothing(hardened: str, g
     target = ComputeTarget(
         name="gpubox", path="gpubox.compute", type="remotedocker", address=gpubox.address, username="research"
     )
-    rungs = {rung.name: rung.state for rung in run_checks(target)}
-    assert (rungs[DOCKER], rungs[ENGINE]) == (OK, OK)
+    states = {found.name: found.state for found in run_checks(target)}
+    assert (states[DOCKER], states[ENGINE]) == (OK, OK)

@@ -172,7 +172,7 @@ def test_a_machine_behind_a_jump_host_is_attached_and_checked(
     assert "address: inner\n" in compute(project)
     name, *others = check(project, "box")
     assert name.message == "inner is reached through a jump host"
-    assert [rung.state for rung in others if rung.name in ("port", "host key", "login", "python")] == ["ok"] * 4
+    assert [each.state for each in others if each.name in ("port", "host key", "login", "python")] == ["ok"] * 4
     assert host_of(project.target("box")).run(["hostname"]).text == "gpubox"
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.machines import PASSWORD
 from tests.targets.conftest import link_processes
 from tui_workbench.targets.base import secrets
-from tui_workbench.targets.base.secrets import Kept, SecretStore, is_reference, new_reference
+from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference, new_reference
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.mark.usefixtures("keyring")
 def test_a_secret_comes_back(secret: str) -> None:
     store, reference = SecretStore(), new_reference("box", "me")
-    assert store.put(reference, secret) == Kept(in_keyring=True)
+    assert store.put(reference, secret) == KeyringResult(in_keyring=True)
     assert store.get(reference) == secret
 
 
@@ -54,7 +54,7 @@ def test_a_secret_stands_readable_in_no_file(keyring: Path, home: Path, connecti
 
 def test_without_a_keyring_it_is_said_so() -> None:
     store, reference = SecretStore(), new_reference("box", "me")
-    assert store.put(reference, PASSWORD) == Kept(in_keyring=False, reason="this system has no keyring")
+    assert store.put(reference, PASSWORD) == KeyringResult(in_keyring=False, reason="this system has no keyring")
     assert store.get(reference) is None
 
 

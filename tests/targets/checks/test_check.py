@@ -15,7 +15,7 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.checks import check_machine
 from tui_workbench.targets.checks.check import check, check_names, is_good, run_checks
-from tui_workbench.targets.checks.check_engine import judged
+from tui_workbench.targets.checks.check_engine import check_version
 from tui_workbench.targets.checks.result import (
     BROKEN,
     CLOCK,
@@ -37,7 +37,7 @@ from tui_workbench.targets.checks.result import (
     WARNING,
     CheckFailed,
     CheckResult,
-    answered,
+    run_check,
 )
 from tui_workbench.targets.docker.engine import EngineFacts
 from tui_workbench.targets.hosts.host import LocalHost
@@ -208,13 +208,13 @@ FACTS = EngineFacts("27.1.0", "linux", "x86_64", False, ("runc",), "/var/lib/doc
 
 @pytest.mark.parametrize("version", ["19.03.15", "20.10.24+dfsg1", "28.0.0-rc.1", "dev"])
 def test_engines_that_will_do(version: str) -> None:
-    assert judged(FACTS._replace(version=version)).state == OK
+    assert check_version(FACTS._replace(version=version)).state == OK
 
 
 @pytest.mark.parametrize("version", ["18.09.7", "1.13.1", "17.05.0-ce"])
 def test_an_engine_that_is_too_old(version: str) -> None:
     with pytest.raises(CheckFailed) as old:
-        judged(FACTS._replace(version=version))
+        check_version(FACTS._replace(version=version))
     assert version in old.value.message
     assert old.value.command.startswith("curl ")
 
@@ -224,17 +224,17 @@ def test_a_command_is_for_the_machine_unless_it_is_ours() -> None:
         return CheckResult("disk", BROKEN, "full", command="workbench-tui experiment clean -t box")
 
     def old() -> CheckResult:
-        return judged(FACTS._replace(version="18.09.7"))
+        return check_version(FACTS._replace(version="18.09.7"))
 
     box = SshHost(Login("box", "box"))
-    assert answered("engine", old, box).there
-    assert not answered("engine", old, LocalHost()).there
-    assert not answered("disk", clean, box).there
+    assert run_check("engine", old, box).there
+    assert not run_check("engine", old, LocalHost()).there
+    assert not run_check("disk", clean, box).there
 
 
 def test_an_engine_for_windows_containers() -> None:
     with pytest.raises(CheckFailed, match="Windows"):
-        judged(FACTS._replace(os_type="windows"))
+        check_version(FACTS._replace(os_type="windows"))
 
 
 # GPUs. The machine has none; where one is wanted, nvidia-smi and NVIDIA's hook are stand-ins.

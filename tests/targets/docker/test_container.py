@@ -8,7 +8,7 @@ import pytest
 
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
-from tui_workbench.targets.base.run_environment import share_of
+from tui_workbench.targets.base.run_environment import shared_folder
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker.container import ENGINE_MODE, FILE_MODE, Placement
 from tui_workbench.targets.docker.engine import Container
@@ -121,7 +121,7 @@ def test_the_run_configuration_s_variables_win_but_for_the_run_s_id() -> None:
     ],
 )
 def test_the_share_lies_below_the_directory_that_the_file_names(base: str, expected: str) -> None:
-    assert share_of(spec(target=spec().target._replace(native_shared_directory=base)), "/home/me") == expected
+    assert shared_folder(spec(target=spec().target._replace(native_shared_directory=base)), "/home/me") == expected
 
 
 def ended(**changes: object) -> Container:

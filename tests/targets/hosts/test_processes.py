@@ -21,7 +21,7 @@ from tui_workbench.targets.hosts.processes import (
     RUN_ID_VARIABLE,
     end_processes,
     processes_of_run,
-    wait_for_one,
+    wait_for_any,
 )
 from tui_workbench.targets.hosts.supervisor import process_stat
 
@@ -176,7 +176,7 @@ def test_with_nothing_to_end_nothing_is_waited_for() -> None:
 
 def test_waiting_ends_with_the_first_process(family: Family) -> None:
     pids = [family.start(), family.start()]
-    waiter = threading.Thread(target=wait_for_one, args=(pids,))
+    waiter = threading.Thread(target=wait_for_any, args=(pids,))
     waiter.start()
     os.kill(pids[1], signal.SIGKILL)
     waiter.join(30)
@@ -187,14 +187,14 @@ def test_waiting_ends_with_the_first_process(family: Family) -> None:
 def test_waiting_for_what_has_ended_does_not_wait(family: Family) -> None:
     pid = family.start("true")
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    wait_for_one([pid])
+    wait_for_any([pid])
 
 
 def test_waiting_is_interrupted_by_its_descriptor(family: Family) -> None:
     reading, writing = os.pipe()
     os.write(writing, b"x")
     with pytest.raises(Interrupted):
-        wait_for_one([family.start()], interrupted=reading)
+        wait_for_any([family.start()], interrupted=reading)
     os.close(reading)
     os.close(writing)
 
@@ -219,5 +219,5 @@ def test_no_descriptor_stays_open(family: Family) -> None:
     before = descriptors()
     for _ in range(20):
         processes_of_run(RUN, pid)
-        wait_for_one([pid, pid], 0)
+        wait_for_any([pid, pid], 0)
     assert descriptors() == before

@@ -323,14 +323,14 @@ def test_a_machine_that_was_restarted_is_found_again(host: SshHost, gpubox: Mach
 def test_a_name_that_does_not_resolve(login: wire.Login, name: str) -> None:
     with pytest.raises(ConnectionLost, match=f"the name {re.escape(name)} is not known") as caught:
         SshHost(login._replace(address=name)).run(["true"])
-    assert caught.value.rung == "name"
+    assert caught.value.failed_check == "name"
     assert caught.value.exit_code == 4
 
 
 def test_a_port_where_nothing_listens(login: wire.Login) -> None:
     with pytest.raises(ConnectionLost, match="nothing listens on port 23") as caught:
         SshHost(login._replace(address=login.address + ":23")).run(["true"])
-    assert caught.value.rung == "port"
+    assert caught.value.failed_check == "port"
 
 
 def test_something_else_than_ssh_on_the_port(login: wire.Login) -> None:
@@ -342,7 +342,7 @@ def test_something_else_than_ssh_on_the_port(login: wire.Login) -> None:
 def test_something_on_the_port_that_is_no_version_of_ssh(login: wire.Login, said: bytes) -> None:
     with Server(said) as port, pytest.raises(ConnectionLost, match="no SSH server answers on port") as caught:
         SshHost(login._replace(address=f"127.0.0.1:{port}")).run(["true"])
-    assert caught.value.rung == "port"
+    assert caught.value.failed_check == "port"
 
 
 def test_a_slow_handshake_is_waited_for(login: wire.Login, ssh_folder: Path) -> None:

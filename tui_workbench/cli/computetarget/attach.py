@@ -16,7 +16,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.base.attach import LOCAL_DOCKER, REMOTE, TYPES, Attachment, AttachRequest
 from tui_workbench.targets.base.detach import detach, move_secrets, plan_detaching, secrets_in_file
-from tui_workbench.targets.base.secrets import Kept
+from tui_workbench.targets.base.secrets import KeyringResult
 from tui_workbench.targets.checks.check import run_checks
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 
@@ -241,7 +241,7 @@ def _what_next(name: str, *, is_ready: bool, by_hand: bool) -> str:
     return f"{name} is attached. Run on it: workbench-tui experiment submit -c {name} SCRIPT"
 
 
-def _kept(kept: Kept) -> str:
+def _kept(kept: KeyringResult) -> str:
     if kept.in_keyring:
         return "the secret is in the keyring"
     return (

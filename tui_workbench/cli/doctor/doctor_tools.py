@@ -18,7 +18,7 @@ from typing import Any
 from tui_workbench.cli.doctor.answer import Answer, ask, broken, limited, ok
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.targets.base.secrets import SecretStore
-from tui_workbench.targets.checks.check_engine import judged
+from tui_workbench.targets.checks.check_engine import check_version
 from tui_workbench.targets.checks.result import CheckFailed
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach, docker_socket
 from tui_workbench.targets.docker.engine import EngineFacts
@@ -152,10 +152,10 @@ def docker() -> Answer:
         return limited("docker", said, cost, "Look what ails it:", "sudo systemctl status docker")
     version, system, kind = (str(facts.get(key, "")) for key in ("Version", "Os", "Arch"))
     try:
-        rung = judged(EngineFacts(version, system, kind, rootless=False, runtimes=(), root=""))
+        result = check_version(EngineFacts(version, system, kind, rootless=False, runtimes=(), root=""))
     except CheckFailed as broken:
         return limited("docker", broken.message, cost, broken.remedy, broken.command)
-    return ok("docker", f"{rung.message}, at {socket}")
+    return ok("docker", f"{result.message}, at {socket}")
 
 
 def _engine(socket: str) -> dict[str, Any]:

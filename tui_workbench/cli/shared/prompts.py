@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.plaintext import visible
-from tui_workbench.targets.base.secrets import Kept, SecretStore, is_reference
+from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference
 from tui_workbench.targets.hosts.host import HostKeyRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 
@@ -128,7 +128,7 @@ def settle_login(target: ComputeTarget) -> None:
         keep(log_in(ssh_host_of(target)))
 
 
-def keep(typed: dict[str, str]) -> list[Kept]:
+def keep(typed: dict[str, str]) -> list[KeyringResult]:
     """Put what was typed into the keyring, by reference; what has none is for this time only."""
     store = SecretStore()
     return [store.put(reference, secret) for reference, secret in typed.items() if is_reference(reference)]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tui_workbench.core.errors import NoGpu, WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base.registry import target_for
-from tui_workbench.targets.checks.result import BROKEN, DOCKER, FRAMEWORK, WARNING, CheckResult, answered
+from tui_workbench.targets.checks.result import BROKEN, DOCKER, FRAMEWORK, WARNING, CheckResult, run_check
 from tui_workbench.targets.gpu.frameworks import ONE
 from tui_workbench.targets.gpu.gpus import asked_for
 
@@ -36,21 +36,21 @@ def look(spec: RunSpec) -> Seen:
         return Seen(error.message, is_due=True)
     engine = target.engine_checks()
     if engine is not None:
-        answers = answered(DOCKER, engine.docker, target.host)
+        answers = run_check(DOCKER, engine.docker, target.host)
         if answers.state == BROKEN:
             return Seen(answers.message, is_due=True)
     from tui_workbench.targets.gpu.preflight import Preflight
 
     said = ""
-    for rung in Preflight(target, spec, engine, ONE).run(is_quick=True):
-        said = rung.message
-        if rung.state == BROKEN:
+    for found in Preflight(target, spec, engine, ONE).run(is_quick=True):
+        said = found.message
+        if found.state == BROKEN:
             # What only GPUs can be the cause of comes with what mends it.
-            if not rung.command:
-                return Seen(rung.message, is_due=True)
-            return Seen(rung.message, _refusal(spec, rung))
-        if rung.name == FRAMEWORK and rung.state == WARNING:
-            return Seen(rung.message, is_due=bool(rung.command))
+            if not found.command:
+                return Seen(found.message, is_due=True)
+            return Seen(found.message, _refusal(spec, found))
+        if found.name == FRAMEWORK and found.state == WARNING:
+            return Seen(found.message, is_due=bool(found.command))
     return Seen(said)
 
 
@@ -62,14 +62,14 @@ def admit(spec: RunSpec) -> RunSpec:
     return spec._replace(gpu_check_due=seen.is_due)
 
 
-def _refusal(spec: RunSpec, rung: CheckResult) -> NoGpu:
+def _refusal(spec: RunSpec, found: CheckResult) -> NoGpu:
     why = asked_for(spec.target, spec.run_configuration)
-    place = f" on {spec.target.address}" if rung.there and spec.target.address else ""
-    first, *others = rung.remedy.split("\n")
+    place = f" on {spec.target.address}" if found.there and spec.target.address else ""
+    first, *others = found.remedy.split("\n")
     return NoGpu(
-        f"it would use no GPU, though {why}: {rung.message.removesuffix(f', and {why}')}",
-        remedy="\n".join([f"{first} Fix{place}: {rung.command}".strip(), *others]),
+        f"it would use no GPU, though {why}: {found.message.removesuffix(f', and {why}')}",
+        remedy="\n".join([f"{first} Fix{place}: {found.command}".strip(), *others]),
         file=spec.run_configuration.path,
-        command=rung.command,
-        there=rung.there,
+        command=found.command,
+        there=found.there,
     )

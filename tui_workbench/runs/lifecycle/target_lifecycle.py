@@ -96,7 +96,7 @@ class TargetLifecycle:
                 self._target.reach()
                 break
             except TargetUnreachable as error:
-                if not left or error.permanent or getattr(error, "rung", "") in _AT_ONCE:
+                if not left or error.permanent or getattr(error, "failed_check", "") in _AT_ONCE:
                     raise
             self._unless_canceled(lambda: pauses.take(self._progress.interrupted), ending=False)
         self._progress.done(CONNECT)

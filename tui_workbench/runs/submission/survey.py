@@ -32,6 +32,6 @@ def survey(prepared: Prepared) -> tuple[Plan, str]:
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)
     with contextlib.closing(target_for(spec.target)) as target:
         try:
-            return target.survey(spec, plan, lambda: listing_of_project(spec.project_root, data)), ""
+            return target.plan_details(spec, plan, lambda: listing_of_project(spec.project_root, data)), ""
         except TargetUnreachable as error:
             return plan, str(error)

@@ -17,7 +17,7 @@ from tui_workbench.config.changes.lifecycle import COMPUTE, RUNCONFIG, check_nam
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE, parse_image
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import ConfigurationError, UsageError
-from tui_workbench.targets.base.secrets import Kept, SecretStore, new_reference
+from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, new_reference
 from tui_workbench.targets.gpu.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, gpus_of
 from tui_workbench.targets.hosts.host import ConnectionLost, Host, LocalHost, LoginRefused, SecretNeeded
 from tui_workbench.targets.ssh import ssh_wire as wire
@@ -58,7 +58,7 @@ class Attached(NamedTuple):
     change_set: ChangeSet
     compute: str
     run_configuration: str
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeyringResult, ...] = ()
 
 
 class Attachment:

@@ -20,7 +20,7 @@ from tui_workbench.config.yaml_edit.values import read_fields
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.base.secrets import Kept, SecretStore, is_reference, new_reference
+from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference, new_reference
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.ssh_wire import Login, login_of
 
@@ -100,7 +100,7 @@ def secrets_in_file(target: ComputeTarget) -> dict[str, str]:
     return {key: value for key, value in found.items() if value and not is_reference(value)}
 
 
-def move_secrets(target: ComputeTarget) -> tuple[ChangeSet, tuple[Kept, ...]]:
+def move_secrets(target: ComputeTarget) -> tuple[ChangeSet, tuple[KeyringResult, ...]]:
     """Put the secrets of the target's file into the keyring, and references into the file in one step.
 
     Raises ConfigurationError when no keyring takes them: then the file is as it was, because it is their only place.

@@ -68,13 +68,13 @@ sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo
 """
 
 
-def of_interpreter(host: Host, spec: RunSpec, interpreter: str) -> dict[str, Any]:
+def interpreter_info(host: Host, spec: RunSpec, interpreter: str) -> dict[str, Any]:
     """What an interpreter says, with the Python path that the run configuration sets, and what its host is."""
     path = spec.run_configuration.environment_variables.get("PYTHONPATH")
     around = ["env", f"PYTHONPATH={path}"] if path else []
     done = host.run([*around, interpreter, "-c", PROGRAM], timeout=SECONDS)
     _, mark, answer = done.text.rpartition(_MARK)
-    found = of_machine(host, with_gpus=True)
+    found = host_info(host, with_gpus=True)
     try:
         told = json.loads(answer.split("\n")[0]) if mark else {}
         found.get("host", {})["libc"] = told.get("python", {}).pop("libc", "")
@@ -84,7 +84,7 @@ def of_interpreter(host: Host, spec: RunSpec, interpreter: str) -> dict[str, Any
         return found
 
 
-def of_machine(host: Host, *, with_gpus: bool) -> dict[str, Any]:
+def host_info(host: Host, *, with_gpus: bool) -> dict[str, Any]:
     """What a machine is, and with `with_gpus` which GPUs it has."""
     found: dict[str, Any] = {"problems": {}}
 

@@ -47,7 +47,7 @@ from tui_workbench.targets.gpu.framework_location import Interpreter, Place, var
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
-from tui_workbench.targets.hosts.host_layout import records_of_runs
+from tui_workbench.targets.hosts.host_layout import run_records
 
 if TYPE_CHECKING:
     from tui_workbench.targets.checks.check_engine import EngineChecks
@@ -78,7 +78,7 @@ class Target(abc.ABC):
     def plan(self, spec: RunSpec) -> Plan:
         """The steps from start to end. Raises ConfigurationError for what can be seen to be impossible beforehand."""
 
-    def survey(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
+    def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
         """The plan with what only the target can tell: what would be sent and built now, and why. Changes nothing.
 
         `tree` gives the files of the project. Raises TargetUnreachable or ConfigurationError.
@@ -161,7 +161,7 @@ class Target(abc.ABC):
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
         """What the run runs on, in parts; `interpreter` is that of its plan. Raises WorkbenchError."""
-        return machine_info.of_interpreter(self.host, spec, interpreter)
+        return machine_info.interpreter_info(self.host, spec, interpreter)
 
     def prepare_environment(self, spec: RunSpec) -> str:
         """Have the environment that runs of this specification take, made as needed; returns its name.
@@ -184,4 +184,4 @@ class Target(abc.ABC):
 
     def known_runs(self, project: ProjectNames) -> list[tuple[str, bytes]]:
         """The id and run.json of each run of a project that has a folder on the host, whoever submitted it."""
-        return records_of_runs(self.host, project)
+        return run_records(self.host, project)

@@ -106,7 +106,7 @@ def describe_launcher(spec: RunSpec) -> str:
     return f" under torchrun, {processes} process{'' if processes == '1' else 'es'}"
 
 
-def past_the_shell(
+def prefix_env(
     command: Sequence[str], variables: Mapping[str, str], reserved: Iterable[str] | None = None
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """The command with `env` before it for the variables that a shell would not pass on as they are, and the others.
@@ -159,7 +159,7 @@ def python_path(first: str, user_s: str) -> str:
     return f"{first}{os.pathsep}{user_s}" if user_s else first
 
 
-def share_of(spec: RunSpec, home: str) -> str:
+def shared_folder(spec: RunSpec, home: str) -> str:
     """The folder on a host that runs of the project share; `home` is the user's home directory there."""
     base = spec.target.native_shared_directory or DEFAULT_SHARE
     if base == "~" or base.startswith("~/"):

@@ -27,7 +27,7 @@ KEYRING_SECONDS = 30.0
 _FOUND, _UNKNOWN, _UNUSABLE = 0, 1, 2
 
 
-class Kept(NamedTuple):
+class KeyringResult(NamedTuple):
     """Whether a secret is in the keyring; when not, `reason` says why, as a clause."""
 
     in_keyring: bool
@@ -44,15 +44,15 @@ class SecretStore:
         code, said = _ask_keyring("get", reference)
         return said.decode("utf-8", "surrogateescape") if code == _FOUND else None
 
-    def look(self, seconds: float) -> Kept:
+    def look(self, seconds: float) -> KeyringResult:
         """Whether there is a keyring; `reason` is then its kind. It is not opened, so nobody is asked to unlock it."""
         code, said = _ask_keyring("look", "", seconds=seconds)
-        return Kept(code == _FOUND, said.decode("utf-8", "replace").strip())
+        return KeyringResult(code == _FOUND, said.decode("utf-8", "replace").strip())
 
-    def put(self, reference: str, secret: str) -> Kept:
+    def put(self, reference: str, secret: str) -> KeyringResult:
         """Keep a secret under its reference."""
         code, said = _ask_keyring("put", reference, secret.encode("utf-8", "surrogateescape"))
-        return Kept(code == _FOUND, said.decode("utf-8", "replace").strip())
+        return KeyringResult(code == _FOUND, said.decode("utf-8", "replace").strip())
 
     def forget(self, reference: str) -> None:
         """Remove a secret; nothing happens when there is none."""

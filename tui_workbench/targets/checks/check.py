@@ -20,7 +20,7 @@ from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.checks import result
 from tui_workbench.targets.checks.check_engine import EngineChecks
 from tui_workbench.targets.checks.check_machine import clock, disk_of_home, local_python, python, ready, tools
-from tui_workbench.targets.checks.result import CheckResult, answered, broken
+from tui_workbench.targets.checks.result import CheckResult, failure, run_check
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.preflight import Preflight
 from tui_workbench.targets.hosts.host import ConnectionLost, Host, HostKeyRefused, LoginRefused, SecretNeeded
@@ -82,14 +82,14 @@ def is_good(results: list[CheckResult]) -> bool:
 
 
 def run_checks(target: ComputeTarget, host: Host | None = None) -> Iterator[CheckResult]:
-    """Check a target; yields each result as soon as it is there. The last one may be broken."""
+    """Check a target; yields each result as soon as it is there. The last one may be failure."""
     yield from _run(target, None, host)
 
 
 def run_gpu_checks(spec: RunSpec, host: Host | None = None) -> Iterator[CheckResult]:
     """Check the GPUs of a target from the driver to the framework in the environment of a run.
 
-    Of the checks before the driver only a broken one is yielded.
+    Of the checks before the driver only a failure one is yielded.
     """
     yield from _run(spec.target, spec, host)
 
@@ -128,9 +128,9 @@ def _run(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> Iter
 def _machine(
     target: ComputeTarget, host: Host, implementation: Target | None, engine: EngineChecks | None, *, is_gpu_only: bool
 ) -> Iterator[CheckResult]:
-    """The checks between the login and the GPUs; with `is_gpu_only` a broken engine alone."""
+    """The checks between the login and the GPUs; with `is_gpu_only` a failure engine alone."""
     if is_gpu_only:
-        found = answered(result.DOCKER, engine.docker, host) if engine is not None else None
+        found = run_check(result.DOCKER, engine.docker, host) if engine is not None else None
         if found is not None and found.state == result.BROKEN:
             yield found
         return
@@ -148,7 +148,7 @@ def _machine(
             answers[result.PYTHON] = lambda: local_python(implementation)
     for name in _machine_checks(target):
         if name in answers:
-            yield answered(name, answers[name], host)
+            yield run_check(name, answers[name], host)
 
 
 def _no_way_to_look(target: ComputeTarget) -> CheckResult:
@@ -169,11 +169,11 @@ def _connection(target: ComputeTarget, host: Host) -> Iterator[CheckResult]:
     try:
         host.run(["true"])
     except TargetUnreachable as error:
-        found = getattr(error, "rung", result.LOGIN)
+        found = getattr(error, "failed_check", result.LOGIN)
         for name in _CONNECTION[: _CONNECTION.index(found)]:
             yield CheckResult(name, result.OK, _PASSED[name])
         command, there = _mending(target, error)
-        yield broken(found, error, host.label, command, there=there)
+        yield failure(found, error, host.label, command, there=there)
         return
     seconds = time.monotonic() - started
     status = host.status() if isinstance(host, SshHost) else {}
@@ -213,8 +213,8 @@ def _mending(target: ComputeTarget, error: TargetUnreachable) -> tuple[str, bool
         return f"workbench-tui computetarget login {name}", False
     if isinstance(error, LoginRefused):
         return f"ssh-copy-id {login_of(target).key_words}{login_of(target).ssh_words}", False
-    if isinstance(error, ConnectionLost) and error.rung == result.NAME:
+    if isinstance(error, ConnectionLost) and error.failed_check == result.NAME:
         return f"workbench-tui config set {shlex.quote(target.name + '.compute')} address HOST", False
-    if isinstance(error, ConnectionLost) and error.rung == result.PORT:
+    if isinstance(error, ConnectionLost) and error.failed_check == result.PORT:
         return "sudo systemctl enable --now ssh", True
     return f"ssh -v {login_of(target).ssh_words} true", False

@@ -69,7 +69,7 @@ class EngineChecks:
 
     def engine(self) -> CheckResult:
         """Whether it is new enough, and runs Linux containers. Raises CheckFailed."""
-        return judged(self._facts)
+        return check_version(self._facts)
 
     def disk(self) -> CheckResult:
         """Whether there is room for an image and for our folder. Raises CheckFailed, TargetUnreachable."""
@@ -152,7 +152,7 @@ class EngineChecks:
         return CheckFailed(message, remedy, "nvidia-smi")
 
 
-def judged(facts: EngineFacts) -> CheckResult:
+def check_version(facts: EngineFacts) -> CheckResult:
     """Whether an engine with these facts will do. Raises CheckFailed."""
     if facts.os_type != "linux":
         raise CheckFailed("the engine runs Windows containers", "Switch it to Linux containers.")

@@ -18,13 +18,13 @@ FRAMEWORK, FIT, COMPUTES, MEMORY = "framework", "driver fit", "computes", "share
 CONFIGURATION = "configuration"
 READY = "ready"
 
-OK, WARNING, UNNEEDED, BROKEN = "ok", "warning", "unneeded", "broken"
+OK, WARNING, UNNEEDED, BROKEN = "ok", "warning", "unneeded", "failure"
 
 
 class CheckResult(NamedTuple):
     """What one check of a target found.
 
-    `state` is `ok`, `warning`, `unneeded` (this target does not ask for it) or `broken`, after which nothing follows.
+    `state` is `ok`, `warning`, `unneeded` (this target does not ask for it) or `failure`, after which nothing follows.
     `command` is what mends it, to be copied; with `there` it is to be typed on the target's machine. `error` is what
     broke it.
     """
@@ -46,20 +46,20 @@ class CheckFailed(WorkbenchError):
         self.command = command
 
 
-def answered(name: str, answer: Callable[[], CheckResult], host: Host) -> CheckResult:
-    """The result of a check of a machine, broken where it raises.
+def run_check(name: str, answer: Callable[[], CheckResult], host: Host) -> CheckResult:
+    """The result of a check of a machine, failure where it raises.
 
     A command of the workbench is to be typed here, and any other one on the machine.
     """
     try:
         found = answer()
     except WorkbenchError as error:
-        found = broken(name, error, host.label, error.command if isinstance(error, CheckFailed) else "")
+        found = failure(name, error, host.label, error.command if isinstance(error, CheckFailed) else "")
     is_ours = found.command.startswith("workbench-tui ")
     return found._replace(there=bool(found.command) and not is_ours and not host.is_local)
 
 
-def broken(name: str, error: WorkbenchError, label: str, command: str = "", *, there: bool = False) -> CheckResult:
+def failure(name: str, error: WorkbenchError, label: str, command: str = "", *, there: bool = False) -> CheckResult:
     """The result of a check that failed."""
     # Whoever reads the results knows which machine they are about.
     message = error.message.removeprefix(f"{label}: ")

@@ -169,7 +169,7 @@ def configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
     if launch_file(spec, place) is not None:
         environment, argv = {}, (place.python, "-c", _LAUNCH, f"{RUN_IN_CONTAINER}/{LAUNCH_FILE}")
     if place.mode == FILE_MODE:
-        argv, environment = run_environment.past_the_shell(argv, environment)
+        argv, environment = run_environment.prefix_env(argv, environment)
         argv = (SHELL, "-c", supervisor.CONTAINER_TEXT, "sh", RUN_IN_CONTAINER, folder, *argv)
     result = {
         "Image": place.image,

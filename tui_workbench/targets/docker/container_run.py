@@ -137,7 +137,7 @@ class ContainerRun:
 
     def _outcome(self) -> Outcome:
         """How the ended run ended; noted in its directory here. Raises WorkbenchError when it was never started."""
-        found, ending = self.container(), self._run.ending()
+        found, ending = self.container(), self._run.state()
         was_started = ending.started or os.path.exists(f"{self._spec.run_directory}/{PLACE_FILE}")
         if not was_started and (found is None or found.state == "created"):
             raise NeverStarted(
@@ -153,7 +153,7 @@ class ContainerRun:
             engine_started=self._engine.started_at(),
         )
         self._run.note_end(outcome.exit_code)
-        return self._run.told_of_disk(outcome)
+        return self._run.add_full_disk_reason(outcome)
 
     def _last_words(self, found: Container) -> str:
         """The last line that the container wrote past the run's log, as a shell that cannot write that does."""

@@ -34,7 +34,7 @@ from tui_workbench.targets.environments.building import BUILD_KIND, CACHE_VOLUME
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import NotThere, Place, preparing_command, variables_of
 from tui_workbench.targets.hosts.host import ConnectionLost, Entry, Host
-from tui_workbench.targets.hosts.host_layout import HostLayout, find_folders, project_key, remove_folder
+from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_items, project_key, remove_cleanup_item
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.sending import difference
@@ -79,7 +79,7 @@ class DockerTarget(Target):
         ]
         return Plan(self.target.name, self.target.type, image, tuple(steps))
 
-    def survey(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
+    def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
         host, engine = self.host, self._connect()
         if not host.is_local and not placing.is_copied(self.target):
             destination = HostLayout(host.home()).project_tree(spec.project_root, spec.project_name)
@@ -153,7 +153,7 @@ class DockerTarget(Target):
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
         # What the machine has is no matter of a container that is given none of it.
-        found = machine_info.of_machine(self.host, with_gpus=self.target.nvidia_docker)
+        found = machine_info.host_info(self.host, with_gpus=self.target.nvidia_docker)
         try:
             name, image, facts = self.image_of(spec)
         except WorkbenchError as error:
@@ -241,7 +241,7 @@ def _find(host: Host, engine: Engine, project: ProjectNames, active: Collection[
     found = containers + _environments(engine, project)
     if engine.has_volume(CACHE_VOLUME):
         found.append(CleanupItem("cache", CACHE_VOLUME, note="what the package installer keeps, on the engine"))
-    return found + find_folders(host, project, {*active, *busy})
+    return found + find_cleanup_items(host, project, {*active, *busy})
 
 
 def _containers(engine: Engine, project: ProjectNames, active: Collection[str]) -> tuple[list[CleanupItem], set[str]]:
@@ -281,4 +281,4 @@ def _remove(host: Host, engine: Engine, item: CleanupItem) -> None:
     elif item.name == CACHE_VOLUME:
         engine.remove_volume(item.name)
     else:
-        remove_folder(host, item)
+        remove_cleanup_item(host, item)

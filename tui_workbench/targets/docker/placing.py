@@ -78,7 +78,7 @@ def _placement(host: Host, spec: RunSpec, home: str) -> Placement:
     copied = is_copied(spec.target)
     return Placement(
         run_directory=spec.run_directory,
-        share=run_environment.share_of(spec, home),
+        share=run_environment.shared_folder(spec, home),
         user="",
         project_root=spec.project_root if host.is_local and not spec.tracked and not copied else "",
         data=_data_of(host, spec),

@@ -37,7 +37,7 @@ from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.environments.environment import Package, Recipe
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
-from tui_workbench.targets.hosts.sending import sync, telling_and_metered
+from tui_workbench.targets.hosts.sending import report_sending, sync
 
 RESOLVE_SECONDS = 300.0
 """A resolution asks the index once for each package; one that backtracks through many versions takes minutes."""
@@ -328,7 +328,7 @@ class Stores:
         self._host = host
         self._report = report
         self._here = user_cache_directory()
-        self._there = self._here if host.is_local else HostLayout(host.home()).supplies
+        self._there = self._here if host.is_local else HostLayout(host.home()).offline_packages
 
     def uv(self, facts: ImageFacts) -> str:
         """The folder on the host that holds an uv which runs in the image."""
@@ -363,7 +363,7 @@ class Stores:
         destination = posixpath.join(self._there, name)
         size = os.stat(path).st_size
         entry = Entry(base, f"{size}-{os.path.basename(folder)}", size, executable=os.access(path, os.X_OK))
-        with telling_and_metered(self._report.line) as progress:
+        with report_sending(self._report.line) as progress:
             sync(self._host, [entry], folder, destination, progress)
         return destination
 

@@ -36,7 +36,7 @@ from tui_workbench.targets.checks.result import (
     WARNING,
     CheckFailed,
     CheckResult,
-    answered,
+    run_check,
 )
 from tui_workbench.targets.gpu import cuda_compat
 from tui_workbench.targets.gpu.choice import VISIBLE
@@ -90,20 +90,20 @@ class Preflight:
         for name, answer in answers.items():
             if (name == MEMORY and is_quick) or (name in (FIT, COMPUTES) and not self._best.name):
                 continue
-            rung = answered(name, answer, self._host)
-            if rung.state == BROKEN and not is_wanted:
-                yield self._unneeded(rung)
+            found = run_check(name, answer, self._host)
+            if found.state == BROKEN and not is_wanted:
+                yield self._unneeded(found)
                 return
-            yield rung
-            if rung.state == BROKEN:
+            yield found
+            if found.state == BROKEN:
                 return
 
-    def _unneeded(self, rung: CheckResult) -> CheckResult:
-        if rung.name != GPU:
-            return rung._replace(state=WARNING, error=None)
+    def _unneeded(self, found: CheckResult) -> CheckResult:
+        if found.name != GPU:
+            return found._replace(state=WARNING, error=None)
         if self._gpus.found:
             # It works, and is kept from the runs.
-            return CheckResult(GPU, OK, f"{self._gpus.text}; {rung.message}", rung.remedy, rung.command)
+            return CheckResult(GPU, OK, f"{self._gpus.text}; {found.message}", found.remedy, found.command)
         return CheckResult(GPU, UNNEEDED, self._gpus.complaint or "no GPU here, and none is asked for")
 
     # -- the machine -------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from tui_workbench.core.errors import StorageError
 from tui_workbench.core.files import FOLDER_MODE, remove_below
 from tui_workbench.core.progress import BYTES, meter
 from tui_workbench.targets.hosts.host import Host
-from tui_workbench.targets.hosts.process_io import Conversation
+from tui_workbench.targets.hosts.process_io import ProcessIO
 from tui_workbench.targets.hosts.sending import NEAR_SECONDS
 
 _CHUNK = 1 << 20
@@ -189,7 +189,7 @@ def forget_partial(destination: str) -> None:
 def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
     """Bring what is missing; None when a file is not what its checksum says."""
     begun = time.monotonic()
-    with Conversation(host, ["sh", "-c", _SCRIPT, "sh", source]) as talk:
+    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", source]) as talk:
         talk.line()
         is_near = host.is_local or time.monotonic() - begun < NEAR_SECONDS
         size = talk.line()

@@ -48,46 +48,48 @@ wait "$follower"
 
 
 class ConnectionLost(TargetUnreachable):
-    """The machine does not answer (any more). It may come back: a run that goes on there has state `unknown`.
+    """The machine does not answer. A run that continues there has the state `unknown` until it answers again.
 
-    `rung` names the step of a target's check that failed: `name`, `port`, or `login` when it was further on.
+    `failed_check` names the failed check of the connection: `name`, `port`, `host key` or `login`.
     """
 
-    def __init__(self, message: str, *, remedy: str = "", rung: str = "login") -> None:
+    def __init__(self, message: str, *, remedy: str = "", failed_check: str = "login") -> None:
         super().__init__(message, remedy=remedy)
-        self.rung = rung
+        self.failed_check = failed_check
 
 
 class LoginRefused(TargetUnreachable):
-    """The machine answers and lets this user not in. Trying again changes nothing until somebody mends it."""
+    """The machine answers but rejects the login. Trying again is useless until the user changes something."""
 
     permanent = True
-    rung = "login"
+    failed_check = "login"
 
 
 class SecretNeeded(LoginRefused):
-    """A password or passphrase is needed that nobody has given yet, or the one given is wrong.
+    """A password or passphrase is missing or wrong.
 
-    `reference` names the secret for `SecretStore`; `prompt` is what to ask a person. `is_all` says that nothing else is
-    in the way: the machine answers, with the right host key.
+    `reference` names the secret for `SecretStore`; `prompt` is the question to show. `host_verified` is True when the
+    machine answered with the right host key, so that only the secret is missing.
     """
 
-    def __init__(self, message: str, *, reference: str, prompt: str, remedy: str = "", is_all: bool = False) -> None:
+    def __init__(
+        self, message: str, *, reference: str, prompt: str, remedy: str = "", host_verified: bool = False
+    ) -> None:
         super().__init__(message, remedy=remedy)
         self.reference = reference
         self.prompt = prompt
-        self.is_all = is_all
+        self.host_verified = host_verified
 
 
 class HostKeyRefused(TargetUnreachable):
-    """The machine's host key is not the one that is known.
+    """The machine's host key is unknown or has changed.
 
-    `presented` is the fingerprint of the key that it showed (`SHA256:...`), `known` those on record, empty when the
-    machine was never seen before.
+    `presented` is the fingerprint (`SHA256:...`) of the key that the machine showed. `known` are the fingerprints in
+    known_hosts, empty for a machine that was never seen before.
     """
 
     permanent = True
-    rung = "host key"
+    failed_check = "host key"
 
     def __init__(self, message: str, *, presented: str, known: tuple[str, ...] = (), remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
@@ -148,9 +150,9 @@ class HostProcess(abc.ABC):
     def exit_descriptor(self) -> int:
         """A descriptor that becomes readable when `wait` would return (or raise) at once."""
 
-    def told(self, said: bytes, fed: int = 0) -> None:
+    def trace_streams(self, stderr: bytes, sent: int = 0) -> None:
         """Note what it wrote to stderr and how many bytes it was given, for the trace of calls."""
-        self._call.note_io(said, fed)
+        self._call.note_io(stderr, sent)
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -208,7 +210,7 @@ class Host(abc.ABC):
         process = self.open(argv, timeout=timeout)
         try:
             out, err = communicate(process, stdin, deadline)
-            process.told(err, len(stdin))
+            process.trace_streams(err, len(stdin))
             code = process.wait(max(0.0, deadline - time.monotonic()))
             self.refuse_killed(argv[0], code)
             return Completed(code, out, err)

@@ -60,7 +60,7 @@ class HostLayout(NamedTuple):
         return posixpath.join(self.home, "sdk", version)
 
     @property
-    def supplies(self) -> str:
+    def offline_packages(self) -> str:
         """What environments are built with, each thing in a folder that is named by its content."""
         return posixpath.join(self.home, "supplies")
 
@@ -106,12 +106,12 @@ def run_folders(host: Host) -> list[RunFolder]:
     ]
 
 
-def records_of_runs(host: Host, project: ProjectNames) -> list[tuple[str, bytes]]:
+def run_records(host: Host, project: ProjectNames) -> list[tuple[str, bytes]]:
     """The id and run.json of each run of a project that has a folder on another machine."""
     return [(folder.run_id, folder.record) for folder in run_folders(host) if folder.project == project.name]
 
 
-def find_folders(host: Host, project: ProjectNames, busy: Collection[str]) -> list[CleanupItem]:
+def find_cleanup_items(host: Host, project: ProjectNames, busy: Collection[str]) -> list[CleanupItem]:
     """The folders that a project's runs left on another machine, without those of runs that are `busy`.
 
     A run of plain Python that goes on there is busy, whoever submitted it.
@@ -135,7 +135,7 @@ def _living_runs(host: Host) -> set[str]:
 def _folders(host: Host, project: ProjectNames) -> list[CleanupItem]:
     layout = HostLayout(host.home())
     tree = posixpath.dirname(layout.project_tree(project.root, project.name))
-    folders = {tree: "project", layout.supplies: "cache"}
+    folders = {tree: "project", layout.offline_packages: "cache"}
     sizes = host.check(["sh", "-c", _SIZES, "sh", *folders], timeout=LIST_SECONDS).text.split("\n")
     return [
         CleanupItem(kind, path, int(size) * 1024)
@@ -144,7 +144,7 @@ def _folders(host: Host, project: ProjectNames) -> list[CleanupItem]:
     ]
 
 
-def remove_folder(host: Host, item: CleanupItem) -> None:
-    """Remove something that `find_folders` named; fine when it is gone. Raises WorkbenchError."""
+def remove_cleanup_item(host: Host, item: CleanupItem) -> None:
+    """Remove something that `find_cleanup_items` named; fine when it is gone. Raises WorkbenchError."""
     path = HostLayout(host.home()).run(item.name) if item.kind == "run" else item.name
     host.check(["rm", "-rf", "--", path], timeout=LIST_SECONDS)

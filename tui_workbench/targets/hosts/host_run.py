@@ -28,7 +28,7 @@ from tui_workbench.targets.hosts.fetching import fetch, forget_partial
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
-from tui_workbench.targets.hosts.sending import sync, telling_and_metered
+from tui_workbench.targets.hosts.sending import report_sending, sync
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 
 RECORD, BOOT = "run.json", "boot"
@@ -181,7 +181,7 @@ def sdk_archive() -> bytes:
     return packed.getvalue()
 
 
-class Ending(NamedTuple):
+class HostRunState(NamedTuple):
     """What the run's directory on the host says about its end."""
 
     started: bool
@@ -222,13 +222,13 @@ class HostRun:
                         file=folder,
                     ) from error
             return
-        self.must(self._host.run(["sh", "-c", _FOLDERS, "sh", self.layout.home, *folders]), "make the run's folder")
+        self.require(self._host.run(["sh", "-c", _FOLDERS, "sh", self.layout.home, *folders]), "make the run's folder")
 
     def make_written(self, folders: Sequence[str], files: Sequence[str]) -> None:
         """Make what a container is given of the run's directory to write, for this user alone; what is there stays."""
         if not self._host.is_local:
             command = ["sh", "-c", _WRITTEN, "sh", self.directory, *folders, "", *files]
-            self.must(self._host.run(command), "make the files of the run")
+            self.require(self._host.run(command), "make the files of the run")
             return
         try:
             for name in folders:
@@ -254,14 +254,14 @@ class HostRun:
         self.make_folders(posixpath.dirname(destination))
         with lock_file(self._lock, report.interrupted):
             report.begin("sync", f"send what changed to {self._host.label}")
-            with telling_and_metered(report.line) as progress:
+            with report_sending(report.line) as progress:
                 sent = sync(self._host, tree, spec.working_directory, destination, progress)
             report.line(f"  {sent.text}")
             report.done("sync", files=len(tree), **sent._asdict())
             report.begin("copy", "make the run's own copy there")
             place = ["sh", "-c", _PLACE, "sh", destination, self.directory, self.sdk_folder]
             done = self._host.run(place, timeout=COPY_SECONDS)
-            if self.must(done, "copy the project").text:
+            if self.require(done, "copy the project").text:
                 self.send_sdk()
         report.done("copy")
 
@@ -274,7 +274,7 @@ class HostRun:
         """Have that folder on the host."""
         if not self._host.is_local:
             command = ["sh", "-c", _SEND_SDK, "sh", self.sdk_folder]
-            self.must(self._host.run(command, stdin=sdk_archive()), "send what scripts may import")
+            self.require(self._host.run(command, stdin=sdk_archive()), "send what scripts may import")
 
     def note_start(self) -> None:
         """Note which start of the machine this is, for `ending` to tell whether it is another then."""
@@ -286,17 +286,17 @@ class HostRun:
     def write(self, name: str, data: bytes) -> None:
         """Write a file of the directory, readable to this user only and whole or not at all."""
         command = ["sh", "-c", _WRITE, "sh", self.file(name), str(len(data))]
-        self.must(self._host.run(command, stdin=data), f"write {name}")
+        self.require(self._host.run(command, stdin=data), f"write {name}")
 
     def note_end(self, exit_code: int | None) -> None:
         """Note the exit code here as well, where the supervising shell has not written it itself."""
         if exit_code is not None and supervisor.read_exit_code(self._spec.run_directory) is None:
             write_below(self._spec.run_directory, supervisor.EXIT, b"%-4d\n" % exit_code)
 
-    def ending(self) -> Ending:
+    def state(self) -> HostRunState:
         """How far the run came, as its directory on the host tells."""
         if self._host.is_local:
-            return self._ending_here()
+            return self._local_state()
         parts = (
             self._host.run(["sh", "-c", _END, "sh", self.directory]).stdout.decode("utf-8", "replace").split("\n/\n")
         )
@@ -304,13 +304,13 @@ class HostRun:
             raise ConnectionLost(f"{self._host.label}: the answer about the run was cut off", remedy="Try again.")
         pid, exit_code, then, now = parts
         code = exit_code.strip() if exit_code.endswith("\n") else ""
-        return Ending(
+        return HostRunState(
             started=bool(pid.strip()),
             exit_code=int(code) if code.isdigit() else None,
             restarted=bool(then.strip() and now.strip()) and then.strip() != now.strip(),
         )
 
-    def told_of_disk(self, outcome: Outcome) -> Outcome:
+    def add_full_disk_reason(self, outcome: Outcome) -> Outcome:
         """The outcome of a script that failed, with the disk named when it is full. Raises TargetUnreachable."""
         if not outcome.exit_code or not self._is_full():
             return outcome
@@ -327,14 +327,14 @@ class HostRun:
         # From behind: a device's name may hold spaces, as may the place where it is mounted, but seldom both.
         return len(words) >= 6 and words[3].isdigit() and int(words[3]) < FULL_BELOW
 
-    def _ending_here(self) -> Ending:
+    def _local_state(self) -> HostRunState:
         try:
             then = read_below(self.directory, BOOT, supervisor.LARGEST).decode("ascii", "replace").strip()
         except OSError:
             then = ""
         started = supervisor.read_supervisor(self.directory) is not None
         restarted = bool(then) and then != supervisor.current_boot_id()
-        return Ending(started, supervisor.read_exit_code(self.directory), restarted)
+        return HostRunState(started, supervisor.read_exit_code(self.directory), restarted)
 
     def fetch(self, report: Report) -> None:
         """Bring here what the run made: `outputs/`, and in `work/` every other file it left. Idempotent.
@@ -343,7 +343,9 @@ class HostRun:
         """
         if self._host.is_local:
             return
-        self.must(self._host.run(["sh", "-c", _SETTLE, "sh", self.directory], timeout=COPY_SECONDS), "settle the run")
+        self.require(
+            self._host.run(["sh", "-c", _SETTLE, "sh", self.directory], timeout=COPY_SECONDS), "settle the run"
+        )
         for name in (OUTPUTS, WORKING_COPY):
             if name in self._names():
                 try:
@@ -365,7 +367,7 @@ class HostRun:
 
     def _names(self) -> list[str]:
         done = self._host.run(["ls", "-a", "--", self.directory])
-        return self.must(done, "list the run's folder").text.split("\n")
+        return self.require(done, "list the run's folder").text.split("\n")
 
     def mirror(self) -> Mirror:
         """The host's output.log as a copy in the run's directory here."""
@@ -379,9 +381,9 @@ class HostRun:
         """Remove the run's copy of the project there. Its log and its outputs stay, for other machines to find."""
         if not self._host.is_local:
             done = self._host.run(["sh", "-c", _REMOVE_COPY, "sh", self.directory], timeout=COPY_SECONDS)
-            self.must(done, "remove the copy")
+            self.require(done, "remove the copy")
 
-    def must(self, done: Completed, action: str) -> Completed:
+    def require(self, done: Completed, action: str) -> Completed:
         """The program's result. Raises StorageError when it failed, WorkbenchError when the reason is another."""
         if done.code == 0:
             return done

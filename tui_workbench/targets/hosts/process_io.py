@@ -26,7 +26,7 @@ _PIPE_SIZE = 1 << 20
 _GZIP = 31
 
 
-class Conversation:
+class ProcessIO:
     """A running program; use it as a context manager, which ends it."""
 
     def __init__(self, host: Host, argv: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ class Conversation:
         self._errors = b""
         self.written = 0
 
-    def __enter__(self) -> Conversation:
+    def __enter__(self) -> ProcessIO:
         self._process = self._host.open(self._argv)
         self._errors_open = True
         os.set_blocking(self._process.stdin, False)
@@ -46,7 +46,7 @@ class Conversation:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.told(self._errors, self.written)
+        self._process.trace_streams(self._errors, self.written)
         self._process.close()
 
     @property
@@ -125,7 +125,7 @@ class Conversation:
         """Wait for its end; raises what `fail` raises when it does not end well."""
         while self.read():
             pass
-        self._process.told(self._errors, self.written)
+        self._process.trace_streams(self._errors, self.written)
         if self._process.wait(SILENCE_SECONDS) != 0:
             self.fail()
 
@@ -135,7 +135,7 @@ class Conversation:
             if not wait_ready(self._watched(), timeout=SILENCE_SECONDS):
                 self._silent()
             self._take_errors({self._process.stderr})
-        self._process.told(self._errors, self.written)
+        self._process.trace_streams(self._errors, self.written)
         try:
             code = self._process.wait(SILENCE_SECONDS)
         except TimeoutError:

@@ -81,7 +81,7 @@ def end_processes(find: Callable[[], set[int]], grace: float) -> bool:
         else:
             forced = True
             _signal(left, signal.SIGKILL)
-        wait_for_one(left, min(POLL_SECONDS, max(0.0, deadline - time.monotonic())) or POLL_SECONDS)
+        wait_for_any(left, min(POLL_SECONDS, max(0.0, deadline - time.monotonic())) or POLL_SECONDS)
     return forced
 
 
@@ -94,7 +94,7 @@ def name_of_process(pid: int) -> str:
         return ""
 
 
-def wait_for_one(pids: Iterable[int], seconds: float | None = None, interrupted: int = -1) -> None:
+def wait_for_any(pids: Iterable[int], seconds: float | None = None, interrupted: int = -1) -> None:
     """Return when one of the processes has ended, or after `seconds`; spuriously where the system cannot tell.
 
     Raises Interrupted as soon as the descriptor `interrupted` becomes readable.

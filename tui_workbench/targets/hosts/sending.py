@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.progress import BYTES, meter
 from tui_workbench.targets.hosts.host import Entry, Host
-from tui_workbench.targets.hosts.process_io import Conversation
+from tui_workbench.targets.hosts.process_io import ProcessIO
 
 if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
@@ -91,7 +91,7 @@ class SyncReport(NamedTuple):
 
 
 @contextlib.contextmanager
-def telling_and_metered(line: Callable[[str], None]) -> Iterator[Progress]:
+def report_sending(line: Callable[[str], None]) -> Iterator[Progress]:
     """A progress that tells in a line, now and then, how far it is; small sends are over before the first.
 
     Whoever shows progress is told of it all the time.
@@ -136,7 +136,7 @@ def sync(
     report = SyncReport()
     while True:
         begun = time.monotonic()
-        with Conversation(host, ["sh", "-c", _SCRIPT, "sh", destination, digest]) as talk:
+        with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, digest]) as talk:
             talk.line()
             is_near = host.is_local or time.monotonic() - begun < NEAR_SECONDS
             said = talk.line()
@@ -178,7 +178,7 @@ class Difference(NamedTuple):
 def difference(host: Host, listing: Sequence[Entry], destination: str) -> Difference:
     """What `sync` would send and remove. One round trip; changes nothing but an empty folder. Raises the same."""
     wanted = {entry.path: entry for entry in listing}
-    with Conversation(host, ["sh", "-c", _SCRIPT, "sh", destination, _digest(wanted)]) as talk:
+    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, _digest(wanted)]) as talk:
         talk.line()
         said = talk.line()
         if said == "same":
@@ -207,7 +207,7 @@ def _can_pack(said: str) -> bool:
     return said.endswith(" gzip")
 
 
-def _read_held(talk: Conversation, *, packed: bool) -> _Held:
+def _read_held(talk: ProcessIO, *, packed: bool) -> _Held:
     sizes = [int(talk.line()) for _ in range(3)]
     data = talk.gzip() if packed else talk.take(sum(sizes))
     first, second = sizes[0], sizes[0] + sizes[1]
@@ -221,7 +221,7 @@ def _read_held(talk: Conversation, *, packed: bool) -> _Held:
     return _Held(identities, folders, present.keys() - folders)
 
 
-def _send(talk: Conversation, batch: _Batch, *, packed: bool, progress: Progress | None) -> None:
+def _send(talk: ProcessIO, batch: _Batch, *, packed: bool, progress: Progress | None) -> None:
     deletions = b"".join(b"./" + os.fsencode(path) + b"\0" for path in batch.superfluous)
     talk.write(f"{'gzip' if packed else 'cat'} {len(deletions)}\n".encode() + deletions)
     sender = _Sender(talk, sum(entry.size for entry in batch.missing), progress, packed=packed)
@@ -240,7 +240,7 @@ def _send(talk: Conversation, batch: _Batch, *, packed: bool, progress: Progress
 class _Sender:
     """Takes the pieces of a stream of about `size` bytes, packs them where they are to be, and sends them."""
 
-    def __init__(self, talk: Conversation, size: int, progress: Progress | None, *, packed: bool) -> None:
+    def __init__(self, talk: ProcessIO, size: int, progress: Progress | None, *, packed: bool) -> None:
         self._talk = talk
         self._size = size
         self._progress = progress

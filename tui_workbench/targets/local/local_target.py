@@ -34,7 +34,7 @@ from tui_workbench.targets.hosts.processes import (
     end_processes,
     name_of_process,
     processes_of_run,
-    wait_for_one,
+    wait_for_any,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class LocalTarget(Target):
             steps.append(Step("collect", kept))
         return Plan(self.target.name, self.target.type, interpreter, tuple(steps))
 
-    def survey(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
+    def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
         managed = self._environment(spec)
         if managed is None or managed.is_whole:
             return plan
@@ -150,7 +150,7 @@ class LocalTarget(Target):
         merged |= chosen
         self._make_share(variables[SHARE_VARIABLE])
         # The plan may be that of run.json, which holds no secret arguments.
-        command, _ = run_environment.past_the_shell(_command(spec, interpreter), merged, variables)
+        command, _ = run_environment.prefix_env(_command(spec, interpreter), merged, variables)
         arguments = [SHELL, "-c", supervisor.TEXT, "sh", spec.run_directory, spec.working_directory, *command]
         try:
             start_detached(arguments, merged)
@@ -172,14 +172,14 @@ class LocalTarget(Target):
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
         shell = _wait_for_supervisor(spec, interrupted)
         while shell.is_alive:
-            wait_for_one([shell.pid], interrupted=interrupted)
+            wait_for_any([shell.pid], interrupted=interrupted)
         code = supervisor.read_exit_code(spec.run_directory)
         if code is None and not shell.same_boot:
             return Outcome(None, "the machine was restarted while it ran")
         since = shell.started_at
         while (left := _processes(spec, since=since)) and code is None:
             self.report.orphaned()
-            wait_for_one(left, interrupted=interrupted)
+            wait_for_any(left, interrupted=interrupted)
         note = _end_left_behind(lambda: _processes(spec, since=since)) if left else ""
         if code is None:
             return Outcome(None, "it ended, but its exit code is not known: the supervising shell was killed")
@@ -241,7 +241,7 @@ def _end_left_behind(find: Callable[[], set[int]]) -> str:
     """End what the script left running, and say so. Helpers that end by themselves now are not worth a word."""
     deadline = time.monotonic() + run_environment.HELPERS_SECONDS
     while (left := find()) and time.monotonic() < deadline:
-        wait_for_one(left, max(0.0, deadline - time.monotonic()))
+        wait_for_any(left, max(0.0, deadline - time.monotonic()))
     names = [name_of_process(pid) for pid in left]
     end_processes(find, run_environment.LEFT_BEHIND_GRACE)
     return supervisor.describe_left_behind(len(left), filter(None, names))
@@ -299,6 +299,6 @@ def _wait_for_supervisor(spec: RunSpec, interrupted: int) -> supervisor.Supervis
                 remedy="Is the disk full, or the folder not writable?",
             )
         if shell is None:
-            wait_for_one((), pause, interrupted)
+            wait_for_any((), pause, interrupted)
             pause = min(pause * 2, 0.1)
     return shell

@@ -25,7 +25,7 @@ from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host
-from tui_workbench.targets.hosts.host_layout import HostLayout, find_folders, remove_folder
+from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_items, remove_cleanup_item
 from tui_workbench.targets.hosts.host_run import HostRun, sdk_version
 from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
@@ -80,7 +80,7 @@ class RemoteTarget(Target):
         )
         return Plan(self.target.name, self.target.type, command[0], steps)
 
-    def survey(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
+    def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
         interpreter, version = self.interpreter()
         destination = HostRun(self.host, spec).layout.project_tree(spec.project_root, spec.project_name)
         sync = difference(self.host, tree(), destination).text
@@ -102,7 +102,7 @@ class RemoteTarget(Target):
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
         run = HostRun(self.host, spec)
-        if run.ending().started:
+        if run.state().started:
             return
         self.interpreter()
         run.make_folders()
@@ -112,12 +112,12 @@ class RemoteTarget(Target):
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         run = HostRun(self.host, spec)
         variables = self._variables(spec, run.directory, posixpath.dirname(self.host.home()))
-        if choice.chooses(self.target) and not run.ending().started:
+        if choice.chooses(self.target) and not run.state().started:
             variables |= choice.variables(
                 choice.take(self.host, spec, run.directory), spec.run_configuration.environment_variables
             )
         command = _command(spec, self.interpreter()[0], run.directory)
-        command, passing = run_environment.past_the_shell(command, variables)
+        command, passing = run_environment.prefix_env(command, variables)
         exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in passing.items())
         if PYTHON_PATH_VARIABLE not in spec.run_configuration.environment_variables:
             # What a login of this user has follows ours.
@@ -126,10 +126,10 @@ class RemoteTarget(Target):
         exported = exports.encode("utf-8", "surrogateescape").rstrip(b"\n")
         arguments = [run.directory, variables[SHARE_VARIABLE], str(len(exported)), supervisor.TEXT, *command]
         done = self.host.run(["sh", "-c", START, "sh", *arguments], stdin=exported, timeout=STOP_SECONDS)
-        run.must(done, f"start {spec.script}")
+        run.require(done, f"start {spec.script}")
 
     def started(self, spec: RunSpec) -> bool:
-        return HostRun(self.host, spec).ending().started
+        return HostRun(self.host, spec).state().started
 
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
         def wait_once() -> Outcome:
@@ -153,15 +153,15 @@ class RemoteTarget(Target):
         HostRun(self.host, spec).remove_copy()
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
-        return find_folders(self.host, project, active)
+        return find_cleanup_items(self.host, project, active)
 
     def remove(self, item: CleanupItem) -> None:
-        remove_folder(self.host, item)
+        remove_cleanup_item(self.host, item)
 
     def _variables(self, spec: RunSpec, run_directory: str, home: str) -> dict[str, str]:
         return run_environment.run_variables(
             spec,
-            share=run_environment.share_of(spec, home),
+            share=run_environment.shared_folder(spec, home),
             run_directory=run_directory,
             outputs=f"{run_directory}/work/outputs",
             sdk=_sdk_folder(run_directory),
@@ -209,12 +209,12 @@ class _Processes:
 
     def wait(self, interrupted: int) -> Outcome:
         """Wait for the script's end while its log arrives. Raises Interrupted, NeverStarted or WorkbenchError."""
-        if not self._run.ending().started:
+        if not self._run.state().started:
             raise NeverStarted(f"it was not started on {self._host.label}", remedy="Submit it again.")
         self._report.regained()
         self._follow(WAIT, interrupted)
         outcome = self._note()
-        if outcome.exit_code is None and not self._run.ending().restarted:
+        if outcome.exit_code is None and not self._run.state().restarted:
             # The shell was killed, and the script may go on without it.
             self._report.orphaned()
             self._follow(LEFT, interrupted)
@@ -248,7 +248,7 @@ class _Processes:
 
     def stop(self, grace: float) -> bool:
         """End every process of the run, the shell last so that it can still write the exit code."""
-        if not self._run.ending().started:
+        if not self._run.state().started:
             return False
         done = self._end_processes(grace)
         self._note()
@@ -256,10 +256,10 @@ class _Processes:
 
     def _note(self) -> Outcome:
         """How the run ended, noted in its directory here."""
-        ending = self._run.ending()
+        ending = self._run.state()
         self._run.note_end(ending.exit_code)
         if ending.exit_code is not None:
-            return self._run.told_of_disk(Outcome(ending.exit_code, supervisor.describe_exit(ending.exit_code)))
+            return self._run.add_full_disk_reason(Outcome(ending.exit_code, supervisor.describe_exit(ending.exit_code)))
         if ending.restarted:
             return Outcome(None, f"{self._host.label} was restarted while it ran; submit it again")
         return Outcome(None, "it ended, but its exit code is not known: the supervising shell was killed")
@@ -268,7 +268,7 @@ class _Processes:
         ticks = str(int(grace * _TICKS_A_SECOND))
         words = (self._run.directory, self._spec.run_id, ticks, *map(str, patience))
         done = self._host.run(["sh", "-c", STOP, "sh", *words], timeout=grace + STOP_SECONDS)
-        return self._run.must(done, "end the run")
+        return self._run.require(done, "end the run")
 
 
 def _sdk_folder(run_directory: str) -> str:

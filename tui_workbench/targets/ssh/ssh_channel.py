@@ -51,7 +51,7 @@ class NoShell(Exception):
 
 
 class Sink(Protocol):
-    """Where one of a program's output streams goes. One that takes no more for now tells `Shell.hold` and `let_go`."""
+    """Where one of a program's output streams goes. One that takes no more for now tells `Shell.hold` and `resume`."""
 
     def write(self, data: bytes) -> None:
         """Take what the program wrote."""
@@ -101,11 +101,11 @@ class Shell(asyncssh.SSHClientSession[bytes]):
 
     async def run(self, line: str, stdin: int, stdout: int, stderr: int) -> None:
         """Start the program of `line` with these descriptors, which from now on belong to this object."""
-        self.join(line, await _output(self, stdout), await _output(self, stderr))
+        self.start(line, await _output(self, stdout), await _output(self, stderr))
         loop = asyncio.get_running_loop()
         self._input, _ = await loop.connect_read_pipe(lambda: _Input(self), os.fdopen(stdin, "rb", 0))
 
-    def join(self, line: str, stdout: Sink, stderr: Sink, stdin: asyncio.ReadTransport | None = None) -> None:
+    def start(self, line: str, stdout: Sink, stderr: Sink, stdin: asyncio.ReadTransport | None = None) -> None:
         """Start the program of `line`, whose output goes there; `stdin` is paused while it reads slower than we `send`.
 
         All three are closed at its end.
@@ -196,13 +196,13 @@ class Shell(asyncssh.SSHClientSession[bytes]):
 
     # What the pipes call.
 
-    def hold(self, output: Sink) -> None:
+    def pause(self, output: Sink) -> None:
         """Who reads this output is slower than the program; SSH's window makes it wait."""
         if not self._held and self._channel is not None and self.is_usable:
             self._channel.pause_reading()
         self._held.add(output)
 
-    def let_go(self, output: Sink) -> None:
+    def resume(self, output: Sink) -> None:
         """It has caught up."""
         self._held.discard(output)
         if not self._held and self._channel is not None and self.is_usable:
@@ -221,10 +221,10 @@ class _Output(asyncio.BaseProtocol):
         self.transport.write(data)
 
     def pause_writing(self) -> None:
-        self._shell.hold(self)
+        self._shell.pause(self)
 
     def resume_writing(self) -> None:
-        self._shell.let_go(self)
+        self._shell.resume(self)
 
     def close(self) -> None:
         self.transport.close()
@@ -303,7 +303,7 @@ class _Call(_Output, _Input):
                 self._shell.close()
                 return
             self._hang_up = self._shell.close
-            self._shell.join(self._bridge.line, self, _Nowhere(), caller)
+            self._shell.start(self._bridge.line, self, _Nowhere(), caller)
             caller.resume_reading()
         except (TargetUnreachable, OSError):
             caller.close()

@@ -122,7 +122,7 @@ async def _find_out(
         return await _connect_hop(login, hop, secrets, tunnel, _NOTHING, on_lost)
     except LoginRefused:
         if isinstance(problem, SecretNeeded):
-            problem.is_all = True
+            problem.host_verified = True
         raise problem from None
 
 
@@ -277,13 +277,13 @@ def passphrase_reference(login: Login) -> str:
 _WRONG_PASSWORD = "the password is wrong, or logins by password are not allowed"
 
 
-def _needs_password(login: Login, message: str, *, remedy: str = "", is_all: bool = False) -> SecretNeeded:
+def _needs_password(login: Login, message: str, *, remedy: str = "", host_verified: bool = False) -> SecretNeeded:
     return SecretNeeded(
         message,
         reference=login.password,
         prompt=f"Password of {login.username or getpass.getuser()} on {login.address}",
         remedy=remedy or f"Give it: {_login_command(login)}",
-        is_all=is_all,
+        host_verified=host_verified,
     )
 
 
@@ -391,22 +391,24 @@ def _connection_error(place: str, client: _Client, error: Exception) -> Connecti
     if isinstance(error, UnicodeDecodeError) or said in _NO_SSH:
         said = "its version is not text" if isinstance(error, UnicodeDecodeError) else said
         text = f"no SSH server answers on port {client.port} of {client.name}: {said}"
-        return ConnectionLost(f"{place}{text}", remedy="Check the address and the port.", rung="port")
+        return ConnectionLost(f"{place}{text}", remedy="Check the address and the port.", failed_check="port")
     if isinstance(error, socket.gaierror | UnicodeError):  # the latter for what can be no name, as `a..b`
         remedy = "Check the address, and that this machine has a network."
-        return ConnectionLost(f"{place}the name {client.name} is not known", remedy=remedy, rung="name")
+        return ConnectionLost(f"{place}the name {client.name} is not known", remedy=remedy, failed_check="name")
     if isinstance(error, ConnectionRefusedError):
         text = f"nothing listens on port {client.port} of {client.name}"
         remedy = "Is the machine up, its SSH server running, and the port right?"
-        return ConnectionLost(f"{place}{text}", remedy=remedy, rung="port")
+        return ConnectionLost(f"{place}{text}", remedy=remedy, failed_check="port")
     if isinstance(error, TimeoutError):
         remedy = "Is the machine up, and no firewall in between?"
-        return ConnectionLost(f"{place}no answer within {CONNECT_SECONDS:g} s", remedy=remedy, rung="port")
+        return ConnectionLost(f"{place}no answer within {CONNECT_SECONDS:g} s", remedy=remedy, failed_check="port")
     # Who speaks to us at all listens on the port.
     is_open = isinstance(error, asyncssh.Error | ConnectionResetError | BrokenPipeError)
-    rung = "login" if client.has_shown_key else "host key" if is_open else "port"
+    failed_check = "login" if client.has_shown_key else "host key" if is_open else "port"
     said = said or getattr(error, "strerror", "") or str(error) or type(error).__name__
-    return ConnectionLost(f"{place}{said}", remedy="Try again; `ssh -v` to the same address shows more.", rung=rung)
+    return ConnectionLost(
+        f"{place}{said}", remedy="Try again; `ssh -v` to the same address shows more.", failed_check=failed_check
+    )
 
 
 def _is_revoked(error: Exception) -> bool:
@@ -454,8 +456,8 @@ def _login_error(login: Login, hop: Hop, place: str, secrets: Secrets, *, must_c
         secrets.refuse(login.password)
         if must_change:
             remedy = f"Set a new one there (ssh {login.ssh_words}), then give it here: {_login_command(login)}"
-            return _needs_password(login, f"{place}the password has expired", remedy=remedy, is_all=True)
-        return _needs_password(login, f"{place}{_WRONG_PASSWORD}", is_all=True)
+            return _needs_password(login, f"{place}the password has expired", remedy=remedy, host_verified=True)
+        return _needs_password(login, f"{place}{_WRONG_PASSWORD}", host_verified=True)
     if login.private_key:
         return LoginRefused(
             f"{place}the key {login.private_key} was refused",

@@ -135,7 +135,7 @@ class SshHost(Host):
                 if value is not None:
                     given.add(error.reference)
                     self.give_secret(error.reference, value, kept=True)
-                elif error.is_all:
+                elif error.host_verified:
                     raise
                 else:
                     self._request({"op": wire.NO_SECRET, "reference": error.reference}, SHORT_TIMEOUT)

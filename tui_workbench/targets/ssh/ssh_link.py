@@ -23,9 +23,9 @@ from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.locks import held, open_lock
 from tui_workbench.targets.hosts.host import ConnectionLost
 from tui_workbench.targets.ssh import ssh_wire as wire
+from tui_workbench.targets.ssh.connection_pool import ConnectionPool, lost
 from tui_workbench.targets.ssh.ssh_channel import Shell
 from tui_workbench.targets.ssh.ssh_host import AGENT_VARIABLE
-from tui_workbench.targets.ssh.ssh_lines import Connections, lost
 
 IDLE_SECONDS = 600.0
 """A connection that nobody uses is given up after this."""
@@ -44,7 +44,7 @@ class Link:
         self._login = login
         self._listener = listener
         self._paths = paths
-        self._connection = Connections(login, paths)
+        self._connection = ConnectionPool(login, paths)
         self._clients: set[asyncio.Task[None]] = set()
         self._used = time.monotonic()
         self._over = asyncio.Event()

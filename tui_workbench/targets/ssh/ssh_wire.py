@@ -171,7 +171,7 @@ def receive(connection: socket.socket, descriptors: list[int] | None = None) -> 
 
 
 _KINDS = {kind.__name__: kind for kind in (ConnectionLost, LoginRefused, SecretNeeded, HostKeyRefused)}
-_FIELDS = ("reference", "prompt", "is_all", "presented", "known", "rung")
+_FIELDS = ("reference", "prompt", "host_verified", "presented", "known", "failed_check")
 
 
 def error_to_message(error: TargetUnreachable) -> dict[str, Any]:
@@ -183,7 +183,11 @@ def error_to_message(error: TargetUnreachable) -> dict[str, Any]:
 def error_from_message(message: dict[str, Any]) -> TargetUnreachable:
     """The error that a reply carries."""
     kind = _KINDS.get(message["error"], ConnectionLost)
-    fields = {name: message[name] for name in _FIELDS if name in message and (name != "rung" or kind is ConnectionLost)}
+    fields = {
+        name: message[name]
+        for name in _FIELDS
+        if name in message and (name != "failed_check" or kind is ConnectionLost)
+    }
     if "known" in fields:
         fields["known"] = tuple(fields["known"])
     return kind(message["message"], remedy=message["remedy"], **fields)

@@ -18,7 +18,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.attach import Attached, Attachment
-from tui_workbench.targets.base.secrets import Kept, SecretStore, is_reference
+from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference
 from tui_workbench.targets.checks.check import check_names, run_checks
 from tui_workbench.targets.checks.result import BROKEN, OK, UNNEEDED, WARNING, CheckResult
 from tui_workbench.targets.hosts.host import HostKeyRefused, SecretNeeded
@@ -370,7 +370,7 @@ def _give(attachment: Attachment, values: Mapping[str, str]) -> None:
         attachment.give_passphrase(secret)
 
 
-def _where(kept: Kept) -> Remark:
+def _where(kept: KeyringResult) -> Remark:
     if kept.in_keyring:
         return "The secret is in the keyring.", "text"
     return f"The secret is held in memory only: {kept.reason}. It is asked for again when it is needed.", "warning"

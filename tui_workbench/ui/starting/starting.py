@@ -22,7 +22,7 @@ from tui_workbench.runs.lifecycle.starting import wake
 from tui_workbench.runs.snapshots.ignore import pattern_of
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.planning import nothing_to_prepare
-from tui_workbench.targets.base.secrets import Kept, SecretStore, is_reference
+from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
@@ -354,7 +354,7 @@ def _is_elsewhere(target: ComputeTarget | None) -> TypeGuard[ComputeTarget]:
     return target is not None and target.problem is None and target.kind.is_remote and target.kind.can_run
 
 
-def _keep(typed: dict[str, str]) -> list[Kept]:
+def _keep(typed: dict[str, str]) -> list[KeyringResult]:
     """Put what was typed into the keyring; what has no reference is for this time only."""
     store = SecretStore()
     return [store.put(reference, secret) for reference, secret in typed.items() if is_reference(reference)]

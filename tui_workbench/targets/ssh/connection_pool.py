@@ -37,10 +37,10 @@ TERMINAL_SECONDS = 10.0
 _Result = TypeVar("_Result")
 
 
-class Line:
+class PooledConnection:
     """One SSH connection to the machine; `is_full` when the server allows no further session on it."""
 
-    def __init__(self, connection: asyncssh.SSHClientConnection, on_idle: Callable[[Line], None]) -> None:
+    def __init__(self, connection: asyncssh.SSHClientConnection, on_idle: Callable[[PooledConnection], None]) -> None:
         self.connection = connection
         self.is_full = False
         self._on_idle = on_idle
@@ -112,7 +112,7 @@ class Line:
             self._on_idle(self)
 
 
-class Connections:
+class ConnectionPool:
     """The way to the machine: one SSH connection, opened when first needed and anew after it was lost.
 
     A server allows ten programs at once on a connection; only when they do not suffice a second one is opened.
@@ -123,8 +123,8 @@ class Connections:
         self.since = time.time()
         self._login = login
         self._paths = paths
-        self._lines: list[Line] = []
-        self._attempt: asyncio.Task[Line] | None = None
+        self._lines: list[PooledConnection] = []
+        self._attempt: asyncio.Task[PooledConnection] | None = None
         self._forwards: dict[str, asyncssh.SSHListener | Bridge] = {}
         self._forwarding = asyncio.Lock()
 
@@ -139,7 +139,7 @@ class Connections:
             return {}
         return {**server_facts(self._lines[0].connection), "shell": self._lines[0].shell_seconds}
 
-    async def line(self) -> Line:
+    async def line(self) -> PooledConnection:
         """The first open line; makes one attempt when there is none. Raises TargetUnreachable."""
         return self._lines[0] if self._lines else await self._another()
 
@@ -209,32 +209,32 @@ class Connections:
         for line in self._lines:
             line.connection.close()
 
-    async def _another(self) -> Line:
+    async def _another(self) -> PooledConnection:
         """One more line. Callers at the same time share the attempt, and one who gives up does not end it."""
         if self._attempt is None:
             self._attempt = asyncio.create_task(self._connect())
             self._attempt.add_done_callback(self._attempt_ended)
         return await asyncio.shield(self._attempt)
 
-    async def _connect(self) -> Line:
-        ended: list[Line] = []
+    async def _connect(self) -> PooledConnection:
+        ended: list[PooledConnection] = []
         with trace.Call(trace.SSH, (), login=self._login.all_words, log_start=True) as call:
             connection = await connect(self._login, self.secrets, lambda _error: self._ended(ended))
             call.end(None, note="connected")
-        line = Line(connection, self._line_idle)
+        line = PooledConnection(connection, self._line_idle)
         ended.append(line)
         if not self._lines:
             self.since = time.time()
         self._lines.append(line)
         return line
 
-    def _line_idle(self, line: Line) -> None:
+    def _line_idle(self, line: PooledConnection) -> None:
         """More than one connection is held only while it is needed."""
         if line in self._lines[1:]:
             self._lines.remove(line)
             line.connection.close()
 
-    def _attempt_ended(self, attempt: asyncio.Task[Line]) -> None:
+    def _attempt_ended(self, attempt: asyncio.Task[PooledConnection]) -> None:
         self._attempt = None
         if not attempt.cancelled():
             attempt.exception()
@@ -246,7 +246,7 @@ class Connections:
                 os.unlink(self._paths.forwarded(path))
         self._forwards.clear()
 
-    def _ended(self, ended: list[Line]) -> None:
+    def _ended(self, ended: list[PooledConnection]) -> None:
         was_first = bool(self._lines) and self._lines[0] in ended
         self._lines = [line for line in self._lines if line not in ended]
         if was_first:
