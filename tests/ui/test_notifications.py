@@ -11,7 +11,7 @@ from tests.ui.main.test_main import make_app, screen_of, seen
 from tests.ui.waiting import until
 from tui_workbench.config.settings import Settings
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.ui.notifications import Attention, told
+from tui_workbench.ui.notifications import RunNotifier, end_message
 from tui_workbench.ui.terminal import terminal_sequences
 from tui_workbench.ui.terminal.terminal_sequences import window_title
 
@@ -44,15 +44,15 @@ class Teller:
         self.written: list[str] = []
         monkeypatch.setattr(terminal_sequences, "environment", lambda: {"TERM": "xterm"})
         monkeypatch.setattr(terminal_sequences, "write", lambda _app, sequence: self.written.append(sequence))
-        monkeypatch.setattr("tui_workbench.ui.notifications.make_way", lambda _app: None)
+        monkeypatch.setattr("tui_workbench.ui.notifications.place_toasts", lambda _app: None)
 
     def notify(self, text: str, *, severity: str, timeout: float, markup: bool) -> None:
         assert not markup
         self.toasts.append((severity, text))
 
 
-def attention(teller: Teller, notifications: str = "terminal") -> Attention:
-    made = Attention(teller, "project")  # type: ignore[arg-type]
+def attention(teller: Teller, notifications: str = "terminal") -> RunNotifier:
+    made = RunNotifier(teller, "project")  # type: ignore[arg-type]
     made.begin(Settings(notifications, window_title="off"))
     return made
 
@@ -60,9 +60,9 @@ def attention(teller: Teller, notifications: str = "terminal") -> Attention:
 def test_an_end_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     teller = Teller(monkeypatch, focused=True)
     watching = attention(teller)
-    watching.runs_are([run(1)], "")
+    watching.update_runs([run(1)], "")
     for _ in range(2):
-        watching.runs_are([ended(1)], "")
+        watching.update_runs([ended(1)], "")
     assert teller.toasts == [("information", "✓ train.py [1] completed after 2:11.")]
     assert teller.written == []
 
@@ -70,24 +70,24 @@ def test_an_end_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_had_ended_before_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     teller = Teller(monkeypatch, focused=True)
     watching = attention(teller)
-    watching.runs_are([ended(1)], "")
-    watching.runs_are([ended(2), ended(1)], "")
+    watching.update_runs([ended(1)], "")
+    watching.update_runs([ended(2), ended(1)], "")
     assert teller.toasts == []
 
 
 def test_what_one_watches_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     teller = Teller(monkeypatch, focused=True)
     watching = attention(teller)
-    watching.runs_are([run(1)], "p_1")
-    watching.runs_are([ended(1)], "p_1")
+    watching.update_runs([run(1)], "p_1")
+    watching.update_runs([ended(1)], "p_1")
     assert teller.toasts == []
 
 
 def test_one_who_looks_elsewhere_watches_nothing_and_is_told_by_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     teller = Teller(monkeypatch, focused=False)
     watching = attention(teller)
-    watching.runs_are([run(1)], "p_1")
-    watching.runs_are([ended(1, RunState.FAILED, exit_code=3)], "p_1")
+    watching.update_runs([run(1)], "p_1")
+    watching.update_runs([ended(1, RunState.FAILED, exit_code=3)], "p_1")
     assert teller.toasts == [("error", "✗ train.py [1] exit 3 after 2:11.")]
     assert teller.written == ["\x1b]9;project: ✗ train.py [1] exit 3 after 2:11.\x1b\\"]
 
@@ -96,14 +96,14 @@ def test_one_who_looks_elsewhere_watches_nothing_and_is_told_by_the_terminal(mon
 def test_the_user_chooses(monkeypatch: pytest.MonkeyPatch, choice: str, toasts: int) -> None:
     teller = Teller(monkeypatch, focused=False)
     watching = attention(teller, notifications=choice)
-    watching.runs_are([run(1)], "")
-    watching.runs_are([ended(1)], "")
+    watching.update_runs([run(1)], "")
+    watching.update_runs([ended(1)], "")
     assert len(teller.toasts) == toasts
     assert teller.written == []
 
 
 def test_a_reason_is_told_and_no_name_commands_anything() -> None:
-    head, whole = told(ended(1, RunState.FAILED, script_name="\x1b]0;x\x07", reason="the disk is full"), 140.0)
+    head, whole = end_message(ended(1, RunState.FAILED, script_name="\x1b]0;x\x07", reason="the disk is full"), 140.0)
     assert whole == f"{head} after 2:11. The disk is full."
     assert "\x1b" not in whole
 
@@ -130,9 +130,9 @@ async def test_a_toast_stands_where_nobody_types(project: Project, line: int) ->
     async with app.run_test(size=(120, 36), notifications=True) as pilot:
         await until(lambda: screen_of(pilot).is_complete)
         app.cursor_position = Offset(80, line)
-        watching = Attention(app, "project")
-        watching.runs_are([run(1)], "")
-        watching.runs_are([ended(1)], "")
+        watching = RunNotifier(app, "project")
+        watching.update_runs([run(1)], "")
+        watching.update_runs([ended(1)], "")
         await until(lambda: "train.py [1] completed after" in seen(pilot))
         (toast,) = screen_of(pilot).query(Toast)
         assert (toast.region.y < 18) == (line > 18)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tui_workbench.core.errors import StorageError
-from tui_workbench.ui.session_state import Values, memory_path, recall, remember
+from tui_workbench.ui.session_state import Values, load_session, save_session, session_path
 
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
 
 def test_what_was_remembered_comes_back(project: Project) -> None:
-    remember(project.root, {"screen": {"active": "log", "zoomed": True, "lists": 400}, "tabs": [{"path": "/a"}]})
-    values, trouble = recall(project.root)
+    save_session(project.root, {"screen": {"active": "log", "zoomed": True, "lists": 400}, "tabs": [{"path": "/a"}]})
+    values, trouble = load_session(project.root)
     assert trouble is None
     assert values.part("screen").text("active") == "log"
     assert values.part("screen").flag("zoomed")
@@ -27,8 +27,8 @@ def test_what_was_remembered_comes_back(project: Project) -> None:
 
 
 def test_it_lies_in_the_users_state_and_only_the_user_reads_it(project: Project, home: Path) -> None:
-    remember(project.root, {})
-    path = Path(memory_path(project.root))
+    save_session(project.root, {})
+    path = Path(session_path(project.root))
     assert path.is_relative_to(home / ".local" / "state")
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -37,24 +37,24 @@ def test_two_projects_of_one_name_are_kept_apart(tmp_path: Path) -> None:
     one, other = tmp_path / "one" / "project", tmp_path / "other" / "project"
     for root in (one, other):
         root.mkdir(parents=True)
-    remember(str(one), {"screen": {"active": "log"}})
-    assert not recall(str(other)).values.part("screen")
+    save_session(str(one), {"screen": {"active": "log"}})
+    assert not load_session(str(other))[0].part("screen")
 
 
 def test_a_project_reached_by_a_link_is_the_same(project: Project, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(project.root)
-    remember(project.root, {"run": "x"})
-    assert recall(str(link)).values.text("run") == "x"
+    save_session(project.root, {"run": "x"})
+    assert load_session(str(link))[0].text("run") == "x"
 
 
 @pytest.mark.parametrize(
     "damaged", [b"", b"{", b"[]", b'{"schema": "1"}', b"\xff\xfe", b"[" * 100_000], ids=lambda data: ascii(data[:8])
 )
 def test_a_damaged_file_is_told_of_and_counts_as_none(project: Project, damaged: bytes) -> None:
-    remember(project.root, {})
-    Path(memory_path(project.root)).write_bytes(damaged)
-    values, trouble = recall(project.root)
+    save_session(project.root, {})
+    Path(session_path(project.root)).write_bytes(damaged)
+    values, trouble = load_session(project.root)
     assert not values
     assert trouble is not None
     assert "damaged" in str(trouble)
@@ -62,10 +62,10 @@ def test_a_damaged_file_is_told_of_and_counts_as_none(project: Project, damaged:
 
 
 def test_what_a_later_program_wrote_is_left_alone(project: Project) -> None:
-    remember(project.root, {})
-    path = Path(memory_path(project.root))
+    save_session(project.root, {})
+    path = Path(session_path(project.root))
     path.write_text(json.dumps({**json.loads(path.read_text("ascii")), "schema": 99}), "ascii")
-    assert "later version" in str(recall(project.root).trouble)
+    assert "later version" in str(load_session(project.root)[1])
 
 
 def test_values_of_another_type_are_not_there() -> None:
@@ -83,12 +83,12 @@ def test_values_of_another_type_are_not_there() -> None:
 def test_where_nothing_can_be_written_the_place_and_a_remedy_are_told(project: Project, home: Path) -> None:
     (home / ".local").write_text("in the way", "ascii")
     with pytest.raises(StorageError) as raised:
-        remember(project.root, {})
+        save_session(project.root, {})
     assert str(home) in str(raised.value)
     assert raised.value.remedy
 
 
 def test_the_folder_of_the_project_stays_as_it_is(project: Project) -> None:
     before = sorted(os.listdir(project.root))
-    remember(project.root, {"run": "x"})
+    save_session(project.root, {"run": "x"})
     assert sorted(os.listdir(project.root)) == before

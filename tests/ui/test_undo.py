@@ -12,7 +12,7 @@ from tests.ui.waiting import until
 from tui_workbench.core.errors import StorageError
 from tui_workbench.runs.facade import Runs
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
-from tui_workbench.ui.undo import MOST_STEPS, UndoSteps, steps_of
+from tui_workbench.ui.undo import MOST_STEPS, UndoSteps, undo_steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,14 +34,14 @@ async def test_steps_are_taken_back_the_newest_first() -> None:
     steps = UndoSteps()
     steps.add("one", nothing)
     steps.add("two", nothing)
-    assert (steps.title, await steps.take_back(), await steps.take_back(), steps.title) == ("two", "two", "one", "")
+    assert (steps.title, await steps.undo(), await steps.undo(), steps.title) == ("two", "two", "one", "")
 
 
 async def test_a_step_that_cannot_be_taken_back_stays() -> None:
     steps = UndoSteps()
     steps.add("one", fail)
     with pytest.raises(StorageError):
-        await steps.take_back()
+        await steps.undo()
     assert steps.title == "one"
 
 
@@ -67,8 +67,8 @@ def test_no_more_steps_are_kept_than_anybody_takes_back() -> None:
 
 def test_each_session_has_steps_of_its_own() -> None:
     one, other = App[None](), App[None]()
-    steps_of(one).add("one", nothing)
-    assert (steps_of(one).title, steps_of(other).title) == ("one", "")
+    undo_steps(one).add("one", nothing)
+    assert (undo_steps(one).title, undo_steps(other).title) == ("one", "")
 
 
 async def table_of(pilot: Pilot[list[Run]]) -> DashboardScreen:
@@ -91,10 +91,10 @@ async def test_what_was_said_of_a_run_is_taken_back_there_and_from_the_main_scre
         await until(lambda: runs.facts(run_id).annotations.tags == {"best": ""})
         await pilot.press("d")
         await until(lambda: runs.facts(run_id).annotations.archived)
-        await until(lambda: len(steps_of(pilot.app)) == 3)
+        await until(lambda: len(undo_steps(pilot.app)) == 3)
         await pilot.press("ctrl+z")
         await until(lambda: not runs.facts(run_id).annotations.archived)
-        await until(lambda: len(steps_of(pilot.app)) == 2)
+        await until(lambda: len(undo_steps(pilot.app)) == 2)
         await pilot.press("escape")
         await until(lambda: pilot.app.screen is screen_of(pilot))
         await pilot.press("5", "ctrl+z")
@@ -111,13 +111,13 @@ async def test_annotations_in_quick_succession_can_all_be_undone_also_when_the_s
         runs = Runs(project)
         run_id = runs.list()[0].run_id
         await pilot.press("p", "t", *"best", "enter", "escape")
-        await until(lambda: len(steps_of(pilot.app)) == 2)
+        await until(lambda: len(undo_steps(pilot.app)) == 2)
         assert runs.facts(run_id).annotations.pinned
         assert runs.facts(run_id).annotations.tags == {"best": ""}
         await pilot.press("5", "ctrl+z")
         await until(lambda: runs.facts(run_id).annotations.tags == {})
         assert runs.facts(run_id).annotations.pinned
-        await until(lambda: len(steps_of(pilot.app)) == 1)
+        await until(lambda: len(undo_steps(pilot.app)) == 1)
         await pilot.press("ctrl+z")
         await until(lambda: not runs.facts(run_id).annotations.pinned)
 
@@ -131,9 +131,9 @@ async def test_a_filter_and_the_theme_are_taken_back_too(project: Project) -> No
         await until(lambda: "Theme" in seen(pilot) and pilot.app.screen is not screen_of(pilot))
         await pilot.press(*"paper", "enter")
         await until(lambda: pilot.app.theme == "paper" and pilot.app.screen is screen_of(pilot))
-        await until(lambda: steps_of(pilot.app).title == "the choice of a theme")
+        await until(lambda: undo_steps(pilot.app).title == "the choice of a theme")
         await pilot.press("ctrl+z")
-        await until(lambda: pilot.app.theme == before and steps_of(pilot.app).title == "the end of a filter")
+        await until(lambda: pilot.app.theme == before and undo_steps(pilot.app).title == "the end of a filter")
         await pilot.press("ctrl+z")
         await until(lambda: "/nothing" in seen(pilot))
 
@@ -156,7 +156,7 @@ async def test_files_that_a_run_brought_back_go_away_again(project: Project, pro
         await until(lambda: "1 file. What is there is saved first." in seen(pilot))
         await pilot.press("enter")
         await until(lambda: (project_root / "hello.py").read_text() == 'print("hello")\n')
-        await until(lambda: steps_of(pilot.app).title)
+        await until(lambda: undo_steps(pilot.app).title)
         await pilot.press("escape", "escape")
         await until(lambda: pilot.app.screen is screen_of(pilot))
         await pilot.press("5", "ctrl+z")

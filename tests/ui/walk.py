@@ -30,7 +30,7 @@ from tui_workbench.ui.files.file_tree import FileTree, read_folder
 from tui_workbench.ui.form.form_view import FormView
 from tui_workbench.ui.machines.machine import AttachScreen
 from tui_workbench.ui.main.main import MainScreen
-from tui_workbench.ui.session_state import recall
+from tui_workbench.ui.session_state import load_session
 from tui_workbench.ui.terminal.capabilities import Terminal
 from tui_workbench.ui.themes.themes import load_theme
 from tui_workbench.ui.widgets.question_row import QuestionRow
@@ -84,13 +84,13 @@ class WalkedApp(PaintedDisplay["list[Run]"], WorkbenchApp, inherit_bindings=Fals
 def make_app(root: str) -> WalkedApp:
     """The program on the project at `root`, as it was left."""
     project = Project.find(root)
-    remembered = recall(project.root)
+    saved, _ = load_session(project.root)
     tree = FileTree(project.root)
-    if folders := remembered.values.part("files").texts("folders"):
+    if folders := saved.part("files").texts("folders"):
         tree.open_folders = {"", *folders}
     for folder in tree.to_read():
         tree.accept(folder, read_folder(project.root, folder))
-    return WalkedApp(project, tree, load_theme("slate"), None, Terminal(), remembered.values)
+    return WalkedApp(project, tree, load_theme("slate"), None, Terminal(), saved)
 
 
 class Opened(NamedTuple):
@@ -145,7 +145,7 @@ class Walk:
             await self._until(editor.dirty_paths)
             screen = self.app.screen
             assert isinstance(screen, MainScreen)
-            screen.workplace.leave()
+            screen.coordinator.leave()
 
     async def _begun(self) -> None:
         await self._until(lambda: isinstance(self.app.screen, MainScreen) and self.app.screen.is_complete)

@@ -18,13 +18,13 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import Run  # noqa: F401  the type of the result
 from tui_workbench.projects.project import Project
 from tui_workbench.ui import crash, screens
-from tui_workbench.ui.blocking import ImpatientExecutor
+from tui_workbench.ui.blocking import QuickShutdownExecutor
 from tui_workbench.ui.commands.available_commands import why_refused
 from tui_workbench.ui.commands.jump import jump
 from tui_workbench.ui.commands.main_commands import APP
 from tui_workbench.ui.files.file_tree import FileTree
 from tui_workbench.ui.main.main import MainScreen
-from tui_workbench.ui.messages import MonitorWanted
+from tui_workbench.ui.messages import MonitorRequested
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.capabilities import Terminal
 from tui_workbench.ui.terminal.clipboard import copy
@@ -69,11 +69,11 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         theme: themes.WorkbenchTheme,
         trouble: WorkbenchError | None = None,
         terminal: Terminal = FULL,
-        remembered: Values | None = None,
+        saved: Values | None = None,
     ) -> None:
         """`trouble` is told to the user once the screen stands; `terminal` is what the screens are drawn for.
 
-        `remembered` is what the project looked like when it was left; with None nothing is remembered.
+        `saved` is what the project looked like when it was left; with None nothing is saved.
         """
         # Textual makes its style sheet in its constructor: the theme must be known by then, or it is made twice.
         self._themes: dict[str, Theme] = {theme.name: theme}
@@ -83,13 +83,13 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         self._project = project
         self._tree = tree
         self._trouble = trouble
-        self._remembered = remembered
+        self._saved = saved
         self.crash_report: str | None = None
         self.keys.hold()
 
     def on_load(self) -> None:
         """Let nothing that hangs in a thread delay the end."""
-        asyncio.get_running_loop().set_default_executor(ImpatientExecutor())
+        asyncio.get_running_loop().set_default_executor(QuickShutdownExecutor())
 
     async def on_main_screen_completed(self) -> None:
         """What was typed ahead is done now, in its order."""
@@ -97,7 +97,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         gc.enable()  # `__main__` has turned it off
         await self.keys.release()
 
-    def on_monitor_wanted(self, event: MonitorWanted) -> None:
+    def on_monitor_requested(self, event: MonitorRequested) -> None:
         self.push_screen(screens.gpu_monitor(event.project, event.selected))
 
     @property
@@ -106,7 +106,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         return self._themes
 
     def get_default_screen(self) -> Screen[None]:
-        return MainScreen(self._project, self._tree, self._trouble, self._remembered)
+        return MainScreen(self._project, self._tree, self._trouble, self._saved)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         usual = super().get_line_filters()

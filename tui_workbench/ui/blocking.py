@@ -1,7 +1,7 @@
 """Calls that block for as long as another machine lets them, made so that leaving the program never waits for one.
 
 The event loop joins the threads of its executor before it ends: those of `asyncio.to_thread` and of Textual's thread
-workers. `ImpatientExecutor` takes its place. What must not be cut short says so with `finished_before_end`.
+workers. `QuickShutdownExecutor` takes its place. What must not be cut short says so with `hold_exit`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MUST_FINISH = 10.0
 """Seconds for what must not be cut short."""
 
 
-class ImpatientExecutor(ThreadPoolExecutor):
+class QuickShutdownExecutor(ThreadPoolExecutor):
     """An executor that waits for its threads for a moment only."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -44,7 +44,7 @@ _number_unfinished = 0
 
 
 @contextlib.contextmanager
-def finished_before_end() -> Iterator[None]:
+def hold_exit() -> Iterator[None]:
     """While this lasts, the process does not end. For any thread."""
     global _number_unfinished
     with _unfinished:
@@ -57,7 +57,7 @@ def finished_before_end() -> Iterator[None]:
             _unfinished.notify_all()
 
 
-def finish() -> None:
+def wait_for_exit_holds() -> None:
     """Wait for what must not be cut short, `MUST_FINISH` seconds at most. For the end of the process."""
     with _unfinished:
         _unfinished.wait_for(lambda: not _number_unfinished, MUST_FINISH)
@@ -109,7 +109,7 @@ def ask(widget: Widget, what: str, call: Callable[[], Result], then: Callable[[R
     widget.run_worker(make, group=f"ask {what}", exclusive=True)  # type: ignore[arg-type]
 
 
-async def handled(widget: Widget) -> None:
+async def messages_handled(widget: Widget) -> None:
     """Wait until a widget has handled the messages that wait for it. Not for its own handlers."""
     done = asyncio.Event()
     if widget.call_later(done.set):

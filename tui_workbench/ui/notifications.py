@@ -27,7 +27,7 @@ LONGEST_TITLE = 40
 Severity = Literal["information", "warning", "error"]
 
 
-def told(run: Run, now: float) -> tuple[str, str]:
+def end_message(run: Run, now: float) -> tuple[str, str]:
     """What is said of a run that has ended: in a few words, and with the reason. Both are safe text."""
     look = run_state(run)
     took = elapsed(run, now)
@@ -37,7 +37,7 @@ def told(run: Run, now: float) -> tuple[str, str]:
     return head, f"{whole}. {reason}" if reason else f"{whole}."
 
 
-def make_way(app: App[Any]) -> None:
+def place_toasts(app: App[Any]) -> None:
     """Have toasts in the half of the screen in which nobody types."""
     on_top = app.cursor_position.y * 2 > app.size.height
     for rack in app.screen.query(ToastRack):
@@ -46,7 +46,7 @@ def make_way(app: App[Any]) -> None:
         rack.styles.margin = Spacing(1, 0, 1, 0)
 
 
-class Attention:
+class RunNotifier:
     """Has an eye on the runs for somebody who may look elsewhere."""
 
     def __init__(self, app: App[Any], project: str) -> None:
@@ -75,7 +75,7 @@ class Attention:
             self._ended = ""
             self._show_title()
 
-    def runs_are(self, runs: Sequence[Run], watched: str) -> None:
+    def update_runs(self, runs: Sequence[Run], watched: str) -> None:
         """These are the runs now; `watched` is the id of the one that stands before one's eyes, or ""."""
         before, self._active = self._active, frozenset(run.run_id for run in runs if run.is_active)
         self._states = [run.state for run in runs if run.is_active]
@@ -85,12 +85,12 @@ class Attention:
         self._show_title()
 
     def _tell(self, run: Run, *, is_watched: bool) -> None:
-        head, whole = told(run, time.time())
+        head, whole = end_message(run, time.time())
         if not self._app.app_focus:
             self._ended = head
         if is_watched or self._settings.notifications == "off":
             return
-        make_way(self._app)
+        place_toasts(self._app)
         severity: Severity = "error" if run.state == RunState.FAILED else "information"
         self._app.notify(whole, severity=severity, timeout=TOAST_SECONDS, markup=False)
         if self._settings.notifications == "terminal" and not self._app.app_focus:

@@ -34,11 +34,11 @@ def dashboard(project: Project, request: RunRequest | None, query: RunQuery | No
     return DashboardScreen(project, request, query)
 
 
-def recalled_query(remembered: Values) -> RunQuery | None:
+def recalled_query(saved: Values) -> RunQuery | None:
     """Which runs the dashboard showed when the project was left; None when it was not opened."""
     from tui_workbench.ui.dashboard.dashboard_data import query_of
 
-    return query_of(remembered)
+    return query_of(saved)
 
 
 def run_details(project: Project, run: Run) -> RunDetailsScreen:

@@ -11,7 +11,7 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from tui_workbench.core import directories
 from tui_workbench.core.errors import StorageError, WorkbenchError
@@ -25,7 +25,7 @@ LARGEST = 1 << 20
 
 
 class Values:
-    """A part of what was remembered: names with plain values of JSON."""
+    """A part of what was saved: names with plain values of JSON."""
 
     def __init__(self, values: object = None) -> None:
         self._values: Mapping[str, Any] = values if isinstance(values, Mapping) else {}
@@ -64,13 +64,6 @@ class Values:
         return bool(self._values)
 
 
-class Remembered(NamedTuple):
-    """What was found, and what was wrong with it, if anything."""
-
-    values: Values
-    trouble: WorkbenchError | None = None
-
-
 def project_key(root: str) -> str:
     """A name for the project's files in the user's directories: readable, and one for each folder."""
     real = os.path.realpath(root)
@@ -78,37 +71,37 @@ def project_key(root: str) -> str:
     return f"{name}-{zlib.crc32(os.fsencode(real)):08x}"
 
 
-def memory_path(root: str) -> str:
+def session_path(root: str) -> str:
     """The file of the project at `root`."""
     return os.path.join(directories.user_state_directory(), "projects", f"{project_key(root)}.json")
 
 
-def recall(root: str) -> Remembered:
+def load_session(root: str) -> tuple[Values, WorkbenchError | None]:
     """What is remembered of the project at `root`. Blocks; never raises."""
-    path = memory_path(root)
+    path = session_path(root)
     try:
         with open(path, "rb") as file:
             data = file.read(LARGEST + 1)
     except FileNotFoundError:
-        return Remembered(Values())
+        return Values(), None
     except OSError as error:
-        return Remembered(Values(), _trouble(path, (error.strerror or str(error)).lower()))
+        return Values(), _trouble(path, (error.strerror or str(error)).lower())
     try:
         found = json.loads(data) if len(data) <= LARGEST else None
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("schema"), int):
-        return Remembered(Values(), _trouble(path, "it is damaged"))
+        return Values(), _trouble(path, "it is damaged")
     if found["schema"] > SCHEMA:
-        return Remembered(Values(), _trouble(path, "a later version of the program wrote it"))
+        return Values(), _trouble(path, "a later version of the program wrote it")
     if found.get("project") != os.path.realpath(root):
-        return Remembered(Values())
-    return Remembered(Values(found))
+        return Values(), None
+    return Values(found), None
 
 
-def remember(root: str, values: Mapping[str, object]) -> None:
+def save_session(root: str, values: Mapping[str, object]) -> None:
     """Keep this of the project at `root`, in place of what was there. Blocks. Raises StorageError."""
-    path = memory_path(root)
+    path = session_path(root)
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     except OSError as error:

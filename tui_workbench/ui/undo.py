@@ -20,7 +20,7 @@ class Step(NamedTuple):
     """Something that was done: what it is called, safe text, and what takes it back."""
 
     title: str
-    take_back: Callable[[], Awaitable[None]]
+    undo: Callable[[], Awaitable[None]]
     changes_before: int
 
 
@@ -34,9 +34,9 @@ class UndoSteps:
     def __len__(self) -> int:
         return len(self._steps)
 
-    def add(self, title: str, take_back: Callable[[], Awaitable[None]]) -> None:
-        """Something was done. `take_back` raises WorkbenchError when it cannot."""
-        self._steps = [*self._steps[1 - MOST_STEPS :], Step(title, take_back, self.count_changes())]
+    def add(self, title: str, undo: Callable[[], Awaitable[None]]) -> None:
+        """Something was done. `undo` raises WorkbenchError when it cannot."""
+        self._steps = [*self._steps[1 - MOST_STEPS :], Step(title, undo, self.count_changes())]
 
     @property
     def title(self) -> str:
@@ -55,10 +55,10 @@ class UndoSteps:
                 self._steps.remove(step)
                 return
 
-    async def take_back(self) -> str:
+    async def undo(self) -> str:
         """Take the newest step back; gives its title. Raises WorkbenchError; the step is then still there."""
         step = self._steps[-1]
-        await step.take_back()
+        await step.undo()
         self._steps.remove(step)
         return step.title
 
@@ -66,6 +66,6 @@ class UndoSteps:
 _of_apps: WeakKeyDictionary[App[Any], UndoSteps] = WeakKeyDictionary()
 
 
-def steps_of(app: App[Any]) -> UndoSteps:
+def undo_steps(app: App[Any]) -> UndoSteps:
     """The steps of the session that an app is."""
     return _of_apps.setdefault(app, UndoSteps())

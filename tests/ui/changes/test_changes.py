@@ -190,7 +190,7 @@ async def test_a_file_that_changed_meanwhile_is_not_overwritten(project: Project
 
 async def test_only_configuration_files_can_be_changed_from_the_files(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
-        files = screen_of(pilot).desk.files
+        files = screen_of(pilot).area.files
         await pilot.press("1", "end")
         assert files.why_not("change_file")
         assert not files.why_not("new_file")

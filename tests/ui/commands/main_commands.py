@@ -33,4 +33,4 @@ def hides(pilot: Workbench, text: str) -> Callable[[], bool]:
 
 
 def active_pane(pilot: Workbench) -> str:
-    return screen_of(pilot).desk.view.active
+    return screen_of(pilot).area.view.active

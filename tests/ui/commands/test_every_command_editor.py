@@ -37,7 +37,7 @@ async def test_tabs_of_the_editor(project: Project, project_root: Path) -> None:
         await until(lambda: active() == "local.compute")
         await hand.becomes("editor.next", active, "hello.py")
         await hand.becomes("editor.back", active, "local.compute")
-        await hand.does("editor.leave", lambda: screen.desk.files.has_focus_within)
+        await hand.does("editor.leave", lambda: screen.area.files.has_focus_within)
         await pilot.press("3")
         await hand.becomes("editor.close", active, "hello.py")
 

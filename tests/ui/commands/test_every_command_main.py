@@ -41,7 +41,7 @@ async def test_places(project: Project) -> None:
         for name in ("targets", "editor", "log", "jobs", "files"):
             await hand.becomes(f"pane.{name}", lambda: active_pane(pilot), name)
         await hand.does("pane.run_bar", lambda: isinstance(screen.focused, ChoiceField))
-        await hand.does("run_bar.leave", lambda: screen.desk.files.has_focus_within)
+        await hand.does("run_bar.leave", lambda: screen.area.files.has_focus_within)
         await hand.does("run.arguments", lambda: isinstance(screen.focused, Input))
         await pilot.press("escape")
         await hand.changes("pane.next", lambda: screen.focused)
@@ -139,32 +139,32 @@ async def test_files(project: Project, project_root: Path) -> None:
     (project_root / "other.py").write_text("print('other')\n")
     async with opened(project) as pilot:
         hand, screen = Hand(pilot), screen_of(pilot)
-        rows = screen.desk.files.query_one(RowList)
+        rows = screen.area.files.query_one(RowList)
         await until(lambda: len(rows.rows) == 5)
         await hand.becomes("files.collapse", lambda: len(rows.rows), 3)
         await hand.becomes("files.expand", lambda: len(rows.rows), 5)
-        assert screen.workplace.stage.watcher is not None
-        screen.workplace.stage.watcher.stop()  # it looks by itself, too
+        assert screen.coordinator.context.watcher is not None
+        screen.coordinator.context.watcher.stop()  # it looks by itself, too
         (project_root / "third.py").write_text("")
         await hand.becomes("files.refresh", lambda: len(rows.rows), 6)
         rows.move_to(4)
         await hand.becomes("files.run", lambda: screen.panes.run_bar.script, "other.py")
         await hand.does("files.open", lambda: screen.panes.editor.active.endswith("other.py"))
         await pilot.press("escape")
-        await until(lambda: screen.desk.files.has_focus_within)
-        await hand.does("files.search", lambda: screen.desk.files.query(SearchField))
+        await until(lambda: screen.area.files.has_focus_within)
+        await hand.does("files.search", lambda: screen.area.files.query(SearchField))
         await pilot.press(*"hello")
         await until(lambda: len(rows.rows) == 1)
         await hand.does("search_field.take", lambda: screen.panes.editor.active.endswith("hello.py"))
         await pilot.press("escape")
-        await until(lambda: screen.desk.files.has_focus_within)
+        await until(lambda: screen.area.files.has_focus_within)
         await pilot.press("slash", "o")
-        await until(lambda: screen.desk.files.query(SearchField))
+        await until(lambda: screen.area.files.query(SearchField))
         screen.set_focus(rows)
-        await hand.does("files.clear", lambda: not screen.desk.files.query(SearchField))
+        await hand.does("files.clear", lambda: not screen.area.files.query(SearchField))
         await pilot.press("slash")
-        await until(lambda: screen.desk.files.query(SearchField))
-        await hand.does("search_field.leave", lambda: not screen.desk.files.query(SearchField))
+        await until(lambda: screen.area.files.query(SearchField))
+        await hand.does("search_field.leave", lambda: not screen.area.files.query(SearchField))
 
 
 BOX = "type: remotedocker\naddress: 127.0.0.1:1\nbaseDockerImage: microsoft/mmlspark:plus-0.9.9\n"
@@ -242,7 +242,7 @@ async def test_borders(project: Project) -> None:
         hand, screen = Hand(pilot), screen_of(pilot)
 
         def sizes() -> tuple[int, int]:
-            return screen.desk.files.region.width, screen.desk.files.region.height
+            return screen.area.files.region.width, screen.area.files.region.height
 
         usual = sizes()
         await hand.does("view.border_left", lambda: sizes()[0] < usual[0])

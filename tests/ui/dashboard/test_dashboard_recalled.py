@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 async def test_it_opens_with_the_filter_that_it_was_left_with(project: Project) -> None:
     async with opened(project) as pilot:
-        remembered = Values({"runs": RunQuery("state:failed", "loss", descending=False)._asdict()})
-        screen_of(pilot).workplace.recall_runs(remembered)
+        saved = Values({"runs": RunQuery("state:failed", "loss", descending=False)._asdict()})
+        screen_of(pilot).coordinator.restore_runs(saved)
         await pilot.press("6")
         await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
         dashboard = pilot.app.screen
@@ -30,11 +30,9 @@ async def test_it_opens_with_the_filter_that_it_was_left_with(project: Project) 
         assert dashboard.runs_query == RunQuery("state:failed", "loss", descending=False)
         await pilot.press("escape", "escape")
         await until(lambda: pilot.app.screen is screen_of(pilot))
-        assert screen_of(pilot).workplace.runs_query == RunQuery("", "loss", descending=False)
+        assert screen_of(pilot).coordinator.runs_query == RunQuery("", "loss", descending=False)
 
 
-@pytest.mark.parametrize(
-    "remembered", [{}, {"sort": 3}, {"sort": "loss", "group": "anything", "filter": None}], ids=str
-)
-def test_anything_may_have_been_remembered(remembered: dict[str, object]) -> None:
-    assert query_of(Values(remembered)) in (None, RunQuery("", "loss", descending=False))
+@pytest.mark.parametrize("saved", [{}, {"sort": 3}, {"sort": "loss", "group": "anything", "filter": None}], ids=str)
+def test_anything_may_have_been_remembered(saved: dict[str, object]) -> None:
+    assert query_of(Values(saved)) in (None, RunQuery("", "loss", descending=False))

@@ -93,7 +93,7 @@ async def test_a_press_that_is_dragged_opens_and_selects_nothing(project: Projec
 async def test_where_one_pane_is_shown_no_border_can_be_moved_and_that_is_said(project: Project) -> None:
     async with opened(project, NARROW) as pilot:
         await pilot.press("less_than_sign")
-        assert screen_of(pilot).desk.view.sizes == Sizes()
+        assert screen_of(pilot).area.view.sizes == Sizes()
         assert "100 by 22" in screen_of(pilot).why_not("move_border")
 
 

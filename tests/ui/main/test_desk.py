@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import App, ComposeResult
 
 from tests.ui.seen import screen_lines
-from tui_workbench.ui.main.desk import Slot
+from tui_workbench.ui.main.main_area import Slot
 
 
 async def test_a_part_that_is_not_there_yet_is_shown_as_empty_space() -> None:

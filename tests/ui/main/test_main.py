@@ -80,7 +80,7 @@ async def test_keys_typed_before_all_is_there_wait_for_it(project: Project, monk
         await pilot.pause()
         screen = screen_of(pilot)
         assert screen.focused is not None
-        assert screen.focused in screen.desk.files.walk_children()
+        assert screen.focused in screen.area.files.walk_children()
         screen.call_later(complete, screen)
         await until(lambda: screen.is_complete and bool(lines_of(screen.panes.log)))
         assert "4 Log" in lines_of(screen.panes.log)[0]
@@ -206,7 +206,7 @@ async def test_edited_files_are_saved_before_the_run(project: Project, project_r
         await until(lambda: screen_of(pilot).panes.editor.has_focus_within)
         await pilot.press(*"print('new')", "enter")
         await until(lambda: screen_of(pilot).panes.editor.dirty_paths())
-        await until(lambda: "● hello.py" in "\n".join(lines_of(screen_of(pilot).desk.files)))
+        await until(lambda: "● hello.py" in "\n".join(lines_of(screen_of(pilot).area.files)))
         await pilot.press("ctrl+r")
         await until(lambda: content_of(screen_of(pilot).panes.log)[:1] == ["new"])
         assert (project_root / "hello.py").read_text().startswith("print('new')")
@@ -333,7 +333,7 @@ async def test_leaving_with_unsaved_edits_asks_once_and_can_save(project: Projec
 
 async def test_a_narrow_screen_begins_with_the_pane_that_was_left(project: Project) -> None:
     app = make_app(project)
-    app._remembered = Values({"screen": {"active": "jobs"}})
+    app._saved = Values({"screen": {"active": "jobs"}})
     async with app.run_test(size=NARROW) as pilot:
         await until(lambda: screen_of(pilot).is_complete)
         await until(lambda: app.focused is not None and "jobs" in [node.id for node in app.focused.ancestors])
@@ -348,7 +348,7 @@ async def test_escape_leads_out_of_an_editor_that_was_restored(
 ) -> None:
     tabs = [{"path": str(project_root / "hello.py"), "row": 0, "column": 0}]
     app = make_app(project)
-    app._remembered = Values({"screen": {"active": "editor"}, "editor": {"tabs": tabs, "active": tabs[0]["path"]}})
+    app._saved = Values({"screen": {"active": "editor"}, "editor": {"tabs": tabs, "active": tabs[0]["path"]}})
     async with app.run_test(size=size) as pilot:
         await until(lambda: isinstance(app.focused, TextEditor))
         await pilot.press("escape", "2")
@@ -376,9 +376,9 @@ async def test_an_error_of_the_request_comes_back_after_a_message(project: Proje
     async with opened(project) as pilot:
         screen = screen_of(pilot)
         await until(lambda: screen.panes.run_bar.notice.is_error)
-        screen.workplace.stage.say("passing")
+        screen.coordinator.context.say("passing")
         assert not screen.panes.run_bar.notice.is_error
-        screen.workplace.stage.say("")
+        screen.coordinator.context.say("")
         assert screen.panes.run_bar.notice.is_error
 
 
@@ -388,7 +388,7 @@ async def test_an_error_of_an_action_goes_when_another_pane_is_visited(project: 
         notice = screen.panes.run_bar.notice
         await until(lambda: "Python 3." in notice.text)
         await pilot.press("2")
-        screen.workplace.stage.show_error(UsageError("it went wrong"))
+        screen.coordinator.context.show_error(UsageError("it went wrong"))
         await pilot.press("down", "up")
         assert notice.is_error
         await pilot.press("1")
@@ -400,9 +400,9 @@ async def test_an_error_of_reading_goes_when_reading_works_again(project: Projec
         screen = screen_of(pilot)
         notice = screen.panes.run_bar.notice
         await until(lambda: "Python 3." in notice.text)
-        screen.workplace.state.show_failure(UsageError("the runs cannot be read"))
+        screen.coordinator.state.show_failure(UsageError("the runs cannot be read"))
         await until(lambda: notice.is_error)
-        screen.workplace.state.show_runs_read([], {})
+        screen.coordinator.state.show_runs_read([], {})
         await until(lambda: not notice.is_error)
 
 

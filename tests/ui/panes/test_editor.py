@@ -136,13 +136,13 @@ class TestTabs:
         async with desk(folder) as it:
             await it.open("train.py", line=3)
             await it.open("local.compute")
-            written = json.dumps(it.pane.memory)
-        memory = json.loads(written)
-        memory["tabs"].append({"path": str(folder / "never"), "row": 0, "column": 0})
+            written = json.dumps(it.pane.saved_state)
+        saved = json.loads(written)
+        saved["tabs"].append({"path": str(folder / "never"), "row": 0, "column": 0})
         async with desk(folder) as it:
-            await it.pane.recall(Values(memory))
+            await it.pane.restore(Values(saved))
             assert it.title == "3 train.py  local.compute"
-            assert Values(it.pane.memory).parts("tabs")[0].number("row") == 2
+            assert Values(it.pane.saved_state).parts("tabs")[0].number("row") == 2
             assert it.pane.has_focus
 
     async def test_every_name_fits_into_a_narrow_terminal(self, folder: Path) -> None:

@@ -16,7 +16,7 @@ from tests.ui.waiting import until
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.gpu.verdict import Verdict, to_json
 from tui_workbench.runs.store.rundir import GPU_VERDICT
-from tui_workbench.ui.messages import CancelConfirmed, ReconnectWanted, RunRepeated, RunSelected
+from tui_workbench.ui.messages import CancelConfirmed, ReconnectRequested, RunRequestReused, RunSelected
 from tui_workbench.ui.runs import jobs
 from tui_workbench.ui.runs.jobs import JobsPane
 from tui_workbench.ui.widgets.question_row import QuestionRow
@@ -57,10 +57,10 @@ class JobsApp(App[None]):
     def on_cancel_confirmed(self, event: CancelConfirmed) -> None:
         self.told.append(("cancel", event.run_id))
 
-    def on_reconnect_wanted(self, event: ReconnectWanted) -> None:
+    def on_reconnect_requested(self, event: ReconnectRequested) -> None:
         self.told.append(("reconnect", event.run_id))
 
-    def on_run_repeated(self, event: RunRepeated) -> None:
+    def on_run_request_reused(self, event: RunRequestReused) -> None:
         self.told.append(("again", event.run_id))
 
 

@@ -14,7 +14,7 @@ from tests.ui.waiting import until
 from tui_workbench.core.model import RunState
 from tui_workbench.ui.formatting import BROKEN, READY
 from tui_workbench.ui.logs.latest_line import LatestLine, last_line
-from tui_workbench.ui.main.desk import Header
+from tui_workbench.ui.main.main_area import Header
 from tui_workbench.ui.widgets.line import TabRow
 from tui_workbench.ui.widgets.notice import Notice
 

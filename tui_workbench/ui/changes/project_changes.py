@@ -20,9 +20,9 @@ from tui_workbench.ui.changes.change import ChangeScreen
 from tui_workbench.ui.changes.change_plans import Change
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.formatting import file_names
-from tui_workbench.ui.main.stage import Stage
-from tui_workbench.ui.messages import ChangeWanted
-from tui_workbench.ui.undo import steps_of
+from tui_workbench.ui.main.main_context import MainContext
+from tui_workbench.ui.messages import ChangeRequested
+from tui_workbench.ui.undo import undo_steps
 
 SAID_FOR = 4.0
 """Seconds that the result of a change is shown."""
@@ -36,19 +36,19 @@ OPENED = NEW | {"duplicate", "rename"}
 class ProjectChanges:
     """Makes changes for a screen, one step of `history` each. Its calls raise WorkbenchError."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, context: MainContext) -> None:
+        self._context = context
         self.history = ChangeHistory()
-        steps_of(stage.app).count_changes = self.history.__len__
+        undo_steps(context.app).count_changes = self.history.__len__
         self._withdrawn: dict[ChangeSet, dict[str, str]] = {}  # secrets by reference, for undo
 
-    async def make(self, wanted: ChangeWanted) -> None:
+    async def make(self, wanted: ChangeRequested) -> None:
         """Show what is wanted, and make it when the user says so."""
         change = await asyncio.to_thread(self._change, wanted.kind, wanted.path)
         # A new file does not depend on the one under the cursor.
         source = wanted.path if wanted.kind not in NEW else ""
-        screen = ChangeScreen(change, self.history, self._stage.panes.editor, source)
-        change_set = await self._stage.app.push_screen_wait(screen)
+        screen = ChangeScreen(change, self.history, self._context.panes.editor, source)
+        change_set = await self._context.app.push_screen_wait(screen)
         if change_set is not None:
             await self._was_made(change_set, opened=wanted.kind in OPENED)
             if change.detachment is not None:
@@ -79,7 +79,7 @@ class ProjectChanges:
 
     def _unsaved(self, change_set: ChangeSet) -> str:
         """The names of its files with unsaved edits."""
-        return file_names({change.path for change in change_set.changes} & self._stage.panes.editor.dirty_paths())
+        return file_names({change.path for change in change_set.changes} & self._context.panes.editor.dirty_paths())
 
     async def _was_made(self, change_set: ChangeSet, *, opened: bool) -> None:
         await self._follow(change_set, opened=opened)
@@ -87,10 +87,10 @@ class ProjectChanges:
 
     def _say(self, text: str) -> None:
         # The line under the run bar is written anew as soon as the changed files were read.
-        self._stage.notify(text, SAID_FOR)
+        self._context.notify(text, SAID_FOR)
 
     def _change(self, kind: str, path: str) -> Change:
-        root = self._stage.project.root
+        root = self._context.project.root
         name = os.path.splitext(os.path.basename(path))[0]
         match kind:
             case "new-target":
@@ -102,7 +102,7 @@ class ProjectChanges:
             case "rename":
                 return change_plans.rename(root, path)
             case "detach":
-                return change_plans.detach(self._stage.project, name)
+                return change_plans.detach(self._context.project, name)
             case "delete":
                 return change_plans.delete(root, path)
             case _:
@@ -110,7 +110,7 @@ class ProjectChanges:
 
     async def _follow(self, change_set: ChangeSet, *, opened: bool) -> None:
         """Let the editor have the files as they are now."""
-        editor = self._stage.panes.editor
+        editor = self._context.panes.editor
         made = [change.path for change in change_set.changes if change.before is None]
         gone = [change.path for change in change_set.changes if change.after is None]
         for path in gone:
@@ -118,4 +118,4 @@ class ProjectChanges:
         editor.check_disk()
         if opened and made:
             await editor.open_file(made[0])
-        self._stage.watcher.look_now()
+        self._context.watcher.look_now()

@@ -36,7 +36,7 @@ from tui_workbench.ui.dashboard.dashboard_data import GROUPS, Look, Overview, Pa
 from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.files.readme import ReadmeScreen
 from tui_workbench.ui.formatting import count
-from tui_workbench.ui.messages import RunBarWanted, RunRequested
+from tui_workbench.ui.messages import RunBarRequested, RunRequested
 from tui_workbench.ui.runs.compare import CompareScreen
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.runs.one_run import RunCommands, RunsShown
@@ -94,7 +94,7 @@ class Marks:
 
 
 class RunsView(RunsShown, inherit_bindings=False):
-    """Shows the runs of a project; posts `RunRequested` and `RunBarWanted` for the main screen."""
+    """Shows the runs of a project; posts `RunRequested` and `RunBarRequested` for the main screen."""
 
     BINDINGS = DASHBOARD.bindings
     DEFAULT_CSS = "RunsView { height: 1fr; }"
@@ -392,7 +392,7 @@ class RunsView(RunsShown, inherit_bindings=False):
         self.post_message(RunRequested())
 
     def action_run_bar(self) -> None:
-        self.post_message(RunBarWanted())
+        self.post_message(RunBarRequested())
 
 
 class DashboardScreen(HistoryScreen):
@@ -416,7 +416,7 @@ class DashboardScreen(HistoryScreen):
         self.view.reload()
 
     @on(RunRequested)
-    @on(RunBarWanted)
-    def _leave_for_it(self, event: RunRequested | RunBarWanted) -> None:
+    @on(RunBarRequested)
+    def _leave_for_it(self, event: RunRequested | RunBarRequested) -> None:
         event.stop()
         self.leave_it_to_main(type(event)())

@@ -60,17 +60,17 @@ def look(project: Project, active: tuple[str, ...]) -> Look:
     return Look(tuple(map(_of_file, paths)), bool(active))
 
 
-def query_of(remembered: Values) -> RunQuery | None:
+def query_of(saved: Values) -> RunQuery | None:
     """Which runs were shown when the program was left; None when nothing is remembered of that."""
-    if not remembered.text("sort"):
+    if not saved.text("sort"):
         return None
-    group = remembered.text("group")
+    group = saved.text("group")
     return RunQuery(
-        remembered.text("filter"),
-        remembered.text("sort"),
-        remembered.flag("descending"),
+        saved.text("filter"),
+        saved.text("sort"),
+        saved.flag("descending"),
         group if group in GROUPS else "",
-        remembered.flag("archived"),
+        saved.flag("archived"),
     )
 
 

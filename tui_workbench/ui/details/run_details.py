@@ -36,7 +36,7 @@ from tui_workbench.ui.details.run_details_panels import GpuPanel, MetricsPanel
 from tui_workbench.ui.formatting import elapsed, moment, run_state, run_title, verdict_look
 from tui_workbench.ui.logs.log_view import LogView
 from tui_workbench.ui.logs.reason_lines import reason_lines
-from tui_workbench.ui.messages import Said
+from tui_workbench.ui.messages import StatusPosted
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.runs.one_run import RunCommands, RunsShown
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
@@ -236,7 +236,7 @@ class RunView(RunsShown, inherit_bindings=False):
 
     def _tell(self, what: str, call: Callable[[], str]) -> None:
         """Make a call and say the sentence that it gives."""
-        ask(self, what, call, lambda text: self.post_message(Said(text)))
+        ask(self, what, call, lambda text: self.post_message(StatusPosted(text)))
 
 
 class RunDetailsScreen(HistoryScreen):

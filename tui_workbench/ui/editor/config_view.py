@@ -23,7 +23,7 @@ from tui_workbench.config.schema.field_types import Field
 from tui_workbench.config.schema.fields import kind_of
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.text_files import TextFile
-from tui_workbench.ui.blocking import handled
+from tui_workbench.ui.blocking import messages_handled
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import CONFIGURATION
 from tui_workbench.ui.editor.editor_status import Note, about_finding_elsewhere, about_finding_here, severity_rank
@@ -33,7 +33,7 @@ from tui_workbench.ui.files.file_tree import is_changeable
 from tui_workbench.ui.form.form_drawing import FormHelp
 from tui_workbench.ui.form.form_rows import FormRow, form_rows, in_order
 from tui_workbench.ui.form.form_view import FormView
-from tui_workbench.ui.messages import ChangeWanted
+from tui_workbench.ui.messages import ChangeRequested
 from tui_workbench.ui.terminal.stand_ins import has_stand_ins
 
 
@@ -86,7 +86,7 @@ def view_of(file: TextFile, checker: Checker) -> FileView:
 
 
 class ConfigView(Widget):
-    """A `.compute`, `.runconfig` or dependency file. Posts `ChangeWanted`, too."""
+    """A `.compute`, `.runconfig` or dependency file. Posts `ChangeRequested`, too."""
 
     DEFAULT_CSS = "ConfigView { layout: vertical; height: 1fr; }"
 
@@ -245,7 +245,7 @@ class ConfigView(Widget):
     async def settle(self) -> None:
         """What is being typed in the form is taken."""
         if self.as_form:
-            await handled(self.form)
+            await messages_handled(self.form)
             self.form.finish()
 
     # --- Checks
@@ -327,7 +327,7 @@ class ConfigView(Widget):
             self.editor.go_to(finding.line, finding.column)
 
     def action_gpu_ready(self) -> None:
-        self.post_message(ChangeWanted("gpu-ready", self.view.path))
+        self.post_message(ChangeRequested("gpu-ready", self.view.path))
 
     def action_fix(self) -> None:
         self.run_worker(self._fix())

@@ -22,7 +22,7 @@ from tui_workbench.ui.commands.editor_commands import EDITOR
 from tui_workbench.ui.commands.jump import JumpPlace
 from tui_workbench.ui.editor.border_tabs import BorderTabs
 from tui_workbench.ui.editor.unsaved_edits import bring_back
-from tui_workbench.ui.messages import Fact
+from tui_workbench.ui.messages import Update
 from tui_workbench.ui.recovery import Unsaved
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -54,7 +54,7 @@ class EditorPane(Pane):
     title = "Editor"
     about = "Edits any text file of the project. Saving is atomic, and bytes that you did not edit stay as they are."
 
-    class FileSaved(Fact):
+    class FileSaved(Update):
         """A file was written."""
 
         path: str
@@ -62,7 +62,7 @@ class EditorPane(Pane):
     class Left(Message):
         """The focus should go back to where it was before it came here."""
 
-    class DirtyChanged(Fact):
+    class DirtyChanged(Update):
         """Other files than before hold edits that are not saved."""
 
         paths: frozenset[str]
@@ -146,23 +146,23 @@ class EditorPane(Pane):
         return self._active.path if self._active else ""
 
     @property
-    def memory(self) -> dict[str, object]:
+    def saved_state(self) -> dict[str, object]:
         """The open files and where the user is in each; rows and columns count from 0."""
         places = [(view.path, *view.editor.cursor_location) for view in self._views]
         tabs = [{"path": path, "row": row, "column": column} for path, row, column in places]
         return {"tabs": tabs, "active": self.active}
 
-    async def recall(self, memory: Values) -> None:
+    async def restore(self, saved: Values) -> None:
         """Open the files that are still there; the focus comes along when the pane had it, and still has."""
         had_focus = self.has_focus
-        for tab in memory.parts("tabs"):
+        for tab in saved.parts("tabs"):
             path = tab.text("path")
             self._places[path] = (tab.number("row") + 1, tab.number("column") + 1)
             if await asyncio.to_thread(os.path.isfile, path):
                 await self.open_file(path, focus=False)
                 if view := self._view_of(path):
                     view.editor.go_to(*self._places[path])
-        if view := self._view_of(memory.text("active")) or self._active:
+        if view := self._view_of(saved.text("active")) or self._active:
             self._activate(view, focus=had_focus and self.screen.focused in (None, self))
 
     def unsaved(self) -> dict[str, int]:

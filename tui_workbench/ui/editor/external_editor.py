@@ -18,8 +18,8 @@ from textual.app import App, SuspendNotSupported
 
 from tui_workbench.core import processes
 from tui_workbench.core.errors import StorageError, UsageError
-from tui_workbench.ui.main.stage import Stage
-from tui_workbench.ui.messages import EditorWanted
+from tui_workbench.ui.main.main_context import MainContext
+from tui_workbench.ui.messages import EditorRequested
 
 LARGEST_COPY = 256 << 20
 """Bytes of a file of which a copy is made to be read."""
@@ -102,23 +102,23 @@ def remove_copy(copy: str) -> None:
     shutil.rmtree(os.path.dirname(copy), ignore_errors=True)
 
 
-async def open_in_editor(stage: Stage, wanted: EditorWanted) -> None:
+async def open_in_editor(context: MainContext, wanted: EditorRequested) -> None:
     """Save a file of the main screen, open it, and read it again. Raises WorkbenchError."""
-    editor = stage.panes.editor
+    editor = context.panes.editor
     if wanted.path in editor.dirty_paths() and wanted.path in await editor.save({wanted.path}):
         return  # its tab says why, or asks
     try:
         if not wanted.read_only:
-            enter_editor(stage.app, Edit(wanted.path, wanted.line, wanted.column))
+            enter_editor(context.app, Edit(wanted.path, wanted.line, wanted.column))
             return
         copy = await asyncio.to_thread(copy_to_read, wanted.path)
         try:
-            enter_editor(stage.app, Edit(copy, wanted.line, wanted.column))
+            enter_editor(context.app, Edit(copy, wanted.line, wanted.column))
         finally:
             await asyncio.to_thread(remove_copy, copy)
     finally:
         editor.check_disk()
-        stage.watcher.look_now()
+        context.watcher.look_now()
 
 
 def enter_editor(app: App[Any], edit: Edit) -> None:

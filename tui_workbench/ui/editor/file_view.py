@@ -20,7 +20,7 @@ from textual.widget import Widget
 
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.text_files import FileChangedError, TextFile, save
-from tui_workbench.ui.blocking import handled
+from tui_workbench.ui.blocking import messages_handled
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import FILE
 from tui_workbench.ui.editor.difference_view import DifferenceView, compare
@@ -36,7 +36,7 @@ from tui_workbench.ui.editor.editor_status import (
 from tui_workbench.ui.editor.find_row import FindRow
 from tui_workbench.ui.editor.languages import language_of
 from tui_workbench.ui.editor.text_editor import TextEditor
-from tui_workbench.ui.messages import EditorWanted
+from tui_workbench.ui.messages import EditorRequested
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class FileView(Widget):
     async def settle(self) -> None:
         """Wait until the keys that were pressed before now are in the text. Not for handlers of the text itself."""
         await self.face.settle()
-        await handled(self.editor)
+        await messages_handled(self.editor)
         self._compare()
 
     async def save(self) -> bool:
@@ -369,8 +369,8 @@ class FileView(Widget):
 
     def action_edit(self) -> None:
         row, column = self.editor.cursor_location
-        at_cursor = EditorWanted(self.path, row + 1, column + 1)
-        self.post_message(EditorWanted(self.path, self.face.line) if self.face.line else at_cursor)
+        at_cursor = EditorRequested(self.path, row + 1, column + 1)
+        self.post_message(EditorRequested(self.path, self.face.line) if self.face.line else at_cursor)
 
     def action_answer(self) -> None:
         if self._question is not None:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tui_workbench.core.text_files import reread
-from tui_workbench.ui.blocking import handled
+from tui_workbench.ui.blocking import messages_handled
 from tui_workbench.ui.recovery import Unsaved
 
 if TYPE_CHECKING:  # loaded when the first file is opened
@@ -20,7 +20,7 @@ async def bring_back(view: FileView, unsaved: Unsaved) -> None:
         view.file = unsaved.file  # the version that they were made from; the one on the disk now is met below
     view.editor.replace_source(unsaved.text)
     await view.settle()
-    await handled(view)  # the text tells of the edit by a message
+    await messages_handled(view)  # the text tells of the edit by a message
     now = await asyncio.to_thread(reread, view.file)
     if now is not view.file:
         await view.meet(now)

@@ -18,7 +18,14 @@ from tui_workbench.core.progress import listening
 from tui_workbench.runs.snapshots.ignore import IgnoreFile
 from tui_workbench.ui.commands.main_commands import CHANGES, FILES
 from tui_workbench.ui.files import file_tree
-from tui_workbench.ui.messages import ChangeWanted, EditorWanted, Fact, FileChosen, ScriptChosen, WorkTold
+from tui_workbench.ui.messages import (
+    ChangeRequested,
+    EditorRequested,
+    FileChosen,
+    ProgressReported,
+    ScriptChosen,
+    Update,
+)
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
@@ -65,7 +72,7 @@ class FileLooks:
 class FilesPane(Pane):
     """Shows a `FileTree`.
 
-    Posts `FileChosen`, `ScriptChosen`, `ChangeWanted`, `FolderToggled`, and `FilesWalked` for other files.
+    Posts `FileChosen`, `ScriptChosen`, `ChangeRequested`, `FolderToggled`, and `FilesWalked` for other files.
     """
 
     number = 1
@@ -76,7 +83,7 @@ class FilesPane(Pane):
     )
     BINDINGS = FILES.bindings + CHANGES.bindings
 
-    class FilesWalked(Fact):
+    class FilesWalked(Update):
         """Every file of the project was listed, as paths relative to it, and what its ignore files exclude."""
 
         files: list[str]
@@ -89,7 +96,7 @@ class FilesPane(Pane):
         folder: str
         listing: file_tree.Listing
 
-    class FolderToggled(Fact):
+    class FolderToggled(Update):
         """A folder was opened or closed, so other folders than before are shown."""
 
     def __init__(self, tree: file_tree.FileTree, *, id: str) -> None:
@@ -135,15 +142,15 @@ class FilesPane(Pane):
         return path if file_tree.is_changeable(path) else ""
 
     @property
-    def memory(self) -> dict[str, object]:
+    def saved_state(self) -> dict[str, object]:
         search = self._search.value if self._search is not None else None
         return {"folders": sorted(self.file_tree.open_folders), "cursor": self._list.current, "search": search}
 
-    async def recall(self, memory: Values) -> None:
+    async def restore(self, saved: Values) -> None:
         """Let it be as it was. The folders that stood open are the tree's; here it is the cursor and the search."""
-        self._wanted = memory.text("cursor")
+        self._wanted = saved.text("cursor")
         self._show()
-        if search := memory.text("search"):
+        if search := saved.text("search"):
             (await self._open_search()).value = search
 
     def reread(self, folders: Iterable[str]) -> None:
@@ -184,7 +191,7 @@ class FilesPane(Pane):
     def walk_all(self) -> None:
         """List every file of the project in a thread, for searches and for the run bar."""
         worker = get_current_worker()
-        with listening(lambda progress: self.post_message(WorkTold(progress))):
+        with listening(lambda progress: self.post_message(ProgressReported(progress))):
             files = file_tree.walk(self.file_tree.root, lambda: worker.is_cancelled)
         if not worker.is_cancelled:
             self.post_message(self.FilesWalked(files, file_tree.read_ignore_files(self.file_tree.root)))
@@ -280,10 +287,10 @@ class FilesPane(Pane):
 
     def action_edit(self) -> None:
         if path := self._path:
-            self.post_message(EditorWanted(path))
+            self.post_message(EditorRequested(path))
 
     def action_change_file(self, kind: str) -> None:
-        self.post_message(ChangeWanted(kind, self.changeable_file()))
+        self.post_message(ChangeRequested(kind, self.changeable_file()))
 
     action_new_file = action_change_file
 

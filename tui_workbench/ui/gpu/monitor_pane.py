@@ -23,7 +23,7 @@ from tui_workbench.ui.formatting import count
 from tui_workbench.ui.gpu import gpu_lines as words
 from tui_workbench.ui.gpu.gpu_lines import Known
 from tui_workbench.ui.gpu.gpu_view import Entry, GpuDetails, GpuView, graph_height
-from tui_workbench.ui.messages import CheckWanted
+from tui_workbench.ui.messages import CheckRequested
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.field_row import FilterRow
@@ -56,7 +56,7 @@ class GpusSeen(Message):
 
 
 class MonitorPane(Pane):
-    """Posts `RunWanted`, `CheckWanted` and `Seen`."""
+    """Posts `RunWanted`, `CheckRequested` and `Seen`."""
 
     number = 7
     title = "GPUs"
@@ -189,7 +189,7 @@ class MonitorPane(Pane):
 
     def action_check(self) -> None:
         if entry := self._view.current:
-            self.post_message(CheckWanted(entry.state.targets[0]))
+            self.post_message(CheckRequested(entry.state.targets[0]))
 
     def action_retry(self) -> None:
         entry = self._view.current

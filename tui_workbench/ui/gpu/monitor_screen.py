@@ -19,7 +19,7 @@ from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.gpu.monitor_pane import MonitorPane
 from tui_workbench.ui.machines.machine import CheckScreen
-from tui_workbench.ui.messages import CheckWanted
+from tui_workbench.ui.messages import CheckRequested
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece
@@ -84,8 +84,8 @@ class MonitorScreen(HistoryScreen):
         else:
             self.say(f"{safe_text(event.run_id)} is a run of another project.")
 
-    @on(CheckWanted)
-    def _check_wanted(self, event: CheckWanted) -> None:
+    @on(CheckRequested)
+    def _check_wanted(self, event: CheckRequested) -> None:
         event.stop()
         self.run_worker(self._check(event.name), group="check", exclusive=True)
 

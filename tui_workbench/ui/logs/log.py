@@ -26,7 +26,7 @@ from tui_workbench.ui.logs.log_search_row import LogSearchRow
 from tui_workbench.ui.logs.log_session import NO_LINE, LogSession, LogState
 from tui_workbench.ui.logs.log_view import LogView
 from tui_workbench.ui.logs.reason_lines import ReasonLines, TracebackLine
-from tui_workbench.ui.messages import EditorWanted, FileChosen
+from tui_workbench.ui.messages import EditorRequested, FileChosen
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
@@ -74,14 +74,14 @@ class LogPane(Pane):
         self.screen.set_focus(self.view)
 
     @property
-    def memory(self) -> dict[str, object]:
+    def saved_state(self) -> dict[str, object]:
         """State to restore at the next start."""
-        return {"run": self._run.run_id if self._run is not None else "", **self.view.memory}
+        return {"run": self._run.run_id if self._run is not None else "", **self.view.saved_state}
 
-    def recall(self, memory: Values) -> None:
+    def restore(self, saved: Values) -> None:
         """Restore the saved position, if the same run is shown."""
-        if self._run is not None and self._run.run_id == memory.text("run"):
-            self.view.recall(memory)
+        if self._run is not None and self._run.run_id == saved.text("run"):
+            self.view.restore(saved)
 
     # --- The run
 
@@ -266,7 +266,7 @@ class LogPane(Pane):
 
     def action_edit(self) -> None:
         if self.view.path is not None:
-            self.post_message(EditorWanted(self.view.path, self.view.state.line_in_view, read_only=True))
+            self.post_message(EditorRequested(self.view.path, self.view.state.line_in_view, read_only=True))
 
     def action_show_traceback(self) -> None:
         self.view.post(LogSession.show_traceback)

@@ -102,20 +102,20 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self.set_active(active)
 
     @property
-    def memory(self) -> dict[str, object]:
+    def saved_state(self) -> dict[str, object]:
         """Position and display options, to restore at the next start."""
         state = self.state
         top = state.rows[0].line.start if state.rows else 0
         return {"at_end": state.pinned, "top": top, "wrap": self._wrap, "numbers": self._numbers}
 
-    def recall(self, memory: Values) -> None:
+    def restore(self, saved: Values) -> None:
         """Restore a saved position and the display options."""
-        if memory.flag("numbers") != self._numbers:
+        if saved.flag("numbers") != self._numbers:
             self.action_toggle_numbers()
-        if memory.flag("wrap") != self._wrap:
+        if saved.flag("wrap") != self._wrap:
             self.action_toggle_wrap()
-        if not memory.flag("at_end"):
-            top = memory.number("top")
+        if not saved.flag("at_end"):
+            top = saved.number("top")
             self.post(lambda session: session.return_to(top))
 
     def post(self, command: Callable[[LogSession], None]) -> None:

@@ -23,7 +23,14 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.ui.commands.main_commands import CHANGES, TARGETS
 from tui_workbench.ui.formatting import BROKEN, READY, UNCHECKED, StateLook
-from tui_workbench.ui.messages import AttachWanted, ChangeWanted, CheckWanted, EditorWanted, FileChosen, TargetChosen
+from tui_workbench.ui.messages import (
+    AttachRequested,
+    ChangeRequested,
+    CheckRequested,
+    EditorRequested,
+    FileChosen,
+    TargetChosen,
+)
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.pieces import Piece, Row
@@ -68,7 +75,7 @@ class ShownTarget(NamedTuple):
 
 
 class TargetsPane(Pane):
-    """Posts `FileChosen`, `TargetChosen`, `AttachWanted`, `CheckWanted` and `ChangeWanted`."""
+    """Posts `FileChosen`, `TargetChosen`, `AttachRequested`, `CheckRequested` and `ChangeRequested`."""
 
     number = 2
     title = "Compute targets"
@@ -177,23 +184,23 @@ class TargetsPane(Pane):
 
     def action_edit(self) -> None:
         if self._shown:
-            self.post_message(EditorWanted(self.changeable_file(), self._line))
+            self.post_message(EditorRequested(self.changeable_file(), self._line))
 
     def action_change_file(self, kind: str) -> None:
-        self.post_message(ChangeWanted(kind, self.changeable_file()))
+        self.post_message(ChangeRequested(kind, self.changeable_file()))
 
     action_new_file = action_change_file
 
     def action_attach(self) -> None:
-        self.post_message(AttachWanted())
+        self.post_message(AttachRequested())
 
     def action_check(self) -> None:
         if self._list.current:
-            self.post_message(CheckWanted(self._list.current))
+            self.post_message(CheckRequested(self._list.current))
 
     def action_detach(self) -> None:
         if self._list.current:
-            self.post_message(ChangeWanted("detach", self.changeable_file()))
+            self.post_message(ChangeRequested("detach", self.changeable_file()))
 
     def action_use(self) -> None:
         if self._list.current:

@@ -1,8 +1,7 @@
-"""The main screen: the keys that work everywhere, each handed to the part that does it.
+"""The main screen: the keys that work everywhere, each passed to the part that executes the command.
 
-`Desk` is what can be seen: panes, borders, focus. `Workplace` is what works behind it: the project's state, runs,
-changes, sessions. It is made after the first frame, which needs neither the panes' content nor what can be done with
-it; keys are held until then.
+`MainArea` is the visible part: panes, borders, focus. `MainCoordinator` holds the parts behind it: project state, runs,
+changes, saved state. It is created after the first frame, which needs neither; keys are held until then.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import EVERYWHERE
 from tui_workbench.ui.commands.palette import choose_command
 from tui_workbench.ui.files.file_tree import FileTree
-from tui_workbench.ui.main.desk import Desk
+from tui_workbench.ui.main.main_area import MainArea
 from tui_workbench.ui.main.main_layout import View, view_of
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.compositor import install_compositor
@@ -32,8 +31,8 @@ from tui_workbench.ui.terminal.terminal_app import TerminalApp
 if TYPE_CHECKING:
     # Loaded after the first frame.
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
-    from tui_workbench.ui.main.stage import Panes
-    from tui_workbench.ui.main.workplace import Workplace
+    from tui_workbench.ui.main.coordinator import MainCoordinator
+    from tui_workbench.ui.main.main_context import Panes
     from tui_workbench.ui.runs.recent import RecentPane
 
 FIRST_FRAME_SECONDS = 0.05
@@ -55,153 +54,153 @@ class MainScreen(Screen[None], inherit_bindings=False):
         project: Project,
         tree: FileTree,
         trouble: WorkbenchError | None = None,
-        remembered: Values | None = None,
+        saved: Values | None = None,
     ) -> None:
         """`trouble` is what went wrong before the screen was there.
 
-        `remembered` is what it looked like when it was left; None for a screen that remembers nothing.
+        `saved` is what it looked like when it was left; None for a screen that remembers nothing.
         """
         super().__init__()
         install_compositor(self)
         self.project = project
         self._trouble = trouble
-        self._remembered = remembered
-        self._workplace: Workplace | None = None
-        self.desk = Desk(project.name, tree, view_of(remembered) if remembered else View())
+        self._saved = saved
+        self._coordinator: MainCoordinator | None = None
+        self.area = MainArea(project.name, tree, view_of(saved) if saved else View())
 
     @property
-    def workplace(self) -> Workplace:
+    def coordinator(self) -> MainCoordinator:
         """The parts, which are there from just after the first frame on."""
-        if self._workplace is None:
+        if self._coordinator is None:
             raise RuntimeError("asked for before the first frame")
-        return self._workplace
+        return self._coordinator
 
     @property
     def is_complete(self) -> bool:
         """True when all parts are there."""
-        return self._workplace is not None
+        return self._coordinator is not None
 
     @property
     def panes(self) -> Panes:
         """The panes, which are there when the screen is complete."""
-        return self.workplace.panes
+        return self.coordinator.panes
 
     def compose(self) -> ComposeResult:
-        yield self.desk
+        yield self.area
 
     def on_mount(self) -> None:
         self.call_after_refresh(self.set_timer, FIRST_FRAME_SECONDS, self._complete)
 
     async def _complete(self) -> None:
-        make = await asyncio.to_thread(_load_workplace)  # the first frame is written meanwhile
-        workplace = make(self, self.project, self.desk, self._remembered)
-        await workplace.show()
-        self._workplace = workplace
-        workplace.begin(self._trouble)
-        self._recall(workplace)
+        make = await asyncio.to_thread(_load_coordinator)  # the first frame is written meanwhile
+        coordinator = make(self, self.project, self.area, self._saved)
+        await coordinator.show()
+        self._coordinator = coordinator
+        coordinator.begin(self._trouble)
+        self._recall(coordinator)
 
     @work
-    async def _recall(self, workplace: Workplace) -> None:
-        await workplace.recall()
+    async def _recall(self, coordinator: MainCoordinator) -> None:
+        await coordinator.restore()
         self.post_message(self.Completed())
 
     def on_unmount(self) -> None:
         if self.is_complete:
-            self.workplace.state.end()
+            self.coordinator.state.end()
 
     # --- What the parts are told
 
-    @on(messages.Fact)
-    def _learn(self, fact: messages.Fact) -> None:
+    @on(messages.Update)
+    def _learn(self, update: messages.Update) -> None:
         if self.is_complete:
-            self.workplace.state.learn(fact)
+            self.coordinator.state.learn(update)
 
-    @on(messages.Wish)
-    def _do(self, wish: messages.Wish) -> None:
+    @on(messages.Request)
+    def _do(self, request: messages.Request) -> None:
         if self.is_complete:
-            self.workplace.do(wish)
+            self.coordinator.do(request)
 
-    def on_desk_pane_changed(self) -> None:
+    def on_main_area_pane_changed(self) -> None:
         if self.is_complete:
             self.panes.run_bar.forget_error()
 
     @work(exclusive=True, group="right")
-    async def on_desk_widened(self) -> None:
-        await self.workplace.widen()
+    async def on_main_area_widened(self) -> None:
+        await self.coordinator.widen()
 
     def on_recent_pane_chosen(self, event: RecentPane.Chosen) -> None:
-        self.workplace.show_details(event.run)
+        self.coordinator.show_details(event.run)
 
     def on_monitor_pane_run_wanted(self, event: MonitorPane.RunWanted) -> None:
-        self.workplace.state.show_runs(self.workplace.state.runs, select=event.run_id)
-        self.desk.focus_pane("log")
+        self.coordinator.state.show_runs(self.coordinator.state.runs, select=event.run_id)
+        self.area.focus_pane("log")
 
     def on_monitor_pane_seen(self, event: MonitorPane.Seen) -> None:
-        self.workplace.state.see_machines(event.states)
+        self.coordinator.state.see_machines(event.states)
 
     # --- Commands
 
     def why_not(self, action: str) -> str:
         if action == "prepare":
-            return self.workplace.starting.why_not_prepare() if self.is_complete else ""
-        return self.desk.borders.why_not() if action == "move_border" else ""
+            return self.coordinator.starting.why_not_prepare() if self.is_complete else ""
+        return self.area.borders.why_not() if action == "move_border" else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return not self.why_not(action) and super().check_action(action, parameters)
 
     def all_commands(self) -> list[CommandState]:
         """What can be done anywhere on the screen."""
-        return self.workplace.all_commands()
+        return self.coordinator.all_commands()
 
     def action_run(self) -> None:
         if self.is_complete:
-            self.workplace.runs.start()
+            self.coordinator.runs.start()
 
     def action_plan(self) -> None:
         if self.is_complete:
-            self.workplace.runs.plan()
+            self.coordinator.runs.plan()
 
     def action_prepare(self) -> None:
         if self.is_complete:
-            self.workplace.runs.prepare()
+            self.coordinator.runs.prepare()
 
     @work
     async def action_shell(self) -> None:
         if self.is_complete:
-            await self.workplace.runs.open_shell()
+            await self.coordinator.runs.open_shell()
 
     def action_undo_change(self) -> None:
         if self.is_complete:
-            self.workplace.undo()
+            self.coordinator.undo()
 
     def action_history(self) -> None:
         if self.is_complete:
-            self.workplace.show_all_runs()
+            self.coordinator.show_all_runs()
 
     def action_gpu_monitor(self) -> None:
         if self.is_complete:
-            self.app.push_screen(screens.gpu_monitor(self.project, self.workplace.state.selected))
+            self.app.push_screen(screens.gpu_monitor(self.project, self.coordinator.state.selected))
 
     def action_trace(self) -> None:
         if self.is_complete:
-            state = self.workplace.state
+            state = self.coordinator.state
             self.app.push_screen(screens.calls(self.project, state.run(state.selected)))
 
     def action_help(self) -> None:
         if self.is_complete:
-            self.workplace.show_help()
+            self.coordinator.show_help()
 
     async def action_palette(self) -> None:
         if self.is_complete:
-            await choose_command(self.app, self.all_commands(), self.workplace.stage.say)
+            await choose_command(self.app, self.all_commands(), self.coordinator.context.say)
 
     @work
     async def action_change_theme(self) -> None:
         if self.is_complete:
-            await self.workplace.choose_theme()
+            await self.coordinator.choose_theme()
 
     def action_focus_pane(self, name: str) -> None:
-        self.desk.focus_pane(name)
+        self.area.focus_pane(name)
 
     def action_focus_arguments(self) -> None:
         if self.is_complete:
@@ -209,19 +208,19 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def action_zoom(self) -> None:
         """Give the active pane the whole screen, or take it back; those at the side have screens of their own."""
-        match self.desk.focused_pane:
+        match self.area.focused_pane:
             case "history":
                 self.action_history()
             case "gpus":
                 self.action_gpu_monitor()
             case _:
-                self.desk.zoom()
+                self.area.zoom()
 
     def action_move_border(self, axis: str, direction: int) -> None:
-        self.desk.borders.step(self.desk.focused_pane, axis, direction)
+        self.area.borders.step(self.area.focused_pane, axis, direction)
 
     def action_borders_back(self) -> None:
-        self.desk.reset_borders()
+        self.area.reset_borders()
 
     def action_redraw(self) -> None:
         if isinstance(self.app, TerminalApp):
@@ -233,22 +232,22 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.app.copy_to_clipboard(text)
         elif self.is_complete:
             quit_key, cancel_key = shown_key("quit.anywhere", "ctrl+q"), shown_key("jobs.cancel", "x")
-            self.workplace.stage.say(f"{quit_key} leaves the workbench; {cancel_key} on a run in Jobs cancels it.")
+            self.coordinator.context.say(f"{quit_key} leaves the workbench; {cancel_key} on a run in Jobs cancels it.")
 
     async def action_quit(self) -> None:
         if self.is_complete:
-            await self.workplace.quit()
+            await self.coordinator.quit()
         else:
             self.app.exit([])
 
     def keep_edits(self) -> None:
         """Keep unsaved edits for the next start, and write nothing afterwards."""
         if self.is_complete:
-            self.workplace.keep_edits()
+            self.coordinator.keep_edits()
 
 
-def _load_workplace() -> type[Workplace]:
+def _load_coordinator() -> type[MainCoordinator]:
     """The one import that waits for the first frame: it brings all panes, and what can be done with them."""
-    from tui_workbench.ui.main.workplace import Workplace
+    from tui_workbench.ui.main.coordinator import MainCoordinator
 
-    return Workplace
+    return MainCoordinator

@@ -72,9 +72,9 @@ class View(NamedTuple):
     sizes: Sizes = Sizes()
 
 
-def view_of(remembered: Values) -> View:
+def view_of(saved: Values) -> View:
     """The view that was left."""
-    part = remembered.part("screen")
+    part = saved.part("screen")
     sizes = Sizes(*(min(part.number(name), 1000) for name in Sizes._fields))
     active = part.text("active")
     return View(active if active in PANES else PANES[0], part.flag("zoomed"), sizes=sizes)
@@ -218,7 +218,7 @@ def moved(size: Size, view: View, border: str, cells: int) -> Sizes:
     grows = -1 if border in ("right", "jobs", "targets") else 1
     wanted = max(1, getattr(now, border) + grows * cells)
     sizes = view.sizes._replace(**{border: -(-wanted * WHOLE // room)})
-    # What cannot be given is not remembered, or keys in the other direction would seem dead.
+    # What cannot be given is not saved, or keys in the other direction would seem dead.
     given = getattr(grid(body, view._replace(sizes=sizes)), border)
     return sizes._replace(**{border: -(-given * WHOLE // room)})
 
@@ -249,8 +249,8 @@ class MainLayout(Layout):
 class Borders:
     """Moves the borders of a widget that is laid out by `MainLayout`; `show` makes the panes as large as it says."""
 
-    def __init__(self, desk: Widget, layout: MainLayout, show: Callable[[Sizes], None]) -> None:
-        self._desk = desk
+    def __init__(self, area: Widget, layout: MainLayout, show: Callable[[Sizes], None]) -> None:
+        self._area = area
         self._layout = layout
         self._show = show
         self._held = ""
@@ -260,7 +260,7 @@ class Borders:
         """Why no border can be moved now: a sentence, or "" when one can."""
         if self._layout.view.zoomed:
             return "One pane has the whole screen; z gives the others theirs."
-        if not is_wide(self._desk.size):
+        if not is_wide(self._area.size):
             return "The panes stand beside each other in terminals of 100 by 22 and more."
         return ""
 
@@ -273,15 +273,15 @@ class Borders:
         """Take hold of the border under the mouse, if one is."""
         self._held_at = event.screen_x, event.screen_y
         at = self._held_at if event.button == 1 else (-1, -1)
-        self._held = border_at(self._desk.size, self._layout.view, *at)
+        self._held = border_at(self._area.size, self._layout.view, *at)
 
     def drag(self, event: events.MouseMove) -> None:
         """Let the border that is held follow the mouse."""
         if not self._held or event.button != 1:
             self._held = ""
             return
-        if self._desk.app.mouse_captured is None:
-            self._desk.capture_mouse()
+        if self._area.app.mouse_captured is None:
+            self._area.capture_mouse()
         axis = 0 if self._held in ("lists", "right") else 1
         place = event.screen_x, event.screen_y
         if cells := place[axis] - self._held_at[axis]:
@@ -292,8 +292,8 @@ class Borders:
         """The mouse button is no longer pressed."""
         if self._held:
             self._held = ""
-            self._desk.release_mouse()
-            self._desk.screen.clear_selection()
+            self._area.release_mouse()
+            self._area.screen.clear_selection()
 
     def _move(self, border: str, cells: int) -> None:
-        self._show(moved(self._desk.size, self._layout.view, border, cells))
+        self._show(moved(self._area.size, self._layout.view, border, cells))

@@ -1,7 +1,7 @@
 """What is known of the project now: its targets, its runs and which run is selected, handed down to the panes.
 
 Facts come from the watcher's thread and from the panes; whatever follows from one is shown here, once for all panes.
-The watcher starts when all panes are there, so every fact finds them.
+The watcher starts when all panes are there, so every update finds them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tui_workbench.ui.editor.editor import EditorPane
 from tui_workbench.ui.files.file_tree import scripts_among
 from tui_workbench.ui.files.files import FilesPane
 from tui_workbench.ui.machines.target_checks import Checked, TargetChecks
-from tui_workbench.ui.main.stage import Stage
-from tui_workbench.ui.notifications import Attention
+from tui_workbench.ui.main.main_context import MainContext
+from tui_workbench.ui.notifications import RunNotifier
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.safetext import truncate_middle
 
@@ -48,12 +48,12 @@ RUNS_WITH_IMAGES = 200
 class ProjectState:
     """Takes facts and shows what follows from them."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._panes = stage.panes
+    def __init__(self, context: MainContext) -> None:
+        self._context = context
+        self._panes = context.panes
         self._recent: RecentPane | None = None
         self._monitor: MonitorPane | None = None
-        self._attention: Attention | None = None
+        self._notifier: RunNotifier | None = None
         self.runs: list[Run] = []
         self.targets: Sequence[ComputeTarget] = ()
         self.selected = ""
@@ -75,29 +75,29 @@ class ProjectState:
         `recalled` is what was remembered of it: the run that was selected is selected again once the runs are known.
         """
         self._recalled = recalled
-        watcher, files = self._stage.watcher, self._panes.files
+        watcher, files = self._context.watcher, self._panes.files
         watcher.watch_folders(files.file_tree.shown_folders())
         watcher.start(self)
         if files.all_files is not None:  # a search that was faster than the panes has listed them already
             self._show_files(files.all_files)
         files.walk_all()
-        self._stage.run("attention", self._pay_attention)
+        self._context.run("attention", self._pay_attention)
 
     async def _pay_attention(self) -> None:
         """Tell the ends of runs from now on, as the user has chosen."""
         settings = await in_thread(load_settings)
-        self._attention = attention = Attention(self._stage.app, self._stage.project.name)
+        self._notifier = attention = RunNotifier(self._context.app, self._context.project.name)
         attention.begin(settings)
-        attention.runs_are(self.runs, self.selected)
-        self._stage.screen.watch(self._stage.app, "app_focus", attention.focus_changed, init=False)
+        attention.update_runs(self.runs, self.selected)
+        self._context.screen.watch(self._context.app, "app_focus", attention.focus_changed, init=False)
         if settings.errors:
-            self._stage.show_error(settings.errors[0])
+            self._context.show_error(settings.errors[0])
 
     def end(self) -> None:
         """The screen goes away: look no more, and tell nobody."""
-        self._stage.watcher.stop()
-        if self._attention is not None:
-            self._attention.end()
+        self._context.watcher.stop()
+        if self._notifier is not None:
+            self._notifier.end()
 
     def run(self, run_id: str) -> Run | None:
         """The run with this id, if it is known."""
@@ -114,22 +114,22 @@ class ProjectState:
 
     # --- Facts
 
-    def learn(self, fact: messages.Fact) -> None:
-        """Show what follows from a fact."""
-        match fact:
+    def learn(self, update: messages.Update) -> None:
+        """Show what follows from a update."""
+        match update:
             case FilesPane.FolderToggled():
-                self._stage.watcher.watch_folders(self._panes.files.file_tree.shown_folders())
+                self._context.watcher.watch_folders(self._panes.files.file_tree.shown_folders())
             case FilesPane.FilesWalked():
-                self._show_files(fact.files)
+                self._show_files(update.files)
             case EditorPane.DirtyChanged():
-                self._panes.files.show_dirty(fact.paths)
+                self._panes.files.show_dirty(update.paths)
             case EditorPane.FileSaved():
                 self._panes.editor.others_changed()
-                self._stage.watcher.look_now()
-            case messages.WorkTold():
-                self.show_work(fact.progress)
+                self._context.watcher.look_now()
+            case messages.ProgressReported():
+                self.show_work(update.progress)
             case messages.BackendFailed():
-                self.show_failure(fact.error)
+                self.show_failure(update.error)
 
     # --- What the watcher tells
 
@@ -148,7 +148,7 @@ class ProjectState:
 
     def show_failure(self, error: WorkbenchError) -> None:
         self._has_failed = True
-        self._stage.show_error(error)
+        self._context.show_error(error)
 
     def _works_again(self) -> None:
         """Forget that the project could not be read."""
@@ -172,7 +172,7 @@ class ProjectState:
     def _was_read(self, what: str) -> None:
         self._unread.discard(what)
         if self._when_read is not None and not self._unread:
-            self._stage.screen.call_after_refresh(self._when_read)
+            self._context.screen.call_after_refresh(self._when_read)
             self._when_read = None
 
     def wait_until_read(self, call: Callable[[], None]) -> bool:
@@ -183,10 +183,10 @@ class ProjectState:
     def show_work(self, progress: Progress | None) -> None:
         if progress is not None and progress.seconds >= WORK_SECONDS:
             self._tells_work = True
-            self._stage.say(progress.summary)
+            self._context.say(progress.summary)
         elif progress is None and self._tells_work:
             self._tells_work = False
-            self._stage.say("")
+            self._context.say("")
 
     # --- Targets
 
@@ -207,12 +207,12 @@ class ProjectState:
         if checked is not None:
             self._checks.add(checked)
             self._show_targets()
-            self._stage.watcher.look_now()
+            self._context.watcher.look_now()
 
     async def attach_machine(self, history: ChangeHistory) -> None:
         """Attach a machine, as a step of `history`, and choose it in the run bar."""
-        screen = screens.attach_machine(self._stage.project, history, self._stage.watcher.look_now)
-        checked = await self._stage.app.push_screen_wait(screen)
+        screen = screens.attach_machine(self._context.project, history, self._context.watcher.look_now)
+        checked = await self._context.app.push_screen_wait(screen)
         if checked is not None:
             self.await_target(checked.target.name)
         self.was_checked(checked)
@@ -221,12 +221,12 @@ class ProjectState:
         """Check the target of this name, if there is one."""
         if (target := self.target(name)) is not None:
             screen = screens.check_machine(target)
-            self.was_checked(await self._stage.app.push_screen_wait(screen))
+            self.was_checked(await self._context.app.push_screen_wait(screen))
 
     def choose_target(self, name: str) -> None:
         """Let the run bar choose a run configuration of this target."""
         if not self._panes.run_bar.choose_target(name):
-            self._stage.show_error(
+            self._context.show_error(
                 UsageError(
                     f"no run configuration has Target: {name}",
                     remedy="Add a .runconfig file to aml_config that names it.",
@@ -255,13 +255,13 @@ class ProjectState:
         log = recalled.part("log")
         selected = log.text("run")
         self.show_runs(runs, select=selected if any(run.run_id == selected for run in runs) else None)
-        self._panes.log.recall(log)
+        self._panes.log.restore(log)
 
     def show_runs(self, runs: list[Run], select: str | None = None) -> None:
         """These are the runs now; `select` is the id of one to look at, None for the one that is selected."""
         self.runs = runs
-        if self._attention is not None:
-            self._attention.runs_are(runs, self.selected if self._stage.screen.is_current else "")
+        if self._notifier is not None:
+            self._notifier.update_runs(runs, self.selected if self._context.screen.is_current else "")
         self._panes.header.states = [run.state for run in runs if run.is_active]
         self._panes.run_bar.show_runs(runs)
         self._panes.editor.show_images_used(_images_of(runs))
@@ -305,7 +305,10 @@ class ProjectState:
 
     def make_side(self) -> dict[str, Widget]:
         """New panes for the column at the right, by their ids."""
-        self._recent, self._monitor = screens.recent_pane(self._stage.project, "history"), screens.monitor_pane("gpus")
+        self._recent, self._monitor = (
+            screens.recent_pane(self._context.project, "history"),
+            screens.monitor_pane("gpus"),
+        )
         return {"history": self._recent, "gpus": self._monitor}
 
     def show_side(self) -> None:

@@ -25,7 +25,7 @@ from tui_workbench.ui.charts.chart_drawing import Look, look_of
 from tui_workbench.ui.charts.chart_scale import number, span_label
 from tui_workbench.ui.commands.screen_commands import COMPARE, HISTORY
 from tui_workbench.ui.formatting import RUN_STATES, run_title, verdict_look
-from tui_workbench.ui.messages import MonitorWanted
+from tui_workbench.ui.messages import MonitorRequested
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.runs.run_table import RunTable, TableColumn, TableRow
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -137,7 +137,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
         return self.table.current_value if isinstance(self.table.current_value, ComparedRow) else None
 
     def action_gpu_monitor(self) -> None:
-        self.post_message(MonitorWanted(self.project, ""))
+        self.post_message(MonitorRequested(self.project, ""))
 
     def why_not(self, action: str) -> str:
         if action == "open" and self._row is None and self.table.current != SAME:

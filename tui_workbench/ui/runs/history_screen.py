@@ -25,9 +25,9 @@ from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.help import HelpScreen, sections
 from tui_workbench.ui.commands.palette import choose_command
 from tui_workbench.ui.commands.screen_commands import HISTORY
-from tui_workbench.ui.messages import BackendFailed, Said
+from tui_workbench.ui.messages import BackendFailed, StatusPosted
 from tui_workbench.ui.terminal.compositor import install_compositor
-from tui_workbench.ui.undo import steps_of
+from tui_workbench.ui.undo import undo_steps
 from tui_workbench.ui.widgets.field_row import FilterRow
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.line import TitleLine
@@ -80,7 +80,7 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
         place = f" ({error.file})" if error.file and error.file not in error.message else ""
         self.notice.say(f"{error.message}{place}. {error.remedy}".rstrip().replace("..", "."), wrong=True)
 
-    def on_said(self, event: Said) -> None:
+    def on_status_posted(self, event: StatusPosted) -> None:
         event.stop()
         self.say(event.text)
 
@@ -129,7 +129,7 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
     @work(group="undo")
     async def action_undo_step(self) -> None:
         try:
-            self.say(f"Taken back: {await steps_of(self.app).take_back()}.")
+            self.say(f"Taken back: {await undo_steps(self.app).undo()}.")
         except WorkbenchError as error:
             self.show_error(error)
 
@@ -152,7 +152,7 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
             self.dismiss("")
 
     def why_not(self, action: str) -> str:
-        if action == "undo_step" and not steps_of(self.app).title:
+        if action == "undo_step" and not undo_steps(self.app).title:
             return "Nothing was done that could be taken back."
         return ""
 

@@ -23,7 +23,13 @@ from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT
 from tui_workbench.ui.blocking import OneAtATime, in_thread
 from tui_workbench.ui.commands.main_commands import JOBS
 from tui_workbench.ui.formatting import elapsed, moment, run_state, run_title, step_words, verdict_label, verdict_look
-from tui_workbench.ui.messages import CancelConfirmed, ReconnectWanted, RunDetailsWanted, RunRepeated, RunSelected
+from tui_workbench.ui.messages import (
+    CancelConfirmed,
+    ReconnectRequested,
+    RunDetailsRequested,
+    RunRequestReused,
+    RunSelected,
+)
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.pieces import Piece, Row
@@ -47,7 +53,7 @@ _WITH_STEPS = (RunState.PREPARING, RunState.FINALIZING)
 
 
 class JobsPane(Pane):
-    """Posts `RunSelected` as the cursor moves, `CancelConfirmed`, `ReconnectWanted` and `RunRepeated`."""
+    """Posts `RunSelected` as the cursor moves, `CancelConfirmed`, `ReconnectRequested` and `RunRequestReused`."""
 
     number = 5
     title = "Jobs"
@@ -196,13 +202,13 @@ class JobsPane(Pane):
         self._post(partial(RunSelected, opened=True))
 
     def action_details(self) -> None:
-        self._post(RunDetailsWanted)
+        self._post(RunDetailsRequested)
 
     def action_again(self) -> None:
-        self._post(RunRepeated)
+        self._post(RunRequestReused)
 
     def action_reconnect(self) -> None:
-        self._post(ReconnectWanted)
+        self._post(ReconnectRequested)
 
     def _post(self, wish: Callable[[str], Message]) -> None:
         if self._list.current:

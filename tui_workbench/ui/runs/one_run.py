@@ -31,11 +31,11 @@ from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, ONE_RUN, RESTORE, RUN_EDIT
 from tui_workbench.ui.dashboard.dashboard_columns import tags_text
 from tui_workbench.ui.formatting import count, run_title
-from tui_workbench.ui.messages import MonitorWanted, RunAgainWanted
+from tui_workbench.ui.messages import MonitorRequested, RerunRequested
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.starting.shell import enter_shell
 from tui_workbench.ui.terminal.safetext import safe_text
-from tui_workbench.ui.undo import steps_of
+from tui_workbench.ui.undo import undo_steps
 from tui_workbench.ui.widgets.choice_field import ChoiceField
 from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 from tui_workbench.ui.widgets.field_row import PromptRow
@@ -62,7 +62,7 @@ class RunsShown(Vertical, inherit_bindings=False):
 
     def action_gpu_monitor(self) -> None:
         row = self.current_run()
-        self.post_message(MonitorWanted(self.project, row.run.run_id if row is not None else ""))
+        self.post_message(MonitorRequested(self.project, row.run.run_id if row is not None else ""))
 
     def why_not(self, action: str) -> str:
         """The reason why a command is not available now; "" when it is."""
@@ -105,7 +105,7 @@ class RunCommands(Vertical, inherit_bindings=False):
 
     def action_rerun(self) -> None:
         if row := self._shown.current_run():
-            self._host.leave_it_to_main(RunAgainWanted(row.run, None))
+            self._host.leave_it_to_main(RerunRequested(row.run, None))
 
     def action_rerun_edited(self) -> None:
         if row := self._shown.current_run():
@@ -115,7 +115,7 @@ class RunCommands(Vertical, inherit_bindings=False):
     async def _edit_and_run(self, row: RunRow) -> None:
         request = await self.app.push_screen_wait(RunEditScreen(self._project, row.run))
         if request is not None:
-            self._host.leave_it_to_main(RunAgainWanted(row.run, request))
+            self._host.leave_it_to_main(RerunRequested(row.run, request))
 
     # --- Its files
 
@@ -185,7 +185,7 @@ class RunCommands(Vertical, inherit_bindings=False):
             except WorkbenchError as error:
                 self._host.show_error(error)
                 return
-            steps_of(app).add(f"what was said of {title}", partial(self._take_back, run_id, before))
+            undo_steps(app).add(f"what was said of {title}", partial(self._take_back, run_id, before))
         if self.is_attached:
             self._shown.reload()
 
@@ -359,13 +359,13 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
             self.ask("restore", Runs(self.project).undo_restore, self._undone)
 
     def _restored(self, done: Restoration) -> None:
-        steps_of(self.app).add(STEP, self._bring_back)
+        undo_steps(self.app).add(STEP, self._bring_back)
         self._look()
         key = shown_key("restore.undo", "ctrl+z")
         self.say(f"{count(len(done.changes), 'file')} restored. {key} brings back what was there.")
 
     def _undone(self, done: Restoration) -> None:
-        steps_of(self.app).forget(STEP)
+        undo_steps(self.app).forget(STEP)
         self._look()
         self.say(f"{count(len(done.changes), 'file')} brought back: {done.what}.")
 

@@ -24,7 +24,7 @@ from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration,
 from tui_workbench.targets.gpu.gpus import asked_for
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import ARGUMENTS, RUN_BAR, RUN_BUTTON
-from tui_workbench.ui.messages import RequestChanged, RunBarWanted, RunRequested
+from tui_workbench.ui.messages import RequestChanged, RunBarRequested, RunRequested
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.choice_field import ChoiceField
@@ -158,18 +158,18 @@ class RunBar(Widget, inherit_bindings=False):
         return self._environment.value
 
     @property
-    def memory(self) -> dict[str, object]:
+    def saved_state(self) -> dict[str, object]:
         words = self._arguments.value.split()
         # It is kept in a file, which must hold no secret.
         arguments = self._arguments.value if mask_words(words) == words else ""
         return {"environment": self.environment, "script": self.script, "arguments": arguments}
 
-    def recall(self, memory: Values) -> None:
+    def restore(self, saved: Values) -> None:
         """Ask for what was asked for then; to be called before anything is shown here."""
-        if memory.text("environment"):
-            self._environment.show_value(memory.text("environment"))
-            self._show_script(memory.text("script"))
-            self._arguments.value = memory.text("arguments")
+        if saved.text("environment"):
+            self._environment.show_value(saved.text("environment"))
+            self._show_script(saved.text("script"))
+            self._arguments.value = saved.text("arguments")
 
     def holds(self, request: RunRequest) -> bool:
         """True while this is what the bar asks for, so that an answer about it is not one about something else."""
@@ -392,7 +392,7 @@ class RequestLine(Line):
         return left, run
 
     def _edit(self) -> None:
-        self.post_message(RunBarWanted())
+        self.post_message(RunBarRequested())
 
     def _run(self) -> None:
         self.post_message(RunRequested())

@@ -19,8 +19,8 @@ from tui_workbench.runs.shell import project_shell
 from tui_workbench.targets.base.interpreter import version_without_project
 from tui_workbench.ui import messages
 from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.main.main_context import MainContext
 from tui_workbench.ui.main.project_state import ProjectState
-from tui_workbench.ui.main.stage import Stage
 from tui_workbench.ui.starting.shell import enter_shell
 from tui_workbench.ui.starting.starting import Starting
 
@@ -31,9 +31,9 @@ LOOK_AGAIN_SECONDS = 2.0
 class RunCommands:
     """Does what a key or a pane wants of runs."""
 
-    def __init__(self, stage: Stage, state: ProjectState, starting: Starting) -> None:
-        self._stage = stage
-        self._bar = stage.panes.run_bar
+    def __init__(self, context: MainContext, state: ProjectState, starting: Starting) -> None:
+        self._context = context
+        self._bar = context.panes.run_bar
         self._state = state
         self._starting = starting
         self._look_again: Timer | None = None
@@ -43,10 +43,10 @@ class RunCommands:
         # A key that comes before the project has been read counts as soon as that is done.
         if self._state.wait_until_read(self.start):
             return
-        with self._stage.errors_shown():
+        with self._context.errors_shown():
             request = self._bar.request()
-            if self._stage.questions.is_open:
-                self._stage.questions.take_focus()
+            if self._context.questions.is_open:
+                self._context.questions.take_focus()
                 return
             self._bar.say_what_is_looked_for()
             _, target = self._bar.chosen
@@ -54,58 +54,58 @@ class RunCommands:
             starts_at_once = (
                 target is None or target.problem or (target.kind.runs_here and not target.builds_environment)
             )
-            is_quick = starts_at_once and not self._stage.panes.editor.dirty_paths()
-            self._stage.run("starting", self._starting.submit if is_quick else self._starting.run, request)
+            is_quick = starts_at_once and not self._context.panes.editor.dirty_paths()
+            self._context.run("starting", self._starting.submit if is_quick else self._starting.run, request)
 
     def plan(self) -> None:
         """Show what the run would do."""
-        with self._stage.errors_shown():
-            self._stage.run("starting", self._starting.show_plan, self._bar.request())
+        with self._context.errors_shown():
+            self._context.run("starting", self._starting.show_plan, self._bar.request())
 
     def prepare(self) -> None:
         """Make the environment of the chosen run configuration."""
-        self._stage.run("starting", self._starting.prepare)
+        self._context.run("starting", self._starting.prepare)
 
     async def open_shell(self) -> None:
         """Open a shell in the project, with the interpreter of the chosen run configuration."""
         configuration, _ = self._bar.chosen
         name = configuration.name if configuration is not None else ""
-        with self._stage.errors_shown():
-            enter_shell(self._stage.app, await in_thread(lambda: project_shell(self._stage.project, name)))
+        with self._context.errors_shown():
+            enter_shell(self._context.app, await in_thread(lambda: project_shell(self._context.project, name)))
 
     # --- What panes want
 
-    def do(self, wish: messages.Wish) -> None:
+    def do(self, request: messages.Request) -> None:
         """Do what a pane wants of runs."""
-        match wish:
+        match request:
             case messages.RunRequested():
                 self.start()
-            case messages.RunBarWanted():
+            case messages.RunBarRequested():
                 self._bar.focus_arguments()
             case messages.RequestChanged():
-                self._look_at(wish.request)
+                self._look_at(request.request)
             case messages.RunSelected():
-                self._state.select(wish.run_id)
-                if wish.opened:
-                    self._stage.panes.log.take_focus()
-            case messages.RunRepeated():
-                if (run := self._state.run(wish.run_id)) is not None:
+                self._state.select(request.run_id)
+                if request.opened:
+                    self._context.panes.log.take_focus()
+            case messages.RunRequestReused():
+                if (run := self._state.run(request.run_id)) is not None:
                     self._bar.choose_run(run)
                     self._bar.focus_arguments()
-            case messages.RunAgainWanted():
-                self._stage.run("starting", self._starting.again, wish.run, wish.request)
-            case messages.ReconnectWanted():
-                if (run := self._state.run(wish.run_id)) is not None:
-                    self._stage.run("starting", self._starting.reconnect, run)
+            case messages.RerunRequested():
+                self._context.run("starting", self._starting.again, request.run, request.request)
+            case messages.ReconnectRequested():
+                if (run := self._state.run(request.run_id)) is not None:
+                    self._context.run("starting", self._starting.reconnect, run)
             case messages.CancelConfirmed():
-                self._stage.run("cancel", self._cancel, wish.run_id)
+                self._context.run("cancel", self._cancel, request.run_id)
 
     async def _cancel(self, run_id: str) -> None:
         try:
             # Leaving the program waits for this a moment.
-            await asyncio.to_thread(Runs(self._stage.project).cancel, run_id)
+            await asyncio.to_thread(Runs(self._context.project).cancel, run_id)
         except WorkbenchError:
-            self._stage.panes.jobs.cancel_failed(run_id)
+            self._context.panes.jobs.cancel_failed(run_id)
             raise
 
     # --- Whether the request would work
@@ -113,7 +113,7 @@ class RunCommands:
     def _look_at(self, request: RunRequest | None) -> None:
         """The run bar asks for something else: look whether it would work."""
         if request is not None:
-            self._stage.run("plan", self._try, request, exclusive=True)
+            self._context.run("plan", self._try, request, exclusive=True)
         self._state.show_how_to_run()
 
     async def _try(self, request: RunRequest) -> None:
@@ -122,19 +122,19 @@ class RunCommands:
             plan, version = await in_thread(lambda: self._plan_of(request))
         except WorkbenchError as error:
             if self._bar.holds(request):
-                self._bar.show_refusal(error, self._stage.project.root)
+                self._bar.show_refusal(error, self._context.project.root)
                 if self._look_again is not None:
                     self._look_again.stop()
-                self._look_again = self._stage.screen.set_timer(LOOK_AGAIN_SECONDS, partial(self._try_again, request))
+                self._look_again = self._context.screen.set_timer(LOOK_AGAIN_SECONDS, partial(self._try_again, request))
             return
         if self._bar.holds(request):
             self._bar.show_plan(plan, version)
 
     def _plan_of(self, request: RunRequest) -> tuple[Plan, str]:
         """The plan, and the version of a local interpreter. Blocks; raises WorkbenchError."""
-        plan = Runs(self._stage.project).plan(request)
+        plan = Runs(self._context.project).plan(request)
         is_local = target_types.find(plan.target_type).runs_here
-        return plan, version_without_project(plan.interpreter, self._stage.project.root) if is_local else ""
+        return plan, version_without_project(plan.interpreter, self._context.project.root) if is_local else ""
 
     def _try_again(self, request: RunRequest) -> None:
         if self._bar.holds(request) and self._bar.is_refused:

@@ -16,7 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui_workbench.ui.themes.themes import Palette, palette_of, style
-from tui_workbench.ui.undo import steps_of
+from tui_workbench.ui.undo import undo_steps
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
 from tui_workbench.ui.widgets.pieces import draw_typed
 
@@ -116,7 +116,7 @@ class Filterable(ScrollView, inherit_bindings=False):
         """Show all; undo brings the filter back."""
         if self.filter_text:
             self._last = self.filter_text
-            steps_of(self.app).add("the end of a filter", partial(self._filter_again, self._last))
+            undo_steps(self.app).add("the end of a filter", partial(self._filter_again, self._last))
         self._filter_with(None)
 
     async def _filter_again(self, text: str) -> None:

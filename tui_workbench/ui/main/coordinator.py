@@ -31,18 +31,18 @@ from tui_workbench.ui.formatting import count
 from tui_workbench.ui.logs.latest_line import LatestLine
 from tui_workbench.ui.logs.log import LogPane
 from tui_workbench.ui.machines.targets import TargetsPane
-from tui_workbench.ui.main.desk import Desk
+from tui_workbench.ui.main.autosave import Autosave
+from tui_workbench.ui.main.main_area import MainArea
+from tui_workbench.ui.main.main_context import MainContext, Panes, Questions
 from tui_workbench.ui.main.main_layout import PANES
 from tui_workbench.ui.main.project_state import ProjectState
-from tui_workbench.ui.main.session import Session
-from tui_workbench.ui.main.stage import Panes, Questions, Stage
 from tui_workbench.ui.runs.jobs import JobsPane
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.starting.run_bar import RunBar
 from tui_workbench.ui.starting.run_commands import RunCommands
 from tui_workbench.ui.starting.starting import Starting
 from tui_workbench.ui.themes.theme_choice import choose_theme, restore_theme
-from tui_workbench.ui.undo import steps_of
+from tui_workbench.ui.undo import undo_steps
 from tui_workbench.ui.watcher import ProjectWatcher
 from tui_workbench.ui.widgets.question_row import Choice
 
@@ -53,16 +53,16 @@ if TYPE_CHECKING:
 SAVE, DISCARD = "save", "discard"
 
 
-class Workplace:
+class MainCoordinator:
     """Makes the parts, and hands them what a pane wants."""
 
-    def __init__(self, screen: Screen[None], project: Project, desk: Desk, remembered: Values | None) -> None:
-        """`remembered` is what the screen looked like when it was left; None for one that remembers nothing."""
-        self._desk = desk
-        self._remembered = remembered
+    def __init__(self, screen: Screen[None], project: Project, area: MainArea, saved: Values | None) -> None:
+        """`saved` is what the screen looked like when it was left; None for one that remembers nothing."""
+        self._area = area
+        self._saved = saved
         self.panes = Panes(
-            desk.header,
-            desk.files,
+            area.header,
+            area.files,
             RunBar(id="run-bar"),
             TargetsPane(id="targets"),
             EditorPane(id="editor"),
@@ -70,27 +70,27 @@ class Workplace:
             JobsPane(id="jobs"),
             LatestLine(id="latest"),
         )
-        self.questions = Questions(desk, id="question")
+        self.questions = Questions(area, id="question")
         watcher = ProjectWatcher(project, screen.call_later)
-        self.stage = Stage(screen, project, self.panes, self.questions, watcher)
-        self.state = ProjectState(self.stage)
-        self.changes = ProjectChanges(self.stage)
-        self.starting = Starting(self.stage, self.state, self.changes)
-        self.runs = RunCommands(self.stage, self.state, self.starting)
+        self.context = MainContext(screen, project, self.panes, self.questions, watcher)
+        self.state = ProjectState(self.context)
+        self.changes = ProjectChanges(self.context)
+        self.starting = Starting(self.context, self.state, self.changes)
+        self.runs = RunCommands(self.context, self.state, self.starting)
         self._recalled_runs = Values()
         self._dashboard: DashboardScreen | None = None
-        self._session: Session | None = None
+        self._autosave: Autosave | None = None
 
     async def show(self) -> None:
         """Put the panes where they belong."""
         shown = [*self.panes[2:], self.questions]
         parts = {str(part.id): part for part in shown}
-        await self._desk.fill({**parts, **(self.state.make_side() if self._desk.view.has_right else {})})
+        await self._area.fill({**parts, **(self.state.make_side() if self._area.view.has_right else {})})
 
     async def widen(self) -> None:
         """There is room for the panes at the right now."""
         if not self.state.has_side:
-            await self._desk.add_right(self.state.make_side())
+            await self._area.add_right(self.state.make_side())
             self.state.show_side()
 
     def begin(self, trouble: WorkbenchError | None) -> None:
@@ -98,88 +98,88 @@ class Workplace:
 
         `trouble` is what went wrong before the screen was there.
         """
-        if self._remembered is not None:
-            self.panes.run_bar.recall(self._remembered.part("bar"))
-            self.recall_runs(self._remembered)
-        self.state.begin(self._remembered)
-        self._desk.focus_pane()
+        if self._saved is not None:
+            self.panes.run_bar.restore(self._saved.part("bar"))
+            self.restore_runs(self._saved)
+        self.state.begin(self._saved)
+        self._area.focus_pane()
         # Below what is said of the run, which comes a moment later and would take its place.
-        if standing := " ".join(filter(None, (self.stage.project.notice, str(trouble or "")))):
+        if standing := " ".join(filter(None, (self.context.project.notice, str(trouble or "")))):
             self.panes.run_bar.notice.stand(standing)
 
-    async def recall(self) -> None:
+    async def restore(self) -> None:
         """Open the files that were open, bring back what was not saved, and remember from now on."""
-        if self._remembered is not None:
-            await self.panes.files.recall(self._remembered.part("files"))
-            self._session = Session(self.stage, self._memory_now, self.leave)
-            await self._session.begin(self._remembered)
+        if self._saved is not None:
+            await self.panes.files.restore(self._saved.part("files"))
+            self._autosave = Autosave(self.context, self._memory_now, self.leave)
+            await self._autosave.begin(self._saved)
 
     def _memory_now(self) -> dict[str, object]:
         """What is to be as it is now when the program is started again."""
-        view, query = self._desk.view, self.runs_query
+        view, query = self._area.view, self.runs_query
         return {
             "screen": {"active": view.active, "zoomed": view.zoomed, **view.sizes._asdict()},
-            "files": self.panes.files.memory,
-            "editor": self.panes.editor.memory,
-            "bar": self.panes.run_bar.memory,
-            "log": self.panes.log.memory,
+            "files": self.panes.files.saved_state,
+            "editor": self.panes.editor.saved_state,
+            "bar": self.panes.run_bar.saved_state,
+            "log": self.panes.log.saved_state,
             "runs": query._asdict() if query is not None else {},
         }
 
     # --- What panes want
 
-    def do(self, wish: messages.Wish) -> None:
-        """Hand a wish to the part that carries it out."""
-        match wish:
+    def do(self, request: messages.Request) -> None:
+        """Hand a request to the part that carries it out."""
+        match request:
             case messages.FileChosen():
-                self.stage.run("open", self.panes.editor.open_file, wish.path, wish.line)
-            case messages.EditorWanted():
-                self.stage.run("editor", open_in_editor, self.stage, wish, exclusive=True)
-            case messages.ChangeWanted():
-                self.stage.run("changes", self.changes.make, wish)
+                self.context.run("open", self.panes.editor.open_file, request.path, request.line)
+            case messages.EditorRequested():
+                self.context.run("editor", open_in_editor, self.context, request, exclusive=True)
+            case messages.ChangeRequested():
+                self.context.run("changes", self.changes.make, request)
             case messages.ScriptChosen():
-                self.panes.run_bar.choose_script(wish.script)
+                self.panes.run_bar.choose_script(request.script)
             case messages.TargetChosen():
-                self.state.choose_target(wish.name)
-            case messages.AttachWanted():
-                self.stage.run("machine", self.state.attach_machine, self.changes.history)
-            case messages.CheckWanted():
-                self.stage.run("machine", self.state.check_machine, wish.name)
-            case messages.RunDetailsWanted():
-                self.show_details(self.state.run(wish.run_id))
+                self.state.choose_target(request.name)
+            case messages.AttachRequested():
+                self.context.run("machine", self.state.attach_machine, self.changes.history)
+            case messages.CheckRequested():
+                self.context.run("machine", self.state.check_machine, request.name)
+            case messages.RunDetailsRequested():
+                self.show_details(self.state.run(request.run_id))
             case _:
-                self.runs.do(wish)
+                self.runs.do(request)
 
     def undo(self) -> None:
         """Take back what was done last: a change of configuration files, or something else."""
-        is_step = steps_of(self.stage.app).is_newest
-        self.stage.run("changes", self._undo_step if is_step else self.changes.undo)
+        is_step = undo_steps(self.context.app).is_newest
+        self.context.run("changes", self._undo_step if is_step else self.changes.undo)
 
     async def _undo_step(self) -> None:
-        self.stage.say(f"Taken back: {await steps_of(self.stage.app).take_back()}.")
+        self.context.say(f"Taken back: {await undo_steps(self.context.app).undo()}.")
 
     def all_commands(self) -> list[CommandState]:
         """What can be done anywhere on the screen: in the active pane, everywhere, then in the other panes."""
-        active = self._desk.view.active
-        here, *others = (self._desk.get_child_by_id(name) for name in sorted(PANES, key=lambda name: name != active))
-        nodes = [here, *here.walk_children(), self.stage.screen, self.stage.app]
+        active = self._area.view.active
+        here, *others = (self._area.get_child_by_id(name) for name in sorted(PANES, key=lambda name: name != active))
+        nodes = [here, *here.walk_children(), self.context.screen, self.context.app]
         nodes += [node for pane in others for node in (pane, *pane.walk_children())]
         states = (state for node in nodes if is_ours(node) for state in command_states(node))
         return without_duplicates(state for state in states if is_in_palette(state.command))
 
     # --- The screens over the main one
 
-    def recall_runs(self, remembered: Values) -> None:
+    def restore_runs(self, saved: Values) -> None:
         """Know which of all runs were looked at when the project was left."""
-        self._recalled_runs = remembered.part("runs")
+        self._recalled_runs = saved.part("runs")
 
     def show_all_runs(self) -> None:
         """Show every run of the project."""
         request = None
         with contextlib.suppress(UsageError):
-            request = self.stage.panes.run_bar.request()
-        self._dashboard = screens.dashboard(self.stage.project, request, self.runs_query)
-        self.stage.app.push_screen(self._dashboard)
+            request = self.context.panes.run_bar.request()
+        self._dashboard = screens.dashboard(self.context.project, request, self.runs_query)
+        self.context.app.push_screen(self._dashboard)
 
     @property
     def runs_query(self) -> RunQuery | None:
@@ -191,20 +191,20 @@ class Workplace:
     def show_details(self, run: Run | None) -> None:
         """Show everything about a run."""
         if run is not None:
-            self.stage.app.push_screen(screens.run_details(self.stage.project, run))
+            self.context.app.push_screen(screens.run_details(self.context.project, run))
 
     def show_help(self) -> None:
         """Explain the pane with the focus."""
-        self.stage.app.push_screen(HelpScreen(sections(self.stage.screen)))
+        self.context.app.push_screen(HelpScreen(sections(self.context.screen)))
 
     async def choose_theme(self) -> None:
         """Choose other colours."""
-        app = self.stage.app
+        app = self.context.app
         before = app.theme
-        with self.stage.errors_shown():
+        with self.context.errors_shown():
             await choose_theme(app)
         if app.theme != before:
-            steps_of(app).add("the choice of a theme", partial(restore_theme, app, before))
+            undo_steps(app).add("the choice of a theme", partial(restore_theme, app, before))
 
     # --- Leaving
 
@@ -216,7 +216,7 @@ class Workplace:
         elif self.questions.is_open:
             self.questions.take_focus()
         else:
-            self.stage.run("quit", self._ask_about_edits, len(dirty))
+            self.context.run("quit", self._ask_about_edits, len(dirty))
 
     async def _ask_about_edits(self, files: int) -> None:
         choices = (
@@ -229,17 +229,17 @@ class Workplace:
             self._exit()
 
     def _exit(self) -> None:
-        if self._session is not None:
-            self._session.end(keep_texts=False)
-        self.stage.app.exit(self.state.active_runs)
+        if self._autosave is not None:
+            self._autosave.end(keep_texts=False)
+        self.context.app.exit(self.state.active_runs)
 
     def keep_edits(self) -> None:
         """Keep unsaved edits for the next start, and write nothing afterwards."""
-        if self._session is not None:
-            self._session.end(keep_texts=True)
+        if self._autosave is not None:
+            self._autosave.end(keep_texts=True)
 
     def leave(self, return_code: int = 0) -> None:
         """End the program without a question; what is not saved comes back with the next start."""
         self.keep_edits()
         # Who sends a signal reads no farewell, and the terminal may be gone.
-        self.stage.app.exit(None, return_code)
+        self.context.app.exit(None, return_code)

@@ -26,7 +26,7 @@ from tui_workbench.ui.logs.latest_line import LatestLine
 from tui_workbench.ui.logs.log import LogPane
 from tui_workbench.ui.machines.secret_row import SecretRow
 from tui_workbench.ui.machines.targets import TargetsPane
-from tui_workbench.ui.main.desk import Desk, Header
+from tui_workbench.ui.main.main_area import Header, MainArea
 from tui_workbench.ui.runs.jobs import JobsPane
 from tui_workbench.ui.starting.run_bar import RunBar
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -42,9 +42,9 @@ ELSEWHERE = "A question about a run waits on the main screen."
 class Questions(Widget, inherit_bindings=False):
     """Holds the question that waits for its answer, if one does."""
 
-    def __init__(self, desk: Desk, *, id: str) -> None:
+    def __init__(self, area: MainArea, *, id: str) -> None:
         super().__init__(id=id)
-        self._desk = desk
+        self._area = area
         self._lock = asyncio.Lock()
         self._row: QuestionRow | SecretRow | None = None
         self._answer: asyncio.Future[str] | None = None
@@ -75,7 +75,7 @@ class Questions(Widget, inherit_bindings=False):
                 if not self.screen.is_current:
                     self.notify(ELSEWHERE, timeout=6.0, markup=False)
                 self._fit()
-                if is_awaited or not self._desk.is_typing():
+                if is_awaited or not self._area.is_typing():
                     self.take_focus()
                 return await self._answer
             finally:
@@ -83,9 +83,9 @@ class Questions(Widget, inherit_bindings=False):
                 self._row = self._answer = None
                 if row.is_attached:
                     if had_focus:
-                        self._desk.focus_pane()
+                        self._area.focus_pane()
                     await row.remove()
-                    self._desk.make_room(0)
+                    self._area.make_room(0)
 
     def take_focus(self) -> None:
         """Put the focus into the question."""
@@ -97,7 +97,7 @@ class Questions(Widget, inherit_bindings=False):
 
     def _fit(self) -> None:
         if self._row is not None:
-            self._desk.make_room(self._row.lines(self.screen.size.width))
+            self._area.make_room(self._row.lines(self.screen.size.width))
 
     @on(QuestionRow.Answered)
     @on(SecretRow.Answered)
@@ -121,7 +121,7 @@ class Panes(NamedTuple):
 
 
 @dataclass
-class Stage:
+class MainContext:
     """Handed to each part, which shows and asks through it. `panes` are handed state, and are asked for nothing."""
 
     screen: Screen[None]

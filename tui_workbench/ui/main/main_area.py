@@ -111,13 +111,13 @@ class Slot(Widget):
         return ""
 
 
-class Desk(Widget, inherit_bindings=False):
+class MainArea(Widget, inherit_bindings=False):
     """Holds the header, the run bar, the panes, the question that waits, and the footer.
 
     Posts `PaneChanged` when another pane gets the focus, and `Widened` when there is room for the column at the right.
     """
 
-    DEFAULT_CSS = "Desk { width: 1fr; height: 1fr; }"
+    DEFAULT_CSS = "MainArea { width: 1fr; height: 1fr; }"
 
     class PaneChanged(Message):
         """Another pane than before has the focus."""
@@ -126,7 +126,7 @@ class Desk(Widget, inherit_bindings=False):
         """There is room for the panes at the right, which are not there yet."""
 
     def __init__(self, project: str, tree: FileTree, view: View) -> None:
-        super().__init__(id="desk")
+        super().__init__(id="area")
         self.header = Header(project, id="header")
         self.files = FilesPane(tree, id="files")
         self._layout_rules = MainLayout(view)

@@ -18,9 +18,9 @@ from textual.timer import Timer
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.text_files import read_text_file
 from tui_workbench.ui.editor.editor import preload
-from tui_workbench.ui.main.stage import Stage
+from tui_workbench.ui.main.main_context import MainContext
 from tui_workbench.ui.recovery import Recovery, Unsaved
-from tui_workbench.ui.session_state import Values, remember
+from tui_workbench.ui.session_state import Values, save_session
 
 INTERVAL = 1.0
 """Seconds between looks at what is in memory; only what differs from what was kept last is written."""
@@ -29,18 +29,20 @@ ENDING = (signal.SIGHUP, signal.SIGTERM)
 """The terminal is gone; somebody wants the program to end."""
 
 
-class Session:
+class Autosave:
     """Watches the editor and the rest of a screen from `begin` to `end`.
 
-    `memory` tells what the screen looks like; `leave` ends the program without questions.
+    `state` tells what the screen looks like; `leave` ends the program without questions.
     """
 
-    def __init__(self, stage: Stage, memory: Callable[[], dict[str, object]], leave: Callable[[int], None]) -> None:
-        self._stage = stage
-        self._memory = memory
+    def __init__(
+        self, context: MainContext, state: Callable[[], dict[str, object]], leave: Callable[[int], None]
+    ) -> None:
+        self._context = context
+        self._state = state
         self._leave = leave
-        self._root = stage.project.root
-        self._editor = stage.panes.editor
+        self._root = context.project.root
+        self._editor = context.panes.editor
         self._recovery = Recovery(self._root)
         self._values: dict[str, object] = {}
         self._kept: dict[str, int] = {}
@@ -52,18 +54,18 @@ class Session:
 
     # --- At the start
 
-    async def begin(self, remembered: Values) -> None:
+    async def begin(self, saved: Values) -> None:
         """Open what was open, bring back what was not saved, and remember from now on."""
         loop = asyncio.get_running_loop()
         for number in ENDING:
             with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread, as in some tests
                 loop.add_signal_handler(number, self._leave, 128 + number)
-        memory = remembered.part("editor")
+        editor = saved.part("editor")
         left, errors = await asyncio.to_thread(self._recovery.take_over)
         left = await asyncio.to_thread(_still_unsaved, left)
-        if memory.parts("tabs") or left:
+        if editor.parts("tabs") or left:
             await asyncio.to_thread(preload)
-            await self._editor.recall(memory)
+            await self._editor.restore(editor)
         for unsaved in left:
             await self._editor.bring_back(unsaved)
         self._begun = True
@@ -71,14 +73,14 @@ class Session:
         if self._told == "":
             await asyncio.to_thread(self._recovery.let_go)
         for error in errors:
-            self._stage.show_error(error)
-        self._timer = self._stage.screen.set_interval(INTERVAL, self._look)
+            self._context.show_error(error)
+        self._timer = self._context.screen.set_interval(INTERVAL, self._look)
 
     # --- While the screen is there
 
     async def _look(self) -> None:
         """Keep what is different from what was kept last, in a thread."""
-        values, unsaved = self._memory(), self._editor.unsaved()
+        values, unsaved = self._state(), self._editor.unsaved()
         if values == self._values and unsaved == self._kept:
             return
         texts = self._editor.unsaved_texts(self._changed(unsaved))
@@ -104,7 +106,7 @@ class Session:
         self._recovery.drop(saved)
         try:
             if values != self._values:
-                remember(self._root, values)
+                save_session(self._root, values)
         except StorageError as error:
             trouble = trouble or error
         return trouble
@@ -113,7 +115,7 @@ class Session:
         """Each trouble once, and not every second."""
         told = str(trouble) if trouble is not None else ""
         if trouble is not None and told != self._told:
-            self._stage.show_error(trouble)
+            self._context.show_error(trouble)
         self._told = told
 
     # --- At the end
@@ -125,7 +127,7 @@ class Session:
         self._begun = False
         if self._timer is not None:
             self._timer.stop()
-        values, unsaved = self._memory(), self._editor.unsaved()
+        values, unsaved = self._state(), self._editor.unsaved()
         texts = self._editor.unsaved_texts(self._changed(unsaved)) if keep_texts else {}
         with self._writing:
             self._ended = True
