@@ -16,7 +16,7 @@ from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRI
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.attach import CPU_IMAGE, Attachment, AttachRequest
-from tui_workbench.targets.checks.check import check
+from tui_workbench.targets.checks.check import run_checks
 from tui_workbench.targets.gpu.gpus import gpus_of
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LocalHost, LoginRefused
 from tui_workbench.targets.hosts.host_for import host_of
@@ -170,7 +170,7 @@ def test_a_machine_behind_a_jump_host_is_attached_and_checked(
     attachment.connect()
     attachment.write()
     assert "address: inner\n" in compute(project)
-    name, *others = check(project, "box")
+    name, *others = run_checks(project.target("box"))
     assert name.message == "inner is reached through a jump host"
     assert [each.state for each in others if each.name in ("port", "host key", "login", "python")] == ["ok"] * 4
     assert host_of(project.target("box")).run(["hostname"]).text == "gpubox"

@@ -1,7 +1,6 @@
-"""Checks of a Docker engine: reachable and allowed, new enough, room for images, GPUs for containers.
+"""Checks of a Docker engine: permission, version, disk space, and GPUs in containers.
 
-The last is proved by a container where the engine holds the target's image already; nothing is fetched for it, and the
-container is removed.
+The GPU check starts a container of the target's image and removes it. It pulls no image.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from tui_workbench.targets.docker.image_probe import probe
 from tui_workbench.targets.hosts.host import Host
 
 OLDEST_ENGINE = (19, 3)
-"""The first that gives a container GPUs on request."""
+"""The first version with `docker run --gpus`."""
 
 _TOOLKIT = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-ctk")
 _INSTALL_TOOLKIT = (
@@ -43,7 +42,7 @@ class EngineChecks:
     """The checks of one engine, in this order: docker, engine, disk, runtime, gpu_container."""
 
     shared_memory_bytes = SHM_BYTES
-    """The size that containers of runs get at `/dev/shm`."""
+    """The size of `/dev/shm` in the containers of runs."""
 
     def __init__(self, target: ComputeTarget, host: Host) -> None:
         self._target = target
@@ -63,62 +62,57 @@ class EngineChecks:
         return self.connected.facts()
 
     def docker(self) -> CheckResult:
-        """Whether its socket is there and this user may use it. Raises CheckFailed, TargetUnreachable."""
+        """Check that the socket exists and this user may use it. Raises CheckFailed or TargetUnreachable."""
         self.connected.facts()
         return CheckResult(DOCKER, OK, "the engine answers, and this user may use it")
 
     def engine(self) -> CheckResult:
-        """Whether it is new enough, and runs Linux containers. Raises CheckFailed."""
+        """Check the version and platform of the engine. Raises CheckFailed."""
         return check_version(self._facts)
 
     def disk(self) -> CheckResult:
-        """Whether there is room for an image and for our folder. Raises CheckFailed, TargetUnreachable."""
+        """Check the free space for images and for `~/.workbench-tui`. Raises CheckFailed or TargetUnreachable."""
         folders = list(dict.fromkeys((self._facts.root, self._host.home())))
         return disk(self._host, folders, clean_command(self._target))
 
     def runtime(self) -> CheckResult:
-        """Whether what gives containers GPUs is installed. Raises CheckFailed, TargetUnreachable."""
-        places = " ".join(f"command -v {tool} ||" for tool in _TOOLKIT)
-        has_toolkit = self._host.run(["sh", "-c", f"PATH=$PATH:/usr/sbin:/sbin; {places} false"]).code == 0
+        """Check that the NVIDIA Container Toolkit is installed. Raises CheckFailed or TargetUnreachable."""
+        lookups = " ".join(f"command -v {tool} ||" for tool in _TOOLKIT)
+        has_toolkit = self._host.run(["sh", "-c", f"PATH=$PATH:/usr/sbin:/sbin; {lookups} false"]).code == 0
         if has_toolkit or "nvidia" in self._facts.runtimes:
             return CheckResult(RUNTIME, OK, "the NVIDIA Container Toolkit is installed")
         if self._in_a_container():
-            return CheckResult(RUNTIME, OK, "the engine gives GPUs, without NVIDIA's toolkit that could be found")
+            return CheckResult(RUNTIME, OK, "GPUs work; the NVIDIA Container Toolkit was not found")
         raise _no_toolkit("the NVIDIA Container Toolkit is not installed")
 
     def gpu_container(self) -> CheckResult:
-        """Whether a container of the target's image, where it is there, is given the GPUs.
-
-        Raises CheckFailed, TargetUnreachable.
-        """
+        """Start a container of the target's image with GPUs. Raises CheckFailed or TargetUnreachable."""
         if self._in_a_container():
-            return CheckResult(CONTAINER, OK, "a container was given the GPUs")
-        image, name = self._target.base_docker_image, shlex.quote(self._target.name)
-        return CheckResult(
-            CONTAINER, WARNING, f"not proved: the image {image} is not there yet",
-            "The first run that needs it fetches it, or you do now.", f"workbench-tui experiment prepare -c {name}",
-        )  # fmt: skip
+            return CheckResult(CONTAINER, OK, "a container can use the GPUs")
+        message = f"not checked: the image {self._target.base_docker_image} is not on the engine yet"
+        command = f"workbench-tui experiment prepare -c {shlex.quote(self._target.name)}"
+        return CheckResult(CONTAINER, WARNING, message, "The first run pulls it. To pull it now:", command)
 
     def _out_of_reach(self, error: EngineOutOfReach) -> CheckFailed:
         there = not self._host.is_local
         if not error.group:
-            mended = "An administrator starts it." if error.command else error.remedy
-            return CheckFailed(error.message, mended, error.command)
-        # The groups on record by now, not those that our login was given.
+            remedy = "Start it (needs admin rights)." if error.command else error.remedy
+            return CheckFailed(error.message, remedy, error.command)
+        # The current groups of the user, not the groups of this login.
         groups = self._host.run(["sh", "-c", 'id -nG "$(id -un)"']).text.split()
-        anew = f"workbench-tui computetarget disconnect {shlex.quote(self._target.name)}"
+        reconnect = f"workbench-tui computetarget disconnect {shlex.quote(self._target.name)}"
         if error.group not in groups:
-            remedy = "An administrator adds the user to the group, once; nothing here ever uses sudo."
-            remedy += f" After that log in anew{f': {anew}' if there else '.'}"
+            remedy = "Add the user to the group (needs admin rights)."
+            remedy += f" Then log in again{f': {reconnect}' if there else '.'}"
             return CheckFailed(error.message, remedy, error.command)
         return CheckFailed(
-            f"the user is in the group {error.group} by now, and this login is from before",
-            "Log in anew; runs go on meanwhile.",
-            anew if there else f"newgrp {error.group}",
+            f"the user was added to the group {error.group} after this login",
+            "Log in again. Runs continue meanwhile.",
+            reconnect if there else f"newgrp {error.group}",
         )
 
     def _in_a_container(self) -> bool:
-        """Give a container of the target's image all GPUs; False without the image. Raises CheckFailed."""
+        """Start a container with all GPUs. False if the engine does not have the image. Raises CheckFailed."""
         if self._is_proved:
             return True
         engine = self.connected
@@ -126,24 +120,24 @@ class EngineChecks:
         if image is None:
             return False
         try:
-            said, code = probe(engine, image.id, ["nvidia-smi", "-L"], {"HOME": "/tmp"}, self._target)
+            output, code = probe(engine, image.id, ["nvidia-smi", "-L"], {"HOME": "/tmp"}, self._target)
         except EngineRefused as refused:
-            # The engine adds the GPUs before it looks for the program.
+            # The engine adds the GPUs before it looks for the program, so they work.
             if "executable file not found" not in refused.said:
                 raise self.refusal(refused) from refused
             code = 0
         if code:
-            told = " ".join(said.decode("utf-8", "replace").split()) or f"exit code {code}"
+            message = " ".join(output.decode("utf-8", "replace").split()) or f"exit code {code}"
             raise CheckFailed(
-                f"a container sees no GPU: {told}",
-                "Restarting Docker mends it after an update of the driver or of the toolkit.",
+                f"a container sees no GPU: {message}",
+                "If the driver or the toolkit was updated, restart Docker.",
                 "sudo systemctl restart docker",
             )
         self._is_proved = True
         return True
 
     def refusal(self, error: WorkbenchError) -> WorkbenchError:
-        """Why a container could not be given the GPUs; an error of another kind as it is."""
+        """Convert an error of the engine that was asked for GPUs. Other errors are returned unchanged."""
         if not isinstance(error, EngineRefused):
             return error
         message, remedy = start_failure(error.said, host=self._host.label, image=self._target.base_docker_image)
@@ -153,14 +147,14 @@ class EngineChecks:
 
 
 def check_version(facts: EngineFacts) -> CheckResult:
-    """Whether an engine with these facts will do. Raises CheckFailed."""
+    """Check the version and platform of an engine. Raises CheckFailed."""
     if facts.os_type != "linux":
-        raise CheckFailed("the engine runs Windows containers", "Switch it to Linux containers.")
+        raise CheckFailed("the engine runs Windows containers", "Switch the engine to Linux containers.")
     numbers = tuple(int(number) for number in re.findall(r"\d+", facts.version)[:2])
     if numbers and numbers < OLDEST_ENGINE:
         command = "curl -fsSL https://get.docker.com | sudo sh"
         raise CheckFailed(
-            f"the engine is of version {facts.version}, and GPUs need at least 19.03",
+            f"the engine has version {facts.version}, but GPUs need at least 19.03",
             "Install a current Docker Engine: https://docs.docker.com/engine/install/",
             command,
         )
@@ -171,7 +165,7 @@ def check_version(facts: EngineFacts) -> CheckResult:
 def _no_toolkit(message: str) -> CheckFailed:
     return CheckFailed(
         message,
-        "Add NVIDIA's package source and install it: "
+        "Add NVIDIA's package source and install the toolkit: "
         "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/install-guide.html",
         _INSTALL_TOOLKIT,
     )

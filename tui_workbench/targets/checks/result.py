@@ -1,4 +1,4 @@
-"""What a check of a target finds, and the names of the checks."""
+"""The result of one check of a target, and the names of the checks."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ FRAMEWORK, FIT, COMPUTES, MEMORY = "framework", "driver fit", "computes", "share
 CONFIGURATION = "configuration"
 READY = "ready"
 
-OK, WARNING, UNNEEDED, BROKEN = "ok", "warning", "unneeded", "failure"
+OK, WARNING, UNNEEDED, BROKEN = "ok", "warning", "unneeded", "broken"
 
 
 class CheckResult(NamedTuple):
-    """What one check of a target found.
+    """The result of one check.
 
-    `state` is `ok`, `warning`, `unneeded` (this target does not ask for it) or `failure`, after which nothing follows.
-    `command` is what mends it, to be copied; with `there` it is to be typed on the target's machine. `error` is what
-    broke it.
+    `state` is `ok`, `warning`, `unneeded` (the target does not use it) or `broken`, which ends the checks. `command`
+    is a command that fixes the problem; with `there` it must be typed on the target's machine.
     """
 
     name: str
@@ -39,28 +38,28 @@ class CheckResult(NamedTuple):
 
 
 class CheckFailed(WorkbenchError):
-    """Raised by a check that failed: no other follows. `command` is as in `CheckResult`."""
+    """A check failed. `command` is as in `CheckResult`."""
 
     def __init__(self, message: str, remedy: str = "", command: str = "", *, file: str = "", line: int = 0) -> None:
         super().__init__(message, remedy=remedy, file=file, line=line)
         self.command = command
 
 
-def run_check(name: str, answer: Callable[[], CheckResult], host: Host) -> CheckResult:
-    """The result of a check of a machine, failure where it raises.
+def run_check(name: str, check: Callable[[], CheckResult], host: Host) -> CheckResult:
+    """Run a check of a machine. An error that it raises becomes a result with the state `broken`.
 
-    A command of the workbench is to be typed here, and any other one on the machine.
+    A `workbench-tui` command is for this machine; any other command is for the target's machine.
     """
     try:
-        found = answer()
+        found = check()
     except WorkbenchError as error:
         found = failure(name, error, host.label, error.command if isinstance(error, CheckFailed) else "")
-    is_ours = found.command.startswith("workbench-tui ")
-    return found._replace(there=bool(found.command) and not is_ours and not host.is_local)
+    there = bool(found.command) and not found.command.startswith("workbench-tui ") and not host.is_local
+    return found._replace(there=there)
 
 
 def failure(name: str, error: WorkbenchError, label: str, command: str = "", *, there: bool = False) -> CheckResult:
-    """The result of a check that failed."""
-    # Whoever reads the results knows which machine they are about.
+    """Return the result of a check that raised an error."""
+    # The reader knows which machine was checked.
     message = error.message.removeprefix(f"{label}: ")
     return CheckResult(name, BROKEN, message, error.remedy, command, there, error)
