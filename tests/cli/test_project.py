@@ -32,14 +32,14 @@ def test_restores_says_what_changed_and_undoes(workbench: Installed) -> None:
     assert workbench.run(*RESTORE, "--run-id", "1").out.startswith("Nothing differs from project_")
     assert workbench.run(*RESTORE, "--undo", "--dry-run").out.endswith("2 files would change.\n")
     undone = json.loads(workbench.run(*RESTORE, "--undo", "-o", "json").out)
-    assert undone["restored"].startswith("what was there before project_")
+    assert undone["restored"].startswith("the state before project_")
     assert undone["changes"] == [{"kind": "changed", "path": "hello.py"}, {"kind": "added", "path": "new\x1b.txt"}]
     assert (workbench.folder / "hello.py").read_text() == "print('new')"
 
 
 def test_mistakes_are_told(workbench: Installed) -> None:
     workbench.run(*RESTORE).error(2, "one of --run-id and --undo")
-    workbench.run(*RESTORE, "--undo").error(2, "nothing was restored")
+    workbench.run(*RESTORE, "--undo").error(2, "nothing to undo")
     workbench.run(*RESTORE, "--run-id", "1").error(2, "there is no run '1'")
 
 

@@ -1,4 +1,4 @@
-"""What a snapshot leaves out, and what becomes of links."""
+"""Files that snapshots leave out, and the targets of links."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.runs.support import as_anybody, write_files
 
 
 class TestExclusion:
-    def test_gitignored_files_are_copied_and_amlignored_ones_left_out(self, source: Source) -> None:
+    def test_gitignored_files_are_copied_and_amlignored_left_out(self, source: Source) -> None:
         write_files(
             source.root,
             {
@@ -39,14 +39,14 @@ class TestExclusion:
         if source.snapshot.kind == "git":
             assert source.committed() == [".amlignore", ".gitignore", "deep/secret.txt", "train.py"]
 
-    def test_a_run_that_writes_an_ignored_file_leaves_the_project_alone(self, source: Source) -> None:
+    def test_writing_an_ignored_file_does_not_change_the_project(self, source: Source) -> None:
         write_files(source.root, {".gitignore": "*.pt\ncheckpoints/\n", "out/ckpt.pt": "old", "checkpoints/1": "old"})
         first, second = source.take(), source.take()
         for name in ("out/ckpt.pt", "checkpoints/1"):
             (first / name).write_text("new")
             assert (source.root / name).read_text() == (second / name).read_text() == "old"
 
-    def test_a_copy_keeps_time_mode_and_holes(self, source: Source) -> None:
+    def test_copy_keeps_time_mode_and_holes(self, source: Source) -> None:
         write_files(source.root, {".gitignore": "*.bin\n", "a.bin": "x", "sparse.bin": "begin"})
         os.utime(source.root / "a.bin", (1e9, 1e9))
         (source.root / "a.bin").chmod(0o640)
@@ -60,7 +60,7 @@ class TestExclusion:
         assert (copy / "sparse.bin").read_bytes() == (source.root / "sparse.bin").read_bytes()
         assert (copy / "sparse.bin").stat().st_blocks * 512 < 1 << 20
 
-    def test_ignore_files_in_folders_count_and_can_bring_back(self, source: Source) -> None:
+    def test_nested_ignore_files_apply_and_can_include_again(self, source: Source) -> None:
         write_files(
             source.root,
             {
@@ -80,7 +80,7 @@ class TestExclusion:
         if source.snapshot.kind == "git":
             assert not ignored & set(source.committed())
 
-    def test_a_list_of_what_is_wanted_brings_nothing_of_ours_back(self, source: Source) -> None:
+    def test_allow_list_does_not_include_workbench_files(self, source: Source) -> None:
         write_files(source.root, {".gitignore": "*\n!*/\n!*.py\n!.gitignore\n", "train.py": "1", "notes.txt": "copied"})
         write_files(source.root, {"outputs/old.py": "of another run", "pkg/__pycache__/x.py": "cache", "pkg/a.py": "2"})
         source.take()
@@ -93,11 +93,11 @@ class TestExclusion:
         }
         assert not any(name.startswith((".workbench", "outputs/")) or "__pycache__" in name for name in what)
 
-    def test_a_pattern_of_amlignore_cannot_be_overruled_by_gitignore(self, source: Source) -> None:
+    def test_gitignore_cannot_override_amlignore(self, source: Source) -> None:
         write_files(source.root, {".gitignore": "!huge.bin\n", ".amlignore": "huge.bin\n", "huge.bin": "huge"})
         assert not (source.take() / "huge.bin").exists()
 
-    def test_what_is_excluded_from_now_on_is_out_of_the_snapshot_from_now_on(self, source: Source) -> None:
+    def test_newly_excluded_file_leaves_the_snapshot(self, source: Source) -> None:
         write_files(source.root, {"data/set.bin": "1", "other": "1"})
         assert (source.take() / "other").exists()
         write_files(source.root, {".gitignore": "data/\n", ".amlignore": "other\n"})
@@ -115,11 +115,11 @@ class TestExclusion:
     @pytest.mark.parametrize(
         "content", [b"data\r\n", b"\xef\xbb\xbfdata\n", b"data", b"\xff\xfe\ndata\n", b"data   \n"]
     )
-    def test_ignore_files_of_other_systems_are_understood(self, source: Source, content: bytes) -> None:
+    def test_ignore_files_of_other_systems_work(self, source: Source, content: bytes) -> None:
         write_files(source.root, {".amlignore": content, "data": "1"})
         assert not (source.take() / "data").exists()
 
-    def test_a_virtual_environment_is_left_out_wherever_it_is(self, source: Source) -> None:
+    def test_virtual_environment_is_left_out_in_any_folder(self, source: Source) -> None:
         write_files(source.root, {"my env/pyvenv.cfg": "", "my env/lib/a.py": "", "sub/conda/conda-meta/history": ""})
         write_files(source.root, {".gitignore": "ignored/\n", "ignored/venv/pyvenv.cfg": "", "ignored/a": "1"})
         write_files(source.root, {"code.py": "1", ".mypy_cache/x": "1"})
@@ -130,7 +130,7 @@ class TestExclusion:
         if source.snapshot.kind == "git":
             assert source.committed() == [".gitignore", "code.py"]
 
-    def test_data_is_linked_and_never_taken(self, source: Source) -> None:
+    def test_data_is_linked_and_not_copied(self, source: Source) -> None:
         write_files(source.root, {"data/set.bin": "large", "deep/a[1]*.bin": "large", "deep/code.py": "1"})
         copy = source.take(data=("data", "deep/a[1]*.bin", "nowhere"))
         assert (copy / "data").readlink() == source.root / "data"
@@ -139,7 +139,7 @@ class TestExclusion:
         if source.snapshot.kind == "git":
             assert source.committed() == ["deep/code.py"]
 
-    def test_a_path_that_is_too_long_to_copy_is_left_out(self, source: Source) -> None:
+    def test_too_long_path_is_left_out(self, source: Source) -> None:
         folder = os.open(source.root, os.O_RDONLY)
         for _ in range(16):
             os.mkdir("d" * 240, dir_fd=folder)
@@ -151,14 +151,14 @@ class TestExclusion:
         write_files(source.root, {"train.py": "1"})
         assert (source.take() / "train.py").read_text() == "1"
 
-    def test_outputs_of_the_project_belong_to_no_run(self, source: Source) -> None:
+    def test_project_outputs_are_left_out(self, source: Source) -> None:
         write_files(source.root, {"outputs/model.bin": "old", "src/outputs/fixture": "code", "src/.keep": ""})
         what = listing(source.take())
         assert what["outputs"] == "/"
         assert "outputs/model.bin" not in what
         assert what["src/outputs/fixture"] == b"code"
 
-    def test_a_deeper_folder_of_that_name_can_be_excluded_like_any_other(self, source: Source) -> None:
+    def test_nested_outputs_folder_can_be_excluded(self, source: Source) -> None:
         write_files(source.root, {".gitignore": "src/outputs/\n", "src/outputs/fixture": "data", "src/a.py": ""})
         assert (source.take() / "src" / "outputs" / "fixture").read_text() == "data"
 
@@ -166,14 +166,14 @@ class TestExclusion:
         write_files(source.root, {"pkg/__pycache__/a.pyc": "x", "pkg/a.py": "x", "only/__pycache__/b.pyc": "x"})
         assert not any("__pycache__" in name for name in listing(source.take()))
 
-    def test_the_user_s_own_ignore_file_is_not_the_project_s(self, source: Source, home: Path) -> None:
+    def test_user_ignore_file_does_not_apply(self, source: Source, home: Path) -> None:
         write_files(home, {".config/git/ignore": "*.txt\n", ".config/git/attributes": "* text eol=crlf\n"})
         write_files(home, {".gitconfig": "[core]\n\tautocrlf = true\n\texcludesFile = ~/.config/git/ignore\n"})
         write_files(source.root, {"notes.txt": "a\nb\n"})
         assert listing(source.take())["notes.txt"] == b"a\nb\n"
 
     @pytest.mark.usefixtures("source")  # with git and without
-    def test_what_cannot_be_read_is_left_out(self, open_folder: Path) -> None:
+    def test_unreadable_files_are_left_out(self, open_folder: Path) -> None:
         def check() -> None:
             source = Source(open_folder)
             write_files(source.root, {".gitignore": "/ignored\n", "ignored": "x"})
@@ -189,14 +189,14 @@ class TestExclusion:
 
         as_anybody(check)
 
-    def test_what_is_no_file_stands_in_nobody_s_way(self, source: Source) -> None:
+    def test_special_files_are_left_out(self, source: Source) -> None:
         os.mkfifo(source.root / "pipe")
         write_files(source.root, {"train.py": "x"})
         assert listing(source.take())["train.py"] == b"x"
 
 
 class TestLinks:
-    def test_links_lead_where_they_led(self, source: Source, tmp_path: Path) -> None:
+    def test_links_keep_their_targets(self, source: Source, tmp_path: Path) -> None:
         write_files(tmp_path, {"outside/data.txt": "outside"})
         write_files(source.root, {"inside.txt": "inside", "folder/file": "file", ".gitignore": "excluded\n"})
         write_files(source.root, {"excluded": "linked"})
@@ -229,14 +229,14 @@ class TestLinks:
         assert (copy / "to outputs").read_text() == "of this run"
         assert (copy / "roundabout").read_text() == "inside"
 
-    def test_an_excluded_link_leads_where_it_led(self, source: Source, tmp_path: Path) -> None:
+    def test_ignored_link_keeps_its_target(self, source: Source, tmp_path: Path) -> None:
         write_files(tmp_path, {"outside/data.txt": "outside"})
         write_files(source.root, {".gitignore": "data\n"})
         (source.root / "data").symlink_to("../outside")
         assert (source.take() / "data" / "data.txt").read_text() == "outside"
 
     @pytest.mark.parametrize("ignored", [False, True])
-    def test_a_link_into_the_project_leads_into_the_copy(self, source: Source, tmp_path: Path, ignored: bool) -> None:
+    def test_link_into_the_project_points_into_the_copy(self, source: Source, tmp_path: Path, ignored: bool) -> None:
         write_files(source.root, {".gitignore": "*.pt\n" + "*link\n" * ignored, "out/a.pt": "project"})
         (tmp_path / "roundabout").symlink_to(source.root)
         links = {

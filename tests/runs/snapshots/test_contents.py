@@ -1,4 +1,4 @@
-"""What a run gets of its project is counted and told before anything is made, and refused when it is too large."""
+"""The files that a run gets are counted, reported in the plan and limited before they are copied."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.snapshots import contents
-from tui_workbench.runs.snapshots.contents import contents_of, described, notes_on, refuse_large
+from tui_workbench.runs.snapshots.contents import contents_of, describe, notes_on, refuse_large
 from tui_workbench.runs.snapshots.file_copy import can_clone
 
 REQUEST = RunRequest("local", "hello.py")
@@ -57,7 +57,7 @@ def plan(project: Project) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("small_limit")
-def test_large_ignored_data_is_refused_before_anything_is_made(tracked: Project) -> None:
+def test_large_ignored_data_is_refused_before_copying(tracked: Project) -> None:
     root = Path(tracked.root)
     write_files(root, {".gitignore": "data/\n*.pt\n", "data/train.bin": bytes(2_000_000), "out/ckpt.pt": bytes(1000)})
     before = listing(root)
@@ -71,7 +71,7 @@ def test_large_ignored_data_is_refused_before_anything_is_made(tracked: Project)
     assert error.configuration.endswith("local.runconfig")
     assert error.configuration in error.remedy
     assert "`/data` in .amlignore" in error.remedy
-    assert "it would not start" in plan(tracked)["files"]
+    assert "the run would not start" in plan(tracked)["files"]
 
 
 @pytest.mark.usefixtures("small_limit")
@@ -89,7 +89,7 @@ def test_either_remedy_lets_the_run_start(tracked: Project, way: str) -> None:
 
 
 @pytest.mark.usefixtures("small_limit")
-def test_many_large_files_are_named_by_their_folders(tracked: Project) -> None:
+def test_many_large_files_are_reported_by_folder(tracked: Project) -> None:
     root = Path(tracked.root)
     write_files(root, {".gitignore": "*.bin\n", "data/prepare.py": ""})
     write_files(root, {f"data/part{number}.bin": bytes(500_000) for number in range(12)})
@@ -98,14 +98,14 @@ def test_many_large_files_are_named_by_their_folders(tracked: Project) -> None:
     assert [path for path, _ in caught.value.paths] == ["data"]
 
 
-def test_holes_of_ignored_files_count_nothing(tracked: Project) -> None:
+def test_holes_of_ignored_files_do_not_count(tracked: Project) -> None:
     root = Path(tracked.root)
     write_files(root, {".gitignore": "*.bin\n"})
     holes(root / "sparse.bin", 50 << 30)
     assert ended(tracked, REQUEST).state == "completed"
 
 
-def test_a_huge_file_is_refused_before_git_reads_it(tracked: Project) -> None:
+def test_huge_file_is_refused_before_git_reads_it(tracked: Project) -> None:
     holes(Path(tracked.root) / "dump.raw", 50 << 30)
     with pytest.raises(LargeFiles, match=r"dump\.raw \(53\.7 GB\)"):
         Runs(tracked).submit(REQUEST)
@@ -120,7 +120,7 @@ def test_too_many_ignored_files_are_refused(tracked: Project, monkeypatch: pytes
         Runs(tracked).submit(REQUEST)
 
 
-def test_a_large_snapshot_brings_advice(tracked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_snapshot_causes_a_note(tracked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "MANY_FILES", 10)
     root = Path(tracked.root)
     write_files(root, {f"images/{number}.png": "" for number in range(11)})
@@ -144,7 +144,7 @@ def test_a_large_snapshot_brings_advice(tracked: Project, monkeypatch: pytest.Mo
         "password: |\n  hunter2\naddress: a\n",
     ],
 )
-def test_a_file_with_a_password_is_in_no_snapshot(tracked: Project, text: str) -> None:
+def test_file_with_a_password_is_not_in_the_snapshot(tracked: Project, text: str) -> None:
     write_files(Path(tracked.root), {"aml_config/other.compute": text})
     write_files(Path(tracked.root), {"show.py": "import os; print(os.listdir('aml_config'))"})
     run = ended(tracked, RunRequest("local", "show.py"))
@@ -169,7 +169,7 @@ def test_a_file_with_a_password_is_in_no_snapshot(tracked: Project, text: str) -
         "# password: hunter2 is no more\n",
     ],
 )
-def test_a_reference_to_a_password_is_no_password(tracked: Project, text: str) -> None:
+def test_keyring_reference_is_not_a_password(tracked: Project, text: str) -> None:
     write_files(Path(tracked.root), {"aml_config/other.compute": f"type: remote\n{text}"})
     found = contents_of(tracked.root, tracked.state_directory)
     assert (found.secret != ()) is text.startswith("#")
@@ -180,7 +180,7 @@ def test_a_reference_to_a_password_is_no_password(tracked: Project, text: str) -
     [("../data", "leads out of the project"), (".", "the project itself"), ("nowhere", "does not exist"),
      ("outputs/x", "cannot be data"), ("aml_config", "cannot be data")],
 )  # fmt: skip
-def test_a_reference_that_is_no_data_is_refused(tracked: Project, reference: str, message: str) -> None:
+def test_invalid_data_reference_is_refused(tracked: Project, reference: str, message: str) -> None:
     write_configuration(Path(tracked.root), TrackedRun=True, DataReferences=[reference])
     with pytest.raises(ConfigurationError, match=message) as caught:
         Runs(tracked).submit(REQUEST)
@@ -188,19 +188,19 @@ def test_a_reference_that_is_no_data_is_refused(tracked: Project, reference: str
     assert not Path(tracked.runs_directory).exists()
 
 
-def test_a_plan_lists_what_a_run_gets(tracked: Project) -> None:
+def test_plan_lists_the_files_of_a_run(tracked: Project) -> None:
     root = Path(tracked.root)
     write_files(root, {".gitignore": "*.pt\n", "out/a.pt": bytes(5000), "venv/pyvenv.cfg": ""})
     found = contents_of(tracked.root, tracked.state_directory)
     refuse_large(found)
-    assert "ignored files copied: out/a.pt (5.0 kB); left out: venv" in described(found).replace("8.2 kB", "5.0 kB")
+    assert "ignored files copied: out/a.pt (5.0 kB); left out: venv" in describe(found).replace("8.2 kB", "5.0 kB")
     assert notes_on(found) == []
     assert "ignored files copied: out/a.pt" in plan(tracked)["copy"]
 
 
 @pytest.fixture
 def cloning(tmp_path: Path) -> Iterator[Path]:
-    """A folder of a file system that shares blocks between copies."""
+    """A folder on a file system that shares blocks between copies."""
     if os.geteuid() != 0:
         missing("root, to mount a file system")
     mkfs = require("mkfs.btrfs")
@@ -214,7 +214,7 @@ def cloning(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def test_copies_share_their_blocks_where_they_can(cloning: Path) -> None:
+def test_copies_share_blocks(cloning: Path) -> None:
     source = Source(cloning)
     content = os.urandom(30 << 20)
     write_files(source.root, {".gitignore": "*.pt\n", "ckpt.pt": content, "code.bin": content, "run.sh": "#!/bin/sh"})
@@ -234,7 +234,7 @@ def test_copies_share_their_blocks_where_they_can(cloning: Path) -> None:
     assert (source.root / "code.bin").read_bytes() == (copies[1] / "code.bin").read_bytes() == content
 
 
-def test_a_file_that_changes_while_the_snapshot_is_taken_is_as_the_snapshot_has_it(cloning: Path) -> None:
+def test_file_changed_during_the_snapshot_equals_the_snapshot(cloning: Path) -> None:
     source = Source(cloning)
     write_files(source.root, {f"file{number}": "old" for number in range(20)})
     for number in range(20):

@@ -1,4 +1,4 @@
-"""Ignore files mean here what they mean to git."""
+"""Ignore files work as in git."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join)
 
 
 def said_by_git(repository: Path, files: dict[str, str], path: str) -> bool:
-    """What git says of one path, which is made for it as a file."""
+    """Return git's verdict on one path, which is created as a file."""
     shutil.rmtree(repository / "tree", ignore_errors=True)
     (repository / "tree").mkdir()
     target = repository / "tree" / path
@@ -51,7 +51,7 @@ def said_by_git(repository: Path, files: dict[str, str], path: str) -> bool:
 
 
 def said_here(files: dict[str, str], path: str) -> bool:
-    """The same as whoever walks the tree would find it."""
+    """Return our verdict, as found by a walk of the tree."""
     parts = path.split("/")
     read: tuple[IgnoreFile, ...] = ()
     for depth in range(len(parts)):
@@ -76,7 +76,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nested=st.lists(patterns | made_patterns, max_size=2),
     path=paths,
 )
-def test_git_says_the_same(repository: Path, root: list[str], nested: list[str], path: str) -> None:
+def test_patterns_match_as_in_git(repository: Path, root: list[str], nested: list[str], path: str) -> None:
     files = {"": "\n".join(root)}
     if "/" in path:
         files[path.rpartition("/")[0]] = "\n".join(nested)
@@ -84,7 +84,7 @@ def test_git_says_the_same(repository: Path, root: list[str], nested: list[str],
 
 
 @pytest.mark.parametrize("pattern", [p for p in PATTERNS.replace("\n", "|").split("|") if p != "trailing\\"])
-def test_git_says_the_same_of_each_pattern(repository: Path, pattern: str) -> None:
+def test_each_pattern_matches_as_in_git(repository: Path, pattern: str) -> None:
     for path in (
         "a.log",
         "x.py",
@@ -102,22 +102,22 @@ def test_git_says_the_same_of_each_pattern(repository: Path, pattern: str) -> No
 
 
 @pytest.mark.parametrize("text", ["data\r\n", "data\n", "data", "\n\ndata\n# end", "data  "])
-def test_line_ends_of_other_systems(text: str) -> None:
+def test_crlf_line_ends_are_ignored(text: str) -> None:
     assert parse(text.encode()).verdict("data", is_folder=False) is True
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_pattern(tmp_path: Path) -> None:
+def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_bytes(b"\xef\xbb\xbfdata\n")
     assert read_ignore_file(str(tmp_path), "", ".gitignore").verdict("data", is_folder=False) is True
 
 
-def test_a_file_that_is_none_excludes_nothing(tmp_path: Path) -> None:
+def test_missing_ignore_file_excludes_nothing(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").mkdir()
     assert read_ignore_file(str(tmp_path), "", ".gitignore").rules == ()
     assert read_ignore_file(str(tmp_path), "nowhere", ".gitignore").rules == ()
 
 
-def test_names_that_are_no_utf8_can_be_excluded(tmp_path: Path) -> None:
+def test_non_utf8_names_can_be_excluded(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_bytes(b"caf\xe9*\n")
     file = read_ignore_file(str(tmp_path), "", ".gitignore")
     assert file.verdict(os.fsdecode(b"caf\xe9.txt"), is_folder=False) is True

@@ -1,4 +1,4 @@
-"""The reason of a run that did not find a file of its project says why, and what to do."""
+"""The reason of a run that did not find a file of its project names cause and remedy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.runs.support import make_run, write_configuration, write_files
 from tui_workbench.core.model import ComputeTarget, RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.snapshots.project_files import cause_of
+from tui_workbench.runs.snapshots.project_files import missing_file_cause
 from tui_workbench.runs.submission.planning import prepare
 
 
@@ -35,40 +35,40 @@ def reason(project: Project, path: str) -> str:
     return runs.get(run_id).reason
 
 
-def test_a_file_that_amlignore_leaves_out_is_named_with_both_remedies(tracked: Project) -> None:
+def test_amlignored_file_is_reported_with_both_remedies(tracked: Project) -> None:
     said = reason(tracked, "raw/set")
     assert said.startswith("FileNotFoundError: ")
     assert said.endswith(
-        "; raw is left out of runs by .amlignore: take it out of there, or declare it as data, `DataReferences: [raw]`"
+        "; raw is excluded from runs by .amlignore: remove it there, or declare it as data, `DataReferences: [raw]`"
     )
 
 
-def test_a_path_out_of_the_project_is_named(tracked: Project, tmp_path: Path) -> None:
+def test_path_outside_the_project_is_reported(tracked: Project, tmp_path: Path) -> None:
     write_files(tmp_path, {"data/set": "1"})
     said = reason(tracked, "../data/set")
-    assert "../data/set is outside of the project, and a tracked run works in a copy elsewhere" in said
+    assert "../data/set is outside the project, and a tracked run works in a copy elsewhere" in said
     assert f"{tmp_path}/data/set" in said
     assert ";" not in reason(tracked, "../nowhere/set")
 
 
-def test_a_file_that_another_run_made_is_named_with_its_run(tracked: Project) -> None:
+def test_file_of_another_run_is_reported_with_that_run(tracked: Project) -> None:
     other = make_run(tracked, "project_1700000000001", state="completed", exit_code=0)
     write_files(Path(other.path), {"work/data/train.bin": "1"})
     said = reason(tracked, "data/train.bin")
-    assert "the run project_1700000000001 made data/train.bin" in said
+    assert "the run project_1700000000001 wrote data/train.bin" in said
     assert "history download -r project_1700000000001 --into-project -a work/data/train.bin" in said
 
 
-def test_outputs_of_the_project_and_environments_are_named(tracked: Project) -> None:
-    assert "outputs/ of the project belongs to no run" in reason(tracked, "outputs/old.pt")
+def test_project_outputs_and_environments_are_reported(tracked: Project) -> None:
+    assert "runs do not get outputs/ of the project" in reason(tracked, "outputs/old.pt")
     assert "venv is a virtual environment" in reason(tracked, "venv/pyvenv.cfg")
 
 
-def test_a_file_that_is_nowhere_is_left_to_the_script(tracked: Project) -> None:
+def test_unknown_file_adds_no_cause(tracked: Project) -> None:
     assert ";" not in reason(tracked, "nowhere.txt")
 
 
-def test_a_script_that_fails_otherwise_is_told_nothing(tracked: Project) -> None:
+def test_other_failures_add_no_cause(tracked: Project) -> None:
     write_files(Path(tracked.root), {"read.py": "raise ValueError('raw/set')"})
     assert ";" not in reason(tracked, "raw/set")
 
@@ -76,18 +76,18 @@ def test_a_script_that_fails_otherwise_is_told_nothing(tracked: Project) -> None
 @pytest.mark.parametrize(
     ("path", "cause"),
     [
-        ("data", "data is data on this machine, and not on box"),
+        ("data", "data is data on this machine, not on box"),
         ("/home/research/.workbench-tui/runs/{run}/work/data/set", "data is data on this machine"),
-        ("/workbench/run/work/raw/set", "raw is left out of runs by .amlignore"),
-        (".env", ".env holds secrets by its name"),
+        ("/workbench/run/work/raw/set", "raw is excluded from runs by .amlignore"),
+        (".env", ".env has the name of a secrets file"),
         ("/etc/nowhere", ""),
     ],
 )
-def test_what_stays_here_is_named_on_another_machine(tracked: Project, path: str, cause: str) -> None:
+def test_files_not_sent_to_another_machine_are_reported(tracked: Project, path: str, cause: str) -> None:
     write_files(Path(tracked.root), {"data/set": "1"})
     write_configuration(Path(tracked.root), TrackedRun=True, DataReferences=["data"])
     spec = prepare(tracked, RunRequest("local", "read.py", ("x",))).spec
     spec = spec._replace(target=ComputeTarget("box", "", "remote"))
-    found = cause_of(spec, path.format(run=spec.run_id))
+    found = missing_file_cause(spec, path.format(run=spec.run_id))
     assert cause in found
     assert bool(cause) == bool(found)

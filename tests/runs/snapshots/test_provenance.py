@@ -1,4 +1,4 @@
-"""Where a run comes from: collected while it runs, by nobody that anybody waits for."""
+"""The provenance of a run, collected in the background while it runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def repository(project_root: Path) -> Path:
-    """The project as a repository of its own, with one commit."""
+    """The project as a git repository with one commit."""
     git(project_root, "init", "-q")
     write_files(project_root, {".gitignore": "data/\n", "data/big": "1", "ä b.py": "x = 1\n"})
     git(project_root, "add", "-A")
@@ -48,13 +48,13 @@ def repository(project_root: Path) -> Path:
 
 
 class TestGit:
-    def test_outside_of_a_repository_there_is_nothing_to_tell(self, tmp_path: Path) -> None:
+    def test_without_a_repository_there_is_no_git_state(self, tmp_path: Path) -> None:
         calls = trace_file()
         before = os.path.getsize(calls) if os.path.exists(calls) else 0
         assert git_of(str(tmp_path)) == (None, b"")
         assert (os.path.getsize(calls) if os.path.exists(calls) else 0) == before
 
-    def test_as_committed(self, repository: Path) -> None:
+    def test_clean_repository_has_no_diff(self, repository: Path) -> None:
         found, diff = git_of(str(repository))
         assert found == {
             "commit": git(repository, "rev-parse", "HEAD"), "branch": "main", "changed": [], "untracked": [],
@@ -62,7 +62,7 @@ class TestGit:
         }  # fmt: skip
         assert diff == b""
 
-    def test_what_was_not_committed_can_be_put_back(self, repository: Path, tmp_path: Path) -> None:
+    def test_diff_restores_uncommitted_changes(self, repository: Path, tmp_path: Path) -> None:
         write_files(
             repository, {"hello.py": "print('changed')\n", "ä b.py": "x = 2\n", "new one.py": "", "data/more": ""}
         )
@@ -78,7 +78,7 @@ class TestGit:
         assert (tmp_path / "copy" / "ä b.py").read_text() == "x = 2\n"
         assert (tmp_path / "copy" / "aml_config" / "moved.runconfig").exists()
 
-    def test_a_password_is_in_no_diff(self, repository: Path) -> None:
+    def test_diff_holds_no_password(self, repository: Path) -> None:
         write_files(repository, {"aml_config/box.compute": "type: remote\n"})
         git(repository, "add", "-A")
         write_files(repository, {"aml_config/box.compute": "type: remote\npassword: hunter2\n", "hello.py": "x = 1\n"})
@@ -86,14 +86,14 @@ class TestGit:
         assert b"x = 1" in diff
         assert b"hunter2" not in diff
 
-    def test_nothing_of_the_repository_is_written(self, repository: Path) -> None:
+    def test_repository_is_not_written(self, repository: Path) -> None:
         write_files(repository, {"hello.py": "print('hello')\n"})
         os.utime(repository / "hello.py", (1, 1))
         before = {path: path.stat().st_mtime_ns for path in (repository / ".git").rglob("*")}
         git_of(str(repository))
         assert {path: path.stat().st_mtime_ns for path in (repository / ".git").rglob("*")} == before
 
-    def test_of_a_larger_repository_only_the_project_counts(self, tmp_path: Path) -> None:
+    def test_only_the_project_of_a_larger_repository_counts(self, tmp_path: Path) -> None:
         git(tmp_path, "init", "-q")
         write_files(tmp_path, {"project/a.py": "1", "other/b.py": "1"})
         git(tmp_path, "add", "-A")
@@ -104,7 +104,7 @@ class TestGit:
         assert (found["changed"], found["untracked"]) == (["project/a.py"], [])
         assert b"other" not in diff
 
-    def test_without_a_commit_or_off_a_branch_that_is_what_is_told(self, tmp_path: Path, repository: Path) -> None:
+    def test_missing_commit_and_detached_head_are_recorded(self, tmp_path: Path, repository: Path) -> None:
         (tmp_path / "new").mkdir()
         git(tmp_path / "new", "init", "-q")
         (tmp_path / "new" / "a").write_text("")
@@ -118,9 +118,9 @@ class TestGit:
         assert found["commit"]
 
     @pytest.mark.parametrize(
-        ("tool", "said"), [(None, "git: No such file"), ("exec sleep 60", "did not answer"), ("exit 3", "")]
+        ("tool", "said"), [(None, "git: No such file"), ("exec sleep 60", "timed out"), ("exit 3", "")]
     )
-    def test_a_git_that_is_of_no_use_is_told(
+    def test_failing_git_is_recorded(
         self, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str | None, said: str
     ) -> None:
         monkeypatch.setattr("tui_workbench.runs.snapshots.provenance.GIT_SECONDS", 0.2)
@@ -133,7 +133,7 @@ class TestGit:
         assert said in found["problem"]
         assert diff == b""
 
-    def test_a_repository_that_git_refuses_is_told(self, repository: Path) -> None:
+    def test_repository_that_git_refuses_is_recorded(self, repository: Path) -> None:
         (repository / ".git" / "config").write_text("[broken")
         found, _ = git_of(str(repository))
         assert found is not None
@@ -185,7 +185,7 @@ class TestRun:
         until(path.exists, "the provenance")
         return RunDirectory(run.directory), json.loads(path.read_text())
 
-    def test_everything_is_there(self, found: tuple[RunDirectory, dict[str, Any]], repository: Path) -> None:
+    def test_provenance_is_complete(self, found: tuple[RunDirectory, dict[str, Any]], repository: Path) -> None:
         directory, provenance = found
         record = directory.read_record()
         assert provenance["schema"] == 1
@@ -205,7 +205,7 @@ class TestRun:
         assert diff.stat().st_mode & 0o077 == 0
         assert "gh_token" not in json.dumps(provenance)
 
-    def test_a_run_that_repeats_it_comes_from_the_same(
+    def test_repeated_run_has_the_provenance_of_its_origin(
         self, found: tuple[RunDirectory, dict[str, Any]], repository: Path
     ) -> None:
         directory, provenance = found
@@ -218,7 +218,7 @@ class TestRun:
         assert "not recorded" in lost["git"]["problem"]
 
 
-def test_an_untracked_run_has_none_and_a_recorded_one_stays(project: Project) -> None:
+def test_untracked_run_has_no_provenance(project: Project) -> None:
     directory = make_run(project, "project_1700000000001")
     record = record_of(Path(directory.path))
     assert start_collecting(directory, record, -1) == -1
@@ -230,7 +230,7 @@ def test_an_untracked_run_has_none_and_a_recorded_one_stays(project: Project) ->
     assert Path(directory.file(FILE)).read_text() == "{}"
 
 
-def test_who_collects_holds_no_lock_and_leaves_no_child(project: Project) -> None:
+def test_collector_holds_no_lock_and_leaves_no_child(project: Project) -> None:
     directory = make_run(project, "project_1700000000001")
     record = record_of(Path(directory.path))
     configuration = record.spec.run_configuration._replace(tracked_run=True)
@@ -245,7 +245,7 @@ def test_who_collects_holds_no_lock_and_leaves_no_child(project: Project) -> Non
     assert children() <= before
 
 
-def test_a_run_that_was_removed_meanwhile_is_nobody_s_trouble(project: Project) -> None:
+def test_removed_run_does_not_fail_the_collector(project: Project) -> None:
     directory = make_run(project, "project_1700000000001")
     record = record_of(Path(directory.path))
     configuration = record.spec.run_configuration._replace(tracked_run=True)

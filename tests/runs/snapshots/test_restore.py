@@ -1,4 +1,4 @@
-"""Restoring: the project becomes what a run had, nothing that was there is lost, and one call brings it back."""
+"""Restoring a snapshot loses nothing, and can be undone with one call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Tree = dict[str, tuple[str, bytes | str]]
 
 
 def tree(root: Path) -> Tree:
-    """Every file and link of the project, with its mode; not what is ours."""
+    """Every file and link of the project with its mode, without the workbench's own files."""
     found: Tree = {}
     for path in sorted(root.rglob("*")):
         relative = str(path.relative_to(root))
@@ -43,7 +43,7 @@ def tree(root: Path) -> Tree:
 
 
 class Bench:
-    """A tracked project, and moments of it as the snapshots of runs that never begin."""
+    """A tracked project whose snapshots belong to runs that never start."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -52,7 +52,7 @@ class Bench:
         write_configuration(root, TrackedRun=True)
 
     def moment(self) -> str:
-        """The id of a run whose snapshot is the project as it is now."""
+        """Take a snapshot of the current project and return the ID of its run."""
         directory, lock, _ = create_run(self.project, RunRequest("local", "hello.py"))
         directory.request_cancel(0.0)
         lock.release()
@@ -64,7 +64,7 @@ def bench(project_root: Path) -> Bench:
     return Bench(project_root)
 
 
-def test_the_project_becomes_what_it_was_and_undo_brings_back_what_was_there(bench: Bench) -> None:
+def test_restore_and_undo(bench: Bench) -> None:
     write_files(bench.root, {"changed.py": "old", "removed/deep.py": "x", "same": "same"})
     (bench.root / "tool.sh").write_text("#!/bin/sh\n")
     (bench.root / "tool.sh").chmod(0o755)
@@ -92,15 +92,15 @@ def test_the_project_becomes_what_it_was_and_undo_brings_back_what_was_there(ben
     assert tree(bench.root) == then
     assert not (bench.root / "added").exists()
 
-    assert bench.runs.undoable_restore() == f"what was there before {run}"
+    assert bench.runs.undoable_restore() == f"the state before {run}"
     write_files(bench.root, {"changed.py": "edited after"})
-    assert bench.runs.undo_restore().what == f"what was there before {run}"
+    assert bench.runs.undo_restore().what == f"the state before {run}"
     assert tree(bench.root) == now
     bench.runs.undo_restore()
     assert (bench.root / "changed.py").read_text() == "edited after"
 
 
-def test_what_the_ignore_files_exclude_is_untouched_even_where_the_snapshot_has_a_file(bench: Bench) -> None:
+def test_ignored_files_are_untouched_even_if_in_the_snapshot(bench: Bench) -> None:
     write_files(bench.root, {"data": "a file then", "notes/a.txt": "tracked then"})
     run = bench.moment()
     (bench.root / "data").unlink()
@@ -123,7 +123,7 @@ def test_data_is_neither_replaced_nor_removed(bench: Bench, declared: str) -> No
     assert (bench.root / "data/more.bin").read_text() == "more"
 
 
-def test_a_huge_file_is_refused_before_it_is_read(bench: Bench) -> None:
+def test_huge_file_is_refused_before_it_is_read(bench: Bench) -> None:
     run = bench.moment()
     with (bench.root / "dump.raw").open("wb") as file:
         file.truncate(50 << 30)
@@ -131,7 +131,7 @@ def test_a_huge_file_is_refused_before_it_is_read(bench: Bench) -> None:
         bench.runs.restore(run)
 
 
-def test_a_link_to_elsewhere_is_never_followed(bench: Bench, tmp_path: Path) -> None:
+def test_link_out_of_the_project_is_not_followed(bench: Bench, tmp_path: Path) -> None:
     write_files(bench.root, {"data/x": "then"})
     run = bench.moment()
     outside = tmp_path / "outside"
@@ -145,7 +145,7 @@ def test_a_link_to_elsewhere_is_never_followed(bench: Bench, tmp_path: Path) -> 
     assert (bench.root / "data").is_symlink()
 
 
-def test_an_excluded_link_in_the_way_stays(bench: Bench, tmp_path: Path) -> None:
+def test_ignored_link_in_place_of_a_file_stays(bench: Bench, tmp_path: Path) -> None:
     write_files(bench.root, {"data/x": "then"})
     run = bench.moment()
     outside = tmp_path / "outside"
@@ -157,7 +157,7 @@ def test_an_excluded_link_in_the_way_stays(bench: Bench, tmp_path: Path) -> None
     assert list(outside.iterdir()) == []
 
 
-def test_who_may_read_a_file_stays_as_it_is(bench: Bench) -> None:
+def test_permissions_to_read_a_file_are_kept(bench: Bench) -> None:
     write_files(bench.root, {"keys.env": "old"})
     run = bench.moment()
     write_files(bench.root, {"keys.env": "new"})
@@ -167,7 +167,7 @@ def test_who_may_read_a_file_stays_as_it_is(bench: Bench) -> None:
     assert (bench.root / "keys.env").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_folder_where_the_snapshot_has_a_file_makes_way_when_it_is_empty(bench: Bench) -> None:
+def test_empty_folder_in_place_of_a_file_is_replaced(bench: Bench) -> None:
     write_files(bench.root, {"x": "a file"})
     run = bench.moment()
     (bench.root / "x").unlink()
@@ -179,20 +179,20 @@ def test_a_folder_where_the_snapshot_has_a_file_makes_way_when_it_is_empty(bench
     assert (bench.root / "x" / "y" / "z").read_text() == "tracked"
 
 
-def test_nothing_to_do_is_nothing_to_undo(bench: Bench) -> None:
+def test_restore_without_changes_cannot_be_undone(bench: Bench) -> None:
     run = bench.moment()
     assert bench.runs.restore(run).changes == ()
     assert bench.runs.undoable_restore() == ""
-    with pytest.raises(UsageError, match="nothing was restored"):
+    with pytest.raises(UsageError, match="nothing to undo"):
         bench.runs.undo_restore()
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 def kill_at(patched: pytest.MonkeyPatch, wanted: Callable[[str], bool]) -> None:
-    """Let a restore be killed when it is about to put a wanted file into its place."""
+    """Kill a restore before it moves a chosen file to its path."""
     replace = os.replace
 
     def until_killed(source: str, destination: str) -> None:
@@ -204,9 +204,7 @@ def kill_at(patched: pytest.MonkeyPatch, wanted: Callable[[str], bool]) -> None:
 
 
 @pytest.mark.parametrize("after", range(4))
-def test_killed_at_any_file_one_call_brings_back_what_was_there(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, after: int
-) -> None:
+def test_undo_after_a_kill_at_any_file(bench: Bench, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     write_files(bench.root, {"a": "1", "b": "1", "c": "1", "only then": "1"})
     run = bench.moment()
     write_files(bench.root, {"a": "2", "b": "2", "c": "2"})
@@ -221,9 +219,7 @@ def test_killed_at_any_file_one_call_brings_back_what_was_there(
     assert tree(bench.root) == now
 
 
-def test_restored_again_after_it_was_killed_undo_still_brings_back_what_was_there(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_undo_after_a_killed_and_repeated_restore(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     write_files(bench.root, {"a": "1", "b": "1"})
     run = bench.moment()
     write_files(bench.root, {"a": "2", "b": "2"})
@@ -238,7 +234,7 @@ def test_restored_again_after_it_was_killed_undo_still_brings_back_what_was_ther
     assert tree(bench.root) == now
 
 
-def test_a_disk_that_fails_is_told_with_the_way_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_error_names_the_undo_command(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     write_files(bench.root, {"a": "1"})
     run = bench.moment()
     write_files(bench.root, {"a": "2"})
@@ -261,20 +257,20 @@ def _fails_for(fail: Any, path: str) -> Any:
     return chosen
 
 
-def test_what_has_no_snapshot_cannot_be_restored(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_without_a_snapshot_cannot_be_restored(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     run = bench.moment()
     write_configuration(bench.root, TrackedRun=False)
     with pytest.raises(UsageError, match="ran in the project itself"):
         bench.runs.restore(bench.moment())
     shutil.rmtree(bench.root / ".workbench" / "snapshots.git")
-    with pytest.raises(UsageError, match="not in the project's snapshots any more"):
+    with pytest.raises(UsageError, match="no longer in the project's snapshots"):
         bench.runs.restore(run)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UsageError, match="needs git"):
         bench.runs.restore(run)
 
 
-def test_a_journal_that_is_damaged_is_told_with_where_to_look(bench: Bench) -> None:
+def test_damaged_journal_is_reported_with_a_remedy(bench: Bench) -> None:
     bench.project.prepare_state()
     for text in ("", "[]", json.dumps({"before": "x"})):
         (bench.root / ".workbench" / "restored.json").write_text(text)
@@ -282,7 +278,7 @@ def test_a_journal_that_is_damaged_is_told_with_where_to_look(bench: Bench) -> N
             bench.runs.undo_restore()
 
 
-def test_the_user_s_own_repository_is_not_touched(bench: Bench) -> None:
+def test_user_repository_is_untouched(bench: Bench) -> None:
     for words in (("init", "-q"), ("add", "hello.py")):
         subprocess.run(["git", *words], cwd=bench.root, check=True)
     run = bench.moment()
@@ -314,7 +310,7 @@ def put(root: Path, files: dict[str, bytes | str]) -> None:
 
 @settings(max_examples=15)
 @given(first=st.dictionaries(names, contents), second=st.dictionaries(names, contents))
-def test_any_project_comes_back_from_any_other(first: dict[str, bytes | str], second: dict[str, bytes | str]) -> None:
+def test_any_project_is_restored_from_any_other(first: dict[str, bytes | str], second: dict[str, bytes | str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = write_project(Path(folder, "project"), tracked=True)
         (root / ".gitignore").write_text("ig/\n")

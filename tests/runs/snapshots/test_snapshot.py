@@ -1,4 +1,4 @@
-"""The working copy is the project as it was, byte for byte, with git and without; nothing of the user's is touched."""
+"""Working copies equal the project byte for byte, with and without git, and user files stay untouched."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ class TestContent:
         "name", ["a b", "a\nb", "\n", "a\tb", "'", '"', "\\", "a\\b", "-x", "--", "*", "?", "[a]", "!x", "#x", "~",
                  "$x", "\u4f60\u597d", "e\u0301", "\x01", "a:b", "git~1", "CON", ".gitmodules", "a ", " a", "1 x\ty"],
     )  # fmt: skip
-    def test_any_name_will_do(self, source: Source, name: str) -> None:
+    def test_any_file_name_works(self, source: Source, name: str) -> None:
         write_files(source.root, {name: "file", f"in {name}/{name}": "deeper"})
         copy = source.take()
         assert (copy / name).read_text() == "file"
         assert (copy / f"in {name}" / name).read_text() == "deeper"
 
-    def test_names_that_are_no_utf8(self, source: Source) -> None:
+    def test_non_utf8_names_work(self, source: Source) -> None:
         name = os.fsdecode(b"caf\xe9 \xff")
         write_files(source.root, {name: "file"})
         assert (source.take() / name).read_text() == "file"
 
-    def test_executable_bits_stay(self, source: Source) -> None:
+    def test_executable_bits_are_kept(self, source: Source) -> None:
         write_files(source.root, {"run.sh": "#!/bin/sh\n", "data": ""})
         (source.root / "run.sh").chmod(0o755)
         copy = source.take()
@@ -68,14 +68,14 @@ class TestContent:
         (source.root / "run.sh").chmod(0o644)
         assert not (source.take() / "run.sh").stat().st_mode & 0o111
 
-    def test_only_the_user_may_look_into_a_copy(self, source: Source) -> None:
+    def test_only_the_user_can_read_a_working_copy(self, source: Source) -> None:
         assert source.take().stat().st_mode & 0o077 == 0
 
-    def test_empty_folders_are_there(self, source: Source) -> None:
+    def test_empty_folders_are_copied(self, source: Source) -> None:
         (source.root / "logs" / "of" / "today").mkdir(parents=True)
         assert listing(source.take()) == {"logs": "/", "logs/of": "/", "logs/of/today": "/", "outputs": "/"}
 
-    def test_an_empty_project_is_one(self, source: Source) -> None:
+    def test_empty_project_has_a_snapshot(self, source: Source) -> None:
         assert listing(source.take()) == {"outputs": "/"}
 
     @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -92,7 +92,7 @@ class TestContent:
             max_size=5,
         )
     )
-    def test_whatever_the_files_are(self, source: Source, files: dict[str, bytes]) -> None:
+    def test_any_files_come_back(self, source: Source, files: dict[str, bytes]) -> None:
         for path in source.root.iterdir():
             if path.name != ".workbench":
                 path.unlink()
@@ -101,7 +101,7 @@ class TestContent:
 
 
 class TestChanges:
-    def test_each_copy_is_the_project_of_its_moment(self, source: Source) -> None:
+    def test_each_copy_is_the_project_at_its_submission(self, source: Source) -> None:
         write_files(source.root, {"kept": "1", "changed": "1", "removed": "1", "folder/file": "1", "becomes": "file"})
         first = source.take()
         write_files(source.root, {"changed": "2", "new": "2"})
@@ -120,12 +120,12 @@ class TestChanges:
             "becomes/a/folder": b"2", "outputs": "/",
         }  # fmt: skip
 
-    def test_a_change_of_the_same_size_in_the_same_moment_is_seen(self, source: Source) -> None:
+    def test_change_of_same_size_and_time_is_detected(self, source: Source) -> None:
         for content in ("one", "two", "six", "ten"):
             write_files(source.root, {"file": content})
             assert (source.take() / "file").read_text() == content
 
-    def test_editing_the_copy_changes_nothing_in_the_project_nor_in_the_next_copy(self, source: Source) -> None:
+    def test_edits_of_a_copy_stay_in_that_copy(self, source: Source) -> None:
         write_files(source.root, {"file": "one", "folder/file": "one"})
         copy = source.take()
         (copy / "file").write_text("two")
@@ -135,7 +135,7 @@ class TestChanges:
 
 
 class TestRepositories:
-    def test_the_user_s_repository_is_untouched(self, source: Source) -> None:
+    def test_user_repository_is_untouched(self, source: Source) -> None:
         write_files(source.root, {"a.py": "1", "b.py": "1", ".gitignore": ".workbench\n"})
         git(source.root, "init", "--quiet")
         git(source.root, "add", "a.py")
@@ -146,11 +146,11 @@ class TestRepositories:
         assert (git(source.root, "status", "--porcelain"), listing(source.root / ".git")) == before
         assert listing(copy) == {"a.py": b"2", "b.py": b"1", ".gitignore": b".workbench\n", "outputs": "/"}
 
-    def test_a_worktree_whose_git_is_a_file_is_a_project_like_any_other(self, source: Source) -> None:
+    def test_git_worktree_can_be_a_project(self, source: Source) -> None:
         write_files(source.root, {".git": "gitdir: /nowhere\n", "a.py": "1"})
         assert listing(source.take())["a.py"] == b"1"
 
-    def test_variables_of_a_surrounding_git_do_not_lead_astray(
+    def test_git_variables_of_the_caller_are_ignored(
         self, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write_files(source.root, {"a.py": "1"})
@@ -159,7 +159,7 @@ class TestRepositories:
         assert (source.take() / "a.py").read_text() == "1"
         assert not (tmp_path / "elsewhere").exists()
 
-    def test_repositories_in_the_project_are_folders_like_any_other(self, source: Source) -> None:
+    def test_nested_repositories_are_plain_folders(self, source: Source) -> None:
         nested = {
             "with commit/code.py": "1", "with commit/.gitignore": "*.tmp\n", "with commit/x.tmp": "t",
             "unborn/code.py": "1", "with commit/inner/deep.py": "1", "with commit/inner/a\nb": "1",
@@ -185,7 +185,7 @@ class TestRepositories:
             assert "with commit/x.tmp" not in source.committed()
         assert not any(".git" in Path(name).parts for name in what)
 
-    def test_a_repository_that_appears_changes_and_goes_is_followed(self, source: Source) -> None:
+    def test_changes_of_a_nested_repository_are_tracked(self, source: Source) -> None:
         write_files(source.root, {"lib/a.py": "1", "top.py": "1"})
         assert (source.take() / "lib" / "a.py").read_text() == "1"
         git(source.root / "lib", "init", "--quiet")
@@ -202,7 +202,7 @@ class TestRepositories:
 
 
 class TestStore:
-    def test_every_run_s_snapshot_can_be_had_again(self, with_git: Source) -> None:
+    def test_snapshot_of_every_run_can_be_checked_out(self, with_git: Source) -> None:
         for content in ("one", "two", "three"):
             write_files(with_git.root, {"file": content})
             with_git.take()
@@ -210,13 +210,13 @@ class TestStore:
         assert shown == ["one", "two", "three"]
         assert with_git.git("rev-parse", "refs/runs/project_3").strip() == with_git.snapshot.commit_id
 
-    def test_it_has_no_hooks_and_is_the_user_s_alone(self, with_git: Source) -> None:
+    def test_repository_has_no_hooks_and_is_private(self, with_git: Source) -> None:
         with_git.take()
         repository = with_git.state / "snapshots.git"
         assert not (repository / "hooks").exists()
         assert repository.stat().st_mode & 0o077 == 0
 
-    def test_two_at_once_take_turns(self, with_git: Source) -> None:
+    def test_concurrent_snapshots_wait_for_each_other(self, with_git: Source) -> None:
         write_files(with_git.root, {f"file{number}": "x" * number for number in range(100)})
         failures: list[BaseException] = []
 
@@ -238,7 +238,7 @@ class TestStore:
         assert not failures
 
     @pytest.mark.parametrize("left", ["index.lock", "info/exclude.new"])
-    def test_what_a_killed_submit_left_stands_in_nobody_s_way(self, with_git: Source, left: str) -> None:
+    def test_lock_files_of_a_killed_submit_are_removed(self, with_git: Source, left: str) -> None:
         write_files(with_git.root, {"file": "1"})
         with_git.take()
         (with_git.state / "snapshots.git" / left).write_text("left behind")
@@ -246,14 +246,14 @@ class TestStore:
         assert (with_git.take() / "file").read_text() == "2"
 
     @pytest.mark.parametrize("damage", [b"", b"DIRC", b"nonsense" * 100])
-    def test_a_damaged_index_is_made_anew(self, with_git: Source, damage: bytes) -> None:
+    def test_damaged_index_is_created_again(self, with_git: Source, damage: bytes) -> None:
         write_files(with_git.root, {"file": "1", "other": "1"})
         with_git.take()
         (with_git.state / "snapshots.git" / "index").write_bytes(damage)
         write_files(with_git.root, {"file": "2"})
         assert listing(with_git.take()) == {"file": b"2", "other": b"1", "outputs": "/"}
 
-    def test_a_store_that_cannot_be_mended_is_named_with_what_to_do(self, with_git: Source) -> None:
+    def test_broken_repository_is_reported_with_a_remedy(self, with_git: Source) -> None:
         write_files(with_git.root, {"file": "1"})
         with_git.take()
         shutil.rmtree(with_git.state / "snapshots.git" / "objects")
@@ -262,7 +262,7 @@ class TestStore:
             with_git.take()
         assert raised.value.remedy
 
-    def test_a_git_that_outlives_a_killed_submit_is_waited_for(self, with_git: Source, tmp_path: Path) -> None:
+    def test_git_of_a_killed_submit_is_waited_for(self, with_git: Source, tmp_path: Path) -> None:
         write_files(with_git.root, {"file": "1"})
         slow = tmp_path / "bin" / "git"
         slow.parent.mkdir()
@@ -286,7 +286,7 @@ class TestStore:
         thread.join(30)
         assert (with_git.state / "runs" / "project_1" / "work" / "file").read_text() == "1"
 
-    def test_a_small_change_to_a_large_project_hashes_only_that(self, with_git: Source) -> None:
+    def test_small_change_hashes_only_changed_files(self, with_git: Source) -> None:
         write_files(with_git.root, {f"{number}": f"file {number}" for number in range(300)})
         with_git.take()
         objects = int(with_git.git("count-objects").split()[0])
@@ -295,7 +295,7 @@ class TestStore:
         # One file, one folder, one commit.
         assert int(with_git.git("count-objects").split()[0]) == objects + 3
 
-    def test_what_a_killed_git_left_is_removed(self, with_git: Source) -> None:
+    def test_temporary_objects_of_a_killed_git_are_removed(self, with_git: Source) -> None:
         write_files(with_git.root, {"file": "1"})
         with_git.take()
         objects = with_git.state / "snapshots.git" / "objects"
@@ -306,7 +306,7 @@ class TestStore:
         assert not (objects / "tmp_objdir-bulk-fsync-x").exists()
 
     @pytest.mark.parametrize("missing", ["HEAD", "config", "objects", "refs"])
-    def test_a_repository_that_was_half_made_is_made_whole(self, with_git: Source, missing: str) -> None:
+    def test_incomplete_repository_is_completed(self, with_git: Source, missing: str) -> None:
         write_files(with_git.root, {"file": "1"})
         repository = with_git.state / "snapshots.git"
         git(with_git.root, "init", "--quiet", "--bare", "--template=", str(repository))
@@ -317,19 +317,19 @@ class TestStore:
             path.unlink()
         assert (with_git.take() / "file").read_text() == "1"
 
-    def test_nothing_stays_open(self, source: Source) -> None:
+    def test_no_descriptors_stay_open(self, source: Source) -> None:
         write_files(source.root, {"file": "1"})
         source.take()
         before = descriptors()
         source.take()
         assert descriptors() == before
 
-    def test_the_plan_shows_the_commands(self, with_git: Source) -> None:
+    def test_plan_shows_the_git_commands(self, with_git: Source) -> None:
         add, checkout = SnapshotStore(str(with_git.root), str(with_git.state)).commands("/run/work")
         assert add[1:] == ("update-index", "--add", "--stdin")
         assert checkout[-1] == "--prefix=/run/work/"
 
-    def test_a_folder_that_cannot_be_written_is_named(self, source: Source) -> None:
+    def test_read_only_folder_is_reported(self, source: Source) -> None:
         (source.state / "runs").write_text("in the way")
         with pytest.raises(StorageError, match="runs"):
             source.take()
@@ -343,7 +343,7 @@ class TestStore:
         (".workbench/runs/1/run.json", True), ("pkg/__pycache__/a.pyc", True), ("__pycache__.py", False),
     ],
 )  # fmt: skip
-def test_what_no_copy_ever_holds(path: str, never: bool) -> None:
+def test_paths_that_no_copy_holds(path: str, never: bool) -> None:
     assert is_never_taken(path) is never
 
 
@@ -358,7 +358,7 @@ def test_git_call_returns_its_output_and_is_traced(tmp_path: Path) -> None:
     assert [call.code for call in file.calls] == [0, 1]
 
 
-def test_long_git_call_tells_how_much_it_has_written(tmp_path: Path) -> None:
+def test_long_git_call_reports_written_bytes(tmp_path: Path) -> None:
     told: list[Progress | None] = []
     with listening(told.append):
         done = run_git(["sh", "-c", "head -c 3000000 /dev/zero; sleep 0.5"], str(tmp_path), os.environ, "", ())

@@ -13,4 +13,4 @@ def explained(directory: RunDirectory, record: Record, ending: Ending) -> Ending
         ending = ranks.explained(directory.path, ending)
     else:
         ending = log_traceback.explained(directory.file(OUTPUT), ending)
-    return project_files.explained(record, ending)
+    return project_files.with_missing_file_cause(record, ending)

@@ -202,6 +202,6 @@ class TargetLifecycle:
 
 
 def _listing_of(record: Record) -> Sequence[Entry]:
-    from tui_workbench.runs.snapshots.working_copy import listing_of
+    from tui_workbench.runs.snapshots.working_copy import files_of_run
 
-    return listing_of(record)
+    return files_of_run(record)

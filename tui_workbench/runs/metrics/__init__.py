@@ -14,8 +14,7 @@ from tui_workbench.runs.metrics.values import LoggedItem, MetricSummary, Series,
 __all__ = ["LoggedItem", "MetricSummary", "RunMetrics", "Series", "downsample", "summary_of"]
 
 
-AT_MOST = 128 << 10
-"""Bytes of each log of an active run that a list of runs reads: at most 30 ms."""
+AT_MOST = 128 << 10  # bytes of each log of an active run that a list of runs reads: at most 30 ms
 
 
 def summary_of(directory: str) -> dict[str, float | str]:

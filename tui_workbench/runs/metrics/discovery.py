@@ -16,13 +16,11 @@ from typing import NamedTuple
 
 SKIPPED = frozenset((".git", ".workbench", "__pycache__", "node_modules", ".venv", "venv", ".ipynb_checkpoints"))
 
-MAX_ENTRIES = 20_000
-"""Directory entries that one search reads. Larger trees are data sets, which hold no metrics."""
+MAX_ENTRIES = 20_000  # Directory entries that one search reads. Larger trees are data sets, which hold no metrics.
 
 MAX_FILES = 500
 MAX_DEPTH = 8
-SHARE_OF_TIME = 0.05
-"""Largest part of a polling process's time that searches take."""
+SHARE_OF_TIME = 0.05  # largest part of a polling process's time that searches take
 
 LINGER_NS = 5_000_000_000
 """Files written this long after the end of a run still count: clocks of file servers differ."""
@@ -57,8 +55,7 @@ class Discovery:
         self._wanted = wanted
         self._found: dict[tuple[int, int], str] = {}
         self._not_before = 0.0
-        self.is_cut = False
-        """True if the search stopped at MAX_ENTRIES or MAX_FILES."""
+        self.is_cut = False  # True if the search stopped at MAX_ENTRIES or MAX_FILES
 
     def search(self, window: Window) -> list[tuple[str, str]]:
         """Return files that are new or were moved, as pairs of old path ("" if new) and current path.

@@ -31,11 +31,8 @@ LIMIT = 8 << 20
 Of a larger part, its first half and last half are read, and the bytes between are counted.
 """
 
-REST = 1 << 20
-"""The same limit for a reader that has followed the log, because the end of the run waits for it."""
-
-PIECE = 128 << 10
-"""Bytes that `follow` reads at once: 30 ms."""
+REST = 1 << 20  # the same limit for a reader that has followed the log, because the end of the run waits for it
+PIECE = 128 << 10  # bytes that `follow` reads at once: 30 ms
 
 MOST_POINTS = 1_000_000
 """Points of one log that are kept (24 MB). Beyond that, every curve is thinned to its extremes."""
@@ -125,11 +122,8 @@ _OTHERS = (
     "worker workers size total max n mem memory gb mb shape scale weight weights fn alpha beta gamma file py id "
     "interval every world local index idx count data dataset"
 )
-_NONE = frozenset(_OTHERS.split())
-"""Words that never occur in the name of a metric, except those of _HARMLESS."""
-
-_HARMLESS = frozenset(("total", "max", "min", "s", "n"))
-"""Words of _NONE that may occur next to a metric word."""
+_NONE = frozenset(_OTHERS.split())  # words that never occur in the name of a metric, except those of _HARMLESS
+_HARMLESS = frozenset(("total", "max", "min", "s", "n"))  # words of _NONE that may occur next to a metric word
 
 _SHARES = frozenset(("accuracy", "acc", "recall", "precision"))
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
@@ -146,8 +140,7 @@ _BOOSTING = re.compile(r"\[(\d+)\]\s")
 _BAR = r"(\d+)\s*/\s*(\d+)\s*(?=[\[|\](\s━█]|$)"
 _BAR_ALONE = re.compile(r"(?:^\s*|[|\[]\s*)" + _BAR)
 _BAR_OF_EPOCH = re.compile(r"[\s|\[:]" + _BAR)
-MOST_NAMES = 1000
-"""Names whose kind and iterations are cached."""
+MOST_NAMES = 1000  # names whose kind and iterations are cached
 
 _ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|[\x08]+")
 

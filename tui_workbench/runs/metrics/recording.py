@@ -14,8 +14,7 @@ from tui_workbench.runs.metrics.run_metrics import RunMetrics
 from tui_workbench.runs.metrics.stored import write
 from tui_workbench.runs.store.rundir import RunDirectory
 
-INTERVAL = 1.0
-"""Seconds between two checks of the file sizes."""
+INTERVAL = 1.0  # seconds between two checks of the file sizes
 
 FAULTS = (
     OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, MemoryError,
@@ -23,8 +22,7 @@ FAULTS = (
 )  # fmt: skip
 """Errors that malformed files may raise. They must not prevent the end of the run."""
 
-IDLE_SHARE = 1
-"""Seconds of rest for each second of reading: a fast log takes half of a core."""
+IDLE_SHARE = 1  # seconds of rest for each second of reading: a fast log takes half of a core
 
 
 class MetricsRecorder:
@@ -35,8 +33,7 @@ class MetricsRecorder:
         self._metrics: RunMetrics | None = None
         self._follower: threading.Thread | None = None
         self._stopping = threading.Event()
-        self.caught_up = threading.Event()
-        """Set when less than a piece of the output is unread."""
+        self.caught_up = threading.Event()  # set when less than a piece of the output is unread
 
     def follow(self) -> None:
         """Start to read the run's output in a thread, so that little is unread at the end."""

@@ -71,8 +71,7 @@ class Rules:
         self.tensorboard = True
         self.files: tuple[str, ...] = DEFAULT_FILES
         self.mistakes: list[str] = []
-        self.text = b""
-        """The file as it was read, to detect changes."""
+        self.text = b""  # the file as it was read, to detect changes
         self._patterns: list[Pattern] = []
         self._ignored: list[str] = []
 

@@ -37,8 +37,7 @@ from tui_workbench.runs.metrics.values import (
 )
 from tui_workbench.runs.store.rundir import LIVE, METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
 
-EVENT_FILE = "tfevents"
-"""Part of the names of event files, as in TensorBoard."""
+EVENT_FILE = "tfevents"  # part of the names of event files, as in TensorBoard
 
 
 class RunMetrics:
@@ -356,8 +355,7 @@ def item_summaries(columns: Columns, source: str) -> dict[str, MetricSummary]:
     return found
 
 
-SMALL = 64 << 10
-"""Bytes of a log that `has_no_metrics` reads."""
+SMALL = 64 << 10  # bytes of a log that `has_no_metrics` reads
 
 
 def has_no_metrics(directory: str) -> bool:

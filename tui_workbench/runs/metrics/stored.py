@@ -26,11 +26,8 @@ from tui_workbench.runs.store.rundir import METRICS, METRICS_CACHE, METRICS_SUMM
 SCHEMA = 1
 MAGIC = b"workbench metrics 2\n"
 
-CACHE_FROM = 20_000
-"""Points that take noticeably long to parse again (40 ms)."""
-
-LONGEST_CURVE = 4 << 20
-"""Points of a cached curve; a longer one is parsed again."""
+CACHE_FROM = 20_000  # points that take noticeably long to parse again (40 ms)
+LONGEST_CURVE = 4 << 20  # points of a cached curve; a longer one is parsed again
 
 _NUMBER_BYTES = 8
 

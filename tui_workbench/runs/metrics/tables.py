@@ -34,11 +34,8 @@ TIMES = ("time", "timestamp", "_timestamp", "wall_time", "created", "datetime", 
 NAMES = ("name", "metric", "key", "tag")
 """Columns that hold the name of a metric, in a table with one value per row."""
 
-EARLIEST = 1e8
-"""Seconds since the epoch below which a time is a duration."""
-
-DEPTH = 3
-"""Levels of nested objects whose keys are joined by slashes into metric names."""
+EARLIEST = 1e8  # seconds since the epoch below which a time is a duration
+DEPTH = 3  # levels of nested objects whose keys are joined by slashes into metric names
 
 
 class TableFile(Reader):
@@ -135,8 +132,7 @@ def _flatten(record: dict[str, Any], prefix: str, row: dict[str, float | None], 
             row[name] = number(value)
 
 
-PIECE = 1 << 20
-"""Bytes that `follow` reads at once."""
+PIECE = 1 << 20  # bytes that `follow` reads at once
 
 
 class SdkFile(Reader):

@@ -9,14 +9,9 @@ from collections.abc import Iterable, Iterator
 
 from tui_workbench.runs.metrics.values import Columns
 
-CHUNK = 4 << 20
-"""Bytes that are read at once."""
-
-MARK = 64
-"""Bytes before the offset that are compared to detect a file that was rewritten in place."""
-
-LONGEST_LINE = 64 << 20
-"""Bytes. A longer line cannot be a record and is skipped."""
+CHUNK = 4 << 20  # bytes that are read at once
+MARK = 64  # bytes before the offset that are compared to detect a file that was rewritten in place
+LONGEST_LINE = 64 << 20  # Bytes. A longer line cannot be a record and is skipped.
 
 
 class Tail:
@@ -33,14 +28,12 @@ class Tail:
         self.path = path
         self.at_most = at_most
         self.skipped = 0
-        self.offset = 0
-        """The first byte that was not read yet."""
+        self.offset = 0  # the first byte that was not read yet
         self.restarted = False
         self._identity: tuple[int, int] | None = None
         self.inside_line = False
         """True if the bytes up to the next line end belong to a line whose beginning was skipped."""
-        self.size = 0
-        """Size of the file when it was last opened."""
+        self.size = 0  # size of the file when it was last opened
         self._mark = b""
 
     @property

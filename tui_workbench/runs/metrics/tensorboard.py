@@ -19,8 +19,7 @@ from tui_workbench.runs.metrics.values import TENSORBOARD
 _HEADER = struct.Struct("<QI")
 _FRAME = _HEADER.size + 4
 LARGEST_RECORD = 1 << 30
-LARGEST_SCALARS = 1 << 20
-"""Bytes. A larger event is an image or a graph, and is skipped."""
+LARGEST_SCALARS = 1 << 20  # Bytes. A larger event is an image or a graph, and is skipped.
 
 _SPLITS = frozenset(("train", "training", "val", "valid", "validation", "test", "eval", "evaluation"))
 """Folders that distinguish curves of the same name: `train/epoch_loss`, `validation/epoch_loss`."""

@@ -131,11 +131,8 @@ MAX_ITEMS = 10_000
 MAX_ITEM_BYTES = 64 << 20
 """Number of lists, tables and similar items of one file, and their total size in the file."""
 
-SHORT_CURVE = 100
-"""A curve with this many points or fewer is never thinned."""
-
-MAX_NAME = 500
-"""Characters of a metric's name that are kept."""
+SHORT_CURVE = 100  # a curve with this many points or fewer is never thinned
+MAX_NAME = 500  # characters of a metric's name that are kept
 
 
 class Column:
@@ -145,8 +142,7 @@ class Column:
         self.steps = array("d")
         self.values = array("d")
         self.times = array("d")
-        self.left_out = 0
-        """Points that `thin` has removed."""
+        self.left_out = 0  # points that `thin` has removed
 
     @property
     def count(self) -> int:
@@ -185,8 +181,7 @@ class Columns:
         self.unreadable = 0  # lines or records that could not be parsed
         self.dropped_points = 0
         self.dropped_items = 0
-        self.is_thinned = False
-        """True if curves have lost points that are not extremes."""
+        self.is_thinned = False  # True if curves have lost points that are not extremes
         self._item_bytes = 0
 
     def curve(self, name: str) -> Column | None:

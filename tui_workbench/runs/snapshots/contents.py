@@ -1,7 +1,7 @@
-"""What a run gets of its project, counted before anything is made: refused when it is too large, told in the plan.
+"""The files that a run gets of its project, counted before anything is copied, for limits and the plan.
 
-Ignored files are copied for each run: at no cost where the file system shares blocks between copies, else as long as
-all of them together stay below a limit. What is larger has to be declared as data, or left out.
+Ignored files are copied for each run. Copies are unlimited where the file system shares blocks between them; elsewhere
+their total size is limited. Larger files must be declared as data or excluded.
 """
 
 from __future__ import annotations
@@ -21,24 +21,15 @@ from tui_workbench.runs.snapshots.file_copy import can_clone
 from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
 from tui_workbench.runs.store.rundir import NOTE, RunDirectory
 
-COPY_BYTES = 2 << 30
-"""Ignored files that are copied byte by byte may take so much together."""
-
-COPY_FILES = 50_000
-"""As many ignored files are copied, whether their blocks are shared or not."""
-
-SNAPSHOT_FILE_BYTES = 1 << 30
-"""A snapshot keeps every version of a file for good, so it takes none that is larger."""
-
-MANY_FILES, MANY_BYTES = 20_000, 500_000_000
-"""A snapshot with more than this is worth a word of advice."""
-
-SHOWN_PARTS, SHOWN_IN_PLAN = 3, 6
-"""How many paths a message names, and a plan."""
+COPY_BYTES = 2 << 30  # maximum total size of ignored files that are copied without sharing blocks
+COPY_FILES = 50_000  # maximum number of ignored files that are copied
+SNAPSHOT_FILE_BYTES = 1 << 30  # maximum size of a file in a snapshot, which keeps every version forever
+MANY_FILES, MANY_BYTES = 20_000, 500_000_000  # a larger snapshot causes a note with advice
+SHOWN_PARTS, SHOWN_IN_PLAN = 3, 6  # maximum number of paths in a message and in a plan
 
 
 class Part(NamedTuple):
-    """A file or folder of the project, and what it holds: files, and bytes on the disk."""
+    """A file or folder of the project, with its number of files and their size."""
 
     path: str
     files: int = 0
@@ -46,51 +37,51 @@ class Part(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What a run of the project would get, as it is now."""
+    """The files that a run of the project would get now."""
 
     snapshot: Part = Part("")
-    largest_folder: Part = Part("")  # of the snapshot, where it has more than is wise
-    too_large: tuple[Part, ...] = ()  # files that no snapshot takes
+    largest_folder: Part = Part("")  # of a snapshot that is larger than recommended
+    too_large: tuple[Part, ...] = ()  # files larger than SNAPSHOT_FILE_BYTES
     copied: tuple[Part, ...] = ()
-    uncloned: tuple[Part, ...] = ()  # those of `copied` that would be copied byte by byte
+    uncloned: tuple[Part, ...] = ()  # those of `copied` that cannot share blocks
     linked: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()  # what cannot be read, or has too long a path
+    skipped: tuple[str, ...] = ()  # unreadable, or the path is too long
     secret: tuple[str, ...] = ()  # configuration files that hold a password
-    files: tuple[str, ...] = ()  # what a snapshot takes
-    items: tuple[Item, ...] = ()  # what `working_copy.fill` needs
+    files: tuple[str, ...] = ()  # the files of the snapshot
+    items: tuple[Item, ...] = ()  # the items for `working_copy.fill`
 
     def without_snapshot(self) -> Contents:
-        """The same for a run that has its snapshot already."""
+        """The same for a run that already has a snapshot."""
         return self._replace(snapshot=Part(""), largest_folder=Part(""), too_large=(), secret=())
 
-    def described_in(self, plan: Plan) -> Plan:
-        """The plan with what the run would get of the project."""
-        # Targets on other machines have a step of this name as well, and it comes later.
+    def add_to_plan(self, plan: Plan) -> Plan:
+        """Return the plan with a description of these files."""
+        # Targets on other machines have a later step of the same name.
         index = next((index for index, step in enumerate(plan.steps) if step.name == "copy"), -1)
-        title = f"make the run's own copy: {described(self)}"
+        title = f"create the working copy: {describe(self)}"
         steps = (step._replace(title=title) if number == index else step for number, step in enumerate(plan.steps))
         return plan._replace(steps=tuple(steps))
 
-    def leave_notes(self, directory: RunDirectory) -> None:
-        """Let the submitter of the run know what is unusual about its files; see `RunDirectory.notes`."""
+    def append_notes(self, directory: RunDirectory) -> None:
+        """Record notes for the submitter of the run; see `RunDirectory.notes`."""
         for text in notes_on(self):
             directory.append_event(NOTE, text=text)
 
 
-def contents_of(root: str, state_directory: str, data: Collection[str] = (), *, beside: str = "") -> Contents:
-    """What a run of the project would get now. `beside` is as for `project_files`. Raises OSError."""
+def contents_of(root: str, state_directory: str, data: Collection[str] = (), *, old_root: str = "") -> Contents:
+    """Count the files that a run of the project would get now. `old_root`: see `project_files`. Raises OSError."""
     paths: dict[Kind, list[str]] = defaultdict(list)
     items: dict[Kind, list[Item]] = defaultdict(list)
     needed: list[Item] = []
-    for item in project_files(root, data, beside=beside, room=room_of(state_directory)):
+    for item in project_files(root, data, old_root=old_root, room=room_of(state_directory)):
         if item.kind in (Kind.COPIED, Kind.LINKED) or item.is_folder:
             needed.append(item)
         if item.kind in (Kind.SNAPSHOT, Kind.COPIED):
             items[item.kind].append(item)
         else:
             paths[item.kind].append(item.path)
-    # By their apparent size: git reads holes as well.
+    # Apparent sizes, because git also reads holes.
     files = [(item, item.status.st_size) for item in items[Kind.SNAPSHOT] if item.status and not item.is_folder]
     folders = _Parts()
     for item, size in files:
@@ -115,13 +106,13 @@ def contents_of(root: str, state_directory: str, data: Collection[str] = (), *, 
 
 
 def _copied(items: Iterable[Item], root: str, state_directory: str) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
-    """The topmost paths that are ignored, and those of them that would be copied byte by byte."""
+    """Return the topmost ignored paths, and those of them that cannot share blocks."""
     parts = _Parts()
     samples: dict[int, tuple[int, str]] = {}  # device: size and path of the largest file there
     devices: dict[str, int] = {}  # of each part
     part = ""
     for item in items:
-        if item.begins:
+        if item.is_top:
             part = item.path
             parts[part] = Part(part)
         if item.status is not None and not item.is_folder:
@@ -140,27 +131,25 @@ def _copied(items: Iterable[Item], root: str, state_directory: str) -> tuple[tup
 
 
 class _Parts(dict[str, Part]):
-    """Parts of the project by their paths."""
-
     def add(self, path: str, size: int, files: int = 1) -> None:
         known = self.get(path, Part(path))
         self[path] = Part(path, known.files + files, known.size + size)
 
 
 def _largest_folder(whole: Part, folders: Iterable[Part]) -> Part:
-    """The folder at the top of the project that holds the most, of a snapshot with more than is wise."""
+    """Return the largest folder at the top of the project if the snapshot is larger than recommended."""
     if whole.files > MANY_FILES:
         return max(folders, key=lambda part: part.files)
     return max(folders, key=lambda part: part.size) if whole.size > MANY_BYTES else Part("")
 
 
 def room_of(state_directory: str) -> int:
-    """The bytes that the path of a run's working copy may take: as long as the longest run id."""
+    """Maximum length of the path of a run's working copy, in bytes."""
     return len(os.fsencode(state_directory)) + len("/runs/.new-/work/") + 120
 
 
-def described(contents: Contents) -> str:
-    """What a run would get, in one line of a plan."""
+def describe(contents: Contents) -> str:
+    """Return a one-line description for the plan."""
     count, size = contents.snapshot.files, contents.snapshot.size
     files = "file" if count == 1 else "files"
     texts = [f"the snapshot, {count:,} {files} ({size_text(size)})" if count else "the snapshot"]
@@ -177,19 +166,19 @@ def described(contents: Contents) -> str:
 
 
 def notes_on(contents: Contents) -> list[str]:
-    """What a person should know of a run that was just submitted, a line each."""
+    """Return notes for the submitter of the run."""
     notes = [
-        f"{path} holds a password and was left out of the snapshot; put the password into the keyring with "
-        f"`workbench-tui computetarget attach` and a reference in its place"
+        f"{path} holds a password and was left out of the snapshot; store the password with `workbench-tui "
+        f"computetarget attach`, which writes a reference in its place"
         for path in contents.secret
     ]
     if contents.skipped:
-        notes.append(f"not in the run's copy, unreadable or with too long a path: {_first(contents.skipped, 3)}")
+        notes.append(f"not in the working copy, unreadable or path too long: {_first(contents.skipped, 3)}")
     if contents.largest_folder.path:
         folder, whole = contents.largest_folder, contents.snapshot
         notes.append(
-            f"the snapshot has {whole.files:,} files ({size_text(whole.size)}), {_with_size(folder)} among them; "
-            f"`/{folder.path}` in {IGNORE_FILE} leaves that out, `DataReferences: [{folder.path}]` links it"
+            f"the snapshot has {whole.files:,} files ({size_text(whole.size)}), including {_with_size(folder)}; "
+            f"`/{folder.path}` in {IGNORE_FILE} excludes that folder, `DataReferences: [{folder.path}]` links it"
         )
     return notes
 
@@ -205,21 +194,21 @@ def _first(paths: Sequence[str], count: int) -> str:
 
 
 def refuse_large(contents: Contents, configuration_path: str = "") -> None:
-    """Raise LargeFiles when a run would copy, or its snapshot keep, more than is sensible."""
+    """Raise LargeFiles if a run would copy, or its snapshot keep, too much."""
     if contents.too_large:
-        message = f"a snapshot takes no file of more than {size_text(SNAPSHOT_FILE_BYTES)}"
+        message = f"files larger than {size_text(SNAPSHOT_FILE_BYTES)} cannot be in a snapshot"
         raise _large_files(message, contents.too_large, configuration_path)
     size, files = sum(part.size for part in contents.uncloned), sum(part.files for part in contents.copied)
     if size > COPY_BYTES:
-        message = f"each run would copy {size_text(size)} of ignored files; the limit is {size_text(COPY_BYTES)}"
+        message = f"each run would copy {size_text(size)} of ignored files (limit: {size_text(COPY_BYTES)})"
         raise _large_files(message, _largest(contents.uncloned, 2, size - COPY_BYTES), configuration_path)
     if files > COPY_FILES:
-        message = f"each run would copy {files:,} ignored files; the limit is {COPY_FILES:,}"
+        message = f"each run would copy {files:,} ignored files (limit: {COPY_FILES:,})"
         raise _large_files(message, _largest(contents.copied, 1, files - COPY_FILES), configuration_path)
 
 
 def _largest(parts: Iterable[Part], field: int, excess: int) -> tuple[Part, ...]:
-    """The largest parts that together make up the excess; their folders, where they are many."""
+    """Return the largest parts that together exceed the limit, or their folders if there are many."""
     chosen: list[Part] = []
     for part in sorted(parts, key=lambda part: part[field], reverse=True):
         chosen.append(part)
@@ -240,18 +229,15 @@ def _large_files(message: str, parts: tuple[Part, ...], configuration_path: str)
     return LargeFiles(
         f"{message}: {named}",
         paths=tuple((part.path, part.size) for part in parts),
-        remedy=f"Declare them as data, which is linked and never copied: `{line}` in "
-        f"{configuration_path or 'the run configuration'}; or leave "
-        f"them out of runs: `/{parts[0].path}` in {IGNORE_FILE}.",
+        remedy=f"Declare them as data, which is linked and not copied: `{line}` in "
+        f"{configuration_path or 'the run configuration'}; or exclude "
+        f"them from runs: `/{parts[0].path}` in {IGNORE_FILE}.",
         configuration=configuration_path,
     )
 
 
-# -- of a run --------------------------------------------------------------------------------------------------------
-
-
-def look_at_files(project: Project, spec: RunSpec, origin: str) -> Contents:
-    """What a run would get of the project now; with an `origin` the snapshot is taken already.
+def check_files(project: Project, spec: RunSpec, origin: str) -> Contents:
+    """Count the files that a run would get now; a run with an `origin` already has a snapshot.
 
     Raises LargeFiles, ConfigurationError or StorageError.
     """
@@ -262,15 +248,15 @@ def look_at_files(project: Project, spec: RunSpec, origin: str) -> Contents:
     return contents
 
 
-def planned_files(spec: RunSpec, plan: Plan, *, is_again: bool) -> Plan:
-    """The plan with what the run would get of the project, or why it would not start. Raises StorageError."""
+def plan_files(spec: RunSpec, plan: Plan, *, is_again: bool) -> Plan:
+    """Add the files that the run would get, or why it would not start. Raises StorageError."""
     contents = _contents_of(spec, os.path.dirname(os.path.dirname(spec.run_directory)), is_again=is_again)
     texts = [f"note: {text}" for text in notes_on(contents)]
     try:
         refuse_large(contents, spec.run_configuration.path)
     except LargeFiles as error:
-        texts.insert(0, f"it would not start: {error.message}. {error.remedy}")
-    plan = contents.described_in(plan)
+        texts.insert(0, f"the run would not start: {error.message}. {error.remedy}")
+    plan = contents.add_to_plan(plan)
     return plan._replace(steps=(*(Step("files", text) for text in texts), *plan.steps))
 
 
@@ -290,7 +276,7 @@ def _require_data(project: Project, configuration: RunConfiguration) -> None:
         if problem:
             raise ConfigurationError(
                 problem,
-                remedy="Name a path in the project, or one that begins with `/`.",
+                remedy="Use a path in the project, or one that begins with `/`.",
                 file=configuration.path,
                 line=line_of_key(configuration.path, "DataReferences"),
             )

@@ -1,4 +1,4 @@
-"""Copies of files that take no more space than they must: shared blocks where the file system can, holes kept."""
+"""Copies of files that use little space: shared blocks where the file system supports them, and holes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator
 
 from tui_workbench.core.files import open_regular
 
-_FICLONE = 0x40049409
-"""The ioctl of Linux that makes a file share the blocks of another one."""
+_FICLONE = 0x40049409  # the Linux ioctl that makes a file share the blocks of another file
 
 _CHUNK = 1 << 26
 
 
 def can_clone(source: str, folder: str) -> bool:
-    """True when a copy of the file `source` in `folder` would share its blocks. Leaves nothing behind."""
+    """Return True if a copy of the file `source` in `folder` can share its blocks. Leaves no file."""
     try:
         with (
             open_regular(source) as reading,
@@ -28,10 +27,10 @@ def can_clone(source: str, folder: str) -> bool:
 
 
 def copy_file(source: str, destination: str, *, mode: int = -1, clone_only: bool = False) -> bool:
-    """Copy a regular file to a path that is not there yet, with its permissions and its time of modification.
+    """Copy a regular file to a path that does not exist, with its permissions and its mtime.
 
-    With a `mode` the copy has that, less the umask, and the time of now. With `clone_only` false is returned, and
-    nothing is left, where blocks cannot be shared. Links are not followed. Raises OSError.
+    With a `mode` the copy gets that mode, less the umask, and the current time. With `clone_only` return False and
+    leave no file where blocks cannot be shared. Links are not followed. Raises OSError.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open_regular(source) as reading:
@@ -48,10 +47,10 @@ def copy_file(source: str, destination: str, *, mode: int = -1, clone_only: bool
     return True
 
 
-def copy_content(reading: int, writing: int, told: Callable[[int], None] | None = None) -> None:
-    """Make the empty file open as `writing` a copy of the one open as `reading`. Raises OSError.
+def copy_content(reading: int, writing: int, on_progress: Callable[[int], None] | None = None) -> None:
+    """Copy the open file `reading` into the empty open file `writing`. Raises OSError.
 
-    `told` is called with the bytes that are done.
+    `on_progress` is called with the number of bytes copied so far.
     """
     if _clone(reading, writing):
         return
@@ -59,9 +58,9 @@ def copy_content(reading: int, writing: int, told: Callable[[int], None] | None 
     for begin, end in _data(reading, size):
         os.lseek(writing, begin, os.SEEK_SET)
         while begin < end and (copied := os.sendfile(writing, reading, begin, min(end - begin, _CHUNK))):
-            begin += copied  # 0 when it was cut short meanwhile
-            if told is not None:
-                told(begin)
+            begin += copied  # 0 if the file was truncated meanwhile
+            if on_progress is not None:
+                on_progress(begin)
     os.ftruncate(writing, size)
 
 
@@ -76,7 +75,7 @@ def _clone(reading: int, writing: int) -> bool:
 
 
 def _data(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of each part of a file that is no hole."""
+    """Yield start and end of each part of a file that is not a hole."""
     end = 0
     while end < size:
         try:

@@ -1,7 +1,7 @@
 """Ignore files in git's syntax (gitignore(5)), for machines without git.
 
-Whoever asks walks the tree from its root and does not enter excluded folders; so only the entry itself is ever matched
-against a pattern, never what is below it. As for git, names and patterns are bytes: `?` is one of them.
+Callers walk the tree from its root and do not enter excluded folders, so a pattern is only matched against the entry
+itself and never against paths below it. As in git, names and patterns are bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Rule(NamedTuple):
-    """One pattern: what it matches is excluded, or brought back."""
+    """One pattern: it excludes what it matches, or includes it again."""
 
     excludes: bool
     folders_only: bool
@@ -21,14 +21,14 @@ class Rule(NamedTuple):
 
 
 class IgnoreFile(NamedTuple):
-    """The patterns of one file; `folder` is where it lies, relative to the root of the tree, "" for the root."""
+    """The patterns of one file; `folder` is its folder, relative to the root of the tree, "" for the root."""
 
     folder: str
     rules: tuple[Rule, ...]
-    any_rule: re.Pattern[str] | None = None  # matches a path that at least one rule matches; None without rules
+    any_rule: re.Pattern[str] | None = None  # matches if any rule does; None without rules
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
-        """Whether the entry is excluded, None when no pattern speaks of it. The last pattern that does counts.
+        """Return True if the entry is excluded, None if no pattern matches. The last match counts.
 
         `path` is relative to the root of the tree.
         """
@@ -45,7 +45,7 @@ class IgnoreFile(NamedTuple):
 
 
 def read_ignore_file(root: str, folder: str, name: str) -> IgnoreFile:
-    """The ignore file `name` in a folder of the tree at `root`; without patterns when there is none to read."""
+    """Read an ignore file of a folder in the tree at `root`; a missing or unreadable file has no patterns."""
     try:
         with open(os.path.join(root, folder, name), "rb") as file:
             return parse(file.read(), folder)
@@ -54,7 +54,7 @@ def read_ignore_file(root: str, folder: str, name: str) -> IgnoreFile:
 
 
 def parse(content: bytes, folder: str = "") -> IgnoreFile:
-    """The patterns of a file with this content."""
+    """Parse the content of an ignore file."""
     lines = _bytewise(content.removeprefix(b"\xef\xbb\xbf")).split("\n")
     rules = tuple(rule for rule in (_rule(line.removesuffix("\r")) for line in lines) if rule is not None)
     if not rules:
@@ -64,7 +64,7 @@ def parse(content: bytes, folder: str = "") -> IgnoreFile:
 
 
 def is_excluded(path: str, *, is_folder: bool, files: Sequence[IgnoreFile]) -> bool:
-    """Whether the entry is excluded by these files, of which the first that speaks of it counts."""
+    """Return True if these files exclude the entry. The first file with a matching pattern decides."""
     for file in files:
         verdict = file.verdict(path, is_folder=is_folder)
         if verdict is not None:
@@ -73,13 +73,13 @@ def is_excluded(path: str, *, is_folder: bool, files: Sequence[IgnoreFile]) -> b
 
 
 def pattern_of(path: str) -> str:
-    """The pattern that matches this path, relative to the folder of the ignore file, and no other."""
+    """Return the pattern that matches only this path, relative to the folder of the ignore file."""
     escaped = "".join(f"\\{c}" if c in "\\*?[" else c for c in path)
     return f"/{escaped[:-1]}\\ " if escaped.endswith(" ") else f"/{escaped}"
 
 
 def _bytewise(name: bytes) -> str:
-    """A text of one character for each byte."""
+    """Map each byte to one character."""
     return name.decode("latin-1")
 
 
@@ -93,7 +93,7 @@ def _rule(line: str) -> Rule | None:
     pattern = pattern.removesuffix("/")
     if not pattern:
         return None
-    # A slash anywhere but at the end ties the pattern to the folder of its file.
+    # A slash anywhere but at the end anchors the pattern to the folder of its file.
     anchored = "/" in pattern
     expression = _expression(pattern.removeprefix("/"))
     if expression is None:
@@ -111,7 +111,7 @@ def _without_trailing_spaces(line: str) -> str:
 
 
 def _expression(pattern: str) -> str | None:
-    """The regular expression of a pattern; None for one that can match nothing."""
+    """Translate a pattern to a regular expression; None if it cannot match anything."""
     out = []
     i = 0
     while i < len(pattern):
@@ -150,7 +150,7 @@ _CLASSES = {
 
 
 def _bracket(pattern: str, start: int) -> tuple[str | None, int]:
-    """The part of a regular expression for `[...]` at `start`, and where the pattern goes on."""
+    """Translate `[...]` at `start`; return the expression and the position after it."""
     i = start + 1
     negated = pattern[i : i + 1] in ("!", "^")
     i += negated

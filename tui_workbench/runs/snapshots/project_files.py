@@ -1,7 +1,8 @@
-"""The files of a project, sorted by what a tracked run gets of them, and why a run did not get one.
+"""The files of a project, classified by what a tracked run gets, and why a run did not get a file.
 
-A snapshot holds what no ignore file excludes. What `.gitignore` excludes is copied into the run's working copy. What
-`DataReferences` names is linked there. What `.amlignore` excludes, caches and virtual environments are left out.
+A snapshot holds the files that no ignore file excludes. Files excluded by `.gitignore` are copied into the run's
+working copy. `DataReferences` are linked there. Files excluded by `.amlignore`, caches and virtual environments are
+left out.
 """
 
 from __future__ import annotations
@@ -28,25 +29,23 @@ NEVER_TAKEN = (
     ".workbench", ".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".ipynb_checkpoints", ".tox",
     ".nox",
 )  # fmt: skip
-"""Names, wherever they are, that no run gets: the workbench's own folder, git's, and caches of tools."""
+"""Names that no run gets, in any folder: the workbench's state, git's, and caches of tools."""
 
 ENVIRONMENT_MARKS = frozenset(("pyvenv.cfg", "conda-meta"))
-"""A folder with one of them is a virtual environment, and cannot be used from another place."""
+"""A folder with one of these is a virtual environment, which does not work in another place."""
 
-LONGEST_PATH = 4095
-"""Bytes of a path that Linux takes."""
+LONGEST_PATH = 4095  # maximum length of a path on Linux, in bytes
 
 
 _NOT_FOUND = re.compile(
     r"""(?:FileNotFoundError|No such file or directory|unable to open file)[^'"]*['"]([^'"]+)['"]"""
 )
 
-RECENT_RUNS = 20
-"""So many of the latest runs are asked whether they made the file."""
+RECENT_RUNS = 20  # number of latest runs that are searched for a missing file
 
 
 class Kind(StrEnum):
-    """What a run gets of a path: nothing of what `.amlignore` excludes, of an environment, or of a secret."""
+    """What a run gets of a path. Paths that are left out, environments and secrets are not given to runs."""
 
     SNAPSHOT = "snapshot"
     COPIED = "copied"
@@ -68,38 +67,37 @@ _PLAIN_SECRET = re.compile(
     """,
     re.VERBOSE,
 )
-"""A password in YAML that need not be sound: rather found once too often."""
+"""A password in YAML that may be malformed. False positives are better than misses."""
 
 _LARGEST_CONFIGURATION = 1 << 20
 
 
 class Item(NamedTuple):
-    """A file, link or folder of the project. `path` is relative to the project; `kind` is what a run gets of it."""
+    """A file, link or folder of the project. `path` is relative to it; `kind` says what a run gets."""
 
     path: str
     kind: Kind
     status: os.stat_result | None = None
-    begins: bool = False  # the topmost path of what an ignore file excludes
+    is_top: bool = False  # the topmost path that an ignore file excludes
 
     @property
     def is_folder(self) -> bool:
-        """True for a folder that is not passed over."""
+        """True for a folder that a run gets."""
         return self.status is not None and stat.S_ISDIR(self.status.st_mode)
 
     @property
     def is_link(self) -> bool:
-        """True for a symbolic link."""
         return self.status is not None and stat.S_ISLNK(self.status.st_mode)
 
 
 def is_never_taken(path: str) -> bool:
-    """True for a path, relative to the project, that no run gets."""
+    """Return True if no run gets this path, which is relative to the project."""
     parts = path.split(os.sep)
     return parts[0] == OUTPUTS or any(part in NEVER_TAKEN for part in parts)
 
 
 def holds_secret(root: str, path: str) -> bool:
-    """True for a `.compute` file that holds a password itself where a reference to the keyring belongs."""
+    """Return True for a `.compute` file that holds a password instead of a reference to the keyring."""
     if os.path.dirname(path) != CONFIG_DIRECTORY or not path.endswith(COMPUTE_SUFFIX):
         return False
     try:
@@ -110,7 +108,7 @@ def holds_secret(root: str, path: str) -> bool:
 
 
 def files_with_secrets(root: str) -> list[str]:
-    """The `.compute` files of the project that hold a password, as paths relative to it."""
+    """Return the `.compute` files of the project that hold a password, relative to the project."""
     try:
         names = sorted(os.listdir(os.path.join(root, CONFIG_DIRECTORY)))
     except OSError:
@@ -118,19 +116,19 @@ def files_with_secrets(root: str) -> list[str]:
     return [path for name in names if holds_secret(root, path := os.path.join(CONFIG_DIRECTORY, name))]
 
 
-def project_files(root: str, data: Collection[str] = (), *, beside: str = "", room: int = 0) -> Iterator[Item]:
-    """Every file, link and folder of the project at `root`, a folder before what is in it.
+def project_files(root: str, data: Collection[str] = (), *, old_root: str = "", room: int = 0) -> Iterator[Item]:
+    """Yield every file, link and folder of the project at `root`, folders before their contents.
 
-    `data` are paths that are linked. The ignore files at the top of the folder `beside`, an older state of the project,
-    exclude as well. `room` is the length of the longest folder that the project is copied to. Sockets, pipes, devices
-    and what no run gets are passed over. Raises OSError when `root` cannot be read.
+    `data` are paths that are linked. The top ignore files of `old_root`, an older state of the project, apply as well.
+    `room` is the length of the longest folder that the project is copied to. Sockets, pipes, devices and paths that no
+    run gets are skipped. Raises OSError when `root` cannot be read.
     """
-    always = [read_ignore_file(each, "", IGNORE_FILE) for each in (root, beside) if each]
-    above = (read_ignore_file(beside, "", GIT_IGNORE),) if beside else ()
+    always = [read_ignore_file(each, "", IGNORE_FILE) for each in (root, old_root) if each]
+    above = (read_ignore_file(old_root, "", GIT_IGNORE),) if old_root else ()
     for path in sorted(data):
         yield Item(path, Kind.LINKED)
     walk = _Walk(root, frozenset(data), always, LONGEST_PATH - room)
-    yield from walk.sorted_out("", walk.entries(""), Kind.SNAPSHOT, above)
+    yield from walk.below("", walk.entries(""), Kind.SNAPSHOT, above)
 
 
 class _Walk(NamedTuple):
@@ -143,11 +141,11 @@ class _Walk(NamedTuple):
         with os.scandir(os.path.join(self.root, folder)) as entries:
             return sorted(entries, key=lambda entry: entry.name)
 
-    def sorted_out(
+    def below(
         self, folder: str, entries: list[os.DirEntry[str]], kind: Kind, above: tuple[IgnoreFile, ...]
     ) -> Iterator[Item]:
         if kind == Kind.SNAPSHOT and any(entry.name == GIT_IGNORE for entry in entries):
-            # What the deepest folder's file says counts.
+            # The file of the deepest folder takes precedence.
             above = (read_ignore_file(self.root, folder, GIT_IGNORE), *above)
         for entry in entries:
             name = entry.name
@@ -163,12 +161,12 @@ class _Walk(NamedTuple):
             if len(os.fsencode(path)) >= self.longest:
                 yield Item(path, Kind.TOO_LONG)
             elif is_folder:
-                yield from self._folder(entry, path, here, above, begins=excluded)
+                yield from self._folder(entry, path, here, above, is_top=excluded)
             else:
-                yield from self._file(entry, path, here, begins=excluded)
+                yield from self._file(entry, path, here, is_top=excluded)
 
     def _folder(
-        self, entry: os.DirEntry[str], path: str, kind: Kind, above: tuple[IgnoreFile, ...], *, begins: bool
+        self, entry: os.DirEntry[str], path: str, kind: Kind, above: tuple[IgnoreFile, ...], *, is_top: bool
     ) -> Iterator[Item]:
         try:
             status, entries = entry.stat(follow_symlinks=False), self.entries(path)
@@ -180,36 +178,35 @@ class _Walk(NamedTuple):
         if any(each.name in ENVIRONMENT_MARKS for each in entries):
             yield Item(path, Kind.ENVIRONMENT)
             return
-        yield Item(path, kind, status, begins)
-        yield from self.sorted_out(path, entries, kind, above)
+        yield Item(path, kind, status, is_top)
+        yield from self.below(path, entries, kind, above)
 
-    def _file(self, entry: os.DirEntry[str], path: str, kind: Kind, *, begins: bool) -> Iterator[Item]:
+    def _file(self, entry: os.DirEntry[str], path: str, kind: Kind, *, is_top: bool) -> Iterator[Item]:
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError:
             return
         if stat.S_ISREG(status.st_mode):
-            everybody = status.st_mode & 0o444 == 0o444
-            if not everybody and not os.access(entry.path, os.R_OK):
+            if status.st_mode & 0o444 != 0o444 and not os.access(entry.path, os.R_OK):
                 kind = Kind.UNREADABLE
             elif holds_secret(self.root, path):
                 kind = Kind.SECRET
         elif not stat.S_ISLNK(status.st_mode):
             return
-        yield Item(path, kind, status, begins)
+        yield Item(path, kind, status, is_top)
 
 
-def explained(record: Record, ending: Ending) -> Ending:
-    """The ending with the cause, where the script of a tracked run did not find a file that its project has."""
+def with_missing_file_cause(record: Record, ending: Ending) -> Ending:
+    """Add the cause to the ending if a tracked run did not find a file that its project has."""
     if ending.state != RunState.FAILED or not record.spec.tracked:
         return ending
     found = _NOT_FOUND.search(ending.reason)
-    cause = cause_of(record.spec, found[1]) if found is not None else ""
+    cause = missing_file_cause(record.spec, found[1]) if found is not None else ""
     return ending._replace(reason=f"{ending.reason}; {visible(cause)}") if cause else ending
 
 
-def cause_of(spec: RunSpec, name: str) -> str:
-    """Why a run did not find the file `name`, and the remedy; "" when its project has no such file."""
+def missing_file_cause(spec: RunSpec, name: str) -> str:
+    """Return why a run did not find the file `name`, and the remedy; "" if its project has no such file."""
     path = _in_project(spec, name)
     if not path:
         return ""
@@ -218,14 +215,14 @@ def cause_of(spec: RunSpec, name: str) -> str:
     if not os.path.lexists(os.path.join(spec.project_root, path)):
         return _made_by_another(spec, path)
     if path.split(os.sep)[0] == OUTPUTS:
-        return f"{OUTPUTS}/ of the project belongs to no run; keep files that runs read in another folder"
+        return f"runs do not get {OUTPUTS}/ of the project; keep input files in another folder"
     if is_never_taken(path):
-        return f"{path} is in the project, but no run gets it"
-    return _not_given(spec, path)
+        return f"{path} is in the project, but runs never get it"
+    return _not_copied(spec, path)
 
 
 def _in_project(spec: RunSpec, name: str) -> str:
-    """The path relative to the project, whatever folder the run saw it in; "" when it is none."""
+    """Convert a path that the run saw to a path relative to the project; "" if it is outside."""
     if not os.path.isabs(name):
         return os.path.normpath(name)
     for folder in (spec.working_directory, f"{RUN_IN_CONTAINER}/{WORKING_COPY}", PROJECT_IN_CONTAINER):
@@ -243,15 +240,15 @@ def _outside(spec: RunSpec, path: str) -> str:
     if top == os.path.normpath(os.path.join(spec.project_root, os.pardir)) or spec.project_root.startswith(f"{top}/"):
         return ""
     if spec.target.kind.is_remote:
-        return f"{path} is outside of the project and is not sent to {spec.target.name}: name a path that is there"
+        return f"{path} is outside the project and is not sent to {spec.target.name}: use a path that exists there"
     return (
-        f"{path} is outside of the project, and a tracked run works in a copy elsewhere: use the path {whole}, or a "
+        f"{path} is outside the project, and a tracked run works in a copy elsewhere: use the path {whole}, or a "
         f"link in the project"
     )
 
 
 def _made_by_another(spec: RunSpec, path: str) -> str:
-    """That an earlier run made the file, and how it comes into the project."""
+    """Name an earlier run that wrote the file, and the command that copies it into the project."""
     folder = os.path.dirname(spec.run_directory)
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith(".") and name != spec.run_id)
@@ -260,14 +257,14 @@ def _made_by_another(spec: RunSpec, path: str) -> str:
     for name in reversed(names[-RECENT_RUNS:]):
         if os.path.lexists(os.path.join(folder, name, WORKING_COPY, path)):
             return (
-                f"the run {name} made {path}: `workbench-tui history download -r {name} --into-project -a "
-                f"{WORKING_COPY}/{path}` brings it into the project"
+                f"the run {name} wrote {path}; copy it with `workbench-tui history download -r {name} --into-project "
+                f"-a {WORKING_COPY}/{path}`"
             )
     return ""
 
 
-def _not_given(spec: RunSpec, path: str) -> str:
-    """Why the run did not get a file that is in the project now."""
+def _not_copied(spec: RunSpec, path: str) -> str:
+    """Say why the run did not get a file that is in the project now."""
     target, is_remote = spec.target.name, spec.target.kind.is_remote
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)
     try:
@@ -280,15 +277,15 @@ def _not_given(spec: RunSpec, path: str) -> str:
     kind = kinds.get(top, "")
     if kind == Kind.LEFT_OUT:
         return (
-            f"{top} is left out of runs by {IGNORE_FILE}: take it out of there, or declare it as data, "
+            f"{top} is excluded from runs by {IGNORE_FILE}: remove it there, or declare it as data, "
             f"`DataReferences: [{top}]`"
         )
     if kind == Kind.ENVIRONMENT:
-        return f"{top} is a virtual environment, and no run gets one"
+        return f"{top} is a virtual environment, which runs never get"
     if kind == Kind.LINKED and is_remote:
-        return f"{top} is data on this machine, and not on {target}: name its absolute path there in DataReferences"
+        return f"{top} is data on this machine, not on {target}: put its absolute path there into DataReferences"
     if kind == Kind.COPIED and is_remote and is_secret_file(path):
-        return f"{path} holds secrets by its name, and such ignored files are not sent to {target}"
+        return f"{path} has the name of a secrets file, and ignored secrets files are not sent to {target}"
     if kind in (Kind.SNAPSHOT, Kind.COPIED):
-        return f"{path} is in the project now, and was not when the run got its copy"
+        return f"{path} is in the project now, but was not when the run was submitted"
     return f"{top} could not be copied for the run" if kind else ""

@@ -1,9 +1,8 @@
-"""Where a tracked run comes from: `provenance.json` and `git.diff` in its directory.
+"""The provenance of a tracked run: `provenance.json` and `git.diff` in its directory.
 
-Its snapshot, the user's own git with what was not committed, the packages, the interpreter or image, the machine and
-its GPUs, the seeds among its arguments. It is collected by a child of the run's controller, with low priority and while
-the script runs already, so nobody waits for it; it is written once and whole. What could not be learned stands there
-as a problem with its reason. Secrets in addresses are masked.
+It holds the snapshot, the user's own git state with uncommitted changes, packages, interpreter or image, machine, GPUs
+and the seeds among the arguments. A low-priority child of the run's controller collects it while the script runs, and
+writes it once. Unknown values are recorded as problems with their reason. Secrets in addresses are masked.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from tui_workbench.targets.base.registry import target_for
 SCHEMA = 1
 
 LARGEST_DIFF = 10 << 20
-"""Bytes that are kept of what was not committed; the snapshot has all of it anyway."""
+"""Maximum size of a stored diff of uncommitted changes, in bytes; the snapshot has all changes anyway."""
 
 MOST_NAMES = 10_000
 GIT_SECONDS = 60.0
@@ -40,9 +39,9 @@ _SEED = re.compile(r"(?:^|[-_.])(?:\w*seed)$", re.IGNORECASE)
 
 
 def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
-    """Collect it in a child of this process, which has one thread and holds the lock `lock` that the child lets go of.
+    """Collect the provenance in a child process, which closes the inherited `lock`.
 
-    Returns a descriptor that is at its end when the child is, -1 when there is nothing to do.
+    This process must be single-threaded. Returns a descriptor that reaches its end when the child ends, or -1.
     """
     if not record.spec.tracked or any(os.path.exists(directory.file(name)) for name in (PROVENANCE, FOLLOWED)):
         return -1
@@ -61,7 +60,7 @@ def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
 
 
 def _be_child(directory: RunDirectory, record: Record, inherited: Sequence[int]) -> None:
-    """Let a grandchild do it, whom nobody has to collect; it keeps the pipe open until it has ended."""
+    """Fork again so that the child is never a zombie. The grandchild keeps the pipe open until it ends."""
     try:
         for descriptor in inherited:
             os.close(descriptor)
@@ -73,7 +72,7 @@ def _be_child(directory: RunDirectory, record: Record, inherited: Sequence[int])
 
 
 def write_provenance(directory: RunDirectory, record: Record) -> None:
-    """Collect everything and write it. Raises StorageError."""
+    """Collect and write the provenance. Raises StorageError."""
     found, diff = collect(record)
     with storage_errors("write", directory.file(PROVENANCE)):
         if diff:
@@ -82,16 +81,16 @@ def write_provenance(directory: RunDirectory, record: Record) -> None:
 
 
 def collect(record: Record) -> tuple[dict[str, Any], bytes]:
-    """What `provenance.json` and `git.diff` are to hold. Blocks for seconds; raises nothing that a target may raise."""
+    """Return the contents of `provenance.json` and `git.diff`. Blocks for seconds; records errors of the target."""
     spec = record.spec
     git, diff = _git_of_origin(record) or git_of(spec.project_root)
     try:
-        surroundings = target_for(spec.target).machine_info(spec, record.plan.interpreter)
+        machine = target_for(spec.target).machine_info(spec, record.plan.interpreter)
     except WorkbenchError as error:
-        surroundings = {"problems": {"surroundings": str(error)}}
-    packages = surroundings.get("packages")
+        machine = {"problems": {"machine": str(error)}}
+    packages = machine.get("packages")
     if isinstance(packages, dict):
-        surroundings["packages"] = {str(name): _without_secrets(packages[name]) for name in sorted(packages)}
+        machine["packages"] = {str(name): _without_secrets(packages[name]) for name in sorted(packages)}
     found = {
         "schema": SCHEMA,
         "collected": round(time.time(), 3),
@@ -101,13 +100,13 @@ def collect(record: Record) -> tuple[dict[str, Any], bytes]:
         "snapshot": {"kind": record.snapshot, "commit": record.commit_id or None},
         "git": git,
         "seeds": seeds_of(spec.arguments, spec.run_configuration.environment_variables),
-        **surroundings,
+        **machine,
     }
     return found, diff
 
 
 def _git_of_origin(record: Record) -> tuple[dict[str, Any] | None, bytes] | None:
-    """What a run that repeats another one has from it; None for any other, or when nothing is known of that one."""
+    """Return the git part of the run that this run repeats; None if it repeats none."""
     if not record.origin:
         return None
     origin = os.path.join(os.path.dirname(record.spec.run_directory), record.origin)
@@ -118,21 +117,21 @@ def _git_of_origin(record: Record) -> tuple[dict[str, Any] | None, bytes] | None
         with open_regular(os.path.join(origin, DIFF)) as diff:
             return git, diff.read(LARGEST_DIFF)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        # The project of today has nothing to do with what ran then.
-        return {"problem": f"what {record.origin} came from was not recorded"}, b""
+        # The project's current state says nothing about the earlier run.
+        return {"problem": f"the provenance of {record.origin} was not recorded"}, b""
 
 
 def git_of(folder: str) -> tuple[dict[str, Any] | None, bytes]:
-    """What the user's own git says of a project, and what of it was not committed; None where there is no repository.
+    """Return the state of the user's own git repository and the diff of uncommitted changes; None without a repository.
 
-    Neither its index nor anything else of it is written.
+    Nothing is written to the repository, not even its index.
     """
     if not _may_be_in_repository(folder):
         return None, b""
     status = _git(folder, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--", ".")
     if status[0] != 0:
-        complaint = status[2].decode("utf-8", "replace").strip().split("\n")[0]
-        return (None if "not a git repository" in complaint else {"problem": complaint}), b""
+        message = status[2].decode("utf-8", "replace").strip().split("\n")[0]
+        return (None if "not a git repository" in message else {"problem": message}), b""
     found = _of_status(status[1])
     addresses = _git(folder, "config", "--null", "--get-regexp", r"^remote\..*\.url$")
     remotes = [entry.partition(b"\n")[2] for entry in addresses[1].split(b"\0") if entry]
@@ -170,7 +169,7 @@ def _of_status(text: bytes) -> dict[str, Any]:
             # A path may hold spaces; the fields before it do not.
             changed.append(rest.split(" ", {"1": 7, "2": 8, "u": 9}[kind])[-1])
             if kind == "2":
-                next(entries, None)  # where it was renamed from
+                next(entries, None)  # the old path of a renamed file
     return {
         "commit": commit,
         "branch": branch,
@@ -180,14 +179,14 @@ def _of_status(text: bytes) -> dict[str, Any]:
 
 
 def _may_be_in_repository(folder: str) -> bool:
-    """False where git would only say that there is no repository, which is no failure to write down."""
+    """Return False if git would certainly report that there is no repository."""
     if "GIT_DIR" in os.environ:
         return True
     return any(os.path.lexists(os.path.join(each, ".git")) for each in with_parents(os.path.realpath(folder)))
 
 
 def _git(folder: str, *arguments: str) -> tuple[int, bytes, bytes]:
-    """Exit code, stdout and stderr of a git command; -1 and the reason where there is no git or it does not end."""
+    """Return exit code, stdout and stderr of a git command; -1 and the reason if it failed to run."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment.update(GIT_OPTIONAL_LOCKS="0", GIT_TERMINAL_PROMPT="0", LC_ALL="C")
     command = ["git", "-C", folder, "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", *arguments]
@@ -197,12 +196,12 @@ def _git(folder: str, *arguments: str) -> tuple[int, bytes, bytes]:
     except OSError as error:
         return -1, b"", f"git: {error.strerror}".encode()
     except subprocess.TimeoutExpired:
-        return -1, b"", b"git did not answer in %d s" % GIT_SECONDS
+        return -1, b"", b"git timed out after %d s" % GIT_SECONDS
     return done.returncode, done.stdout, done.stderr
 
 
 def masked_address(address: str) -> str:
-    """The address of a repository or package without what could be a secret in it."""
+    """Remove possible secrets from the address of a repository or package."""
     scheme = _USER_PART.match(address)
     if scheme is not None and not (scheme[1].lower().endswith("ssh://") and ":" not in scheme[2]):
         address = f"{scheme[1]}{MASK}@{address[scheme.end() :]}"
@@ -216,7 +215,7 @@ def _without_secrets(version: Any) -> str:
 
 
 def seeds_of(arguments: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
-    """The seeds that a run was given: `--seed 1`, `--data-seed=1`, `random_seed=1`, and variables so named."""
+    """Find the seeds of a run: `--seed 1`, `--data-seed=1`, `random_seed=1`, and variables with such names."""
     found: dict[str, str] = {}
     for position, word in enumerate(arguments):
         name, equals, value = word.partition("=")

@@ -1,9 +1,8 @@
-"""The project as a run had it, and back.
+"""Restore the project to the snapshot of a run, and undo that.
 
-What is there is saved first, as a commit among the project's snapshots; only then is anything touched, and only what
-that commit holds or what was not there. So nothing is ever lost: what the ignore files exclude, and whatever a commit
-cannot hold, stays as it is and is named. Where this goes on after it was killed is written down before the first file
-is changed, so that one call brings back what was there.
+The current state is first saved as a commit in the snapshot repository. Then only files that this commit holds, or
+that did not exist, are changed. So nothing is lost: ignored files, and files that a commit cannot hold, stay unchanged
+and are reported. A journal is written before the first change, so one call undoes even a restore that was killed.
 """
 
 from __future__ import annotations
@@ -27,34 +26,33 @@ from tui_workbench.runs.snapshots.working_copy import leads_through_folders
 from tui_workbench.runs.store.rundir import Record
 
 ADDED, CHANGED, REMOVED, LEFT = "added", "changed", "removed", "left"
-"""What becomes of a file of the project; `left` is one that differs and is not touched."""
+"""What happens to a file of the project; `left` files differ but are not touched."""
 
 JOURNAL = "restored.json"
-SAVED = "refs/saved"
-"""Under it stand the commits of what was there before a restore."""
+SAVED = "refs/saved"  # prefix of the references to saved states
 
 _STAGING = "restoring"
 
 
 class Change(NamedTuple):
-    """A file, by its path in the project, and what becomes of it."""
+    """The change of a file, by its path in the project."""
 
     kind: str
     path: str
 
 
 class Restoration(NamedTuple):
-    """What a restore would change or has changed. `what` is the run's id, or says what an undo brings back."""
+    """The changes of a restore. `what` is the run's ID, or describes what an undo restores."""
 
     what: str
     changes: tuple[Change, ...]
-    saved: str = ""  # the commit of what was there; "" when nothing was done
+    saved: str = ""  # the commit of the state before; "" if nothing was changed
 
 
 class _Entry(NamedTuple):
-    """The journal: what the last restore did, or was doing when it was killed."""
+    """The journal of the last restore, which may have been killed."""
 
-    before: str  # the commit of what was there
+    before: str  # the commit of the state before
     to: str  # the commit that was restored
     what: str
     is_undo: bool
@@ -62,39 +60,39 @@ class _Entry(NamedTuple):
 
 
 def restore(project: Project, record: Record, *, dry_run: bool = False) -> Restoration:
-    """Make the project what it was when a run was submitted; with `dry_run` only tell what that would change.
+    """Restore the project to the snapshot of a run; with `dry_run` only return the changes.
 
     Raises UsageError, StorageError.
     """
     store = _store(project, record)
     why = {
         "none": "it ran in the project itself and has no snapshot",
-        "copy": "there was no git when it ran, so it has no snapshot",
+        "copy": "git was not available, so it has no snapshot",
     }.get(record.snapshot, "")
     if not why and not store.holds(record.commit_id):
-        why = "its commit is not in the project's snapshots any more"
+        why = "its commit is no longer in the project's snapshots"
     if why:
-        raise UsageError(f"{record.run_id} cannot be restored: {why}", remedy="Choose another run.")
+        raise UsageError(f"cannot restore {record.run_id}: {why}", remedy="Choose another run.")
     return _restore(store, project, record.commit_id, record.run_id, dry_run=dry_run)
 
 
 def undo(project: Project, *, dry_run: bool = False) -> Restoration:
-    """Bring back what was there before the last restore; a second time, what was there before that.
+    """Undo the last restore; a second call undoes the restore before it.
 
-    With `dry_run` only tell what that would change. Raises UsageError when there is nothing to undo, StorageError.
+    With `dry_run` only return the changes. Raises UsageError when there is nothing to undo, StorageError.
     """
     entry = _read(project)
     if entry is None:
         raise UsageError(
-            f"nothing was restored in {project.root}", remedy="`project restore --run-id ID` restores a run's snapshot."
+            f"nothing to undo in {project.root}", remedy="`project restore --run-id ID` restores a run's snapshot."
         )
-    # An undo that was killed is finished, not turned around.
+    # A killed undo is finished, not reversed.
     commit = entry.to if entry.is_undo and not entry.is_complete else entry.before
     return _restore(_store(project), project, commit, _words(entry), is_undo=True, dry_run=dry_run)
 
 
 def undoable(project: Project) -> str:
-    """What `undo` would bring back, in words; "" when nothing."""
+    """Describe what `undo` would restore; "" if nothing."""
     entry = _read(project)
     return _words(entry) if entry else ""
 
@@ -102,11 +100,11 @@ def undoable(project: Project) -> str:
 def _words(entry: _Entry) -> str:
     if entry.is_undo and not entry.is_complete:
         return entry.what
-    return f"what was there before {entry.what}"
+    return f"the state before {entry.what}"
 
 
 def _store(project: Project, record: Record | None = None) -> SnapshotStore:
-    # Data, of any run configuration now or of the run then, is in no snapshot: it is neither saved nor removed.
+    # Data of any run configuration, now or then, is not part of a snapshot: it is neither saved nor removed.
     then = (record.spec.run_configuration,) if record is not None else ()
     references = tuple(each for one in (*project.run_configurations(), *then) for each in one.data_references)
     store = SnapshotStore(project.root, project.state_directory, data_in_project(project.root, references))
@@ -127,7 +125,7 @@ def _changes(store: SnapshotStore, root: str, before: str, after: str) -> tuple[
 
 
 def _is_taken(root: str, path: str, removed: set[str]) -> bool:
-    """True when something that no snapshot holds stands where a file would come, or on the way there."""
+    """Return True if something that no snapshot holds is at the path of a file, or at one of its parents."""
     parts = path.split("/")
     for size in range(1, len(parts) + 1):
         place = "/".join(parts[:size])
@@ -136,7 +134,7 @@ def _is_taken(root: str, path: str, removed: set[str]) -> bool:
             return False
         if os.path.islink(whole) or not os.path.isdir(whole):
             return True
-    # A folder in the place of a file: what remains in it when the restored files are gone is not ours to remove.
+    # A folder in place of a file: other files in it must not be removed.
     return any(
         os.path.relpath(os.path.join(folder, name), root) not in removed
         for folder, folders, files in os.walk(os.path.join(root, path))
@@ -156,7 +154,7 @@ def _restore(
         if all(change.kind == LEFT for change in changes):
             return Restoration(what, changes)
         earlier = _read(project)
-        # One that was killed half way has left a mixture behind: what counts is what was there before it.
+        # After a restore that was killed, the state to return to is the one before it.
         is_mixture = earlier is not None and not earlier.is_complete and not is_undo and not earlier.is_undo
         before = earlier.before if earlier is not None and is_mixture else saved
         entry = _Entry(before, commit, what, is_undo, is_complete=False)
@@ -201,7 +199,7 @@ def _remove(root: str, relative: str) -> None:
 
 
 def _place(source: str, root: str, relative: str) -> None:
-    """Move a file to its place in one step. What was made there a moment ago and is in the way stays."""
+    """Move a file to its path atomically. Other files that have appeared there meanwhile stay."""
     destination = os.path.join(root, relative)
     if not leads_through_folders(root, relative):
         raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -222,7 +220,7 @@ def _place(source: str, root: str, relative: str) -> None:
 
 
 def _keep_mode(source: str, destination: str) -> None:
-    """Who may read and write a file stays as it is; whether it can be executed is part of the snapshot."""
+    """Keep the permissions to read and write; the permission to execute is part of the snapshot."""
     try:
         status = os.lstat(destination)
     except FileNotFoundError:
@@ -241,8 +239,8 @@ def _read(project: Project) -> _Entry | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
-            f"{JOURNAL} cannot be read ({error}), so what was there is not known by itself",
-            remedy=f"`git --git-dir=.workbench/snapshots.git for-each-ref {SAVED}` lists what was saved.",
+            f"cannot read {JOURNAL} ({error}), so the state before the restore is unknown",
+            remedy=f"`git --git-dir=.workbench/snapshots.git for-each-ref {SAVED}` lists the saved states.",
             file=os.path.join(project.state_directory, JOURNAL),
         ) from error
 

@@ -1,8 +1,8 @@
-"""The project as it was when a run was submitted: a commit in a hidden repository, and the run's working copy of it.
+"""Snapshots: each run gets a commit of the project in a hidden repository, and a working copy of that commit.
 
-The user's own repository is never touched or needed: ours is a bare one under `.workbench/`, with its own index, no
-user configuration and no filters, so files come back byte for byte. `working_copy` adds its other files.
-`outputs/` belongs to a run and is never part of a snapshot. Without git there is only the copy.
+The user's own repository is never used. The hidden repository is bare, in `.workbench/`, with its own index and without
+user configuration and filters, so files come back byte for byte. `working_copy` adds files that git does not hold.
+`outputs/` belongs to a run and is never part of a snapshot. Without git a run only gets a copy of the files.
 """
 
 from __future__ import annotations
@@ -29,17 +29,16 @@ from tui_workbench.runs.store.rundir import OUTPUTS
 
 _Entry = tuple[str, str]  # path and mode of a file, link or repository in the index
 
-REFERENCES = "refs/runs"
-"""Under it stands each run's commit."""
+REFERENCES = "refs/runs"  # prefix of the references to the commits of runs
 
-# Line ends, keywords and LFS filters of the user's .gitattributes would change bytes on the way in or out.
+# Line ends, keywords and LFS filters of the user's .gitattributes would change the bytes of files.
 _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 _SETTINGS = (
     "core.attributesFile=/dev/null",
-    # Names that only Windows or macOS could not hold are good names here.
+    # Allow names that Windows or macOS cannot store.
     "core.protectNTFS=false",
     "core.protectHFS=false",
-    # One flush for all objects instead of one for each.
+    # Flush all objects at once.
     "core.fsyncMethod=batch",
     "gc.auto=0",
     "core.hooksPath=/dev/null",
@@ -56,7 +55,7 @@ _REMEDY = "Is the disk full? Else move {} away, which loses the snapshots of ear
 
 
 class Snapshot(NamedTuple):
-    """A commit id in the hidden repository, empty where there is no git; `kind` is `git`, `copy` or `none`."""
+    """A commit ID in the hidden repository (empty without git); `kind` is `git`, `copy` or `none`."""
 
     kind: str
     commit_id: str = ""
@@ -66,7 +65,7 @@ class SnapshotStore:
     """The hidden repository of a project.
 
     `state_directory` is the project's `.workbench/`; `data` are paths, relative to the project, that are linked and
-    never taken; `contents` is the result of `contents_of` now, if it is known.
+    never part of a snapshot; `contents` is the current result of `contents_of`, if known.
     """
 
     def __init__(
@@ -83,34 +82,34 @@ class SnapshotStore:
 
     @property
     def available(self) -> bool:
-        """True where there is git."""
+        """True if git is installed."""
         return bool(self._git)
 
     def commands(self, working_copy: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The git commands of taking a snapshot and of making the copy, for the plan."""
+        """Return the git commands that take a snapshot and create the copy, for the plan."""
         git = self._git or "git"
         return (git, "update-index", "--add", "--stdin"), (git, "checkout-index", "--all", f"--prefix={working_copy}/")
 
     def take(self, run_id: str, working_copy: str) -> Snapshot:
-        """Record the project as it is and make `working_copy` of it, which only this user may read.
+        """Commit the current project and create `working_copy`, which only this user may read.
 
-        Raises StorageError; a half-made copy is then left behind. Two submits at once take turns: they share one index.
+        Raises StorageError and may leave a partial copy. Concurrent calls wait for each other: they share an index.
         """
         with storage_errors("make", working_copy, exact=True):
             os.makedirs(working_copy, mode=0o700)
             if self.available:
                 with self.exclusive():
                     return self._take(run_id, working_copy)
-            # The copy holds the files that a snapshot would hold as well.
+            # The copy also holds the files that a snapshot would hold.
             items = project_files(self._root, self._data, room=room_of(self._state_directory))
             kinds = {Kind.SNAPSHOT: Kind.COPIED}
             self._complete(working_copy, (item._replace(kind=kinds.get(item.kind, item.kind)) for item in items))
             return Snapshot("copy")
 
     def record(self, reference: str, message: str, contents: Contents | None = None) -> str:
-        """Record the project as it is under a reference, without a copy; returns the commit id. Raises StorageError.
+        """Commit the current project under a reference, without a copy; return the commit ID. Raises StorageError.
 
-        There must be git.
+        Git must be installed.
         """
         with self.exclusive():
             commit = self.git("commit-tree", self.tree(contents), "-m", message).strip()
@@ -118,12 +117,12 @@ class SnapshotStore:
             return commit
 
     def keep(self, reference: str, commit: str) -> None:
-        """Let another reference hold a commit as well. Raises StorageError."""
+        """Add another reference to a commit. Raises StorageError."""
         with self.exclusive():
             self.git("update-ref", reference, commit)
 
     def holds(self, commit: str, path: str = "") -> bool:
-        """True when the commit is here, and in it a file at `path` where one is named."""
+        """Return True if the commit exists and, if `path` is given, contains that file."""
         if not self.available or not os.path.isdir(self._state_directory):
             return False
         name = f"{commit}:{path}" if path else f"{commit}^{{commit}}"
@@ -134,22 +133,22 @@ class SnapshotStore:
         return kind.strip() == (b"blob" if path else b"commit")
 
     def check_out(self, commit: str, working_copy: str) -> None:
-        """Make `working_copy`, which only this user may read, of a commit and the project's current ignored files.
+        """Create `working_copy`, readable by this user only, from a commit and the project's current ignored files.
 
-        Raises StorageError, or LargeFiles; a half-made copy is then left behind.
+        Raises StorageError or LargeFiles, and may leave a partial copy.
         """
         with storage_errors("make", working_copy, exact=True):
             os.makedirs(working_copy, mode=0o700, exist_ok=True)
             with self.exclusive(), self.index_of(commit):
                 self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
                 self._redirect_links(working_copy, self._entries())
-            contents = contents_of(self._root, self._state_directory, self._data, beside=working_copy)
+            contents = contents_of(self._root, self._state_directory, self._data, old_root=working_copy)
             refuse_large(contents.without_snapshot())
             self._complete(working_copy, contents.items)
 
     @contextlib.contextmanager
     def index_of(self, commit: str) -> Iterator[None]:
-        """Let git commands see an index that holds a commit and not the project."""
+        """Make git commands use an index of this commit instead of the project's index."""
         usual, self._index = self._index, os.path.join(self.repository, "commit-index")
         try:
             for path in (self._index, f"{self._index}.lock"):
@@ -163,7 +162,7 @@ class SnapshotStore:
     def _take(self, run_id: str, working_copy: str) -> Snapshot:
         os.utime(self._lock)
         before = os.fstat(self._lock).st_mtime_ns  # the file system's time
-        contents = self._look()
+        contents = self._current_contents()
         commit = self.record(f"{REFERENCES}/{run_id}", run_id, contents)
         entries = self._entries()
         self._place(working_copy, entries, before)
@@ -177,12 +176,12 @@ class SnapshotStore:
                 redirect_link(self._root, working_copy, path)
 
     def _complete(self, working_copy: str, items: Iterable[Item]) -> None:
-        """Add the files that are in no snapshot, and an empty `outputs/`."""
+        """Add the files that are not in the snapshot, and an empty `outputs/`."""
         fill(self._root, working_copy, items)
         os.makedirs(os.path.join(working_copy, OUTPUTS), exist_ok=True)
 
     def _place(self, working_copy: str, entries: Sequence[_Entry], before: int) -> None:
-        """Put the files of the index into the copy; files older than `before` share blocks where that is possible."""
+        """Put the files of the index into the copy; files older than `before` share blocks if possible."""
         sample = next((path for path, mode in entries if mode != _LINK), "")
         if not sample or not can_clone(os.path.join(self._root, sample), working_copy):
             self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
@@ -193,35 +192,35 @@ class SnapshotStore:
         if left:
             self.git("checkout-index", "-z", "--stdin", "--force", f"--prefix={working_copy}/", stdin=left)
 
-    def _look(self) -> Contents:
-        """The project's contents: those that are known at the first call, else those of now."""
+    def _current_contents(self) -> Contents:
+        """Return the contents given to the constructor on the first call, then the current ones."""
         contents, self._contents = self._contents, None
         return contents or contents_of(self._root, self._state_directory, self._data)
 
     def tree(self, contents: Contents | None = None) -> str:
-        """Git's name for the project as it is. Raises StorageError, LargeFiles."""
-        contents = contents or self._look()
-        # Also for a restore: git would read these files to their ends.
+        """Return the tree ID of the current project. Raises StorageError, LargeFiles."""
+        contents = contents or self._current_contents()
+        # Also needed for a restore: git would read these large files completely.
         refuse_large(contents._replace(copied=(), uncloned=()))
         with self.exclusive():
             try:
                 self._update_index(contents.files)
             except StorageError:
-                # A file may have shrunk while git read it. And the index only saves work: a damaged one is made anew.
+                # A file may have shrunk while git read it, or the index, which is only a cache, is damaged.
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(self._index)
-                self._update_index(self._look().files)
+                self._update_index(self._current_contents().files)
             return self.git("write-tree").strip()
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Have the repository to oneself: two submits at once take turns. Raises StorageError."""
+        """Lock the repository; concurrent submits wait. Raises StorageError."""
         if self._lock >= 0:
             yield
             return
         with storage_errors("write", self.repository):
             while self._lock < 0:
-                self._lock_own()
+                self._try_lock()
         try:
             self._prepare()
             yield
@@ -229,11 +228,10 @@ class SnapshotStore:
             os.close(self._lock)
             self._lock = -1
 
-    def _lock_own(self) -> None:
-        """Lock the repository, unless it was not this user's own or was renamed: then it is to be tried again.
+    def _try_lock(self) -> None:
+        """Lock the repository. If it is not this user's own, or was renamed, the caller must try again.
 
-        A repository that this user did not make here gets another name: git reads its objects and nothing else of it.
-        Raises OSError.
+        A repository that this user did not create here is renamed: git only reads its objects. Raises OSError.
         """
         os.makedirs(self.repository, mode=0o700, exist_ok=True)
         path = os.path.join(self.repository, _LOCK)
@@ -251,7 +249,7 @@ class SnapshotStore:
                 os.rename(self.repository, _free_name(self._state_directory))
 
     def _prepare(self) -> None:
-        # The lock is held, also by every git that was started under it: what a killed git left is not in use.
+        # Every git process inherits the lock, so files of a killed git are not in use.
         for name in _LOCKS:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self.repository, name))
@@ -263,9 +261,9 @@ class SnapshotStore:
         write_if_changed(os.path.join(self.repository, "info", "attributes"), _ATTRIBUTES.encode())
 
     def _update_index(self, files: Collection[str]) -> None:
-        """Let the index hold these files of the project, as they are now, and no others. Raises StorageError.
+        """Make the index hold exactly the current state of these files. Raises StorageError.
 
-        Files of a repository inside the project are files like any other.
+        Files of nested repositories are treated like other files.
         """
         wanted = set(files)
         stale = [path for path, _ in self._entries() if path not in wanted]
@@ -278,18 +276,18 @@ class SnapshotStore:
         return [(path, about[:6]) for about, _, path in parts]
 
     def names(self, command: str, *arguments: str) -> list[str]:
-        """What a git command lists."""
+        """Return the NUL-separated output of a git command as a list."""
         return [name for name in self.git(command, "-z", *arguments).split("\0") if name]
 
     def git(self, *arguments: str, stdin: Iterable[str] = ()) -> str:
-        """The output of a git command; `stdin` are strings that it reads, each ended by a NUL. Raises StorageError."""
+        """Return the output of a git command; `stdin` are strings, sent with a NUL after each. Raises StorageError."""
         command = [self._git, *(word for setting in _SETTINGS for word in ("-c", setting)), *arguments]
         text = "".join(f"{each}\0" for each in stdin)
         done = run_git(command, self._root, self._environment(arguments[0]), text, (self._lock,))
         if done.returncode != 0:
-            said = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
+            output = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
             raise StorageError(
-                f"the snapshot failed: git {arguments[0]}: {said or f'exit code {done.returncode}'}",
+                f"the snapshot failed: git {arguments[0]}: {output or f'exit code {done.returncode}'}",
                 remedy=_REMEDY.format(self.repository),
                 file=self._root,
             )
@@ -317,7 +315,7 @@ def _free_name(state_directory: str) -> str:
 
 
 def _remove_unfinished(folder: str) -> None:
-    """Remove the objects that git has not finished."""
+    """Remove temporary object files of git."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if name.startswith("tmp_"):
@@ -327,9 +325,9 @@ def _remove_unfinished(folder: str) -> None:
 def run_git(
     command: Sequence[str], folder: str, environment: Mapping[str, str], text: str, passed: Sequence[int]
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git to its end; it reads `text` and inherits the descriptors `passed`. Raises OSError.
+    """Run git; it reads `text` and inherits the descriptors `passed`. Raises OSError.
 
-    git says nothing while it takes in a large file; what it has written so far is all that can be seen from outside.
+    Git reports no progress while it reads a large file, so the bytes written by the process are used instead.
     """
     own = {name: value for name, value in environment.items() if name.startswith("GIT_")}
     data: bytes | None = text.encode("utf-8", "surrogateescape")
@@ -357,7 +355,7 @@ def run_git(
 
 
 def _written(pid: int) -> int:
-    """Bytes that a process has written; 0 where the system does not tell."""
+    """Return the number of bytes that a process has written; 0 if unknown."""
     try:
         with open(f"/proc/{pid}/io", encoding="ascii") as file:
             return next((int(line.split()[1]) for line in file if line.startswith("wchar")), 0)

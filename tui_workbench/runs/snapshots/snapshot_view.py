@@ -1,6 +1,6 @@
-"""Reading the snapshots of runs: their files, the content of a file, the difference of two.
+"""Read the snapshots of runs: their files, the content of a file, the diff of two snapshots.
 
-Only git's plumbing is asked, without any configuration; nothing is written, and no repository is trusted.
+Only git's plumbing commands are used, without configuration. Nothing is written, and no repository is trusted.
 """
 
 from __future__ import annotations
@@ -13,24 +13,20 @@ from tui_workbench.core import processes, trace
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.foreign_git import reading_environment
 
-REPOSITORY = "snapshots.git"
-"""The hidden repository, in the project's state directory."""
+REPOSITORY = "snapshots.git"  # the hidden repository, in the project's state directory
 
 IMPORTED_PREFIX = "snapshots-imported-"
-"""Begins the names of repositories that this user did not make here, such as those that came with the project."""
+"""Prefix of repositories that this user did not create here, such as those that came with the project."""
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""Git's name for a folder with nothing in it, which every repository knows."""
+"""The object ID of an empty tree, which every repository knows."""
 
-SHORTEST = 4
-"""Characters that git takes for a commit id."""
-
-LARGEST_DIFF = 4 << 20
-"""Bytes of a difference that are given; more is no reading matter."""
+SHORTEST = 4  # minimum length of a commit ID
+LARGEST_DIFF = 4 << 20  # maximum size of a diff in bytes
 
 
 def object_directories(state_directory: str) -> list[str]:
-    """The folders that hold git objects: that of the hidden repository, then those of imported ones."""
+    """Return the folders with git objects: of the hidden repository, then of imported ones."""
     try:
         names = sorted(name for name in os.listdir(state_directory) if name.startswith(IMPORTED_PREFIX))
     except OSError:
@@ -39,7 +35,7 @@ def object_directories(state_directory: str) -> list[str]:
 
 
 def read_with_git(state_directory: str, *arguments: str) -> bytes:
-    """The output of a git command on the objects of a project's snapshots. Raises StorageError."""
+    """Return the output of a git command on the objects of a project's snapshots. Raises StorageError."""
     repository = os.path.join(state_directory, REPOSITORY)
     command = ["git", "-c", "core.quotePath=false", *arguments]
     try:
@@ -47,20 +43,20 @@ def read_with_git(state_directory: str, *arguments: str) -> bytes:
         done = processes.run(command, kind=trace.GIT, environment=environment)
     except OSError as error:
         raise StorageError(
-            f"the snapshot cannot be read: git: {error.strerror}", remedy="Install git.", file=repository
+            f"cannot read the snapshot: git: {error.strerror}", remedy="Install git.", file=repository
         ) from error
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
+        output = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
         raise StorageError(
-            f"the snapshot cannot be read: {said or f'git ended with {done.returncode}'}",
-            remedy="Was the repository of snapshots moved away?",
+            f"cannot read the snapshot: {output or f'git exited with {done.returncode}'}",
+            remedy="Check if the repository was moved or damaged.",
             file=repository,
         )
     return done.stdout
 
 
 class SnapshotFile(NamedTuple):
-    """A file of a snapshot. `name` is git's for the content: the same name is the same content."""
+    """A file of a snapshot. `name` is the object ID of its content."""
 
     path: str
     name: str
@@ -70,7 +66,7 @@ class SnapshotFile(NamedTuple):
 
 
 def snapshot_files(state_directory: str, commit: str) -> list[SnapshotFile]:
-    """Every file of a snapshot, by path. Raises StorageError when it cannot be read."""
+    """List the files of a snapshot. Raises StorageError."""
     found = []
     for line in read_with_git(state_directory, "ls-tree", "-r", "-z", "--long", _checked(commit)).split(b"\0")[:-1]:
         facts, _, path = line.partition(b"\t")
@@ -81,26 +77,26 @@ def snapshot_files(state_directory: str, commit: str) -> list[SnapshotFile]:
 
 
 def snapshot_content(state_directory: str, commit: str, path: str) -> bytes:
-    """The bytes of a file of a snapshot. Raises StorageError when there is no such file."""
+    """Return the content of a file in a snapshot. Raises StorageError, also when the file is missing."""
     return read_with_git(state_directory, "cat-file", "blob", f"{_checked(commit)}:{path}")
 
 
 def snapshot_diff(state_directory: str, before: str, after: str, paths: Sequence[str] = ()) -> str:
-    """What changed from one snapshot to another, as a unified diff; of `paths` when some are named.
+    """Return the unified diff between two snapshots, limited to `paths` if any. Raises StorageError.
 
-    An empty commit id stands for nothing at all. Raises StorageError.
+    An empty commit ID stands for an empty project.
     """
     options = ("-r", "-p", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
     chosen = [f":(literal){path}" for path in paths]
     trees = (_checked(before or EMPTY_TREE), _checked(after or EMPTY_TREE))
     text = read_with_git(state_directory, "diff-tree", *options, *trees, "--", *chosen)
     cut = text if len(text) <= LARGEST_DIFF else text[: text.rfind(b"\n", 0, LARGEST_DIFF) + 1]
-    said = "" if cut is text else f"(the difference goes on for {len(text) - len(cut):,} bytes)\n"
-    return cut.decode("utf-8", "replace") + said
+    more = "" if cut is text else f"({len(text) - len(cut):,} more bytes not shown)\n"
+    return cut.decode("utf-8", "replace") + more
 
 
 def _checked(commit: str) -> str:
-    """The commit id, which comes out of a file. Raises StorageError when it is none."""
+    """Validate a commit ID, which comes from a file. Raises StorageError."""
     if len(commit) < SHORTEST or not set(commit) <= set("0123456789abcdef"):
-        raise StorageError(f"{commit!r} is no commit", remedy="The record of the run has been changed.")
+        raise StorageError(f"not a commit: {commit!r}", remedy="Choose another run: this run's record is damaged.")
     return commit

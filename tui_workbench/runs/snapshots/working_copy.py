@@ -1,11 +1,11 @@
-"""What a run's working copy holds besides the snapshot, and its files as a target on another machine is sent them.
+"""The files that a working copy holds besides the snapshot, and the list of files to send to another machine.
 
-Copies of ignored files and links to data are added to the snapshot. A run never gets a path into the project that it
-could write by accident, but for data that was declared.
+Copies of ignored files and links to data are added to the snapshot. Declared data is the only part of the project that
+a run can write through its working copy.
 
-What is sent of a file that git knows is told by git's name for its content, so it is never read again to see whether it
-changed, and a fresh copy of an unchanged project is known to be unchanged. An ignored file is told by its time and
-size. Links to data in the project stay here, as do ignored files that hold secrets by their names.
+When files are sent, a file in git is identified by its object ID, so it is not read again and a fresh copy of an
+unchanged project counts as unchanged. An ignored file is identified by mtime and size. Links to data in the project and
+ignored files with the name of a secrets file are not sent.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _GONE = frozenset((errno.ENOENT, errno.EACCES, errno.EPERM, errno.EINVAL, errno.
 
 
 def clone_files(root: str, working_copy: str, paths: Iterable[tuple[str, bool]], before_ns: int) -> list[str]:
-    """Clone files of the project into the copy: path, and whether it can be executed; returns the paths that are left.
+    """Clone files of the project, given as path and executable flag; return the paths that were not cloned.
 
-    Left are files that may have changed since `before_ns` (file system time), when git had not read them yet, and those
-    whose blocks cannot be shared.
+    These are files that may have changed since `before_ns` (file system time), when git had not read them yet, and
+    files whose blocks cannot be shared.
     """
     left: list[str] = []
     for path, executable in paths:
@@ -41,7 +41,7 @@ def clone_files(root: str, working_copy: str, paths: Iterable[tuple[str, bool]],
         try:
             os.makedirs(os.path.dirname(copy), exist_ok=True)
             is_there = copy_file(source, copy, mode=0o777 if executable else 0o666, clone_only=True)
-            # Looked at afterwards: a change in between is one since then.
+            # Checked after the copy: a change in between has a later time.
             if is_there and os.lstat(source).st_ctime_ns < before_ns:
                 continue
         except OSError:
@@ -53,9 +53,9 @@ def clone_files(root: str, working_copy: str, paths: Iterable[tuple[str, bool]],
 
 
 def fill(root: str, working_copy: str, items: Iterable[Item]) -> None:
-    """Copy into `working_copy` the folders of `items`, their copied files and links, and link their data.
+    """Add the folders of `items`, copies of ignored files, links, and links to data to `working_copy`.
 
-    What the snapshot has put there stays. Raises OSError when the copy cannot be written.
+    Files of the snapshot stay. Raises OSError when the copy cannot be written.
     """
     blocked: set[str] = set()
     copied = 0
@@ -72,7 +72,7 @@ def fill(root: str, working_copy: str, items: Iterable[Item]) -> None:
                     os.mkdir(copy)
                 except FileExistsError:
                     if os.path.islink(copy) or not os.path.isdir(copy):
-                        blocked.add(item.path)  # something else stands in its place
+                        blocked.add(item.path)  # a file or link is in its place
             elif item.kind == Kind.COPIED and not os.path.lexists(copy):
                 _copy(root, working_copy, item)
                 copied += item.status.st_size if item.status is not None else 0
@@ -88,7 +88,7 @@ def _copy(root: str, working_copy: str, item: Item) -> None:
         else:
             copy_file(source, copy)
     except OSError as error:
-        # It may be gone, closed or replaced since it was seen.
+        # The file may have been removed, locked or replaced since it was listed.
         if error.filename != source or error.errno not in _GONE:
             raise
 
@@ -103,7 +103,7 @@ def _link_data(root: str, working_copy: str, path: str) -> None:
 
 
 def leads_through_folders(root: str, path: str) -> bool:
-    """False when something on the way from `root` to `path` is no folder, but a file or a link to elsewhere."""
+    """Return False if a parent of `path` below `root` is a file or a link."""
     folder = os.path.dirname(path)
     while folder:
         whole = os.path.join(root, folder)
@@ -114,9 +114,9 @@ def leads_through_folders(root: str, path: str) -> bool:
 
 
 def redirect_link(root: str, working_copy: str, path: str) -> None:
-    """Let a link of the copy lead to where it leads in the project.
+    """Make a link of the working copy point to what it points to in the project.
 
-    One that stays within the project leads into the copy, however it is spelled; one that leads out still does.
+    A link within the project then points into the working copy; a link out of the project keeps its target.
     """
     link, folder = os.path.join(working_copy, path), os.path.dirname(path)
     leads = os.readlink(link)
@@ -133,7 +133,7 @@ def redirect_link(root: str, working_copy: str, path: str) -> None:
 
 
 def _inside(root: str, path: str) -> str:
-    """The path relative to the project, "" when it lies elsewhere."""
+    """Return the path relative to the project; "" if it is outside."""
     relatives = (os.path.relpath(path, folder) for folder in (root, os.path.realpath(root)))
     return next((relative for relative in relatives if not _leads_out(relative)), "")
 
@@ -142,8 +142,8 @@ def _leads_out(path: str) -> bool:
     return path == os.pardir or path.startswith(os.pardir + os.sep)
 
 
-def listing_of(record: Record) -> list[Entry]:
-    """Every file and link of the run's working copy, as a target is sent them. Raises StorageError."""
+def files_of_run(record: Record) -> list[Entry]:
+    """List the files and links of the run's working copy that are sent to a target. Raises StorageError."""
     spec = record.spec
     state_directory = os.path.dirname(os.path.dirname(spec.run_directory))
     files = snapshot_files(state_directory, record.commit_id) if record.snapshot == "git" else []
@@ -161,8 +161,8 @@ def listing_of(record: Record) -> list[Entry]:
     return [entry for entry in found if entry is not None]
 
 
-def listing_of_project(root: str, data: Collection[str] = ()) -> list[Entry]:
-    """Every file and link of the project at `root` that a run of this moment would get."""
+def files_of_project(root: str, data: Collection[str] = ()) -> list[Entry]:
+    """List the files and links of the project that a run submitted now would send to a target."""
     found = []
     for item in project_files(root, data):
         path, status = os.path.join(root, item.path), item.status
@@ -171,7 +171,7 @@ def listing_of_project(root: str, data: Collection[str] = ()) -> list[Entry]:
         if item.kind == Kind.COPIED and is_secret_file(item.path):
             continue
         if item.kind == Kind.SNAPSHOT and status.st_size > SNAPSHOT_FILE_BYTES:
-            continue  # no snapshot takes it, and it would be read to its end
+            continue  # not part of a snapshot, and slow to read
         if item.is_link:
             found.append(Entry(item.path, f"link-{os.readlink(path)}", link=os.readlink(path)))
         else:
@@ -181,7 +181,7 @@ def listing_of_project(root: str, data: Collection[str] = ()) -> list[Entry]:
 
 
 def _blob_name(path: str, size: int) -> str:
-    """Git's name for a file's content."""
+    """Return git's object ID of a file's content."""
     digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     with open(path, "rb") as file:
         while data := file.read(1 << 20):
@@ -195,7 +195,7 @@ def _entry(path: str, status: os.stat_result, name: str = "") -> Entry:
 
 
 def _paths_below(root: str) -> Iterator[str]:
-    """Every file and link of a working copy but for its outputs."""
+    """Yield every file and link of a working copy except its outputs."""
     for folder, folders, files in os.walk(root):
         if folder == root and OUTPUTS in folders:
             folders.remove(OUTPUTS)
@@ -204,7 +204,7 @@ def _paths_below(root: str) -> Iterator[str]:
 
 
 def _link(spec: RunSpec, path: str, name: str) -> Entry | None:
-    """A link of the copy; None when it leads back into the project, which is not there on another machine."""
+    """Return a link of the copy; None if it points into the project, which the other machine does not have."""
     try:
         leads = os.readlink(os.path.join(spec.working_directory, path))
     except OSError:

@@ -86,7 +86,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     project.prepare_state()
     spec, plan = planned(project, spec, request, building.reserve_run_id(project))
     if contents is not None:
-        plan = contents.described_in(plan)
+        plan = contents.add_to_plan(plan)
     limited = limits.is_limited(spec.target, request)
     with building.new_directory(project, spec.run_id) as (directory, lock), contextlib.ExitStack() as undone:
         undone.callback(withheld.forget, spec)
@@ -105,7 +105,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
             building.let_clock_move_on(directory, os.stat(directory.file(RECORD)).st_mtime_ns)
         directory.append_event("state", state=RunState.QUEUED)
         if contents is not None:
-            contents.leave_notes(directory)
+            contents.append_notes(directory)
         published = building.publish(directory, record)
         undone.pop_all()
     return published, lock, record
@@ -134,9 +134,9 @@ def _fork(directory: RunDirectory, lock: ControllerLock) -> int:
 
 
 def _look_at_files(project: Project, spec: RunSpec, origin: str) -> Contents:
-    from tui_workbench.runs.snapshots.contents import look_at_files
+    from tui_workbench.runs.snapshots.contents import check_files
 
-    return look_at_files(project, spec, origin)
+    return check_files(project, spec, origin)
 
 
 def _take_snapshot(

@@ -8,8 +8,8 @@ from tui_workbench.config.schema.data_references import data_in_project
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.model import Plan
 from tui_workbench.runs.gpu.gate import STEP, TITLE, look
-from tui_workbench.runs.snapshots.contents import planned_files
-from tui_workbench.runs.snapshots.working_copy import listing_of_project
+from tui_workbench.runs.snapshots.contents import plan_files
+from tui_workbench.runs.snapshots.working_copy import files_of_project
 from tui_workbench.runs.submission.planning import Prepared
 from tui_workbench.targets.base.registry import target_for
 
@@ -28,10 +28,10 @@ def survey(prepared: Prepared) -> tuple[Plan, str]:
         steps = (step._replace(title=title) if step.name == STEP else step for step in plan.steps)
         plan = plan._replace(steps=tuple(steps))
     if spec.tracked:
-        plan = planned_files(spec, plan, is_again=bool(commit))
+        plan = plan_files(spec, plan, is_again=bool(commit))
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)
     with contextlib.closing(target_for(spec.target)) as target:
         try:
-            return target.plan_details(spec, plan, lambda: listing_of_project(spec.project_root, data)), ""
+            return target.plan_details(spec, plan, lambda: files_of_project(spec.project_root, data)), ""
         except TargetUnreachable as error:
             return plan, str(error)
