@@ -71,7 +71,7 @@ def test_a_machine_that_is_not_seen_has_its_problem_and_the_others_are_told(work
     )
     box, *here = json.loads(workbench.run("gpu", "list", "-o", "json").out)
     assert (box["target"], box["gpu"]) == ("box", None)
-    assert box["problem"].startswith("out of reach: ")
+    assert box["problem"].startswith("unreachable: ")
     assert [each["gpu"] for each in here] == [0, 1]
     assert workbench.run("gpu", "list", "-t", "box").code == 4
     assert workbench.run("gpu", "list", "-t", "local").code == 0

@@ -12,7 +12,7 @@ from tests.gpu.standin import REST, Standin, gpu
 from tui_workbench.core.model import ComputeTarget, Problem
 from tui_workbench.targets.gpu import fleet as fleets
 from tui_workbench.targets.gpu.feed import Feed
-from tui_workbench.targets.gpu.fleet import CELL_SECONDS, Course, Fleet, MachineState
+from tui_workbench.targets.gpu.fleet import CELL_SECONDS, RecentCurves, Fleet, MachineState
 from tui_workbench.targets.gpu.sample import Device, Note, Reading, Sample
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ T4 = Device(0, "GPU-0", "Tesla T4", 1000.0, 70.0)
 START = 1_000_000.0
 
 
-def course(*values: float | None, every: float = CELL_SECONDS) -> Course:
-    made = Course()
+def curves(*values: float | None, every: float = CELL_SECONDS) -> RecentCurves:
+    made = RecentCurves()
     for place, value in enumerate(values):
         made.add(START + place * every, Reading(0, value, 500.0, 35.0), T4)
     return made
@@ -38,26 +38,26 @@ def known(values: object) -> list[float | None]:
 
 
 def test_a_course_has_a_value_for_each_two_seconds_the_mean_of_what_was_told() -> None:
-    made = course(10, 30, 50, None, every=1)
+    made = curves(10, 30, 50, None, every=1)
     assert known(made.last(made.utilization, 2, made.newest)) == [20, 50]
     assert known(made.last(made.memory, 2, made.newest)) == [50, 50]
     assert known(made.last(made.power, 2, made.newest)) == [35, 35]
 
 
 def test_where_nobody_looked_there_is_no_number() -> None:
-    made = course(10, 20)
+    made = curves(10, 20)
     made.add(START + 4 * CELL_SECONDS, Reading(0, 30.0), T4)
     assert known(made.last(made.utilization, 6, made.newest)) == [None, 10, 20, None, None, 30]
 
 
 def test_a_course_that_has_ended_moves_away_with_the_others() -> None:
-    made = course(10, 20)
+    made = curves(10, 20)
     assert known(made.last(made.utilization, 4, made.newest + 2)) == [10, 20, None, None]
     assert known(made.last(made.utilization, 4, made.newest + 9)) == [None] * 4
 
 
 def test_a_course_does_not_grow_for_ever() -> None:
-    made = course(*[1.0] * (5 * fleets.MOST_CELLS))
+    made = curves(*[1.0] * (5 * fleets.MOST_CELLS))
     assert len(made.utilization) <= 2 * fleets.MOST_CELLS
 
 
@@ -79,7 +79,7 @@ def test_targets_on_one_machine_are_one_machine(home: Path, standin: Standin) ->
         assert state.address == ""
         assert state.machine is not None
         assert [each.number for each in state.machine.devices] == [0, 1]
-        assert known(state.courses[0].last(state.courses[0].utilization, 1, state.newest)) == [37]
+        assert known(state.curves[0].last(state.curves[0].utilization, 1, state.newest)) == [37]
         assert state.problem == ""
 
 
@@ -102,7 +102,7 @@ def test_a_machine_that_does_not_answer_says_why_and_the_others_are_shown(home: 
 
         box, here = until(both, "both machines")
         assert (box.targets, box.address) == (("box",), "me@no-such-host.invalid")
-        assert box.problem.startswith("out of reach: ")
+        assert box.problem.startswith("unreachable: ")
         assert "no-such-host.invalid" in box.problem
         assert here.problem == ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui_workbench.targets.gpu.fleet import Course, MachineState
+from tui_workbench.targets.gpu.fleet import RecentCurves, MachineState
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Process, Reading, Sample
 
 NOW = 1_700_000_000.0
@@ -41,18 +41,18 @@ def machine(
 ) -> MachineState:
     """A machine whose GPUs have done for some time what they do now."""
     devices = devices or tuple(device(each.device) for each in readings)
-    courses: dict[int, Course] = {}
+    curves: dict[int, RecentCurves] = {}
     for each in readings:
-        course = courses[each.device] = Course()
+        recent = curves[each.device] = RecentCurves()
         for second in range(seconds):
-            course.add(NOW - seconds + second, each, devices[0])
+            recent.add(NOW - seconds + second, each, devices[0])
     return MachineState(
         name,
         (name,),
         "",
         Machine(devices, "550.54", "12.4", "nvml"),
         Sample(NOW, readings, processes),
-        courses,
+        curves,
         notes,
     )._replace(**changes)
 

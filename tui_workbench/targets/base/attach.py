@@ -123,7 +123,8 @@ class Attachment:
             if self.install_by_hand is not None:
                 return
         if self.request.gpu is None and self.request.type != REMOTE:
-            self._gpu = gpus_of(self.host).summary
+            gpus = gpus_of(self.host)
+            self._gpu = bool(gpus.found), gpus.driver
 
     def write(self, apply: Callable[[ChangeSet], None] = ChangeSet.apply) -> Attached:
         """Write both files by `apply`, and keep the secrets.

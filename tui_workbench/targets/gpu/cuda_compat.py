@@ -1,8 +1,9 @@
-"""Which CUDA a driver serves, and which GPUs a framework's build computes on. A table that knows nothing says nothing.
+"""CUDA compatibility: the CUDA versions that a driver supports, and the GPUs that a framework's build supports.
 
-Sources: NVIDIA's "CUDA Compatibility", table of minimum driver versions (docs.nvidia.com/deploy/cuda-compatibility),
-and for what is older than CUDA 11 the table of the CUDA Toolkit release notes; kinds of code as "CUDA C++ Programming
-Guide" describes them: binary code runs on its own major version from its minor one on, PTX on everything newer.
+Sources: the table of minimum driver versions in NVIDIA's "CUDA Compatibility"
+(docs.nvidia.com/deploy/cuda-compatibility), and for CUDA 10 and older the CUDA Toolkit release notes. Kinds of code are
+described in the "CUDA C++ Programming Guide": binary code runs on GPUs of the same major version and the same or a
+higher minor version, PTX on all newer GPUs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 
 SOURCE = "NVIDIA, CUDA Compatibility"
 
-# Oldest Linux driver for a CUDA version and what follows up to the next one.
+# The oldest Linux driver for each CUDA version and for those up to the next entry.
 _DRIVERS = (
     ((13, 0), "580"),
     ((12, 0), "525"),
@@ -31,13 +32,13 @@ _ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)([a-z]?)")
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """The numbers of a version; empty when it begins with none."""
+    """Return the leading numbers of a version; empty if it does not start with a number."""
     found = re.match(r"\d+(?:\.\d+)*", text)
     return tuple(map(int, found.group().split("."))) if found else ()
 
 
 def driver_for(cuda: str) -> str:
-    """The oldest driver on which a build for this CUDA version runs; "" when that is not known."""
+    """Return the oldest driver that supports this CUDA version; "" if it is not known."""
     numbers = version_of(cuda)
     if not numbers:
         return ""
@@ -46,21 +47,21 @@ def driver_for(cuda: str) -> str:
 
 
 def newest_for(driver: str) -> str:
-    """The newest CUDA major version that a driver serves, as 12; "" when that is not known."""
+    """Return the newest CUDA major version that a driver supports, for example 12; "" if it is not known."""
     own = version_of(driver)
     return next((str(first[0]) for first, oldest in _DRIVERS if own >= version_of(oldest)), "") if own else ""
 
 
 def serves(driver: str, cuda: str) -> bool:
-    """Whether a driver serves a build for this CUDA version; True as well when it is not known."""
+    """Return True if a driver supports this CUDA version, or if that is not known."""
     oldest, own = version_of(driver_for(cuda)), version_of(driver)
     return not oldest or not own or own >= oldest
 
 
 def computes_on(architectures: Sequence[str], capability: str) -> bool:
-    """Whether a build with code for these architectures (`sm_75`, `compute_90`) computes on a GPU of this capability.
+    """Return True if a build for these architectures (`sm_75`, `compute_90`) runs on a GPU of this capability.
 
-    True as well when either is not known.
+    Also True if either is not known.
     """
     own = (*version_of(capability), 0)[:2]
     parts = [found.groups() for found in map(_ARCHITECTURE.fullmatch, architectures) if found]

@@ -1,8 +1,8 @@
-"""Following what the GPUs of a machine do.
+"""Reading the GPU samples of a machine.
 
-One process a machine and user looks at them, the sampler (`sampler.py`), whoever and how many want to know: it writes
-lines into a file in a folder of the user's, and everybody reads that. It is started by the first who asks and ends
-when nobody listens any more. Who listens holds a lock for as long, so one that is killed is not waited for.
+One process per machine and user takes the samples (`sampler.py`), whatever the number of readers: it appends lines to a
+file in the user's state directory. The first reader starts it, and it ends when there are no readers. Each reader holds
+a shared lock while it reads, so a killed reader does not keep the sampler running.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE
 SAMPLES, SAMPLER_LOCK, LISTENERS, TARGET = "samples.jsonl", "sampler.lock", "listeners", "target.json"
 
 SILENT_SECONDS = 5.0
-"""Without a line for so long it is looked whether there still is a sampler."""
+"""Seconds without a line after which a reader starts the sampler again if it is not running."""
 
 NO_SAMPLER = 4
 """The sampler's exit code when the machine has no GPU."""
 
 
 def may_have_gpu(host: Host) -> bool:
-    """Whether it is worth looking: there is a driver, or its tool. Costs one question. Raises TargetUnreachable."""
+    """Return True if the host has an NVIDIA driver or `nvidia-smi`. Raises TargetUnreachable."""
     if host.is_local:
         return may_have_gpu_here()
     return host.run(["sh", "-c", PRESENT]).code == 0
 
 
 def folder_of(target: ComputeTarget) -> str:
-    """Where the samples of the target's machine lie."""
+    """Return the folder of the samples of the target's machine."""
     return os.path.join(user_state_directory(), "gpu", machine_key(target))
 
 
 class Feed(contextlib.AbstractContextManager["Feed"]):
-    """What a target's machine tells, from its last lines on. Blocks for no longer than reading a file takes.
+    """The samples of a target's machine. Calls block only while a file is read.
 
     `machine` is None until the first line. Raises StorageError when the folder cannot be used, and ConfigurationError
-    for a target that holds a secret itself.
+    for a target whose file holds a plain-text secret.
     """
 
     def __init__(self, target: ComputeTarget, history: int = 0) -> None:
-        """`history` is how many bytes of what was told before are wanted."""
+        """`history` is the number of bytes of older samples to read first."""
         if target.kind.is_remote:
-            # What follows is written into a file: a target that holds its secret itself goes no further.
+            # The target is written to a file below, so a plain-text secret is refused here.
             host_of(target)
         self._target = target
         self._history = history
@@ -80,28 +80,27 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
         self.close()
 
     def read(self) -> list[Machine | Sample | Note]:
-        """What has been told since the last call. Raises StorageError."""
+        """Return the records written since the last call. Raises StorageError."""
         found = []
         for line in self._lines():
-            thing = decode(line)
-            if isinstance(thing, Machine):
-                self.machine = thing
-            if thing is not None:
-                found.append(thing)
+            record = decode(line)
+            if isinstance(record, Machine):
+                self.machine = record
+            if record is not None:
+                found.append(record)
         if found:
             self._heard = time.monotonic()
-        elif time.monotonic() - self._heard > SILENT_SECONDS and self._has_devices:
+        elif self.silent_seconds > SILENT_SECONDS and self._has_devices:
             self._heard = time.monotonic()
-            self._have_sampler()
+            self._ensure_sampler()
         return found
 
     @property
     def silent_seconds(self) -> float:
-        """How long nothing has been told."""
+        """Seconds since the last record."""
         return time.monotonic() - self._heard
 
     def close(self) -> None:
-        """Listen no more."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -118,36 +117,36 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
 
     def _listen(self) -> None:
         self._listening = locks.open_lock(self._path(LISTENERS))
-        # A sampler that is just ending holds it, for moments.
+        # A sampler that is ending holds it for a moment.
         locks.lock(self._listening, shared=True)
-        self._have_sampler()
+        self._ensure_sampler()
 
-    def _have_sampler(self) -> None:
+    def _ensure_sampler(self) -> None:
         lock = locks.open_lock(self._path(SAMPLER_LOCK))
         try:
             if not locks.try_lock(lock):
                 return
-            # Written by one that is no more.
+            # The file of a sampler that has ended.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(SAMPLES))
             with open(self._path(TARGET), "w", encoding="utf-8") as file:
                 file.write(json.dumps(self._target._replace(values={}, problem=None)._asdict()))
             self._spawn(lock)
-            # All that it writes is new.
+            # Read the new file from its start.
             self._history = sys.maxsize
         finally:
             os.close(lock)
 
     def _spawn(self, lock: int) -> None:
         there = child_descriptor(lock)
-        # -P: a json.py in the folder we stand in must not stand in for the library's.
+        # -P: a json.py in the current folder must not shadow the standard library's.
         command = [sys.executable, "-P", "-m", "tui_workbench.targets.gpu.sampler", str(there), self._folder]
-        # One that is started from within a run is none of that run's processes.
+        # A sampler that a run's script starts does not belong to the run.
         environment = {name: value for name, value in os.environ.items() if name != RUN_ID_VARIABLE}
         start_detached(command, environment, passed=((lock, there),))
 
     def _lines(self) -> list[bytes]:
-        """The whole lines that have come; when the sampler went on in a new file, those of both."""
+        """Return the complete new lines, including those of a new file if the sampler has started one."""
         data = self._file.read() if self._file is not None else b""
         if not data and self._is_replaced():
             self._open()
@@ -178,11 +177,11 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
             self._skip(self._file)
 
     def _skip(self, file: io.FileIO) -> None:
-        """Of a file that was there: what it says of the machine, and its last lines."""
+        """Skip to the last `history` bytes of a file, but keep its first line, which describes the machine."""
         first = file.readline()
         place = max(len(first), os.fstat(file.fileno()).st_size - self._history)
         if place > len(first):
-            # From the end of a line on.
+            # Continue after the next line break.
             file.seek(place - 1)
             place += len(file.readline()) - 1
         file.seek(place)

@@ -1,7 +1,7 @@
-"""The GPUs of many machines at once, as they are now and as they were in the last half hour.
+"""The GPUs of many machines: their current state and the last half hour.
 
-The invariant: targets on the same machine with the same login are one machine, which is listened to once; a machine
-that cannot be seen says why, and the others are shown all the same.
+Targets on the same machine with the same login share one feed. A machine that cannot be read has a `problem`; the
+others are not affected.
 """
 
 from __future__ import annotations
@@ -20,23 +20,20 @@ from tui_workbench.targets.gpu.gpus import machine_key
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Reading, Sample
 
 CELL_SECONDS = 2.0
-"""What one value of a course covers: a curve that moves every other second is one that a slow line can carry."""
+"""Seconds that each value of a curve covers, so that a slow connection can redraw it in time."""
 
 MOST_CELLS = 1024
 PAST_BYTES = 1 << 19
-"""Of what was told before somebody came: minutes of eight GPUs."""
+"""How much of the existing samples file to read at first: minutes of eight GPUs."""
 
 STALE_SECONDS = 5.0
-"""A machine that has told nothing for so long counts as silent."""
+"""Seconds without a sample after which a machine counts as silent."""
 
 MOST_NOTES = 4
 
 
-class Course:
-    """What one GPU did, a value every `CELL_SECONDS`: means, and no number where nobody looked.
-
-    `utilization` and `memory` in %, `power` in W.
-    """
+class RecentCurves:
+    """Means of one GPU over cells of `CELL_SECONDS`: `utilization` and `memory` in %, `power` in W; NaN for no sample."""
 
     __slots__ = ("_count", "memory", "newest", "power", "utilization")
 
@@ -48,7 +45,7 @@ class Course:
         self._count = 0
 
     def add(self, moment: float, reading: Reading, device: Device) -> None:
-        """Add what was read at a moment (seconds since the epoch)."""
+        """Add a reading taken at `moment`, in seconds since the epoch."""
         cell = int(moment // CELL_SECONDS)
         passed = cell - self.newest
         if passed > 0:
@@ -60,41 +57,41 @@ class Course:
             self.newest, self._count = cell, 0
         self._count += 1
         share = 100 * reading.memory / device.memory if reading.memory is not None and device.memory else None
-        told = (reading.utilization, share, reading.power)
-        for values, value in zip((self.utilization, self.memory, self.power), told, strict=True):
+        new = (reading.utilization, share, reading.power)
+        for values, value in zip((self.utilization, self.memory, self.power), new, strict=True):
             if value is not None:
                 before = values[-1]
                 values[-1] = value if isnan(before) else before + (value - before) / self._count
 
     def last(self, values: array[float], cells: int, newest: int) -> Sequence[float]:
-        """The last so many of some values of this course, up to the cell `newest`; no numbers where it has none."""
+        """Return the last `cells` of `values`, ending at the cell `newest`; NaN for cells without a value."""
         behind = max(0, min(cells, newest - self.newest))
         found = values[max(0, len(values) - (cells - behind)) :] if cells > behind else array("f")
         return [nan] * (cells - behind - len(found)) + list(found) + [nan] * behind
 
 
 class MachineState(NamedTuple):
-    """One machine. `problem` says why nothing is to be seen of it, and `remedy` what to do; both empty else."""
+    """One machine. `problem` says why it cannot be read and `remedy` how to fix that; else both are empty."""
 
     key: str
     targets: tuple[str, ...]  # their names
     address: str = ""  # empty for this machine
     machine: Machine | None = None  # None until it has answered
     sample: Sample | None = None
-    courses: Mapping[int, Course] = {}  # by the device's number
-    notes: tuple[Note, ...] = ()  # what befell its devices, the newest last
+    curves: Mapping[int, RecentCurves] = {}  # by the device's number
+    notes: tuple[Note, ...] = ()  # events of its devices, the newest last
     problem: str = ""
     remedy: str = ""
-    silent: float = 0.0  # seconds for which it has told nothing, once that is long
+    silent: float = 0.0  # seconds since the last sample, once they exceed STALE_SECONDS
 
     @property
     def newest(self) -> int:
-        """The number of the last cell of its courses."""
-        return max((course.newest for course in self.courses.values()), default=0)
+        """The number of the newest cell of its curves."""
+        return max((curves.newest for curves in self.curves.values()), default=0)
 
 
 class Fleet(contextlib.AbstractContextManager["Fleet"]):
-    """Listens to the machines of some targets. Everything blocks for as long as reading a few files takes."""
+    """Follows the GPU feeds of the machines of some targets. Calls block only while a few files are read."""
 
     def __init__(self, targets: Iterable[ComputeTarget] = ()) -> None:
         self._listeners: dict[str, _Listener] = {}
@@ -104,7 +101,7 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
         self.close()
 
     def follow(self, targets: Iterable[ComputeTarget]) -> None:
-        """Listen to these targets' machines from now on, and to no others."""
+        """Follow the machines of these targets from now on, and no others."""
         wanted: dict[str, list[ComputeTarget]] = {}
         for target in targets:
             if target.problem is not None or target.kind.has_gpus:
@@ -117,23 +114,23 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
                 listener = None
             if listener is None:
                 listener = _Listener(key, group[0])
-            listener.name(tuple(target.name for target in group))
+            listener.set_names(tuple(target.name for target in group))
             self._listeners[key] = listener
         for listener in before.values():
             listener.close()
 
     def read(self) -> bool:
-        """Take in what was told since the last call; True when anything was, or when silence has grown."""
-        # A list, because each of them is to be read.
+        """Read new samples of every machine. Return True if any state changed."""
+        # A list, because `any` would stop at the first machine with news.
         return any(list(self.read_each()))
 
     def read_each(self) -> Iterator[bool]:
-        """The same, a machine at a time."""
+        """Like `read`, one machine at a time."""
         for listener in list(self._listeners.values()):
             yield listener.read()
 
     def retry(self, key: str) -> None:
-        """Listen anew to a machine that could not be seen."""
+        """Start again to follow a machine that could not be read."""
         if listener := self._listeners.get(key):
             listener.close()
 
@@ -143,13 +140,12 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
         return tuple(listener.state for listener in self._listeners.values())
 
     def close(self) -> None:
-        """Listen no more."""
         for listener in self._listeners.values():
             listener.close()
 
 
 class _Listener:
-    """Listens to one machine; its state is the same object until there is news."""
+    """Follows one machine. Its `state` is replaced only when something has changed."""
 
     def __init__(self, key: str, target: ComputeTarget) -> None:
         self.login = _login(target)
@@ -158,13 +154,11 @@ class _Listener:
         self._feed: Feed | None = None
         self._is_open = False
 
-    def name(self, targets: tuple[str, ...]) -> None:
-        """Set the names of the machine's targets."""
+    def set_names(self, targets: tuple[str, ...]) -> None:
         if self.state.targets != targets:
             self.state = self.state._replace(targets=targets)
 
     def close(self) -> None:
-        """Listen no more, and forget."""
         self._close_feed()
         self._is_open = False
         self.state = MachineState(*self.state[:3])
@@ -175,7 +169,7 @@ class _Listener:
             self._feed = None
 
     def read(self) -> bool:
-        """Take in what was told; True when anything was, or when silence has grown."""
+        """Read new samples. Return True if the state changed."""
         try:
             if not self._is_open:
                 self._is_open = True
@@ -187,17 +181,17 @@ class _Listener:
                 return True
             if self._feed is None:
                 return False
-            told = self._feed.read()
-            for thing in told:
-                self._take(thing)
-            return bool(told) or self._listen_to_silence()
+            records = self._feed.read()
+            for record in records:
+                self._take(record)
+            return bool(records) or self._update_silence()
         except WorkbenchError as error:
             self._close_feed()
             self.state = self.state._replace(problem=error.message, remedy=error.remedy)
             return True
 
-    def _listen_to_silence(self) -> bool:
-        """True when it tells nothing, and that has lasted a second longer than when it was last said."""
+    def _update_silence(self) -> bool:
+        """Update `silent`. Return True if the number of whole seconds has changed."""
         if self.state.sample is None:
             return False
         silent = time.time() - self.state.sample.time
@@ -206,36 +200,36 @@ class _Listener:
         self.state = self.state._replace(silent=silent)
         return True
 
-    def _take(self, thing: Machine | Sample | Note) -> None:
+    def _take(self, record: Machine | Sample | Note) -> None:
         state = self.state
-        if isinstance(thing, Machine):
-            self.state = state._replace(machine=thing, problem=thing.problem)
-        elif isinstance(thing, Sample):
-            courses = self._courses_with(thing)
-            self.state = state._replace(sample=thing, courses=courses, silent=0.0, problem="")
-        elif thing.device < 0:
-            self.state = state._replace(problem=thing.text)
+        if isinstance(record, Machine):
+            self.state = state._replace(machine=record, problem=record.problem)
+        elif isinstance(record, Sample):
+            curves = self._curves_with(record)
+            self.state = state._replace(sample=record, curves=curves, silent=0.0, problem="")
+        elif record.device < 0:
+            self.state = state._replace(problem=record.text)
         else:
-            self.state = state._replace(notes=(*state.notes, thing)[-MOST_NOTES:])
+            self.state = state._replace(notes=(*state.notes, record)[-MOST_NOTES:])
 
-    def _courses_with(self, sample: Sample) -> Mapping[int, Course]:
-        machine, courses = self.state.machine, self.state.courses
+    def _curves_with(self, sample: Sample) -> Mapping[int, RecentCurves]:
+        machine, curves = self.state.machine, self.state.curves
         devices = {device.number: device for device in machine.devices} if machine else {}
         for reading in sample.readings:
             if reading.device in devices:
-                # A copy of the mapping: courses of new devices come while somebody draws.
-                courses = courses if reading.device in courses else {**courses, reading.device: Course()}
-                courses[reading.device].add(sample.time, reading, devices[reading.device])
-        return courses
+                # A copy, because another thread may be drawing from the mapping.
+                curves = curves if reading.device in curves else {**curves, reading.device: RecentCurves()}
+                curves[reading.device].add(sample.time, reading, devices[reading.device])
+        return curves
 
 
 def _key_of(target: ComputeTarget) -> str:
-    """The machine's key; a broken file may be any machine's, and stands for itself."""
+    """Return the machine's key. A target whose file is broken gets its own key: its machine is not known."""
     return f"file {target.path}" if target.problem is not None else machine_key(target)
 
 
 def _login(target: ComputeTarget) -> ComputeTarget:
-    """What of a target its machine is reached by: a change of something else is no reason to listen anew."""
+    """Return the target without the fields that do not affect how its machine is reached."""
     return target._replace(name="", path="", values={}, base_docker_image="", gpus="")
 
 

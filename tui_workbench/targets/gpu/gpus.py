@@ -1,4 +1,4 @@
-"""Which NVIDIA GPUs a machine has, asked of its driver by the driver's own tool; and which runs ask for one."""
+"""The NVIDIA GPUs of a machine according to `nvidia-smi`, and which runs require a GPU."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tui_workbench.targets.hosts.host import ConnectionLost, Host
 _DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
 
 OLDEST_DRIVER_OF_DEFAULT_IMAGE = 580
-"""CUDA 13, which our default image holds, needs this driver."""
+"""CUDA 13 in the default image needs this driver."""
 
 SECONDS = 60.0
-"""Without persistence mode a driver wakes every device before it answers; one that takes longer hangs."""
+"""Timeout of nvidia-smi: without persistence mode the driver wakes every device before it answers."""
 
-# Versions of nvidia-smi that do not know the last fields answer without them. $1 is 1 when the CUDA version is wanted.
+# An old nvidia-smi that does not know the last fields is asked without them. $1 is 1 to get the CUDA version too.
 _ASK = """\
 PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib
 export LC_ALL=C
@@ -35,27 +35,22 @@ nvidia-smi 2>/dev/null | sed -n 's/.*CUDA[A-Z ]*Version *: *\\([0-9.]*\\).*/\\1/
 
 
 class Gpu(NamedTuple):
-    """One GPU. `memory` is as the driver writes it, `15360 MiB`; "" for what it does not tell."""
+    """One GPU. `memory` is in the driver's format, `15360 MiB`; "" for values that it does not report."""
 
     name: str
     driver: str
     memory: str
     uuid: str = ""
-    capability: str = ""  # its CUDA compute capability, as 7.5
+    capability: str = ""  # CUDA compute capability, for example 7.5
     sliced: bool = False  # MIG is on
 
 
 class Gpus(NamedTuple):
-    """The GPUs of a machine; when there are none, `complaint` is the tool's, "" where the tool is missing too."""
+    """The GPUs of a machine. Without any, `complaint` is the error of nvidia-smi, or "" if that is not installed."""
 
     found: tuple[Gpu, ...] = ()
     complaint: str = ""
-    cuda: str = ""  # the newest CUDA that the driver serves; "" when it was not asked for, or is not told
-
-    @property
-    def summary(self) -> tuple[bool, str]:
-        """Whether there is one, and the driver's version."""
-        return bool(self.found), self.driver
+    cuda: str = ""  # the newest CUDA version that the driver supports; "" if it was not requested or is not known
 
     @property
     def driver(self) -> str:
@@ -64,28 +59,28 @@ class Gpus(NamedTuple):
 
     @property
     def devices(self) -> str:
-        """As in `2 x Tesla T4 (15360 MiB)`."""
+        """For example `2 x Tesla T4 (15360 MiB)`."""
         return ", ".join(f"{n} x {gpu.name} ({gpu.memory})" for gpu, n in _counted(self.found)) or "none"
 
     @property
     def text(self) -> str:
-        """As in `2 x Tesla T4 (15360 MiB), driver 550.54`."""
+        """For example `2 x Tesla T4 (15360 MiB), driver 550.54`."""
         return f"{self.devices}, driver {self.driver}" if self.found else "none"
 
 
 def gpus_of(host: Host, *, with_cuda: bool = False) -> Gpus:
-    """Ask the machine; `with_cuda` costs a second question there. Raises TargetUnreachable."""
+    """Ask the machine's nvidia-smi; `with_cuda` calls it a second time. Raises TargetUnreachable."""
     try:
         done = host.run(["sh", "-c", _ASK, "sh", str(int(with_cuda))], timeout=SECONDS)
     except ConnectionLost:
-        # Either the machine is out of reach, which this question finds as well, or the driver keeps its tool waiting.
+        # Raises TargetUnreachable, unless only nvidia-smi hangs.
         host.run(["true"])
         return Gpus((), f"nvidia-smi did not answer within {SECONDS:g} s")
     listed, _, cuda = done.text.partition("\n.\n")
     if done.code == 0:
         found = tuple(gpu for gpu in map(_gpu, listed.split("\n")) if gpu is not None)
         return Gpus(found, "" if found else "nvidia-smi lists no GPU", cuda.strip())
-    # nvidia-smi says what is wrong on stdout.
+    # nvidia-smi writes errors to stdout.
     said = next(filter(None, (line.strip() for line in listed.split("\n"))), "") or done.complaint
     return Gpus((), "" if done.code == 127 else said)
 
@@ -105,14 +100,14 @@ def _counted(gpus: tuple[Gpu, ...]) -> list[tuple[Gpu, int]]:
 
 
 def may_have_gpu_here() -> bool:
-    """True where there is a driver, or its tool on the PATH. Whether it works is another question."""
+    """Return True if this machine has an NVIDIA driver or `nvidia-smi`, working or not."""
     return any(map(os.path.exists, _DRIVER)) or shutil.which("nvidia-smi") is not None
 
 
 def asked_for(target: ComputeTarget, configuration: RunConfiguration) -> str:
-    """What in its files asks for a GPU for a run, as in `gpus is all`; "" when nothing does.
+    """Return the setting that requests a GPU for a run, for example `gpus is all`; "" if no setting does.
 
-    An image with CUDA alone asks for none: it runs on a CPU as well, and `config check` mentions it.
+    An image with CUDA does not request a GPU: it runs on a CPU too, and `config check` mentions it.
     """
     if configuration.require_gpu:
         return "RequireGpu is true"
@@ -124,7 +119,7 @@ def asked_for(target: ComputeTarget, configuration: RunConfiguration) -> str:
 
 
 def machine_key(target: ComputeTarget) -> str:
-    """A folder's name, the same for all targets on the same machine with the same login."""
+    """Return a folder name that is the same for all targets on the same machine with the same login."""
     if not target.kind.is_remote:
         return "here"
     login = f"{target.username}@{target.address}"

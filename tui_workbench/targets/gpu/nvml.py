@@ -1,10 +1,10 @@
-"""The GPUs of this machine, asked of NVIDIA's management library. The one module that knows pynvml.
+"""The GPUs of this machine according to NVML. The only module that uses pynvml.
 
-Each question stands alone: what a driver does not answer is None, and the rest is told all the same.
+A value that the driver does not report is None; it does not affect the others.
 
-Whose a process is /proc tells: user, program, run, container, session. The run is what the process carries as
-WORKBENCH_RUN_ID, which only its own user may read; a container's id is in its cgroup, which everybody may. An answer is
-kept as long as the process lives: ids are given anew, start times are not.
+The owner of a process comes from /proc: user, program, run, container and session. The run is WORKBENCH_RUN_ID in the
+environment of the process, which only its user may read; the id of the container is in its cgroup. Owners are cached by
+process id and start time, because ids are reused.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _MOST_KNOWN = 4096
 
 
 class NoLibrary(Exception):
-    """There is no NVML here; `nvidia-smi`, which brings its own, may still answer."""
+    """NVML is not installed here; `nvidia-smi`, which contains it, may still work."""
 
 
 class Nvml:
-    """The library while it is loaded. Raises NoLibrary when there is none to load."""
+    """The loaded library. Raises NoLibrary if it cannot be found."""
 
     def __init__(self) -> None:
         import pynvml
@@ -45,12 +45,11 @@ class Nvml:
             self._problem = f"the NVIDIA driver does not answer: {error}"
         self._handles: dict[int, Any] = {}
         self._lost: set[int] = set()
-        self._asked: dict[int, int] = {}
+        self._last_stamps: dict[int, int] = {}
         self._events: Any = None
         self._owners = Owners()
 
     def machine(self) -> Machine:
-        """What this machine has."""
         if self._problem:
             return Machine(source="nvml", problem=self._problem)
         for index in range(self._ask("DeviceGetCount") or 0):
@@ -59,7 +58,7 @@ class Nvml:
                 self._handles[index] = handle
         version = self._ask("SystemGetCudaDriverVersion_v2") or self._ask("SystemGetCudaDriverVersion")
         cuda = f"{version // 1000}.{version % 1000 // 10}" if version else ""
-        self._listen()
+        self._register_events()
         problem = "" if self._handles else "the NVIDIA driver lists no GPU"
         return Machine(
             tuple(self._device(index, handle) for index, handle in self._handles.items()),
@@ -71,15 +70,15 @@ class Nvml:
         )
 
     def look(self) -> list[Sample | Note]:
-        """One sample of all devices, after notes of what befell any."""
+        """Return a sample of all devices, preceded by notes of their events."""
         now = time.time()
-        notes: list[Sample | Note] = list(self._befallen(now))
+        notes: list[Sample | Note] = list(self._xid_errors(now))
         readings, processes = [], []
         for index, handle in self._handles.items():
             if index in self._lost:
                 continue
             try:
-                # The one question that every device answers tells whether there still is one.
+                # Every device answers this, unless it is lost.
                 self._library.nvmlDeviceGetMemoryInfo(handle)
             except self._library.NVMLError_GpuIsLost as error:
                 self._lost.add(index)
@@ -92,12 +91,11 @@ class Nvml:
         return [*notes, Sample(now, tuple(readings), tuple(processes))]
 
     def close(self) -> None:
-        """Let go of the library."""
         if not self._problem:
             self._ask("Shutdown")
 
     def _ask(self, question: str, *arguments: Any) -> Any:
-        """The answer to one of the library's questions, by its name without `nvml`; None where there is none."""
+        """Call a function of the library, named without `nvml`. Return None if it fails."""
         try:
             return getattr(self._library, f"nvml{question}")(*arguments)
         except (self._library.NVMLError, self._library.NVMLLibraryMismatchError, UnicodeDecodeError):
@@ -155,7 +153,7 @@ class Nvml:
         return found
 
     def _running(self, question: str, handle: Any) -> dict[int, int | None]:
-        """Memory in bytes by process; an older driver answers only to an older form of the question."""
+        """Return the memory in bytes by process; an old driver knows only the older version of the call."""
         for version in ("_v3", "_v2"):
             listed = self._ask(question + version, handle)
             if listed is not None:
@@ -163,24 +161,25 @@ class Nvml:
         return {}
 
     def _shares(self, index: int, handle: Any) -> dict[int, float]:
-        """What part of the device each process had since it was last asked, in %."""
-        listed = self._ask("DeviceGetProcessUtilization", handle, self._asked.get(index, 0)) or ()
+        """Return the share of the device that each process used since the last call, in %."""
+        last = self._last_stamps.get(index, 0)
+        listed = self._ask("DeviceGetProcessUtilization", handle, last) or ()
         newest: dict[int, tuple[int, float]] = {}
         for each in listed:
             if each.timeStamp >= newest.get(each.pid, (0, 0.0))[0]:
                 newest[each.pid] = (each.timeStamp, each.smUtil)
-        self._asked[index] = max((stamp for stamp, _ in newest.values()), default=self._asked.get(index, 0))
+        self._last_stamps[index] = max((stamp for stamp, _ in newest.values()), default=last)
         return {pid: share for pid, (_, share) in newest.items()}
 
-    def _listen(self) -> None:
-        """Hear of Xid errors, where the driver tells of them."""
+    def _register_events(self) -> None:
+        """Register for Xid errors, if the driver supports it."""
         library = self._library
         self._events = self._ask("EventSetCreate")
         if self._events is not None:
             for handle in self._handles.values():
                 self._ask("DeviceRegisterEvents", handle, library.nvmlEventTypeXidCriticalError, self._events)
 
-    def _befallen(self, now: float) -> list[Note]:
+    def _xid_errors(self, now: float) -> list[Note]:
         found: list[Note] = []
         while self._events is not None and len(found) < 64:
             event = self._ask("EventSetWait_v2", self._events, 0)
@@ -201,13 +200,13 @@ def _thousandth(value: Any) -> float | None:
 
 
 class Owners:
-    """Asks /proc, and remembers."""
+    """Finds the owners of processes in /proc, and caches them."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, bytes], Owner] = {}
 
     def of(self, pid: int) -> Owner:
-        """The owner of a living process; an empty one for one that has ended, or that cannot be seen from here."""
+        """Return the owner of a running process; an empty one if it has ended or is not visible from here."""
         fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         if len(fields) < 20:
             return Owner()
@@ -216,19 +215,19 @@ class Owners:
         if owner is None:
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
-            owner = self._known[key] = _look(pid, int(fields[3]))
+            owner = self._known[key] = _read_owner(pid, int(fields[3]))
         return owner
 
 
 def hides_processes() -> bool:
-    """True in a container: its process ids are not those that the driver gives."""
+    """Return True in a container: its process ids are not those that the driver reports."""
     try:
         return os.readlink("/proc/self/ns/pid") != FIRST_NAMESPACE
     except OSError:
         return False
 
 
-def _look(pid: int, session: int) -> Owner:
+def _read_owner(pid: int, session: int) -> Owner:
     environment = b"\0" + _read(f"/proc/{pid}/environ")
     run = environment.partition(_MARK)[2].partition(b"\0")[0].decode("utf-8", "surrogateescape")
     container = _CONTAINER.search(_read(f"/proc/{pid}/cgroup"))

@@ -1,7 +1,7 @@
-"""One look at the GPUs of a machine, and the lines of text that carry it.
+"""GPU samples of a machine, and their JSON lines.
 
-A line is JSON on its own: `{"machine": ...}` says what the machine has and holds until the next such line, `{"t": ...}`
-is a sample, `{"note": ...}` what could not be seen since. What a driver does not tell is null and never a guess.
+A line is `{"machine": ...}`, a description of the machine that holds until the next such line, `{"t": ...}`, a sample,
+or `{"note": ...}`, an event or the reason why samples are missing. A value that the driver does not report is null.
 """
 
 from __future__ import annotations
@@ -19,42 +19,41 @@ THROTTLE_REASONS = (
     (0x0000000000000080, "power brake"),
     (0x0000000000000100, "display clocks"),
 )
-"""Bits of NVML's `nvmlClocksEventReason...`; bit 1, that nothing is to be done, is no throttling."""
+"""Bits of NVML's `nvmlClocksEventReason...`; bit 1, an idle GPU, does not count as throttling."""
 
 THROTTLED = sum(bit for bit, _ in THROTTLE_REASONS)
-"""All of them."""
 
 FIRST_NAMESPACE = "pid:[4026531836]"
-"""What the kernel calls the namespace that holds all processes (PROC_PID_INIT_INO)."""
+"""The kernel's name of the root PID namespace (PROC_PID_INIT_INO)."""
 
 
 class Device(NamedTuple):
-    """One GPU as it always is. `memory` in MiB, `power_limit` in W; None where the driver does not tell."""
+    """The constant properties of a GPU. None where the driver does not report a value."""
 
     number: int  # as nvidia-smi counts: by PCI bus
     uuid: str
     name: str
-    memory: float | None = None
-    power_limit: float | None = None
-    slices: tuple[str, ...] = ()  # ids of its MIG slices; with some, no use of the whole is told
+    memory: float | None = None  # MiB
+    power_limit: float | None = None  # W
+    slices: tuple[str, ...] = ()  # ids of its MIG slices; with MIG the driver reports no utilization of the GPU
 
 
 class Machine(NamedTuple):
-    """What a machine has. Without devices `problem` says why."""
+    """The GPUs and the driver of a machine. Without devices `problem` says why."""
 
     devices: tuple[Device, ...] = ()
     driver: str = ""
-    cuda: str = ""  # the newest CUDA that the driver serves
+    cuda: str = ""  # the newest CUDA version that the driver supports
     source: str = ""  # nvml, or nvidia-smi
     problem: str = ""
-    hides_processes: bool = False  # it is a container: the driver's process ids are those of another machine's view
+    hides_processes: bool = False  # it is a container: the driver reports process ids of the machine around it
 
 
 class Reading(NamedTuple):
-    """What one GPU does. None where the driver does not tell."""
+    """The state of one GPU. None where the driver does not report a value."""
 
     device: int
-    utilization: float | None = None  # %, of the time in which a kernel ran
+    utilization: float | None = None  # % of the time in which a kernel ran
     memory: float | None = None  # MiB in use
     power: float | None = None  # W
     temperature: float | None = None  # °C
@@ -65,12 +64,12 @@ class Reading(NamedTuple):
 
     @property
     def throttled_by(self) -> tuple[str, ...]:
-        """Why its clocks are held down, in words."""
+        """The reasons why its clocks are reduced."""
         return tuple(word for bit, word in THROTTLE_REASONS if (self.throttle or 0) & bit)
 
 
 class Owner(NamedTuple):
-    """What is known of a process; empty where nothing is."""
+    """The owner of a process; empty fields are not known."""
 
     user: str = ""
     name: str = ""
@@ -80,18 +79,18 @@ class Owner(NamedTuple):
 
 
 class Process(NamedTuple):
-    """A process that holds memory of a GPU, with what its machine tells of it."""
+    """A process that holds memory of a GPU, with the fields of its `Owner`."""
 
     pid: int
     device: int
     memory: float | None = None  # MiB
-    utilization: float | None = None  # % of the device, its own share; seldom told
+    utilization: float | None = None  # % of the device that this process uses; seldom reported
     user: str = ""
     name: str = ""
-    run: str = ""  # the WORKBENCH_RUN_ID that it carries
-    container: str = ""  # the id of the container that it is in
+    run: str = ""  # the WORKBENCH_RUN_ID in its environment
+    container: str = ""  # the id of its container
     session: int = 0
-    graphics: bool = False  # draws a screen, and does not compute
+    graphics: bool = False  # it draws to a screen and does not compute
 
 
 class Sample(NamedTuple):
@@ -103,28 +102,28 @@ class Sample(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Since `time`: why there are no samples, or what befell a device."""
+    """An event of a device, or the reason why there are no samples since `time`."""
 
     time: float
     text: str
-    device: int = -1  # the one that it is about; -1 for all
+    device: int = -1  # -1 for all devices
 
 
-def encode(thing: Machine | Sample | Note) -> bytes:
-    """The line, with its end."""
-    if isinstance(thing, Sample):
-        value: dict[str, Any] = {"t": round(thing.time, 2), "d": [_short(reading) for reading in thing.readings]}
-        if thing.processes:
-            value["p"] = [_short(process) for process in thing.processes]
-    elif isinstance(thing, Note):
-        value = {"t": round(thing.time, 2), "note": thing.text, "device": thing.device}
+def encode(record: Machine | Sample | Note) -> bytes:
+    """Return the record as a line with its line break."""
+    if isinstance(record, Sample):
+        value: dict[str, Any] = {"t": round(record.time, 2), "d": [_short(reading) for reading in record.readings]}
+        if record.processes:
+            value["p"] = [_short(process) for process in record.processes]
+    elif isinstance(record, Note):
+        value = {"t": round(record.time, 2), "note": record.text, "device": record.device}
     else:
-        value = {"machine": {**thing._asdict(), "devices": [device._asdict() for device in thing.devices]}}
+        value = {"machine": {**record._asdict(), "devices": [device._asdict() for device in record.devices]}}
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
 def decode(line: bytes) -> Machine | Sample | Note | None:
-    """What a line says; None when it is torn or not of our form."""
+    """Return the record of a line, or None if the line is incomplete or has another format."""
     try:
         value = json.loads(line)
         if "d" in value:
@@ -138,13 +137,13 @@ def decode(line: bytes) -> Machine | Sample | Note | None:
 
 
 def machine_from(value: dict[str, Any]) -> Machine:
-    """The machine that JSON describes. Raises TypeError, KeyError or ValueError when it does not."""
+    """Return the machine that JSON describes. Raises TypeError, KeyError or ValueError for other JSON."""
     devices = tuple(Device(**{**each, "slices": tuple(each.get("slices", ()))}) for each in value["devices"])
     return Machine(**{**value, "devices": devices})
 
 
 def _short(values: Reading | Process) -> list[Any]:
-    """The values without those at the end that stand there by default."""
+    """Return the values without trailing defaults."""
     found: list[Any] = list(values)
     defaults = list(values._field_defaults.values())
     while defaults and found[-1] == defaults.pop():

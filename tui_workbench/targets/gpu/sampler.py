@@ -1,8 +1,8 @@
-"""The process that looks at the GPUs of one machine once a second and writes what it sees, as long as anybody listens.
+"""The process that samples the GPUs of one machine every second, as long as it has readers (see `feed`).
 
-It holds the lock `sampler.lock` in its folder, so there is one; see `feed` for those who read. The file begins with
-what the machine has and is begun anew, under its old name, when it has grown: a reader sees the other file and goes on
-there. Nothing that it meets ends it but the want of a GPU or of listeners.
+It holds the lock `sampler.lock` in its folder, so there is only one. The samples file starts with a description of the
+machine. When it has grown too large, a new file replaces it, and readers continue there. Only a missing GPU or the lack
+of readers ends the process.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tui_workbench.targets.hosts.host_for import host_of
 
 INTERVAL = 1.0
 PATIENCE_SECONDS = 5.0
-"""How long nobody may listen before it ends: a screen that is left and entered again needs no new one."""
+"""Seconds without readers after which it ends: leaving a screen and coming back starts no new process."""
 
 LARGEST = 4 << 20
-"""Bytes after which the file is begun anew: an hour of one GPU with its processes, some minutes of eight."""
+"""Bytes after which a new file is started: an hour of one GPU with its processes, some minutes of eight."""
 
 
 class Sampler:
-    """Writes what a source tells into the file of one folder."""
+    """Writes the samples of a machine to the file in `folder`."""
 
     def __init__(self, folder: str, target: ComputeTarget) -> None:
         self._folder = folder
@@ -43,7 +43,7 @@ class Sampler:
         self._alone_since = 0.0
 
     def run(self) -> int:
-        """Look until nobody listens. The exit code."""
+        """Take samples until there are no readers. Return the exit code."""
         try:
             host = host_of(self._target)
         except WorkbenchError as error:
@@ -53,7 +53,7 @@ class Sampler:
             try:
                 return self._watch(host)
             except TargetUnreachable as error:
-                self._write([Note(time.time(), f"out of reach: {error.message}")])
+                self._write([Note(time.time(), f"unreachable: {error.message}")])
                 if not self._until_reachable(host):
                     return 0
 
@@ -63,36 +63,36 @@ class Sampler:
             self._begin(source.machine())
             if not self._machine.devices:
                 return NO_SAMPLER
-            return self._look_at(source)
+            return self._sample(source)
         finally:
             source.close()
 
-    def _look_at(self, source: Nvml | Smi) -> int:
+    def _sample(self, source: Nvml | Smi) -> int:
         due = time.monotonic()
         while self._is_wanted():
             if isinstance(source, Smi):
                 self._write(source.look(INTERVAL))
                 continue
             self._write(source.look())
-            # In step with the clock; what took longer than the interval is not made up for.
+            # Keep to the clock, but do not catch up after a sample that took longer than the interval.
             due = max(due + INTERVAL, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
         return 0
 
     def _until_reachable(self, host: Host) -> bool:
-        """Wait until the machine answers; False when nobody wants to know any more."""
+        """Wait until the machine answers. Return False if there are no readers left."""
         with BackgroundCall(lambda: host.wait_until_reachable()) as reached:
             while self._is_wanted():
                 try:
                     if reached.wait(timeout=INTERVAL):
                         return True
                 except TargetUnreachable as error:
-                    self._write([Note(time.time(), f"out of reach: {error.message}")])
+                    self._write([Note(time.time(), f"unreachable: {error.message}")])
                     return False
         return False
 
     def _is_wanted(self) -> bool:
-        """False once nobody has listened for a while. Then nobody can begin to before this process has ended."""
+        """Return False if there have been no readers for a while; the lock then keeps new ones out until the end."""
         if not locks.try_lock(self._listeners):
             self._alone_since = 0.0
             return True
@@ -113,21 +113,21 @@ class Sampler:
             os.close(self._file)
         self._file = descriptor
 
-    def _write(self, things: list[Sample | Note]) -> None:
-        if not things:
+    def _write(self, records: list[Sample | Note]) -> None:
+        if not records:
             return
         if self._file < 0:
             self._begin(self._machine)
         try:
-            os.write(self._file, b"".join(map(encode, things)))
+            os.write(self._file, b"".join(map(encode, records)))
             if os.fstat(self._file).st_size > LARGEST:
                 self._begin(self._machine)
         except OSError:
-            return  # a full disk: what comes later may find room again
+            return  # the disk is full; there may be space for later samples
 
 
 def _source(host: Host) -> Nvml | Smi:
-    """What is asked: the library for this machine, and where there is none, or for others, their nvidia-smi."""
+    """Return NVML for this machine if it is installed, else `nvidia-smi` on the host."""
     if host.is_local:
         try:
             return Nvml()

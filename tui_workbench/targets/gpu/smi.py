@@ -1,8 +1,8 @@
-"""The GPUs of a machine, asked of `nvidia-smi` there by a few lines of `sh` that need nothing else and leave nothing.
+"""The GPUs of a machine according to `nvidia-smi`, called by a shell script that leaves no files there.
 
-Two of them run there for as long as somebody listens, one for the devices and one for their processes: starting one
-anew each second would cost the machine more than the answer is worth. Lines come as they are written; whatever is no
-answer (another version, another language, half a line) is passed over, and said once.
+Two nvidia-smi processes run there while samples are taken, one for devices and one for processes: starting a process
+every second would cost too much. Lines of another form (another version or language, half a line) are skipped and
+reported once.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tui_workbench.targets.gpu.sample import FIRST_NAMESPACE, Device, Machine, N
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
 
 SILENCE_SECONDS = 10.0
-"""After this without a word nvidia-smi counts as hanging; on a busy machine an answer may take a few seconds."""
+"""Seconds without output after which nvidia-smi counts as hanging; a busy machine may need a few."""
 
 FIRST_SECONDS = 60.0
-"""What the first answer may take: without persistence mode the driver wakes every device for it."""
+"""Timeout of the first answer: without persistence mode the driver wakes every device for it."""
 
 _TOGETHER = 0.5
 _STALE = 2.5
@@ -38,10 +38,10 @@ PRESENT = """\
 PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib
 command -v nvidia-smi >/dev/null 2>&1
 """
-"""Ends with 0 where there can be a GPU."""
+"""Exits with 0 if nvidia-smi is installed."""
 
-# $1 fields of a device, $2 of its readings, $3 of its processes (the process id last). A letter in front of each line
-# tells what it is. `stdbuf` where there is one: a pipe makes a program keep its lines to itself.
+# $1 fields of a device, $2 of its readings, $3 of its processes (the process id last). The first letter of each line is
+# its kind. `stdbuf`, where installed, prevents that lines are held back in the buffer of a pipe.
 _WATCH = """\
 PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib
 export LC_ALL=C
@@ -63,7 +63,7 @@ processes() {
     while IFS= read -r text; do
         pid=${text##*, }
         case $pid in '' | *[!0-9]*) printf 'e%s\\n' "$text"; continue ;; esac
-        # An id that was given anew is somebody else's.
+        # Ask again from time to time, because process ids are reused.
         seen=$((seen + 1))
         [ $seen -gt 120 ] && seen=0 known=' '
         case $known in *" $pid "*) ;; *) owner "$pid"; known="$known$pid " ;; esac
@@ -92,7 +92,7 @@ kill 0
 
 
 class Smi:
-    """The program over there while it is asked. Raises TargetUnreachable."""
+    """The running script on the machine. Raises TargetUnreachable."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -110,7 +110,7 @@ class Smi:
         self._process = self._open()
 
     def machine(self) -> Machine:
-        """What the machine has; after this `look` may be called. Raises TargetUnreachable."""
+        """Return the machine's GPUs, and start sampling them for `look`. Raises TargetUnreachable."""
         while True:
             lines = self._first_lines()
             if not self._drop_unknown(lines, "m"):
@@ -127,7 +127,7 @@ class Smi:
         return machine
 
     def look(self, seconds: float) -> list[Sample | Note]:
-        """What has come within so many seconds. Raises TargetUnreachable when the link breaks."""
+        """Return the records that arrive within `seconds`. Raises TargetUnreachable when the connection breaks."""
         found: list[Sample | Note] = []
         if wait_ready([self._process.stdout], timeout=seconds):
             data = os.read(self._process.stdout, READ_SIZE)
@@ -142,7 +142,6 @@ class Smi:
         return found
 
     def close(self) -> None:
-        """End it over there."""
         self._process.close()
 
     def _open(self) -> HostProcess:
@@ -151,20 +150,20 @@ class Smi:
         return self._host.open(["sh", "-c", _WATCH, "sh", *words])
 
     def _first_lines(self) -> list[str]:
-        """All lines up to the full stop."""
+        """Return all lines before the line `.`."""
         deadline = time.monotonic() + FIRST_SECONDS
         while b"\n.\n" not in self._rest:
             if not wait_ready([self._process.stdout], timeout=max(0.0, deadline - time.monotonic())):
                 return [f"mnvidia-smi did not answer within {FIRST_SECONDS:g} s"]
             data = os.read(self._process.stdout, READ_SIZE)
             if not data:
-                raise ConnectionLost(f"the connection to {self._host.label} broke while its GPUs were looked for")
+                raise ConnectionLost(f"the connection to {self._host.label} broke during the search for GPUs")
             self._rest += data
         text, _, self._rest = self._rest.partition(b"\n.\n")
         return text.decode("utf-8", "replace").split("\n")
 
     def _drop_unknown(self, lines: list[str], kind: str) -> bool:
-        """Do without a field that this version does not know; True when there was one."""
+        """Remove a field that this nvidia-smi does not know. Return True if a line names one."""
         for line in lines:
             unknown = _UNKNOWN_FIELD.search(line)
             if unknown and unknown.group(1) in self._fields[kind]:
@@ -188,12 +187,12 @@ class Smi:
             memory, limit = _number(row.get("memory.total", "")), _number(row.get("power.limit", ""))
             devices.append(Device(int(index), row[_UUID], row.get("name", "GPU"), memory, limit, parts))
         others = {line[:1]: line[1:] for line in lines if line[:1] in ("c", "n")}
-        problem = "" if devices else said or "there is no nvidia-smi"
+        problem = "" if devices else said or "nvidia-smi not found"
         hides = others.get("n", "") not in ("", FIRST_NAMESPACE)
         return Machine(tuple(devices), driver, others.get("c", ""), "nvidia-smi", problem, hides)
 
     def _row(self, kind: str, text: str) -> dict[str, str]:
-        """The cells by field; empty when it is no such row."""
+        """Return the cells by field; empty if the line has another form."""
         cells = [cell.strip() for cell in text.split(",")]
         fields = self._fields[kind]
         return dict(zip(fields, cells, strict=True)) if len(cells) == len(fields) else {}
@@ -231,7 +230,7 @@ class Smi:
             self._lost.discard(int(index))
         elif int(index) not in self._lost:
             self._lost.add(int(index))
-            found.append(Note(time.time(), f"GPU {index:.0f} tells nothing any more: {text.strip()}", int(index)))
+            found.append(Note(time.time(), f"GPU {index:.0f} stopped responding: {text.strip()}", int(index)))
         if len(self._readings) >= self._count - len(self._lost):
             found.append(self._sample())
         return found
@@ -262,7 +261,7 @@ class Smi:
         return Sample(time.time(), readings, tuple(self._processes) if fresh else ())
 
     def _complain(self, text: str) -> list[Sample | Note]:
-        """The complaint, unless it is one that was made already and nothing was heard since."""
+        """Return a note, unless there was one since the last reading."""
         if self._complaint:
             return []
         self._complaint = text
@@ -276,7 +275,7 @@ class Smi:
 
 
 def _slices(lines: list[str]) -> dict[str, tuple[str, ...]]:
-    """The ids of MIG slices by that of their device, from `nvidia-smi -L`."""
+    """Return the ids of MIG slices by the id of their device, from the output of `nvidia-smi -L`."""
     found: dict[str, tuple[str, ...]] = {}
     device = ""
     for line in lines:
@@ -289,7 +288,7 @@ def _slices(lines: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _number(text: str) -> float | None:
-    """A number as nvidia-smi writes it; None for `[N/A]`, `[Not Supported]` and everything else."""
+    """Parse a number of nvidia-smi; None for `[N/A]`, `[Not Supported]` and other text."""
     text = text.strip()
     try:
         return float(int(text, 16)) if text[:2] in ("0x", "0X") else float(text)

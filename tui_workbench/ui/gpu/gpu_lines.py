@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from tui_workbench.core.model import Run
-from tui_workbench.targets.gpu.fleet import CELL_SECONDS, Course, MachineState
+from tui_workbench.targets.gpu.fleet import CELL_SECONDS, MachineState, RecentCurves
 from tui_workbench.targets.gpu.sample import Device, Process, Reading
 from tui_workbench.ui.formatting import count
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
@@ -121,7 +121,7 @@ _REMEDY = "t checks it step by step and asks for what is missing; r looks again"
 
 
 UTILIZATION, MEMORY, POWER = "success", "function", "number"
-"""The colours of the three courses."""
+"""The colours of the three curves."""
 
 LEAST_NAME, MOST_NAME = 8, 24
 LEAST_WHO, MOST_WHO = 14, 28
@@ -155,9 +155,9 @@ class Shown(NamedTuple):
     is_told: bool = True  # the machine gives readings of it
 
     @property
-    def course(self) -> Course:
-        """What it did; empty where that is not known."""
-        return self.state.courses.get(self.device.number, Course())
+    def curves(self) -> RecentCurves:
+        """Its recent curves; empty if there are no samples."""
+        return self.state.curves.get(self.device.number, RecentCurves())
 
     @property
     def is_busy(self) -> bool:
@@ -290,23 +290,23 @@ def _who(shown: Shown, known: Known, width: int) -> list[Piece]:
 
 
 def _spark(shown: Shown, width: int) -> Piece:
-    values = shown.course.last(shown.course.utilization, width, shown.state.newest)
+    values = shown.curves.last(shown.curves.utilization, width, shown.state.newest)
     return Piece(graph(values, width, 1, 100.0)[0], UTILIZATION)
 
 
 def graph_lines(shown: Shown, width: int, height: int, *, with_span: bool = False) -> list[Line]:
-    """The courses of utilisation, memory and power side by side, with what their height means.
+    """Draw the curves of utilisation, memory and power side by side, each with the value of its full height.
 
-    The time that they span stands below them in a line of its own where that is asked for.
+    With `with_span` a line below them shows the time that they span.
     """
-    course = shown.course
-    most_power = shown.device.power_limit or max((watts for watts in course.power if watts == watts), default=100.0)
+    curves = shown.curves
+    most_power = shown.device.power_limit or max((watts for watts in curves.power if watts == watts), default=100.0)
     number = 3 if width >= 75 else 2
     room = (width - 4) // number
     cells = max(1, room - LABEL_CELLS - 1)
     parts = []
     for name, label, role, unit in _GRAPHS[:number]:
-        values = course.last(getattr(course, name), cells, shown.state.newest)
+        values = curves.last(getattr(curves, name), cells, shown.state.newest)
         top = most_power if name == "power" else 100.0
         parts.append(((f"{top:.0f} {unit}", label)[-height:], role, graph(values, cells, height, top)))
     lines = []
