@@ -17,7 +17,7 @@ from tests.gpu import frameworks
 from tests.gpu.standin import Standin, build, gpu
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.gpu.gate import look
+from tui_workbench.runs.gpu.gate import check_gpu
 from tui_workbench.runs.submission import planning
 
 
@@ -37,10 +37,10 @@ def main() -> int:
         with (root / "aml_config" / "local.compute").open("a") as file:
             file.write("gpus: all\n")
         spec = planning.prepare(Project.find(str(root)), RunRequest("local", "train.py")).spec
-        assert "a matrix product was right" in look(spec).text
+        assert "a matrix product was right" in check_gpu(spec).text
 
         def again() -> None:
-            assert look(spec).refusal is None
+            assert check_gpu(spec).refusal is None
 
         def only_the_driver() -> None:
             os.system("nvidia-smi --query-gpu=name,driver_version,memory.total,uuid --format=csv,noheader >/dev/null")

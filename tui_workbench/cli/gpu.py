@@ -205,7 +205,7 @@ def gpu_records(states: Sequence[MachineState], titles: Titles) -> list[Record]:
 def _gpu(state: MachineState, device: Device, told: Reading | None, titles: Titles) -> Record:
     notes = [note.text for note in state.notes if note.device == device.number]
     if told is None and state.sample is not None:
-        notes.append("it tells nothing any more")
+        notes.append("stopped responding")
     processes = state.sample.processes if state.sample else ()
     on_it = [process for process in processes if process.device == device.number and not process.graphics]
     machine, reading = state.machine or Machine(), told or Reading(device.number)

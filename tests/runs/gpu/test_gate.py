@@ -56,7 +56,7 @@ def test_a_run_that_would_train_on_the_cpu_is_stopped_with_the_reason_and_the_re
     assert result.code == 3
     message, first, second, rest = result.err.split("\n")
     assert message.endswith(
-        "it would use no GPU, though gpus is all: PyTorch 2.4.0+cpu is a CPU build: it trains on the CPU."
+        "this run would not use a GPU, but gpus is all: PyTorch 2.4.0+cpu is a CPU build: it trains on the CPU."
     )
     assert "-m pip install --force-reinstall torch" in first
     assert (second, rest) == ("  With --allow-cpu it runs all the same.", "")
@@ -99,11 +99,11 @@ def test_a_machine_without_a_gpu_stops_it_as_well(asking: Asking, standin: Stand
 def test_the_plan_says_what_was_found(asking: Asking) -> None:
     standins.torch(asking.packages)
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
-    assert "preflight: look whether it would compute on a GPU: PyTorch sees 1 GPU; a matrix product was right" in shown
+    assert "preflight: check that it would use the GPU: PyTorch sees 1 GPU; a matrix product was right" in shown
     standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
     os.utime(asking.packages, (1, 1))  # as a package manager does, if seldom within the same second
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
-    assert "preflight: it would not start: it would use no GPU, though gpus is all: PyTorch 2.4.0+cpu is" in shown
+    assert "preflight: it would not start: this run would not use a GPU, but gpus is all: PyTorch 2.4.0+cpu is" in shown
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "--allow-cpu", "train.py").out
     assert "preflight" not in shown
 
@@ -112,22 +112,22 @@ def test_an_environment_that_is_made_for_the_run_is_looked_at_when_it_is_there(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The controller looks again: the run fails with the reason, and its script never starts."""
-    seen = [gate.Seen("the environment is not made yet", is_due=True)]
-    monkeypatch.setattr(gate, "look", lambda spec: seen[0])
+    seen = [gate.GpuCheck("the environment is not made yet", is_due=True)]
+    monkeypatch.setattr(gate, "check_gpu", lambda spec: seen[0])
     asking.append("local.compute", "userManagedEnvironment: false")
     asking.append("local.runconfig", "PrepareEnvironment: true")
     standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
     run = asking.runs.submit(RunRequest("local", "train.py"))
     ended = until(lambda: (now := asking.runs.get(run.run_id)).end and now, "its end")
     assert ended.state == "failed"
-    assert "it would use no GPU, though gpus is all: PyTorch 2.4.0+cpu is a CPU build" in ended.reason
+    assert "this run would not use a GPU, but gpus is all: PyTorch 2.4.0+cpu is a CPU build" in ended.reason
     assert not Path(ended.log_path).exists()
 
 
 def test_a_run_is_canceled_while_its_framework_keeps_it_waiting(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "look", lambda spec: gate.Seen("", is_due=True))
+    monkeypatch.setattr(gate, "check_gpu", lambda spec: gate.GpuCheck("", is_due=True))
     asking.append("local.compute", "userManagedEnvironment: false")
     asking.append("local.runconfig", "PrepareEnvironment: true")
     begun = asking.packages / "begun"
@@ -143,7 +143,7 @@ def test_what_is_no_matter_of_gpus_is_left_to_the_run(tmp_path: Path, monkeypatc
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'nobody'}")
     path = str(tmp_path / "aml_config" / "box.compute")
     docker = ComputeTarget("box", path, "localdocker", base_docker_image="python:3.12", nvidia_docker=True)
-    seen = gate.look(spec_of(docker))
+    seen = gate.check_gpu(spec_of(docker))
     assert (seen.refusal, seen.is_due) == (None, True)
 
 

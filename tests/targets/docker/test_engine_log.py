@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.engines import BARE_IMAGE, DockerEngine
 from tui_workbench.targets.docker import container_run
 from tui_workbench.targets.docker.container import LOG
-from tui_workbench.targets.docker.container_run import PLACE_FILE, EngineLog, second_of
+from tui_workbench.targets.docker.container_run import POSITION_FILE, EngineLog, second_of
 from tui_workbench.targets.docker.engine import Engine
 
 START = 1_795_000_000
@@ -119,7 +119,7 @@ def test_of_a_large_log_only_the_end_is_asked_for_again(tmp_path: Path, monkeypa
 )
 def test_a_place_that_cannot_be_read_means_the_beginning(tmp_path: Path, state: bytes) -> None:
     engine = Recorded([1.0, 2.0, 3.0])
-    (tmp_path / PLACE_FILE).write_bytes(state)
+    (tmp_path / POSITION_FILE).write_bytes(state)
     (tmp_path / "output.log").write_bytes(b"some that were not noted")
     take(engine, tmp_path, 3)
     assert (tmp_path / "output.log").read_bytes() == engine.text

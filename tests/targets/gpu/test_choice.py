@@ -17,7 +17,7 @@ from tui_workbench.runs.lifecycle.limits import limit_of
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker.placing import symbolic_placement
 from tui_workbench.targets.gpu import choice
-from tui_workbench.targets.gpu.choice import Given
+from tui_workbench.targets.gpu.choice import ChosenGpu
 from tui_workbench.targets.hosts.host import LocalHost
 
 
@@ -32,12 +32,12 @@ def spec(folder: Path, gpus: str, number: int = 1, kind: str = "local") -> RunSp
     )
 
 
-def take(of: RunSpec) -> tuple[Given, ...]:
+def take(of: RunSpec) -> tuple[ChosenGpu, ...]:
     return choice.take(LocalHost(), of, of.run_directory)
 
 
-def numbers(given: tuple[Given, ...]) -> list[int]:
-    return [each.number for each in given]
+def numbers(gpus: tuple[ChosenGpu, ...]) -> list[int]:
+    return [each.number for each in gpus]
 
 
 @pytest.fixture
@@ -50,13 +50,13 @@ def four(standin: Standin) -> Standin:
 def test_a_free_one_is_held_by_nobody(four: Standin, tmp_path: Path) -> None:
     one = spec(tmp_path, "free")
     assert numbers(take(one)) == [1]
-    assert choice.chosen(one.run_directory) == (Given(1, "GPU-00000001-0000-0000-0000-000000000000"),)
+    assert choice.chosen(one.run_directory) == (ChosenGpu(1, "GPU-00000001-0000-0000-0000-000000000000"),)
 
 
 def test_two_runs_never_get_the_same(four: Standin, tmp_path: Path) -> None:
     with concurrent.futures.ThreadPoolExecutor(3) as threads:
-        given = list(threads.map(take, [spec(tmp_path, "free", number) for number in (1, 2, 3)]))
-    assert sorted(numbers(each)[0] for each in given) == [1, 2, 3]
+        gpus = list(threads.map(take, [spec(tmp_path, "free", number) for number in (1, 2, 3)]))
+    assert sorted(numbers(each)[0] for each in gpus) == [1, 2, 3]
     with pytest.raises(WorkbenchError) as refused:
         take(spec(tmp_path, "free", 4))
     assert str(refused.value).count("is taken by project_") == 3
@@ -76,9 +76,9 @@ def test_the_same_run_gets_the_same_again(four: Standin, tmp_path: Path) -> None
 
 def test_it_keeps_what_it_has_when_an_earlier_one_becomes_free(four: Standin, tmp_path: Path) -> None:
     one = spec(tmp_path, "free")
-    given = take(one)
+    gpus = take(one)
     four.write(*(gpu(number, REST) for number in range(4)))
-    assert take(one) == given
+    assert take(one) == gpus
 
 
 @pytest.mark.parametrize("end", ["exit", "gone", "released"])
@@ -105,14 +105,14 @@ def test_a_run_that_has_not_begun_keeps_what_it_took(four: Standin, tmp_path: Pa
 
 
 def test_when_too_few_are_free_none_is_kept(four: Standin, tmp_path: Path) -> None:
-    with pytest.raises(WorkbenchError, match="4 free GPUs wanted on this machine: GPU 0 has 1 process on it"):
+    with pytest.raises(WorkbenchError, match="this machine has fewer than 4 free GPUs: GPU 0 has 1 process on it"):
         take(spec(tmp_path, "4"))
     assert numbers(take(spec(tmp_path, "3", 2))) == [1, 2, 3]
 
 
 def test_more_than_there_are_is_told_as_such(standin: Standin, tmp_path: Path) -> None:
     standin.write(gpu(0, REST), gpu(1, REST))
-    with pytest.raises(WorkbenchError, match="3 free GPUs wanted on this machine: it has 2"):
+    with pytest.raises(WorkbenchError, match="this machine has fewer than 3 free GPUs: 2 in total"):
         take(spec(tmp_path, "3"))
 
 
@@ -128,7 +128,7 @@ def test_named_ones_are_given_in_their_order_whoever_is_on_them(four: Standin, t
 
 def test_one_that_is_not_there_is_an_error_with_its_place(four: Standin, tmp_path: Path) -> None:
     (tmp_path / "here.compute").write_text("type: local\ngpus: [7]\n")
-    with pytest.raises(ConfigurationError, match=r"gpus names 7, and this machine has 0 \(GPU-") as refused:
+    with pytest.raises(ConfigurationError, match=r"gpus names .7., but this machine has 0 \(GPU-") as refused:
         take(spec(tmp_path, "[7]"))
     assert refused.value.line == 2
 
@@ -143,15 +143,15 @@ def test_without_a_working_driver_none_can_be_chosen(
         standin.remove()
     else:
         standin.write(*lines)
-    with pytest.raises(WorkbenchError, match=f"no GPU can be chosen on this machine: {said}"):
+    with pytest.raises(WorkbenchError, match=f"cannot choose GPUs on this machine: {said}"):
         take(spec(tmp_path, "free"))
 
 
 def test_a_script_is_told_numbers_in_the_order_of_nvidia_smi() -> None:
-    given = (Given(2, "GPU-b"), Given(0, "GPU-a"))
-    assert choice.variables(given, {}) == {"CUDA_VISIBLE_DEVICES": "2,0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    assert choice.variables((Given(-1, "MIG-x"),), {}) == {"CUDA_VISIBLE_DEVICES": "MIG-x"}
-    assert choice.variables(given, {"CUDA_VISIBLE_DEVICES": "3"}) == {}
+    gpus = (ChosenGpu(2, "GPU-b"), ChosenGpu(0, "GPU-a"))
+    assert choice.variables(gpus, {}) == {"CUDA_VISIBLE_DEVICES": "2,0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    assert choice.variables((ChosenGpu(-1, "MIG-x"),), {}) == {"CUDA_VISIBLE_DEVICES": "MIG-x"}
+    assert choice.variables(gpus, {"CUDA_VISIBLE_DEVICES": "3"}) == {}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One sampling process a machine, whoever listens."""
+"""The feed of GPU samples: one sampler per machine for all readers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from tests.faults.support import until
 from tests.gpu.standin import REST, Standin, gpu
+from tui_workbench.core import locks
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.processes import reap
@@ -29,7 +30,7 @@ LOCAL = ComputeTarget("local", "/nowhere/local.compute", "local")
 
 
 def samplers(home: Path) -> list[int]:
-    """The living sampling processes of a test's home."""
+    """The running samplers of a test's home directory."""
     reap()
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -45,10 +46,10 @@ def samplers(home: Path) -> list[int]:
 
 @pytest.fixture
 def feed(home: Path, standin: Standin) -> Iterator[Feed]:
-    """A listener on this machine, which has two GPUs; no sampler outlives the test."""
+    """A feed of this machine, which has two GPUs. Its sampler ends with the test."""
     standin.write(gpu(0), gpu(1, REST))
-    with Feed(LOCAL) as one:
-        yield one
+    with Feed(LOCAL) as reader:
+        yield reader
     for pid in samplers(home):
         os.kill(pid, signal.SIGKILL)
     until(lambda: not samplers(home), "the sampler's end")
@@ -59,36 +60,37 @@ def next_sample(feed: Feed) -> Sample:
     return sample
 
 
-def test_the_machine_comes_first_and_then_a_sample_a_second(feed: Feed) -> None:
-    told: list[object] = []
+def test_machine_comes_first_then_a_sample_per_second(feed: Feed) -> None:
+    records: list[object] = []
 
     def have_three() -> bool:
-        told.extend(feed.read())
-        return sum(isinstance(each, Sample) for each in told) == 3
+        records.extend(feed.read())
+        return sum(isinstance(each, Sample) for each in records) == 3
 
     until(have_three, "three samples")
-    assert isinstance(told[0], Machine)
-    assert feed.machine == told[0]
-    times = [each.time for each in told if isinstance(each, Sample)]
+    assert isinstance(records[0], Machine)
+    assert feed.machine == records[0]
+    times = [each.time for each in records if isinstance(each, Sample)]
+    assert abs(times[0] - time.time()) < 60
     assert times[1] - times[0] > sampler.INTERVAL / 2
     assert times[2] - times[1] > sampler.INTERVAL / 2
 
 
-def test_many_listeners_have_one_process_and_the_same_samples(feed: Feed, home: Path) -> None:
+def test_readers_share_one_sampler(feed: Feed, home: Path) -> None:
     next_sample(feed)
     with Feed(LOCAL) as second, Feed(LOCAL._replace(name="other", type="localdocker")) as third:
-        told: dict[Feed, set[float]] = {second: set(), third: set()}
+        seen: dict[Feed, set[float]] = {second: set(), third: set()}
 
         def have_one_in_common() -> bool:
-            for each, times in told.items():
-                times |= {thing.time for thing in each.read() if isinstance(thing, Sample)}
-            return bool(told[second] & told[third])
+            for each, times in seen.items():
+                times |= {record.time for record in each.read() if isinstance(record, Sample)}
+            return bool(seen[second] & seen[third])
 
-        until(have_one_in_common, "a sample that both were told")
+        until(have_one_in_common, "a sample that both feeds return")
         assert len(samplers(home)) == 1
 
 
-def test_a_sampler_that_was_killed_is_replaced(feed: Feed, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_sampler_is_replaced(feed: Feed, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "SILENT_SECONDS", 0.2)
     before = next_sample(feed)
     (first,) = samplers(home)
@@ -98,7 +100,7 @@ def test_a_sampler_that_was_killed_is_replaced(feed: Feed, home: Path, monkeypat
     assert len(samplers(home)) == 1
 
 
-def test_it_ends_when_nobody_listens_any_more(home: Path, standin: Standin) -> None:
+def test_sampler_ends_without_readers(home: Path, standin: Standin) -> None:
     standin.write(gpu(0))
     with Feed(LOCAL) as only:
         next_sample(only)
@@ -106,7 +108,7 @@ def test_it_ends_when_nobody_listens_any_more(home: Path, standin: Standin) -> N
     until(lambda: not samplers(home), "its end")
 
 
-def test_a_machine_without_gpus_says_so_once_and_needs_no_process(home: Path, standin: Standin) -> None:
+def test_sampler_ends_on_a_machine_without_gpus(home: Path, standin: Standin) -> None:
     standin.write()
     with Feed(LOCAL) as only:
         until(lambda: only.read() or only.machine, "an answer")
@@ -115,33 +117,31 @@ def test_a_machine_without_gpus_says_so_once_and_needs_no_process(home: Path, st
         assert (only.machine.devices, only.machine.problem) == ((), "the NVIDIA driver lists no GPU")
 
 
-def test_a_file_that_has_grown_is_begun_anew_and_nothing_is_lost(
-    home: Path, standin: Standin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readers_continue_in_a_new_file(home: Path, standin: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampler, "LARGEST", 1000)
     folder = Path(folder_of(LOCAL))
     folder.mkdir(parents=True)
-    (folder / feeds.SAMPLER_LOCK).touch()
-    monkeypatch.setattr(Feed, "_have_sampler", lambda self: None)
-    written = sampler.Sampler(str(folder), LOCAL)
-    written._begin(Machine(source="nvml"))
+    lock = locks.open_lock(str(folder / feeds.SAMPLER_LOCK))
+    assert locks.try_lock(lock)  # as a running sampler holds it
+    writer = sampler.Sampler(str(folder), LOCAL)
+    writer.start_file(Machine(source="nvml"))
     with Feed(LOCAL) as reader:
         reader.read()
         for number in range(100):
-            written._write([Sample(float(number), ()), Note(float(number), "x" * 20)])
-            told = [each.time for each in reader.read() if isinstance(each, Sample)]
-            told += [each.time for each in reader.read() if isinstance(each, Sample)]
-            assert told == [number]
+            writer.write([Sample(float(number), ()), Note(float(number), "x" * 20)])
+            times = [each.time for each in reader.read() if isinstance(each, Sample)]
+            times += [each.time for each in reader.read() if isinstance(each, Sample)]
+            assert times == [number]
+    os.close(lock)
 
 
-def test_a_new_listener_gets_as_much_of_the_past_as_it_wants(feed: Feed) -> None:
+def test_new_reader_gets_the_requested_history(feed: Feed) -> None:
     for _ in range(2):
         next_sample(feed)
-    with Feed(LOCAL, history=1 << 20) as curious:
-        times = [each.time for each in curious.read() if isinstance(each, Sample)]
-        assert len(times) >= 2
-    with Feed(LOCAL) as modest:
-        assert [type(each) for each in modest.read()] in ([Machine], [Machine, Sample])
+    with Feed(LOCAL, history=1 << 20) as long:
+        assert sum(isinstance(each, Sample) for each in long.read()) >= 2
+    with Feed(LOCAL) as short:
+        assert [type(each) for each in short.read()] in ([Machine], [Machine, Sample])
 
 
 @pytest.mark.parametrize(
@@ -161,17 +161,13 @@ def test_targets_on_one_machine_share_a_folder(first: ComputeTarget, second: Com
     assert (machine_key(first) == machine_key(second)) is same
 
 
-def test_no_strange_address_leads_out_of_the_folder() -> None:
+def test_machine_key_is_a_safe_file_name() -> None:
     key = machine_key(ComputeTarget("a", "/x", "remote", address="../../etc/passwd\0", username="ü/"))
     assert "/" not in key
     assert key.isascii()
 
 
-def test_a_secret_in_a_target_s_file_is_not_written_into_another(home: Path) -> None:
+def test_plain_text_secret_is_not_copied(home: Path) -> None:
     with pytest.raises(ConfigurationError, match="belongs into the keyring"):
         Feed(BOX._replace(password="hunter2"))
     assert not Path(folder_of(BOX)).exists()
-
-
-def test_the_time_is_the_clock_s(feed: Feed) -> None:
-    assert abs(next_sample(feed).time - time.time()) < 60

@@ -12,7 +12,7 @@ from tests.gpu.standin import REST, Standin, gpu
 from tui_workbench.core.model import ComputeTarget, Problem
 from tui_workbench.targets.gpu import fleet as fleets
 from tui_workbench.targets.gpu.feed import Feed
-from tui_workbench.targets.gpu.fleet import CELL_SECONDS, RecentCurves, Fleet, MachineState
+from tui_workbench.targets.gpu.fleet import CELL_SECONDS, Fleet, MachineState, RecentCurves
 from tui_workbench.targets.gpu.sample import Device, Note, Reading, Sample
 
 if TYPE_CHECKING:

@@ -18,20 +18,20 @@ from tui_workbench.targets.gpu.frameworks import (
     PROGRAM,
     WATCHED,
     Framework,
-    Told,
+    FrameworkReport,
     from_json,
+    parse_report,
     to_json,
-    told_by,
 )
 
 BARE = Framework("PyTorch", "2.4.0+cu121", "12.1", ("Tesla T4",), ("7.5",), (), 1, "")
 
 
-def ask(folder: Path, which: str = ALL, seconds: str = "60") -> Told:
+def ask(folder: Path, which: str = ALL, seconds: str = "60") -> FrameworkReport:
     """What a Python with these modules tells, and no others."""
     command = [sys.executable, "-S", "-c", LAUNCH, PROGRAM, seconds, which, ALONE]
     done = subprocess.run(command, env={"PYTHONPATH": str(folder)}, stdout=subprocess.PIPE, cwd="/", check=True)
-    told = told_by(done.stdout)
+    told = parse_report(done.stdout)
     assert told is not None
     return told
 
@@ -110,7 +110,7 @@ def test_cntk_is_asked_in_its_own_way(tmp_path: Path) -> None:
 
 def test_the_real_pytorch_without_cuda_is_a_cpu_build() -> None:
     done = subprocess.run([sys.executable, "-c", LAUNCH, PROGRAM, "60", ALL, ALONE], stdout=subprocess.PIPE, check=True)
-    told = told_by(done.stdout)
+    told = parse_report(done.stdout)
     assert told is not None
     found = next(each for each in told.frameworks if each.name == "PyTorch")
     if found.cuda:
@@ -130,9 +130,9 @@ def test_what_changes_with_the_packages_is_told_with_its_time(tmp_path: Path) ->
     "output", [b"", b"Traceback", b"workbench-gpu:", b"workbench-gpu:[]", b'workbench-gpu:{"python": 1}']
 )
 def test_what_is_no_answer_is_none(output: bytes) -> None:
-    assert told_by(output) is None
+    assert parse_report(output) is None
 
 
 def test_an_answer_is_kept_as_it_was_told() -> None:
-    told = Told("/usr/bin/python3", "3.11.2", (BARE,), (("/usr/lib", 7),))
+    told = FrameworkReport("/usr/bin/python3", "3.11.2", (BARE,), (("/usr/lib", 7),))
     assert from_json(to_json(told)) == told

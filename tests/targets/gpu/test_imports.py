@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tui_workbench.targets.gpu.preflight import imported_by
+from tui_workbench.targets.gpu.preflight import imported_frameworks
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from tui_workbench.targets.gpu.preflight import imported_by
 )
 def test_a_script_names_its_frameworks(tmp_path: Path, text: str, named: set[str]) -> None:
     (tmp_path / "train.py").write_text(text)
-    assert imported_by(str(tmp_path), "train.py") == named
+    assert imported_frameworks(str(tmp_path), "train.py") == named
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_modules_of_the_project_are_followed(tmp_path: Path, text: str, module: 
     path = tmp_path / "src" / module
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("import torch\n")
-    assert imported_by(str(tmp_path), "src/train.py") == {"PyTorch"}
+    assert imported_frameworks(str(tmp_path), "src/train.py") == {"PyTorch"}
 
 
 def test_relative_imports_and_circles_are_followed_to_their_end(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ def test_relative_imports_and_circles_are_followed_to_their_end(tmp_path: Path) 
     (package / "a.py").write_text("from . import b\nfrom ..train import y\n")
     (package / "b.py").write_text("from .a import x\nfrom .c import z\n")
     (package / "c.py").write_text("import jax\n")
-    assert imported_by(str(tmp_path), "train.py") == {"JAX"}
+    assert imported_frameworks(str(tmp_path), "train.py") == {"JAX"}
 
 
 def test_a_script_that_is_not_there_names_none() -> None:
-    assert imported_by("/no/such", "script.py") == frozenset()
+    assert imported_frameworks("/no/such", "script.py") == frozenset()

@@ -1,4 +1,4 @@
-"""From the driver to a matrix product: each rung asks one thing and names what mends it.
+"""From the driver to a matrix product: each result asks one thing and names what mends it.
 
 Drivers, GPUs and frameworks are stand-ins; the processes, containers and connections are real.
 """
@@ -22,10 +22,10 @@ from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.checks.check import run_checks, run_gpu_checks
 from tui_workbench.targets.checks.result import (
     BROKEN,
+    COMPATIBILITY,
     COMPUTES,
     CONTAINER,
     DEVICES,
-    FIT,
     FRAMEWORK,
     GPU,
     MEMORY,
@@ -67,9 +67,9 @@ class Here:
         return list(run_gpu_checks(spec_of(self.target, self.configuration(**variables))))
 
     def broken(self, **variables: str) -> CheckResult:
-        """The rung that the ladder ends at; all before it are good."""
+        """The result that the ladder ends at; all before it are good."""
         *good, last = self.climb(**variables)
-        assert {rung.state for rung in good} <= {OK}
+        assert {result.state for result in good} <= {OK}
         assert last.state == BROKEN
         return last
 
@@ -79,20 +79,20 @@ def here(tmp_path: Path, standin: Standin) -> Here:
     return Here(tmp_path, standin)
 
 
-def messages(rungs: list[CheckResult]) -> dict[str, str]:
-    return {rung.name: rung.message for rung in rungs}
+def messages(results: list[CheckResult]) -> dict[str, str]:
+    return {result.name: result.message for result in results}
 
 
 def test_every_rung_of_a_machine_whose_framework_computes(here: Here) -> None:
     standins.torch(here.packages, capabilities=("7.5", "7.5"))
-    rungs = here.climb()
-    said = messages(rungs)
-    assert list(said) == [GPU, DEVICES, FRAMEWORK, FIT, COMPUTES, MEMORY]
-    assert {rung.state for rung in rungs[:-1]} == {OK}
+    results = here.climb()
+    said = messages(results)
+    assert list(said) == [GPU, DEVICES, FRAMEWORK, COMPATIBILITY, COMPUTES, MEMORY]
+    assert {result.state for result in results[:-1]} == {OK}
     assert said[GPU] == "driver 550.54, which serves CUDA 12.4"
     assert said[DEVICES] == "2 x Tesla T4 (15360 MiB)"
     assert said[FRAMEWORK] == f"PyTorch 2.4.0+cu121 for CUDA 12.1 in {here.python}"
-    assert said[FIT] == "CUDA 12.1 needs a driver of at least 525: 550.54 is there"
+    assert said[COMPATIBILITY] == "CUDA 12.1 needs a driver of at least 525: 550.54 is there"
     assert said[COMPUTES] == "PyTorch sees 2 GPUs; a matrix product on each was right"
     assert "/dev/shm" in said[MEMORY]
 
@@ -102,29 +102,29 @@ def test_every_rung_of_a_machine_whose_framework_computes(here: Here) -> None:
 
 def test_no_driver(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    rung = here.broken()
-    assert (rung.name, rung.command) == (GPU, "sudo ubuntu-drivers install --gpgpu")
+    result = here.broken()
+    assert (result.name, result.command) == (GPU, "sudo ubuntu-drivers install --gpgpu")
 
 
 def test_a_driver_without_devices(here: Here) -> None:
     here.standin.write()
-    rung = here.broken()
-    assert (rung.name, rung.message) == (GPU, "the NVIDIA driver finds no GPU: No devices were found")
-    assert rung.command == "lspci | grep -i nvidia"
+    result = here.broken()
+    assert (result.name, result.message) == (GPU, "the NVIDIA driver finds no GPU: No devices were found")
+    assert result.command == "lspci | grep -i nvidia"
 
 
 def test_a_driver_that_does_not_work(here: Here) -> None:
     here.standin.write("fail Failed to initialize NVML: Driver/library version mismatch")
-    rung = here.broken()
-    assert (rung.name, rung.command) == (GPU, "sudo reboot")
-    assert "version mismatch" in rung.message
+    result = here.broken()
+    assert (result.name, result.command) == (GPU, "sudo reboot")
+    assert "version mismatch" in result.message
 
 
 def test_a_driver_that_hangs(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "SECONDS", 0.3)
     here.standin.write(gpu(0), "hang")
-    rung = here.broken()
-    assert (rung.name, rung.message) == (
+    result = here.broken()
+    assert (result.name, result.message) == (
         GPU, "the NVIDIA driver does not work: nvidia-smi did not answer within 0.3 s"
     )  # fmt: skip
 
@@ -154,8 +154,8 @@ def test_mig_is_mentioned(here: Here) -> None:
 
 @pytest.mark.parametrize("hidden", ["", "-1"])
 def test_a_variable_that_hides_every_gpu(here: Here, hidden: str) -> None:
-    rung = here.broken(CUDA_VISIBLE_DEVICES=hidden)
-    assert rung.command == "workbench-tui config unset here.runconfig EnvironmentVariables.CUDA_VISIBLE_DEVICES"
+    result = here.broken(CUDA_VISIBLE_DEVICES=hidden)
+    assert result.command == "workbench-tui config unset here.runconfig EnvironmentVariables.CUDA_VISIBLE_DEVICES"
 
 
 def test_a_target_that_gives_none(here: Here) -> None:
@@ -167,17 +167,17 @@ def test_a_target_that_gives_none(here: Here) -> None:
 
 
 def test_none_that_is_known_is_no_fault(here: Here) -> None:
-    rungs = here.climb()
-    assert (rungs[2].name, rungs[2].state) == (FRAMEWORK, WARNING)
-    assert [rung.name for rung in rungs] == [GPU, DEVICES, FRAMEWORK, MEMORY]
+    results = here.climb()
+    assert (results[2].name, results[2].state) == (FRAMEWORK, WARNING)
+    assert [result.name for result in results] == [GPU, DEVICES, FRAMEWORK, MEMORY]
 
 
 def test_a_cpu_build(here: Here) -> None:
     standins.torch(here.packages, version="2.4.0+cpu", cuda=None, capabilities=())
-    rung = here.broken()
-    assert (rung.name, rung.message) == (FRAMEWORK, "PyTorch 2.4.0+cpu is a CPU build: it trains on the CPU")
-    assert rung.command == f"{here.python} -m pip install --force-reinstall torch"
-    assert "CUDA 12 or older" in rung.remedy
+    result = here.broken()
+    assert (result.name, result.message) == (FRAMEWORK, "PyTorch 2.4.0+cpu is a CPU build: it trains on the CPU")
+    assert result.command == f"{here.python} -m pip install --force-reinstall torch"
+    assert "CUDA 12 or older" in result.remedy
 
 
 def test_one_that_cannot_be_loaded(here: Here) -> None:
@@ -187,33 +187,33 @@ def test_one_that_cannot_be_loaded(here: Here) -> None:
 
 def test_a_driver_that_is_too_old_for_the_build(here: Here) -> None:
     standins.torch(here.packages, version="2.13.0", cuda="13.0", capabilities=(), warning="driver is too old")
-    rung = here.broken()
-    assert rung.name == FIT
-    assert rung.message == (
+    result = here.broken()
+    assert result.name == COMPATIBILITY
+    assert result.message == (
         "PyTorch 2.13.0 for CUDA 13.0 needs a driver of at least 580, and 550.54 is there (NVIDIA, CUDA Compatibility)"
     )
 
 
 def test_a_build_without_code_for_the_gpu(here: Here) -> None:
     standins.torch(here.packages, architectures=("sm_80", "sm_90"), errors=("no kernel image is available",))
-    rung = here.broken()
-    assert rung.name == FIT
-    assert "has no code for a GPU of compute capability 7.5 (it has sm_80 sm_90)" in rung.message
+    result = here.broken()
+    assert result.name == COMPATIBILITY
+    assert "has no code for a GPU of compute capability 7.5 (it has sm_80 sm_90)" in result.message
 
 
 def test_one_that_sees_no_gpu(here: Here) -> None:
     standins.torch(here.packages, capabilities=(), warning="CUDA initialization: unknown error")
-    rung = here.broken()
-    assert rung.name == COMPUTES
-    assert rung.message == ("PyTorch sees no GPU, though the driver has 2: CUDA initialization: unknown error")
-    assert "torch.zeros(1).cuda()" in rung.command
+    result = here.broken()
+    assert result.name == COMPUTES
+    assert result.message == ("PyTorch sees no GPU, though the driver has 2: CUDA initialization: unknown error")
+    assert "torch.zeros(1).cuda()" in result.command
 
 
 def test_one_whose_products_fail(here: Here) -> None:
     standins.torch(here.packages, errors=("CUDA error: an illegal memory access was encountered",))
-    rung = here.broken()
-    assert (rung.name, rung.command) == (COMPUTES, "nvidia-smi")
-    assert "illegal memory access" in rung.message
+    result = here.broken()
+    assert (result.name, result.command) == (COMPUTES, "nvidia-smi")
+    assert "illegal memory access" in result.message
 
 
 def test_a_gpu_that_somebody_else_fills_is_no_fault_of_the_framework(here: Here) -> None:
@@ -235,8 +235,8 @@ def test_the_framework_that_the_script_imports_is_the_one_that_counts(here: Here
 
 def test_an_interpreter_that_is_none(here: Here) -> None:
     here.python.write_text("#!/bin/sh\necho hello\n")
-    rung = here.broken()
-    assert (rung.name, rung.message) == (FRAMEWORK, f"{here.python} does not answer as a Python does")
+    result = here.broken()
+    assert (result.name, result.message) == (FRAMEWORK, f"{here.python} does not answer as a Python does")
 
 
 # Where no GPU is asked for.
@@ -246,9 +246,9 @@ def test_nothing_is_broken_where_no_gpu_is_asked_for(here: Here) -> None:
     standins.torch(here.packages, version="2.4.0+cpu", cuda=None, capabilities=())
     target = here.target._replace(gpus="")
     climbed = list(Preflight(target_for(target), spec_of(target, here.configuration())).run(is_wanted=False))
-    assert [(rung.name, rung.state) for rung in climbed] == [(GPU, OK), (DEVICES, OK), (FRAMEWORK, WARNING)]
+    assert [(result.name, result.state) for result in climbed] == [(GPU, OK), (DEVICES, OK), (FRAMEWORK, WARNING)]
     here.standin.write()
-    assert [(rung.name, rung.state) for rung in list(run_checks(target))[1:]] == [(GPU, UNNEEDED)]
+    assert [(result.name, result.state) for result in list(run_checks(target))[1:]] == [(GPU, UNNEEDED)]
 
 
 # What was told before.
@@ -276,7 +276,7 @@ def glance(here: Here, **variables: str) -> list[CheckResult]:
 
 def test_before_a_run_a_framework_is_asked_once(counted: Here) -> None:
     first = glance(counted)
-    assert [rung.name for rung in first] == [GPU, DEVICES, FRAMEWORK, FIT, COMPUTES]
+    assert [result.name for result in first] == [GPU, DEVICES, FRAMEWORK, COMPATIBILITY, COMPUTES]
     assert messages(glance(counted)) == messages(first)
     assert asked(counted) == 1
 
@@ -313,7 +313,7 @@ def test_what_may_come_out_otherwise_the_next_time_is_asked_again(counted: Here)
 
 def test_a_kept_answer_that_is_torn_is_none(counted: Here) -> None:
     glance(counted)
-    place = target_for(counted.target).framework_place(spec_of(counted.target, counted.configuration()))
+    place = target_for(counted.target).framework_location(spec_of(counted.target, counted.configuration()))
     Path(framework_location._path(framework_location._name(place, counted.target, ONE))).write_text("{")
     glance(counted)
     assert asked(counted) == 2
@@ -325,7 +325,7 @@ def test_a_target_that_nobody_can_look_at_is_not_called_good(here: Here) -> None
 
 
 def test_no_secret_is_handed_to_the_framework(here: Here) -> None:
-    place = target_for(here.target).framework_place(
+    place = target_for(here.target).framework_location(
         spec_of(here.target, here.configuration(NVIDIA_API_KEY="hunter2", TF_FORCE_GPU_ALLOW_GROWTH="true", A="b"))
     )
     assert set(place.variables) == {"PYTHONPATH", "TF_FORCE_GPU_ALLOW_GROWTH"}
@@ -334,9 +334,13 @@ def test_no_secret_is_handed_to_the_framework(here: Here) -> None:
 def test_an_environment_that_is_not_made_yet_is_no_fault(here: Here, tmp_path: Path) -> None:
     (tmp_path / "aml_config" / "conda_dependencies.yml").write_text("dependencies:\n  - pip:\n    - torch\n")
     here.target = here.target._replace(user_managed_environment=False, python_location=sys.executable)
-    rung = here.climb()[2]
-    assert (rung.name, rung.state, rung.command) == (FRAMEWORK, WARNING, "workbench-tui experiment prepare -c here")
-    assert "the environment is not made yet" in rung.message
+    result = here.climb()[2]
+    assert (result.name, result.state, result.command) == (
+        FRAMEWORK,
+        WARNING,
+        "workbench-tui experiment prepare -c here",
+    )
+    assert "the environment is not made yet" in result.message
 
 
 # Another machine.
@@ -350,12 +354,14 @@ def test_another_machine_is_asked_over_its_link(here: Here, tmp_path: Path, gpub
     )
     variables = f"SetEnv PATH={here.standin.built.programs}:/usr/bin:/bin STANDIN_NVML_STATE={here.standin.state}"
     with gpubox.configured(variables):
-        rungs = here.climb()
+        results = here.climb()
         here.standin.write()
         here.standin.state.chmod(0o644)
         last = here.climb()[-1]
-    assert [rung.name for rung in rungs] == [GPU, DEVICES, FRAMEWORK, FIT, COMPUTES, MEMORY], rungs[-1]
-    said = messages(rungs)
+    assert [result.name for result in results] == [GPU, DEVICES, FRAMEWORK, COMPATIBILITY, COMPUTES, MEMORY], results[
+        -1
+    ]
+    said = messages(results)
     assert said[FRAMEWORK] == "PyTorch 2.4.0+cu121 for CUDA 12.1 in /usr/bin/python3"
     assert said[COMPUTES] == "PyTorch sees 1 GPU; a matrix product on it was right"
     assert (last.name, last.there) == (GPU, True)
@@ -395,7 +401,7 @@ def test_a_container_with_the_gpu_is_asked_as_well(
     with docker_engine(environment={"PATH": path}) as engine:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")
         said = hooked.climb()
-        assert [(rung.name, rung.state) for rung in said] == [
+        assert [(result.name, result.state) for result in said] == [
             (GPU, OK), (DEVICES, OK), (RUNTIME, OK), (CONTAINER, OK), (FRAMEWORK, WARNING), (MEMORY, OK)
         ]  # fmt: skip
         with_torch(engine)
@@ -404,10 +410,10 @@ def test_a_container_with_the_gpu_is_asked_as_well(
         assert messages(said)[COMPUTES] == "PyTorch sees 1 GPU; a matrix product on it was right"
         assert "tests/torch:1" in messages(said)[FRAMEWORK]
         with_torch(engine, version="2.4.0+cpu", cuda=None, capabilities=())
-        rung = hooked.broken()
-        assert rung.name == FRAMEWORK
+        result = hooked.broken()
+        assert result.name == FRAMEWORK
         # An image whose name does not tell whether it holds CUDA is kept by gpu-ready alone.
-        assert rung.command == f"workbench-tui config gpu-ready here --image {DEFAULT_GPU_IMAGE}"
+        assert result.command == f"workbench-tui config gpu-ready here --image {DEFAULT_GPU_IMAGE}"
         assert engine.containers() == []
 
 
@@ -428,12 +434,12 @@ def test_an_image_that_is_not_there_yet_is_no_fault(
 ) -> None:
     hooked.target = hooked.target._replace(base_docker_image="nobody/has-this:1")
     monkeypatch.setattr("tui_workbench.targets.checks.check_engine._TOOLKIT", ("true",))
-    rungs = hooked.climb()
-    states = {rung.name: (rung.state, rung.command) for rung in rungs}
+    results = hooked.climb()
+    states = {result.name: (result.state, result.command) for result in results}
     assert states[CONTAINER] == states[FRAMEWORK] == (WARNING, "workbench-tui experiment prepare -c here")
 
 
 def test_a_container_target_that_gives_no_gpus(hooked: Here, engine: DockerEngine) -> None:
     hooked.target = hooked.target._replace(nvidia_docker=False, base_docker_image=EMPTY_IMAGE)
-    rung = hooked.broken()
-    assert (rung.name, rung.command) == (GPU, "workbench-tui config gpu-ready here")
+    result = hooked.broken()
+    assert (result.name, result.command) == (GPU, "workbench-tui config gpu-ready here")

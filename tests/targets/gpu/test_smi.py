@@ -94,7 +94,7 @@ def test_a_process_that_has_ended_is_nobody_s(standin: Standin, opened: Callable
 def test_without_the_tool_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, opened: Callable[[], Smi]) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     machine = opened().machine()
-    assert (machine.devices, machine.problem) == ((), "there is no nvidia-smi")
+    assert (machine.devices, machine.problem) == ((), "nvidia-smi not found")
 
 
 def test_a_driver_without_devices_is_quoted(standin: Standin, opened: Callable[[], Smi]) -> None:
@@ -159,7 +159,7 @@ def test_a_lost_device_is_noted_and_left_out(standin: Standin, opened: Callable[
     source.machine()
     sample_where(source, lambda sample: len(sample.readings) == 2)
     standin.add("lost 1")
-    assert note_of(source).startswith("GPU 1 tells nothing any more: 1, [GPU is lost]")
+    assert note_of(source).startswith("GPU 1 stopped responding: 1, [GPU is lost]")
     sample = sample_where(source, lambda sample: len(sample.readings) == 1)
     assert sample.readings[0].device == 0
 

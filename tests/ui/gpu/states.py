@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui_workbench.targets.gpu.fleet import RecentCurves, MachineState
+from tui_workbench.targets.gpu.fleet import MachineState, RecentCurves
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Process, Reading, Sample
 
 NOW = 1_700_000_000.0

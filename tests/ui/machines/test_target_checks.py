@@ -42,7 +42,7 @@ def test_a_check_counts_more_than_what_the_gpus_tell() -> None:
 
 def test_this_machine_without_a_gpu_is_no_problem_of_its_targets() -> None:
     checks = TargetChecks()
-    assert not checks.see([LOST._replace(address="", problem="there is no nvidia-smi")])
+    assert not checks.see([LOST._replace(address="", problem="nvidia-smi not found")])
 
 
 async def test_the_targets_say_of_a_machine_what_the_gpus_say(project: Project, project_root: Path) -> None:

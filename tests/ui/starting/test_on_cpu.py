@@ -48,7 +48,7 @@ async def test_it_runs_on_the_cpu_with_one_key(asking: Project, size: tuple[int,
     async with opened(asking, size) as pilot:
         await pilot.press("ctrl+r")
         await until(lambda: "run it on the CPU" in words(pilot))
-        assert "It would use no GPU, though gpus is all: PyTorch 2.4.0+cpu is a CPU build" in words(pilot)
+        assert "This run would not use a GPU, but gpus is all: PyTorch 2.4.0+cpu is a CPU build" in words(pilot)
         assert Runs(asking).list() == []
         await pilot.press("r")
         await until(lambda: [run.state for run in Runs(asking).list()] == [RunState.COMPLETED])

@@ -7,7 +7,7 @@ import contextlib
 from tui_workbench.config.schema.data_references import data_in_project
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.model import Plan
-from tui_workbench.runs.gpu.gate import STEP, TITLE, look
+from tui_workbench.runs.gpu.gate import STEP, TITLE, check_gpu
 from tui_workbench.runs.snapshots.contents import plan_files
 from tui_workbench.runs.snapshots.working_copy import files_of_project
 from tui_workbench.runs.submission.planning import Prepared
@@ -21,10 +21,10 @@ def survey(prepared: Prepared) -> tuple[Plan, str]:
     """
     spec, plan, commit = prepared
     if any(step.name == STEP for step in plan.steps):
-        seen = look(spec)
-        title = f"{TITLE}: {seen.text}"
-        if seen.refusal is not None:
-            title = f"it would not start: {seen.refusal.message}. {' '.join(seen.refusal.remedy.split())}"
+        check = check_gpu(spec)
+        title = f"{TITLE}: {check.text}"
+        if check.refusal is not None:
+            title = f"it would not start: {check.refusal.message}. {' '.join(check.refusal.remedy.split())}"
         steps = (step._replace(title=title) if step.name == STEP else step for step in plan.steps)
         plan = plan._replace(steps=tuple(steps))
     if spec.tracked:

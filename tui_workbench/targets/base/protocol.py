@@ -43,7 +43,7 @@ from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec
 from tui_workbench.core.target_types import TargetType
 from tui_workbench.targets.base import machine_info
 from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
-from tui_workbench.targets.gpu.framework_location import Interpreter, Place, variables_of
+from tui_workbench.targets.gpu.framework_location import FrameworkLocation, Interpreter, variables_of
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
@@ -152,10 +152,10 @@ class Target(abc.ABC):
         return ""
 
     def interpreter_of(self, spec: RunSpec) -> str:
-        """The Python of the run on its machine. Raises ConfigurationError, TargetUnreachable, or NotThere."""
+        """The Python of the run on its machine. Raises ConfigurationError, TargetUnreachable, or EnvironmentMissing."""
         return self.target.python_location
 
-    def framework_place(self, spec: RunSpec) -> Place:
+    def framework_location(self, spec: RunSpec) -> FrameworkLocation:
         """Where the frameworks of the run lie. Raises as `interpreter_of`."""
         return Interpreter(self.host, self.interpreter_of(spec), variables_of(spec))
 

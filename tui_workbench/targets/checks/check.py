@@ -28,7 +28,7 @@ from tui_workbench.targets.ssh.ssh_wire import login_of
 
 _CONNECTION = (result.NAME, result.PORT, result.HOST_KEY, result.LOGIN)
 _ENGINE = (result.DOCKER, result.ENGINE, result.DISK)
-_FRAMEWORKS = (result.FRAMEWORK, result.FIT, result.COMPUTES, result.MEMORY)
+_FRAMEWORKS = (result.FRAMEWORK, result.COMPATIBILITY, result.COMPUTES, result.MEMORY)
 
 
 def check_names(target: ComputeTarget) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ PYTHON = "python"
 DOCKER, ENGINE, DISK = "docker", "engine", "disk"
 CLOCK = "clock"
 GPU, DEVICES, RUNTIME, CONTAINER = "gpu driver", "gpus", "nvidia runtime", "gpu container"
-FRAMEWORK, FIT, COMPUTES, MEMORY = "framework", "driver fit", "computes", "shared memory"
+FRAMEWORK, COMPATIBILITY, COMPUTES, MEMORY = "framework", "compatibility", "computes", "shared memory"
 CONFIGURATION = "configuration"
 READY = "ready"
 

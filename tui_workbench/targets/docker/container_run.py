@@ -96,7 +96,7 @@ class ContainerRun:
         self._engine.start(self._name)
         if place.mode == ENGINE_MODE:
             # Nobody over there notes that it was started.
-            os.close(open_below(spec.run_directory, PLACE_FILE, os.O_WRONLY | os.O_CREAT))
+            os.close(open_below(spec.run_directory, POSITION_FILE, os.O_WRONLY | os.O_CREAT))
 
     def wait(self, interrupted: int) -> Outcome:
         """Wait for the container's end while its log arrives. Raises Interrupted, NeverStarted or WorkbenchError."""
@@ -138,7 +138,7 @@ class ContainerRun:
     def _outcome(self) -> Outcome:
         """How the ended run ended; noted in its directory here. Raises WorkbenchError when it was never started."""
         found, ending = self.container(), self._run.state()
-        was_started = ending.started or os.path.exists(f"{self._spec.run_directory}/{PLACE_FILE}")
+        was_started = ending.started or os.path.exists(f"{self._spec.run_directory}/{POSITION_FILE}")
         if not was_started and (found is None or found.state == "created"):
             raise NeverStarted(
                 f"there is no container of it on {self._host.label}: it was never started", remedy="Submit it again."
@@ -212,8 +212,8 @@ def _keeps_log(found: Container) -> bool:
     return found.labels.get(MODE_LABEL) == ENGINE_MODE
 
 
-PLACE_FILE = "engine-log"
-"""In the run directory: the numbers of a Place, rewritten in place in one write of fixed length."""
+POSITION_FILE = "engine-log"
+"""In the run directory: the numbers of a LogPosition, rewritten in place in one write of fixed length."""
 
 LARGE = 16 << 20
 """Bytes of a log from which on not all of it is asked for again."""
@@ -224,7 +224,7 @@ MARGIN_SECONDS = 10
 _LENGTH = 64
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """How far the log was taken."""
 
     since: int = 0  # the second that the log is asked for from; 0 is its beginning
@@ -240,9 +240,9 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
         self._engine = engine
         self._container = container
         self._output = open_below(directory, output, os.O_RDWR | os.O_CREAT)
-        self._state = open_below(directory, PLACE_FILE, os.O_RDWR | os.O_CREAT)
+        self._state = open_below(directory, POSITION_FILE, os.O_RDWR | os.O_CREAT)
         self._is_ours = False
-        self._place = Place()
+        self._position = LogPosition()
         self._counts: dict[int, int] = {}  # records taken of each second from the place's on
         self._is_counted = True  # whether that is so
 
@@ -268,17 +268,17 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
         elif not locks.try_lock(self._state):
             return False
         self._is_ours = True
-        self._place = _parse(os.pread(self._state, _LENGTH, 0))
-        os.ftruncate(self._output, self._place.size)
-        os.lseek(self._output, self._place.size, os.SEEK_SET)
+        self._position = _parse(os.pread(self._state, _LENGTH, 0))
+        os.ftruncate(self._output, self._position.size)
+        os.lseek(self._output, self._position.size, os.SEEK_SET)
         return True
 
     def _new_records(self, follow: bool) -> Iterator[tuple[int, bytes]]:
         """The second and the text of each record behind the place; those before it are counted off."""
-        left = self._place.taken
+        left = self._position.taken
         self._counts.clear()
         self._is_counted = True
-        for record in self._engine.records(self._container, since=self._place.since, follow=follow):
+        for record in self._engine.records(self._container, since=self._position.since, follow=follow):
             stamp, _, text = record.partition(b" ")
             second = second_of(stamp)
             if left:
@@ -288,7 +288,7 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
             yield second, text
 
     def _note(self, second: int, length: int) -> None:
-        since, taken, total, size = self._place
+        since, taken, total, size = self._position
         if second < since:
             # The clock was set back: only counting from the beginning tells which records these are.
             since, taken, self._is_counted = 0, total, False
@@ -298,8 +298,8 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
             since = second - MARGIN_SECONDS
             self._counts = {each: count for each, count in self._counts.items() if each >= since}
             taken = sum(self._counts.values())
-        self._place = Place(since, taken, total, size)
-        line = " ".join(map(str, self._place)).ljust(_LENGTH - 1) + "\n"
+        self._position = LogPosition(since, taken, total, size)
+        line = " ".join(map(str, self._position)).ljust(_LENGTH - 1) + "\n"
         os.pwrite(self._state, line.encode("ascii"), 0)
 
 
@@ -309,9 +309,9 @@ def second_of(stamp: bytes) -> int:
     return int(datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp())
 
 
-def _parse(data: bytes) -> Place:
+def _parse(data: bytes) -> LogPosition:
     words = data.decode("ascii", "replace").split()
     # A torn or missing line means the beginning: taking all again is right, only slower.
     if len(words) != 4 or not data.endswith(b"\n") or not "".join(words).isdecimal():
-        return Place()
-    return Place(*map(int, words))
+        return LogPosition()
+    return LogPosition(*map(int, words))

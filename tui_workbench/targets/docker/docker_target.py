@@ -32,7 +32,12 @@ from tui_workbench.targets.docker.image_probe import PROBE_KIND, ImageFacts, InI
 from tui_workbench.targets.docker.images import Images
 from tui_workbench.targets.environments.building import BUILD_KIND, CACHE_VOLUME, ENVIRONMENT_KIND, MACHINE_LABEL
 from tui_workbench.targets.gpu import choice
-from tui_workbench.targets.gpu.framework_location import NotThere, Place, preparing_command, variables_of
+from tui_workbench.targets.gpu.framework_location import (
+    EnvironmentMissing,
+    FrameworkLocation,
+    prepare_command,
+    variables_of,
+)
 from tui_workbench.targets.hosts.host import ConnectionLost, Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_items, project_key, remove_cleanup_item
 from tui_workbench.targets.hosts.host_run import HostRun
@@ -143,12 +148,12 @@ class DockerTarget(Target):
             raise WorkbenchError(f"{self.host.label} does not hold the image of {spec.run_id} any more")
         return image.tags[0] if image.tags else name, image.id, facts_of(engine, image, name)
 
-    def framework_place(self, spec: RunSpec) -> Place:
+    def framework_location(self, spec: RunSpec) -> FrameworkLocation:
         engine = self._connect()
         images = Images(self.host, engine, spec)
         choice = images.choose()
         if choice.image is None:
-            raise NotThere(f"the image {choice.name} is not there yet: {choice.why}", preparing_command(spec))
+            raise EnvironmentMissing(f"the image {choice.name} is not there yet: {choice.why}", prepare_command(spec))
         return InImage(engine, choice.image, images.facts(choice.image).python, self.target, variables_of(spec))
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ MOST_NOTES = 4
 
 
 class RecentCurves:
-    """Means of one GPU over cells of `CELL_SECONDS`: `utilization` and `memory` in %, `power` in W; NaN for no sample."""
+    """Means of one GPU over cells of `CELL_SECONDS`: `utilization` and `memory` in %, `power` in W; NaN if unknown."""
 
     __slots__ = ("_count", "memory", "newest", "power", "utilization")
 

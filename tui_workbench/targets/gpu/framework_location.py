@@ -1,7 +1,7 @@
-"""Where the framework of a run lies: an interpreter of a machine, or an image; and what it tells of itself there.
+"""The location of a run's framework, a Python on a machine or in an image, and the framework's report there.
 
-What a place has told is kept for as long as its packages, the driver and the GPUs are the same, and only if it cannot
-come out otherwise the next time: a GPU that was busy, or a driver that stumbled, is asked again.
+A report is cached until the packages, the driver or the GPUs change. Results that may differ the next time, for example
+of a GPU that was busy, are not cached.
 """
 
 from __future__ import annotations
@@ -30,49 +30,49 @@ from tui_workbench.targets.gpu.frameworks import (
     PROGRAM,
     SECONDS,
     WATCHED,
-    Told,
+    FrameworkReport,
     from_json,
+    parse_report,
     to_json,
-    told_by,
 )
 from tui_workbench.targets.gpu.gpus import Gpus, machine_key
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host
 
 ANSWER_SECONDS = SECONDS + 30.0
-"""For all frameworks at once, and the interpreter's own start."""
+"""Timeout for all frameworks, which run at the same time, and the start of the interpreter."""
 
-# Of a run's variables those that decide what a framework finds.
-_TELLING = ("CUDA", "NVIDIA", "LD_", "TF_", "XLA", "JAX", "TORCH", "PYTORCH", "PYTHON", "HIP", "ROCR", "HSA", "PATH")
+# Prefixes of the variables that affect which GPUs a framework finds.
+_RELEVANT = ("CUDA", "NVIDIA", "LD_", "TF_", "XLA", "JAX", "TORCH", "PYTORCH", "PYTHON", "HIP", "ROCR", "HSA", "PATH")
 
 _CHANGED = 'for path; do stat -L -c %Y -- "$path" 2>/dev/null || echo 0; done'
 
 
-class NotThere(WorkbenchError):
-    """The environment of the run is not there yet; `command` makes it."""
+class EnvironmentMissing(WorkbenchError):
+    """The environment of the run is not built yet; `command` builds it."""
 
     def __init__(self, message: str, command: str) -> None:
-        super().__init__(message, remedy="It is made before the first run that needs it, or now.")
+        super().__init__(message, remedy="The first run that needs it builds it. To build it now, use the command.")
         self.command = command
 
 
-class Place(Protocol):
-    """Somewhere frameworks lie."""
+class FrameworkLocation(Protocol):
+    """A Python whose frameworks are checked."""
 
     name: str
-    """For people: the interpreter, or the image."""
+    """The interpreter or the image, for messages."""
 
     variables: Mapping[str, str]
-    """Of the run, those that matter here."""
+    """Variables of the run that affect the framework."""
 
     @property
     def identity(self) -> str:
-        """What tells it from others; equal ones with unchanged paths hold the same."""
+        """The key of the cache, together with the paths."""
 
     def output(self, which: str) -> bytes:
-        """What PROGRAM writes there. Raises WorkbenchError."""
+        """Run PROGRAM there and return its output. Raises WorkbenchError."""
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:
-        """Whether its packages are what they were. Raises TargetUnreachable."""
+        """Return True if the packages are unchanged. Raises TargetUnreachable."""
 
 
 class Interpreter:
@@ -85,7 +85,7 @@ class Interpreter:
 
     @property
     def identity(self) -> str:
-        inherited = _telling(os.environ) if self._host.is_local else {}
+        inherited = _relevant(os.environ) if self._host.is_local else {}
         return json.dumps([self.name, inherited])
 
     def output(self, which: str) -> bytes:
@@ -99,7 +99,7 @@ class Interpreter:
             process.close()
 
     def _read(self, descriptor: int) -> bytes:
-        """Everything up to the end. Should this process end before, so does the program with its input."""
+        """Read the whole output. If this process ends first, so does the program, because its input is closed."""
         deadline = time.monotonic() + ANSWER_SECONDS
         pieces: list[bytes] = []
         while wait_ready([descriptor], timeout=max(0.0, deadline - time.monotonic())):
@@ -109,7 +109,7 @@ class Interpreter:
             pieces.append(piece)
         raise ConnectionLost(
             f"{self.name} did not answer within {ANSWER_SECONDS:g} s",
-            remedy="Try it there; a driver may keep it waiting.",
+            remedy="Start it there by hand: a driver that hangs may block it.",
         )
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:
@@ -120,19 +120,20 @@ class Interpreter:
 
 
 def variables_of(spec: RunSpec, others: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Of a run's variables and of `others` below them, those that decide what a framework finds."""
-    return {**_shown(spec.target), **_telling(others or {}), **_telling(spec.run_configuration.environment_variables)}
+    """Return the variables of a run, and of `others` with lower priority, that affect its framework."""
+    configured = spec.run_configuration.environment_variables
+    return {**_named_gpus(spec.target), **_relevant(others or {}), **_relevant(configured)}
 
 
-def preparing_command(spec: RunSpec) -> str:
-    """What makes the environment of a run beforehand."""
+def prepare_command(spec: RunSpec) -> str:
+    """Return the command that builds the environment of a run."""
     return f"workbench-tui experiment prepare -c {spec.run_configuration.name}"
 
 
 def spec_of(target: ComputeTarget, configuration: RunConfiguration | None = None) -> RunSpec:
-    """What a run on a target would be by its files alone, without a script.
+    """Return the specification of a run on a target, without a script.
 
-    Without a run configuration the one of the target's name is taken, where it is a good one for this target.
+    The default run configuration is the file with the target's name, if it is valid and names this target.
     """
     folder = os.path.dirname(target.path)
     root = os.path.dirname(folder)
@@ -146,57 +147,58 @@ def spec_of(target: ComputeTarget, configuration: RunConfiguration | None = None
                    configuration, target)  # fmt: skip
 
 
-def _telling(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in variables.items() if name.startswith(_TELLING) and not is_secret_name(name)}
+def _relevant(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if name.startswith(_RELEVANT) and not is_secret_name(name)}
 
 
-def _shown(target: ComputeTarget) -> dict[str, str]:
-    """What a script on the machine itself will be told of certain GPUs; which free ones it gets is not known yet."""
+def _named_gpus(target: ComputeTarget) -> dict[str, str]:
+    """Return the variables for GPUs that the target names. Free GPUs are chosen only when the run starts."""
     if not target.gpus.startswith("["):
         return {}
     named = ",".join(word.strip() for word in target.gpus[1:-1].split(","))
     return {VISIBLE: named, ORDER: "PCI_BUS_ID"}
 
 
-# -- what was told before --------------------------------------------------------------------------------------------
+# -- the cache -------------------------------------------------------------------------------------------------------
 
 
-def told_of(place: Place, target: ComputeTarget, gpus: Gpus, which: str) -> Told | None:
-    """What the place tells of its frameworks; None when it gives no answer.
+def framework_report(
+    location: FrameworkLocation, target: ComputeTarget, gpus: Gpus, which: str
+) -> FrameworkReport | None:
+    """Return the report of the frameworks; None if the Python gives no valid answer.
 
-    With `which` ONE what it told before will do; who wants to know of ALL of the GPUs wants to know of this moment.
-    Raises WorkbenchError.
+    A cached report is used only if `which` is ONE; a check of ALL GPUs always asks. Raises WorkbenchError.
     """
-    having: list[object] = [gpus.driver, [gpu.uuid for gpu in gpus.found]]
+    hardware: list[object] = [gpus.driver, [gpu.uuid for gpu in gpus.found]]
     if which == ONE:
         for kind in (ONE, ALL):
-            known = _kept(_name(place, target, kind), having)
-            if known is not None and place.is_unchanged(known.paths):
+            known = _cached(_name(location, target, kind), hardware)
+            if known is not None and location.is_unchanged(known.paths):
                 return known
-    told = told_by(place.output(which))
-    # It will be so until something is installed where it computes, or where it is a CPU build.
-    if told is not None and all(each.computed > 0 or (not each.cuda and each.version) for each in told.frameworks):
-        name = _name(place, target, which)
-        # Where it cannot be kept it is asked for again.
+    report = parse_report(location.output(which))
+    # Only results that cannot change without an installation: it computes, or is a CPU build.
+    if report is not None and all(each.computed > 0 or (not each.cuda and each.version) for each in report.frameworks):
+        name = _name(location, target, which)
+        # If it cannot be stored, the next check asks again.
         with contextlib.suppress(OSError, StorageError):
             os.makedirs(os.path.dirname(_path(name)), exist_ok=True)
-            kept = {"name": name, "having": having, "told": to_json(told)}
-            write_atomically(_path(name), json.dumps(kept).encode())
-    return told
+            entry = {"name": name, "having": hardware, "told": to_json(report)}
+            write_atomically(_path(name), json.dumps(entry).encode())
+    return report
 
 
-def _name(place: Place, target: ComputeTarget, which: str) -> str:
-    return json.dumps([FORM, machine_key(target), place.identity, sorted(place.variables.items()), which])
+def _name(location: FrameworkLocation, target: ComputeTarget, which: str) -> str:
+    return json.dumps([FORM, machine_key(target), location.identity, sorted(location.variables.items()), which])
 
 
 def _path(name: str) -> str:
     return os.path.join(user_cache_directory(), "gpu", f"{zlib.crc32(name.encode()):08x}.json")
 
 
-def _kept(name: str, having: list[object]) -> Told | None:
+def _cached(name: str, hardware: list[object]) -> FrameworkReport | None:
     try:
         with open(_path(name), encoding="utf-8") as file:
             stored = json.load(file)
-        return from_json(stored["told"]) if [stored["name"], stored["having"]] == [name, having] else None
+        return from_json(stored["told"]) if [stored["name"], stored["having"]] == [name, hardware] else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -1,9 +1,9 @@
-"""Whether the frameworks of a Python compute on a GPU: asked of that Python itself, one process for each.
+"""Check that the frameworks of a Python compute on a GPU, with a process of that Python for each framework.
 
-A framework is loaded, tells what it was built for and which GPUs it sees, and multiplies two small matrices on them.
-One that crashes, hangs or prints costs the others nothing; all are asked at once. The program runs in whatever Python
-an environment has (2.7 and 3.5 too), reads nothing of the project, and takes no more of a GPU's memory than the
-framework itself does.
+The process loads the framework, reports its build and the GPUs that it sees, and multiplies two small matrices on them.
+The processes run at the same time, and a framework that crashes, hangs or prints does not affect the others. The
+program runs in any Python from 2.7 on, reads nothing of the project, and uses no more GPU memory than the framework
+itself.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 FORM = 1
-"""Number of the answer's form: kept answers of another are asked for again."""
+"""Version of the report's format; cached reports of another version are not used."""
 
 SECONDS = 120
-"""What one framework may take: the first start from a cold network disk takes a minute."""
+"""Timeout of one framework: the first start from a network disk can take a minute."""
 
 ALL, ONE = "all", "one"
-"""On which GPUs a product is computed: on each, or on the first where that works, which disturbs nobody else."""
+"""The GPUs that compute a product: all, or only the first that works."""
 
 NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "cntk": "CNTK"}
-"""Frameworks by what a script imports."""
+"""Frameworks by import name."""
 
 MARK = b"workbench-gpu:"
 
 LAUNCH = "import sys; sys.path[:] = [each for each in sys.path if each]; exec(sys.argv[1])"
-"""What the interpreter is given with `-c`; PROGRAM follows it, then seconds, ALL or ONE, and WATCHED or ALONE.
+"""The argument of `-c`, followed by PROGRAM, seconds, ALL or ONE, and WATCHED or ALONE.
 
-The folder that the interpreter stands in is not searched for modules.
+It keeps the interpreter from importing modules of the current folder.
 """
 
 WATCHED, ALONE = "watched", "alone"
-"""Whether it ends with its input, which whoever asks holds open; or has none, as in a container."""
+"""End when the input is closed, or run without input, as in a container."""
 
 PROGRAM = r"""
 import json, os, subprocess, sys, threading, warnings
@@ -43,125 +43,125 @@ LAUNCH = "import sys; sys.path[:] = [each for each in sys.path if each]; exec(sy
 MARK = "workbench-gpu:"
 SIZE = 64
 
-def products(told, count, product):
+def products(report, count, product):
     for index in range(count):
         try:
             if abs(product(index) - SIZE) > 0.5:
                 raise RuntimeError("a matrix product on it was wrong")
         except Exception as error:
-            told["problem"] = "GPU %d: %s" % (index, error)
+            report["problem"] = "GPU %d: %s" % (index, error)
         else:
-            told["computed"] += 1
+            report["computed"] += 1
             if WHICH == "one":
-                told["problem"] = ""
+                report["problem"] = ""
                 return
 
-def of_torch(told):
+def of_torch(report):
     import torch
-    told["version"] = str(torch.__version__)
-    told["cuda"] = torch.version.cuda or ""
+    report["version"] = str(torch.__version__)
+    report["cuda"] = torch.version.cuda or ""
     if getattr(torch.version, "hip", None):
-        told["cuda"] = "ROCm " + torch.version.hip
+        report["cuda"] = "ROCm " + torch.version.hip
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if said and not count:
-        told["problem"] = str(said[-1].message)
-    told["architectures"] = list(getattr(torch.cuda, "get_arch_list", list)()) if count else []
+        report["problem"] = str(said[-1].message)
+    report["architectures"] = list(getattr(torch.cuda, "get_arch_list", list)()) if count else []
     for index in range(count):
-        told["devices"].append(torch.cuda.get_device_name(index))
-        told["capabilities"].append("%d.%d" % torch.cuda.get_device_capability(index))
+        report["devices"].append(torch.cuda.get_device_name(index))
+        report["capabilities"].append("%d.%d" % torch.cuda.get_device_capability(index))
     def product(index):
         matrix = torch.ones(SIZE, SIZE, device="cuda:%d" % index)
         return float(torch.mm(matrix, matrix)[0, 0])
-    products(told, count, product)
+    products(report, count, product)
 
-def of_tensorflow(told):
+def of_tensorflow(report):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     import tensorflow as tf
-    told["version"] = tf.__version__
+    report["version"] = tf.__version__
     built = {}
     if hasattr(tf, "sysconfig") and hasattr(tf.sysconfig, "get_build_info"):
         built = tf.sysconfig.get_build_info()
     if tf.test.is_built_with_cuda():
-        told["cuda"] = str(built.get("cuda_version") or "unknown")
-    told["architectures"] = [str(each) for each in built.get("cuda_compute_capabilities", [])]
+        report["cuda"] = str(built.get("cuda_version") or "unknown")
+    report["architectures"] = [str(each) for each in built.get("cuda_compute_capabilities", [])]
     if tf.__version__.startswith("1."):
-        return of_tensorflow_1(told, tf)
+        return of_tensorflow_1(report, tf)
     config = tf.config if hasattr(tf.config, "list_physical_devices") else tf.config.experimental
     found = config.list_physical_devices("GPU")
     for device in found:
         tf.config.experimental.set_memory_growth(device, True)
         details = getattr(tf.config.experimental, "get_device_details", lambda device: {})(device)
-        told["devices"].append(str(details.get("device_name", device.name)))
-        told["capabilities"].append("%d.%d" % tuple(details.get("compute_capability", (0, 0))))
+        report["devices"].append(str(details.get("device_name", device.name)))
+        report["capabilities"].append("%d.%d" % tuple(details.get("compute_capability", (0, 0))))
     def product(index):
         with tf.device("/GPU:%d" % index):
             matrix = tf.ones((SIZE, SIZE))
             return float(tf.matmul(matrix, matrix)[0, 0])
-    products(told, len(found), product)
+    products(report, len(found), product)
 
-def of_tensorflow_1(told, tf):
+def of_tensorflow_1(report, tf):
     from tensorflow.python.client import device_lib
     options = tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True))
     found = [each for each in device_lib.list_local_devices(options) if each.device_type == "GPU"]
     for device in found:
         words = dict(part.strip().split(": ", 1) for part in device.physical_device_desc.split(",") if ": " in part)
-        told["devices"].append(words.get("name", device.name))
-        told["capabilities"].append(words.get("compute capability", ""))
+        report["devices"].append(words.get("name", device.name))
+        report["capabilities"].append(words.get("compute capability", ""))
     def product(index):
         with tf.Graph().as_default(), tf.device("/gpu:%d" % index):
             matrix = tf.ones((SIZE, SIZE))
             with tf.Session(config=options) as session:
                 return float(session.run(tf.matmul(matrix, matrix))[0][0])
-    products(told, len(found), product)
+    products(report, len(found), product)
 
-def of_jax(told):
+def of_jax(report):
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
-    told["version"] = jax.__version__
+    report["version"] = jax.__version__
     try:
         from importlib.metadata import distributions
         for each in distributions():
             name = (each.metadata["Name"] or "").replace("_", "-").lower()
             if name.startswith("jax-cuda") or (name == "jaxlib" and "cuda" in each.version):
                 digits = "".join((name + each.version).partition("cuda")[2])[:2]
-                told["cuda"] = digits if digits.isdigit() else "unknown"
+                report["cuda"] = digits if digits.isdigit() else "unknown"
     except ImportError:
         pass
     try:
         found = jax.devices("gpu")
     except RuntimeError as error:
-        told["problem"] = str(error).split("\n")[0]
+        report["problem"] = str(error).split("\n")[0]
         found = []
     for device in found:
-        told["devices"].append(str(device.device_kind))
-        told["capabilities"].append(str(getattr(device, "compute_capability", "")))
+        report["devices"].append(str(device.device_kind))
+        report["capabilities"].append(str(getattr(device, "compute_capability", "")))
     def product(index):
         import numpy
         matrix = jax.device_put(numpy.ones((SIZE, SIZE), dtype="float32"), found[index])
         return float(jax.numpy.dot(matrix, matrix)[0, 0])
-    products(told, len(found), product)
+    products(report, len(found), product)
 
-def of_cntk(told):
+def of_cntk(report):
     import cntk, numpy
-    told["version"] = cntk.__version__
+    report["version"] = cntk.__version__
     found = [each for each in cntk.device.all_devices() if each.type() == cntk.device.DeviceKind.GPU]
-    told["cuda"] = "unknown" if found else ""
+    report["cuda"] = "unknown" if found else ""
     for device in found:
         properties = cntk.device.get_gpu_properties(device)
-        told["devices"].append(str(getattr(properties, "name", "GPU %d" % device.id())))
-        told["capabilities"].append("%s.%s" % (properties.version_major, properties.version_minor))
+        report["devices"].append(str(getattr(properties, "name", "GPU %d" % device.id())))
+        report["capabilities"].append("%s.%s" % (properties.version_major, properties.version_minor))
     def product(index):
         matrix = cntk.constant(value=numpy.ones((SIZE, SIZE), dtype="float32"), device=found[index])
         return float(cntk.times(matrix, matrix).eval(device=found[index])[0][0])
-    products(told, len(found), product)
+    products(report, len(found), product)
 
 def place_of(name):
     try:
         import importlib.util
         spec = importlib.util.find_spec(name)
-        # A folder without modules of its own is what an uninstalled one left.
+        # An uninstalled package may leave a folder without modules.
         return os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
     except ImportError:
         pass
@@ -172,21 +172,21 @@ def place_of(name):
         return ""
 
 def of_one(name):
-    told = {"name": name, "version": "", "cuda": "", "devices": [], "capabilities": [], "architectures": [],
+    report = {"name": name, "version": "", "cuda": "", "devices": [], "capabilities": [], "architectures": [],
             "computed": 0, "problem": ""}
     try:
-        globals()["of_" + name](told)
+        globals()["of_" + name](report)
     except Exception as error:
-        told["problem"] = "%s: %s" % (type(error).__name__, error)
+        report["problem"] = "%s: %s" % (type(error).__name__, error)
     sys.stdout.flush()
-    sys.stdout.write("\n" + MARK + json.dumps(told) + "\n")
+    sys.stdout.write("\n" + MARK + json.dumps(report) + "\n")
     sys.stdout.flush()
     os._exit(0)
 
 started = []
 
 def ask(name):
-    told = {"name": name, "problem": "it did not answer within %s s" % SECONDS}
+    report = {"name": name, "problem": "it did not answer within %s s" % SECONDS}
     process = subprocess.Popen([sys.executable, "-c", LAUNCH, PROGRAM, SECONDS, WHICH, name],
                                stdin=open(os.devnull), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     started.append(process)
@@ -201,11 +201,11 @@ def ask(name):
     if reading.is_alive():
         process.kill()
     elif MARK in answer[0][0]:
-        told = json.loads(answer[0][0].rpartition(MARK)[2])
+        report = json.loads(answer[0][0].rpartition(MARK)[2])
     else:
         said = [line for line in answer[0][1].split("\n") if line.strip()]
-        told["problem"] = "it ended with %d%s" % (process.returncode, ": " + said[-1].strip() if said else "")
-    return told
+        report["problem"] = "it ended with %d%s" % (process.returncode, ": " + said[-1].strip() if said else "")
+    return report
 
 def changed(path):
     try:
@@ -246,41 +246,41 @@ _BUSY = re.compile(r"out of memory|OUT_OF_MEMORY|RESOURCE_EXHAUSTED|busy or unav
 
 
 class Framework(NamedTuple):
-    """What one framework tells. `cuda` is the version that it was built for, `unknown`, or "" for a CPU build."""
+    """The report of one framework. `cuda` is the version of its build, `unknown`, or "" for a CPU build."""
 
     name: str
     version: str
     cuda: str
     devices: tuple[str, ...]  # the GPUs that it sees
-    capabilities: tuple[str, ...]  # of each, as 7.5
-    architectures: tuple[str, ...]  # that it was built for, as sm_75; empty when it does not tell
-    computed: int  # on how many a matrix product was right
-    problem: str  # what stood in the way, in its own words
+    capabilities: tuple[str, ...]  # of each GPU, for example 7.5
+    architectures: tuple[str, ...]  # of the build, for example sm_75; empty if it does not report them
+    computed: int  # the number of GPUs with a correct matrix product
+    problem: str  # the framework's error message
 
     @property
     def is_busy(self) -> bool:
-        """True when somebody else's use of the GPU stood in the way, which says nothing of the framework."""
+        """True if the check failed only because another program uses the GPU."""
         return bool(_BUSY.search(self.problem))
 
     @property
     def title(self) -> str:
-        """As in `PyTorch 2.4.0 for CUDA 12.1`."""
+        """For example `PyTorch 2.4.0 for CUDA 12.1`."""
         build = self.cuda if self.cuda.startswith("ROCm") else f"CUDA {self.cuda}"
         built = "" if self.cuda == "unknown" else f" for {build}" if self.cuda else ""
         return f"{self.name} {self.version}{built}".replace("  ", " ")
 
 
-class Told(NamedTuple):
-    """What a Python tells of itself and its frameworks."""
+class FrameworkReport(NamedTuple):
+    """The report of a Python and its frameworks."""
 
     python: str
     version: str
     frameworks: tuple[Framework, ...]
-    paths: tuple[tuple[str, int], ...]  # what changes when packages do, with the second of its last change
+    paths: tuple[tuple[str, int], ...]  # folders that change with the packages, and their modification times
 
 
-def told_by(output: bytes) -> Told | None:
-    """What PROGRAM has written; None when that is no answer."""
+def parse_report(output: bytes) -> FrameworkReport | None:
+    """Return the report in the output of PROGRAM; None if there is no valid one."""
     _, mark, rest = output.rpartition(MARK)
     if not mark:
         return None
@@ -290,16 +290,16 @@ def told_by(output: bytes) -> Told | None:
         return None
 
 
-def to_json(told: Told) -> dict[str, Any]:
-    """The form in which PROGRAM writes it."""
-    return {**told._asdict(), "frameworks": [each._asdict() for each in told.frameworks]}
+def to_json(report: FrameworkReport) -> dict[str, Any]:
+    """Return the report in the format of PROGRAM's output."""
+    return {**report._asdict(), "frameworks": [each._asdict() for each in report.frameworks]}
 
 
-def from_json(answer: Mapping[str, Any]) -> Told:
-    """What JSON says. Raises KeyError, TypeError, ValueError or AttributeError when it is of another form."""
+def from_json(answer: Mapping[str, Any]) -> FrameworkReport:
+    """Return the report in JSON. Raises KeyError, TypeError, ValueError or AttributeError for other JSON."""
     paths = tuple((str(path), int(changed)) for path, changed in answer["paths"])
     frameworks = tuple(_framework(each) for each in answer["frameworks"])
-    return Told(str(answer["python"]), str(answer["version"]), frameworks, paths)
+    return FrameworkReport(str(answer["python"]), str(answer["version"]), frameworks, paths)
 
 
 def _framework(values: Mapping[str, Any]) -> Framework:

@@ -23,10 +23,10 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.checks.result import (
     BROKEN,
+    COMPATIBILITY,
     COMPUTES,
     CONTAINER,
     DEVICES,
-    FIT,
     FRAMEWORK,
     GPU,
     MEMORY,
@@ -40,7 +40,7 @@ from tui_workbench.targets.checks.result import (
 )
 from tui_workbench.targets.gpu import cuda_compat
 from tui_workbench.targets.gpu.choice import VISIBLE
-from tui_workbench.targets.gpu.framework_location import NotThere, Place, told_of
+from tui_workbench.targets.gpu.framework_location import EnvironmentMissing, FrameworkLocation, framework_report
 from tui_workbench.targets.gpu.frameworks import ALL, NAMES, Framework
 from tui_workbench.targets.gpu.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, Gpus, gpus_of
 from tui_workbench.targets.hosts.host import ConnectionLost
@@ -85,25 +85,25 @@ class Preflight:
         answers: dict[str, Callable[[], CheckResult]] = {
             GPU: self._driver, DEVICES: self._devices,
             **({} if engine is None or is_quick else {RUNTIME: engine.runtime, CONTAINER: engine.gpu_container}),
-            FRAMEWORK: self._framework, FIT: self._fit, COMPUTES: self._computes, MEMORY: self._memory,
+            FRAMEWORK: self._framework, COMPATIBILITY: self._fit, COMPUTES: self._computes, MEMORY: self._memory,
         }  # fmt: skip
         for name, answer in answers.items():
-            if (name == MEMORY and is_quick) or (name in (FIT, COMPUTES) and not self._best.name):
+            if (name == MEMORY and is_quick) or (name in (COMPATIBILITY, COMPUTES) and not self._best.name):
                 continue
-            found = run_check(name, answer, self._host)
-            if found.state == BROKEN and not is_wanted:
-                yield self._unneeded(found)
+            result = run_check(name, answer, self._host)
+            if result.state == BROKEN and not is_wanted:
+                yield self._unneeded(result)
                 return
-            yield found
-            if found.state == BROKEN:
+            yield result
+            if result.state == BROKEN:
                 return
 
-    def _unneeded(self, found: CheckResult) -> CheckResult:
-        if found.name != GPU:
-            return found._replace(state=WARNING, error=None)
+    def _unneeded(self, result: CheckResult) -> CheckResult:
+        if result.name != GPU:
+            return result._replace(state=WARNING, error=None)
         if self._gpus.found:
             # It works, and is kept from the runs.
-            return CheckResult(GPU, OK, f"{self._gpus.text}; {found.message}", found.remedy, found.command)
+            return CheckResult(GPU, OK, f"{self._gpus.text}; {result.message}", result.remedy, result.command)
         return CheckResult(GPU, UNNEEDED, self._gpus.complaint or "no GPU here, and none is asked for")
 
     # -- the machine -------------------------------------------------------------------------------------------------
@@ -188,8 +188,8 @@ class Preflight:
 
     def _framework(self) -> CheckResult:
         try:
-            place = self._implementation.framework_place(self._spec)
-        except NotThere as absent:
+            place = self._implementation.framework_location(self._spec)
+        except EnvironmentMissing as absent:
             return CheckResult(FRAMEWORK, WARNING, f"not known yet: {absent.message}", absent.remedy, absent.command)
         self._python = place.name
         told = self._told(place)
@@ -198,7 +198,7 @@ class Preflight:
             return CheckResult(FRAMEWORK, WARNING, text, "Whether what it has computes on a GPU, its runs will show.")
         concerned = list(told)
         if self._spec.script:
-            used = imported_by(self._spec.project_root, self._spec.script)
+            used = imported_frameworks(self._spec.project_root, self._spec.script)
             concerned = [each for each in told if each.name in used]
             if not concerned:
                 there = ", ".join(each.title for each in told)
@@ -216,9 +216,9 @@ class Preflight:
         others = [f"{each.title}{'' if each.cuda or each.devices else ' (a CPU build)'}" for each in told]
         return CheckResult(FRAMEWORK, OK, f"{', '.join(others)} in {self._python}")
 
-    def _told(self, place: Place) -> tuple[Framework, ...]:
+    def _told(self, place: FrameworkLocation) -> tuple[Framework, ...]:
         try:
-            told = told_of(place, self._target, self._gpus, self._which)
+            told = framework_report(place, self._target, self._gpus, self._which)
         except ConnectionLost as error:
             # Out of reach, which this question finds as well; or nothing came from what was asked there.
             self._host.run(["true"])
@@ -264,8 +264,10 @@ class Preflight:
                 "Install a build that has: a newer one for a new GPU, an older one for an old GPU.",
             )
         if not oldest:
-            return CheckResult(FIT, OK, f"{best.title}: nothing is known against driver {driver}")
-        return CheckResult(FIT, OK, f"CUDA {best.cuda} needs a driver of at least {oldest}: {driver} is there")
+            return CheckResult(COMPATIBILITY, OK, f"{best.title}: nothing is known against driver {driver}")
+        return CheckResult(
+            COMPATIBILITY, OK, f"CUDA {best.cuda} needs a driver of at least {oldest}: {driver} is there"
+        )
 
     def _computes(self) -> CheckResult:
         best = self._best
@@ -328,7 +330,7 @@ _MOST_FILES, _LARGEST = 200, 1 << 20
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([.\w]+)", re.MULTILINE)
 
 
-def imported_by(root: str, script: str) -> frozenset[str]:
+def imported_frameworks(root: str, script: str) -> frozenset[str]:
     """The frameworks, by the names that people know, that the script at `script` in the folder `root` imports."""
     found: set[str] = set()
     pending, seen = [os.path.join(root, script)], set[str]()

@@ -47,20 +47,20 @@ class Sampler:
         try:
             host = host_of(self._target)
         except WorkbenchError as error:
-            self._begin(Machine(problem=str(error)))
+            self.start_file(Machine(problem=str(error)))
             return NO_SAMPLER
         while True:
             try:
                 return self._watch(host)
             except TargetUnreachable as error:
-                self._write([Note(time.time(), f"unreachable: {error.message}")])
+                self.write([Note(time.time(), f"unreachable: {error.message}")])
                 if not self._until_reachable(host):
                     return 0
 
     def _watch(self, host: Host) -> int:
         source = _source(host)
         try:
-            self._begin(source.machine())
+            self.start_file(source.machine())
             if not self._machine.devices:
                 return NO_SAMPLER
             return self._sample(source)
@@ -71,9 +71,9 @@ class Sampler:
         due = time.monotonic()
         while self._is_wanted():
             if isinstance(source, Smi):
-                self._write(source.look(INTERVAL))
+                self.write(source.look(INTERVAL))
                 continue
-            self._write(source.look())
+            self.write(source.look())
             # Keep to the clock, but do not catch up after a sample that took longer than the interval.
             due = max(due + INTERVAL, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
@@ -87,7 +87,7 @@ class Sampler:
                     if reached.wait(timeout=INTERVAL):
                         return True
                 except TargetUnreachable as error:
-                    self._write([Note(time.time(), f"unreachable: {error.message}")])
+                    self.write([Note(time.time(), f"unreachable: {error.message}")])
                     return False
         return False
 
@@ -103,7 +103,7 @@ class Sampler:
         locks.unlock(self._listeners)
         return True
 
-    def _begin(self, machine: Machine) -> None:
+    def start_file(self, machine: Machine) -> None:
         self._machine = machine
         new = os.path.join(self._folder, f"{SAMPLES}.new")
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -113,15 +113,15 @@ class Sampler:
             os.close(self._file)
         self._file = descriptor
 
-    def _write(self, records: list[Sample | Note]) -> None:
+    def write(self, records: list[Sample | Note]) -> None:
         if not records:
             return
         if self._file < 0:
-            self._begin(self._machine)
+            self.start_file(self._machine)
         try:
             os.write(self._file, b"".join(map(encode, records)))
             if os.fstat(self._file).st_size > LARGEST:
-                self._begin(self._machine)
+                self.start_file(self._machine)
         except OSError:
             return  # the disk is full; there may be space for later samples
 

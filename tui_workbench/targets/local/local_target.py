@@ -26,7 +26,13 @@ from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.run_environment import DEFAULT_SHARE, PYTHON_PATH_VARIABLE, SDK_FOLDER, SHARE_VARIABLE
 from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames
 from tui_workbench.targets.gpu import choice
-from tui_workbench.targets.gpu.framework_location import Interpreter, NotThere, Place, preparing_command, variables_of
+from tui_workbench.targets.gpu.framework_location import (
+    EnvironmentMissing,
+    FrameworkLocation,
+    Interpreter,
+    prepare_command,
+    variables_of,
+)
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import SHELL, Entry
 from tui_workbench.targets.hosts.processes import (
@@ -101,12 +107,12 @@ class LocalTarget(Target):
     def interpreter_of(self, spec: RunSpec) -> str:
         return find_interpreter(self.target)
 
-    def framework_place(self, spec: RunSpec) -> Place:
+    def framework_location(self, spec: RunSpec) -> FrameworkLocation:
         managed = self._environment(spec)
         if managed is None:
-            return super().framework_place(spec)
+            return super().framework_location(spec)
         if not managed.is_whole:
-            raise NotThere(f"the environment is not made yet: {managed.why()}", preparing_command(spec))
+            raise EnvironmentMissing(f"the environment is not made yet: {managed.why()}", prepare_command(spec))
         return Interpreter(self.host, managed.python, variables_of(spec, managed.recipe.variables))
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:

@@ -168,7 +168,7 @@ class Shown(NamedTuple):
         """What is wrong with it and what holds it down, each with its colour; the worst first."""
         found, ecc = [], self.reading.ecc
         if not self.is_told and self.state.sample is not None:
-            found.append(("✗ tells nothing any more", "error"))
+            found.append(("✗ stopped responding", "error"))
         if ecc:
             found.append((f"✗ {ecc} ECC error{'s' if ecc > 1 else ''}", "error"))
         for note in reversed(self.state.notes):
