@@ -37,7 +37,7 @@ def main() -> int:
         with (root / "aml_config" / "local.compute").open("a") as file:
             file.write("gpus: all\n")
         spec = planning.prepare(Project.find(str(root)), RunRequest("local", "train.py")).spec
-        assert "a matrix product was right" in check_gpu(spec).text
+        assert "a matrix product was correct" in check_gpu(spec).text
 
         def again() -> None:
             assert check_gpu(spec).refusal is None

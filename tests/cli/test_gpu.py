@@ -32,8 +32,8 @@ def workbench(project_root: Path, tmp_path: Path, standin: Standin) -> Workbench
 def test_every_rung_is_a_line_and_the_exit_code_is_good(workbench: Workbench) -> None:
     result = workbench.run("gpu", "check", "-t", "local")
     assert result.code == 0
-    assert result.out.split("\n")[0] == "ok        gpu driver      driver 550.54, which serves CUDA 12.4"
-    assert "ok        computes        PyTorch sees 1 GPU; a matrix product on it was right" in result.out
+    assert result.out.split("\n")[0] == "ok        gpu driver      driver 550.54, supports CUDA 12.4"
+    assert "ok        computes        PyTorch sees 1 GPU; a matrix product on it was correct" in result.out
     assert max(map(len, result.out.split("\n"))) <= 120
 
 

@@ -222,7 +222,7 @@ def test_the_steps_on_a_gpu_machine(shell: Shell, guide: Path, gpu_machine: GpuB
     for text in (
         "gpubox is attached. Run on it: workbench-tui experiment submit -c gpubox SCRIPT",
         "gpubox is GPU-ready: nothing to do",
-        "PyTorch sees 1 GPU; a matrix product on it was right",
+        "PyTorch sees 1 GPU; a matrix product on it was correct",
         "name: Tesla T4",
         "GPU proven: its processes computed on a GPU",
         "moved to the trash: aml_config/gpubox.compute",
@@ -240,7 +240,7 @@ def test_the_same_by_keys(guide: Path, gpu_machine: GpuBox, home: Path) -> None:
         screens.press("2", "a")
         screens.until_text("Attach a machine", "Docker over SSH")
         screens.press(*"gpubox", "Down", *gpu_machine.box.address, "Down", *"research", "Enter")
-        screens.until_text("gpubox can be used.", "a matrix product on it was right")
+        screens.until_text("gpubox can be used.", "a matrix product on it was correct")
         screens.press("Enter")
         screens.until(lambda: "Attach a machine" not in screens.text())
         screens.press("m")

@@ -89,11 +89,11 @@ def test_every_rung_of_a_machine_whose_framework_computes(here: Here) -> None:
     said = messages(results)
     assert list(said) == [GPU, DEVICES, FRAMEWORK, COMPATIBILITY, COMPUTES, MEMORY]
     assert {result.state for result in results[:-1]} == {OK}
-    assert said[GPU] == "driver 550.54, which serves CUDA 12.4"
+    assert said[GPU] == "driver 550.54, supports CUDA 12.4"
     assert said[DEVICES] == "2 x Tesla T4 (15360 MiB)"
     assert said[FRAMEWORK] == f"PyTorch 2.4.0+cu121 for CUDA 12.1 in {here.python}"
-    assert said[COMPATIBILITY] == "CUDA 12.1 needs a driver of at least 525: 550.54 is there"
-    assert said[COMPUTES] == "PyTorch sees 2 GPUs; a matrix product on each was right"
+    assert said[COMPATIBILITY] == "CUDA 12.1 needs driver 525 or newer: 550.54 is installed"
+    assert said[COMPUTES] == "PyTorch sees 2 GPUs; a matrix product on each was correct"
     assert "/dev/shm" in said[MEMORY]
 
 
@@ -190,7 +190,7 @@ def test_a_driver_that_is_too_old_for_the_build(here: Here) -> None:
     result = here.broken()
     assert result.name == COMPATIBILITY
     assert result.message == (
-        "PyTorch 2.13.0 for CUDA 13.0 needs a driver of at least 580, and 550.54 is there (NVIDIA, CUDA Compatibility)"
+        "PyTorch 2.13.0 for CUDA 13.0 needs driver 580 or newer, but 550.54 is installed (NVIDIA, CUDA Compatibility)"
     )
 
 
@@ -198,14 +198,14 @@ def test_a_build_without_code_for_the_gpu(here: Here) -> None:
     standins.torch(here.packages, architectures=("sm_80", "sm_90"), errors=("no kernel image is available",))
     result = here.broken()
     assert result.name == COMPATIBILITY
-    assert "has no code for a GPU of compute capability 7.5 (it has sm_80 sm_90)" in result.message
+    assert "does not support GPUs of compute capability 7.5 (only sm_80 sm_90)" in result.message
 
 
 def test_one_that_sees_no_gpu(here: Here) -> None:
     standins.torch(here.packages, capabilities=(), warning="CUDA initialization: unknown error")
     result = here.broken()
     assert result.name == COMPUTES
-    assert result.message == ("PyTorch sees no GPU, though the driver has 2: CUDA initialization: unknown error")
+    assert result.message == ("PyTorch sees no GPU, but the driver has 2: CUDA initialization: unknown error")
     assert "torch.zeros(1).cuda()" in result.command
 
 
@@ -236,7 +236,7 @@ def test_the_framework_that_the_script_imports_is_the_one_that_counts(here: Here
 def test_an_interpreter_that_is_none(here: Here) -> None:
     here.python.write_text("#!/bin/sh\necho hello\n")
     result = here.broken()
-    assert (result.name, result.message) == (FRAMEWORK, f"{here.python} does not answer as a Python does")
+    assert (result.name, result.message) == (FRAMEWORK, f"{here.python} does not answer like a Python")
 
 
 # Where no GPU is asked for.
@@ -363,7 +363,7 @@ def test_another_machine_is_asked_over_its_link(here: Here, tmp_path: Path, gpub
     ]
     said = messages(results)
     assert said[FRAMEWORK] == "PyTorch 2.4.0+cu121 for CUDA 12.1 in /usr/bin/python3"
-    assert said[COMPUTES] == "PyTorch sees 1 GPU; a matrix product on it was right"
+    assert said[COMPUTES] == "PyTorch sees 1 GPU; a matrix product on it was correct"
     assert (last.name, last.there) == (GPU, True)
 
 
@@ -407,7 +407,7 @@ def test_a_container_with_the_gpu_is_asked_as_well(
         with_torch(engine)
         hooked.target = hooked.target._replace(base_docker_image="tests/torch:1")
         said = hooked.climb()
-        assert messages(said)[COMPUTES] == "PyTorch sees 1 GPU; a matrix product on it was right"
+        assert messages(said)[COMPUTES] == "PyTorch sees 1 GPU; a matrix product on it was correct"
         assert "tests/torch:1" in messages(said)[FRAMEWORK]
         with_torch(engine, version="2.4.0+cpu", cuda=None, capabilities=())
         result = hooked.broken()
