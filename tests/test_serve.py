@@ -122,7 +122,7 @@ async def test_a_browser_shows_the_screens_obeys_keys_and_is_told_when_they_end(
         assert await browser.evaluate("document.title") == "project"
         before = await browser.picture()
         await browser.press("?")
-        await browser.until_text("Help", "esc closes")
+        await browser.until_text("Help", "esc close")
         assert await browser.picture() != before
         await browser.press("Escape", code=27)
         await browser.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])

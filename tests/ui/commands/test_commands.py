@@ -1,4 +1,4 @@
-"""The registry of commands, on which footer, help, palette and keymap stand."""
+"""The registry of commands, which feeds footer, help, palette and keymap."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tui_workbench.ui.commands.registry import COMMANDS, SCOPES
 ALL = [command for scope in SCOPES.values() for command in scope]
 
 
-def test_ids_are_unique_because_a_keymap_names_commands_by_them() -> None:
-    # One command may be offered in several scopes.
+def test_ids_are_unique() -> None:
+    # A command may be in several scopes.
     assert [name for name, times in Counter(command.id for command in set(ALL)).items() if times > 1] == []
 
 
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
-def test_no_key_does_two_things_in_one_scope(scope: str) -> None:
+def test_scope_has_no_duplicate_keys(scope: str) -> None:
     keys = [key for command in SCOPES[scope] for key in command.keys.split(",") if key]
     assert [key for key, times in Counter(keys).items() if times > 1] == []
 
@@ -36,7 +36,7 @@ def classes_below(base: type[DOMNode]) -> set[type[DOMNode]]:
     return {base}.union(*(classes_below(child) for child in base.__subclasses__()))
 
 
-def test_a_binding_that_is_not_in_the_registry_does_not_exist() -> None:
+def test_widgets_bind_only_keys_of_the_registry() -> None:
     for module in walk_packages(tui_workbench.ui.__path__, "tui_workbench.ui."):
         import_module(module.name)
     ours = [kind for kind in classes_below(DOMNode) if kind.__module__.startswith("tui_workbench.")]
@@ -62,19 +62,20 @@ def test_a_binding_that_is_not_in_the_registry_does_not_exist() -> None:
 NO_COMMAND = Command("", "", "", "", "")
 
 
-def test_every_command_has_a_short_name_and_explains_itself_in_a_sentence() -> None:
+def test_every_command_has_a_short_name_and_imperative_help() -> None:
     for command in ALL:
         assert 0 < len(command.name.split()) <= 3, command.id
         assert command.help.endswith("."), command.id
+        assert not command.help.split()[0].endswith("s"), f"{command.id}: use the imperative"
 
 
-def test_letters_are_never_priority_keys_because_they_belong_to_text() -> None:
+def test_letters_are_never_priority_keys() -> None:
     for command in ALL:
         if command.priority:
             assert all(len(key) > 1 for key in command.keys.split(",")), command.id
 
 
-def test_keys_are_shown_as_people_know_them() -> None:
+def test_labels_of_keys() -> None:
     assert key_label("question_mark,f1") == "?"
     assert key_label("ctrl+r") == "ctrl+r"
     assert all_key_labels("up,k") == "↑ k"
@@ -82,7 +83,7 @@ def test_keys_are_shown_as_people_know_them() -> None:
 
 
 class Lamp(Widget):
-    """Offers one command that is available and one that is not, and one without a key."""
+    """Has an available, an unavailable and a keyless command."""
 
     DECLARED_COMMANDS = (
         Command("lamp.on", "o,enter", "on", "On", "Switches it on."),
@@ -96,7 +97,7 @@ class Lamp(Widget):
 
 
 class Plain(Widget):
-    """Offers what its bindings say, one of them with two keys, one without a name."""
+    """Has bindings only: one with two keys, one without a name."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "go", "Go", tooltip="Goes."),
@@ -108,21 +109,21 @@ class Plain(Widget):
         return False
 
 
-class OfferApp(App[None]):
+class LampApp(App[None]):
     def compose(self) -> ComposeResult:
         yield Lamp()
         yield Plain()
 
 
-async def test_offers_tell_why_a_command_is_not_available() -> None:
-    app = OfferApp()
+async def test_command_states_give_the_reason() -> None:
+    app = LampApp()
     async with app.run_test():
-        told = {offer.command.id: offer.reason for offer in command_states(app.query_one(Lamp))}
-    assert told == {"lamp.on": "", "lamp.off": "It is off already.", "lamp.dim": ""}
+        reasons = {state.command.id: state.reason for state in command_states(app.query_one(Lamp))}
+    assert reasons == {"lamp.on": "", "lamp.off": "It is off already.", "lamp.dim": ""}
 
 
-async def test_a_widget_without_a_registry_offers_its_named_bindings_with_all_keys() -> None:
-    app = OfferApp()
+async def test_command_states_include_named_bindings() -> None:
+    app = LampApp()
     async with app.run_test():
-        found = [offer for offer in command_states(app.query_one(Plain)) if offer.command.action == "go"]
-    assert [(offer.command.keys, offer.reason) for offer in found] == [("a,b", "Not available here now.")]
+        found = [state for state in command_states(app.query_one(Plain)) if state.command.action == "go"]
+    assert [(state.command.keys, state.reason) for state in found] == [("a,b", "Not available here now.")]

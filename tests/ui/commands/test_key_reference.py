@@ -1,4 +1,4 @@
-"""The key reference is made from the registry, and the page in docs/ is up to date."""
+"""The key reference is generated from the registry, and the page in docs/ is current."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tui_workbench.ui.commands.key_reference import page
 from tui_workbench.ui.commands.registry import COMMANDS
 
 
-def test_the_page_in_docs_is_what_the_program_makes() -> None:
+def test_page_in_docs_is_current() -> None:
     kept = (REPOSITORY / "docs" / "reference" / "keys.md").read_text(encoding="utf-8")
     assert page() == kept, "run `make pages`"
 
 
-def test_the_page_has_every_command_with_its_own_keys_and_help() -> None:
+def test_page_lists_every_command_with_default_keys() -> None:
     use_keys({"run.start": "f5"})
     try:
         made = page()

@@ -1,4 +1,4 @@
-"""The user's keymap: what it can say, and what is said of what it cannot."""
+"""The user's keymap and its errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def keymap_file() -> Iterator[Path]:
-    """The place of the user's keymap; the keys are the program's own again afterwards."""
+    """The path of the user's keymap; the default keys are restored afterwards."""
     path = Path(directories.keymap_path())
     path.parent.mkdir(parents=True)
     yield path
@@ -63,22 +63,22 @@ def complaints(text: str) -> list[tuple[int, int, str]]:
         ("ctrl+", ""),
     ],
 )
-def test_keys_may_be_written_as_people_write_them(written: str, name: str) -> None:
+def test_key_names_accept_common_spellings(written: str, name: str) -> None:
     assert key_name(written) == name
 
 
 @given(st.characters(codec="ascii", min_codepoint=33, max_codepoint=126))
-def test_a_character_is_the_key_that_textual_calls_it(character: str) -> None:
+def test_character_keys_have_textual_names(character: str) -> None:
     assert key_name(character) == _character_to_key(character)
 
 
-def test_every_key_of_the_registry_can_be_named_in_a_keymap() -> None:
+def test_keymap_accepts_every_default_key() -> None:
     for command in COMMANDS.values():
         for key in filter(None, command.default_keys.split(",")):
             assert key_name(key) == key, command.id
 
 
-def test_a_keymap_gives_commands_other_keys() -> None:
+def test_keymap_replaces_default_keys() -> None:
     text = 'run.start: F5, ctrl+r\nfiles.run: [S, "!"]\nview.zoom: ""\nshell.open:\n'
     keymap = read_keymap(text, "keys.yaml")
     assert keymap.errors == ()
@@ -90,20 +90,20 @@ def test_a_keymap_gives_commands_other_keys() -> None:
     }
 
 
-def test_two_commands_may_change_their_keys() -> None:
+def test_two_commands_can_swap_keys() -> None:
     keymap = read_keymap("jobs.again: x\njobs.cancel: a\n", "keys.yaml")
     assert keymap.errors == ()
     assert keymap.keys == {"jobs.again": "x", "jobs.cancel": "a"}
 
 
-def test_what_is_wrong_is_told_with_its_place_and_the_rest_applies() -> None:
+def test_invalid_entries_are_reported_and_the_rest_applies() -> None:
     text = "run.start: f5\nview.zooom: z\nfiles.run: foo\nfiles.search: ctrl+i\nfile.save: s\nlog_search.mode: r\n"
     keymap = read_keymap(text, "keys.yaml")
     assert keymap.keys == {"run.start": "f5"}
     assert complaints(text) == [
-        (2, 13, "there is no command 'view.zooom'"),
-        (3, 12, "'foo' is no key"),
-        (4, 15, "a terminal sends tab for ctrl+i"),
+        (2, 13, "unknown command 'view.zooom'"),
+        (3, 12, "unknown key 'foo'"),
+        (4, 15, "terminals cannot tell ctrl+i from tab"),
         (5, 12, "'s' is text where file.save works"),
         (6, 18, "'r' is text where log_search.mode works"),
     ]
@@ -111,32 +111,34 @@ def test_what_is_wrong_is_told_with_its_place_and_the_rest_applies() -> None:
     assert all(error.remedy for error in keymap.errors)
 
 
-def test_a_key_used_twice_in_one_place_is_refused() -> None:
-    assert complaints("jobs.again: x\n") == [(1, 13, "x is the key of jobs.cancel in the same place")]
-    assert complaints("jobs.again: f5\njobs.cancel: f5\n") == [(2, 14, "f5 is the key of jobs.again in the same place")]
+def test_duplicate_key_in_a_scope_is_an_error() -> None:
+    assert complaints("jobs.again: x\n") == [(1, 13, "x is already the key of jobs.cancel in the same place")]
+    assert complaints("jobs.again: f5\njobs.cancel: f5\n") == [
+        (2, 14, "f5 is already the key of jobs.again in the same place")
+    ]
 
 
-def test_a_key_may_mean_something_else_in_another_place() -> None:
+def test_scopes_can_share_a_key() -> None:
     assert complaints("files.run: x\n") == []  # x cancels in Jobs
 
 
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("- a\n", 1, "a keymap is a list of `command: key` lines"),
-        ("run.start: [a\n", 2, "this is no YAML"),
-        ("view.zoom: @\n", 1, "this is no YAML"),
-        ("view.zoom: {a: b}\n", 1, "the keys of view.zoom are no list of keys"),
-        ("view.zoom: a\nview.zoom: b\n", 2, "view.zoom has keys in line 1 already"),
+        ("- a\n", 1, "expected lines of `command: key`"),
+        ("run.start: [a\n", 2, "invalid YAML"),
+        ("view.zoom: @\n", 1, "invalid YAML"),
+        ("view.zoom: {a: b}\n", 1, "expected a list of keys for view.zoom"),
+        ("view.zoom: a\nview.zoom: b\n", 2, "view.zoom already has keys in line 1"),
     ],
 )
-def test_a_file_that_is_no_keymap_says_why(text: str, line: int, message: str) -> None:
+def test_invalid_file_is_reported(text: str, line: int, message: str) -> None:
     ((at, _, said),) = complaints(text)
     assert (at, said[: len(message)]) == (line, message)
 
 
 @given(st.text(max_size=200))
-def test_whatever_the_file_holds_nothing_is_raised_and_no_key_means_two_things(text: str) -> None:
+def test_any_text_is_read_without_duplicate_keys(text: str) -> None:
     keymap = read_keymap(text, "keys.yaml")
     use_keys(keymap.keys)
     try:
@@ -147,50 +149,46 @@ def test_whatever_the_file_holds_nothing_is_raised_and_no_key_means_two_things(t
         use_keys({})
 
 
-def test_without_a_file_there_is_no_keymap(keymap_file: Path) -> None:
+def test_missing_file_gives_an_empty_keymap(keymap_file: Path) -> None:
     assert load_keymap().keys == {}
     assert use_keymap() is None
 
 
-def test_a_file_that_cannot_be_read_is_told(keymap_file: Path) -> None:
+def test_unreadable_file_is_reported(keymap_file: Path) -> None:
     keymap_file.write_bytes(b"\xff\xfe\xff")
     trouble = use_keymap()
     assert trouble is not None
-    assert str(trouble).startswith(f"{keymap_file}: the keymap cannot be read")
+    assert str(trouble).startswith(f"{keymap_file}: cannot read the keymap")
 
 
-def test_commands_have_the_chosen_keys_wherever_they_are_shown(keymap_file: Path) -> None:
+def test_commands_and_bindings_use_the_keymap(keymap_file: Path) -> None:
     keymap_file.write_text("run.start: f5\nview.zoom: [z, alt+z]\n")
     assert use_keymap() is None
     assert COMMANDS["run.start"].keys == COMMANDS["run.start"].binding.key == "f5"
     assert COMMANDS["view.zoom"].keys == "z,alt+z"
 
 
-def test_the_screens_tell_the_first_mistake_and_how_many_more_there_are(keymap_file: Path) -> None:
+def test_screens_show_the_first_error_and_count_the_others(keymap_file: Path) -> None:
     keymap_file.write_text("a.b: x\nc.d: y\nrun.start: f5\n")
     trouble = use_keymap()
     assert isinstance(trouble, ConfigurationError)
-    assert (trouble.line, trouble.message) == (1, "there is no command 'a.b'")
-    assert trouble.remedy.endswith("`workbench-tui keys` tells of 1 more.")
+    assert (trouble.line, trouble.message) == (1, "unknown command 'a.b'")
+    assert trouble.remedy.endswith("1 more: run `workbench-tui keys`.")
     assert COMMANDS["run.start"].keys == "f5"
 
 
-def test_the_command_line_lists_the_keys_and_what_is_wrong(
-    keymap_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_keys_command_lists_keys_and_errors(keymap_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keymap_file.write_text("run.start: f5\nview.zooom: z\n")
     assert run(["keys", "--query", "[?id=='run.start'].keys | [0]", "--json"]) == 3
     told = capsys.readouterr()
     assert told.out == '"f5"\n'
-    assert told.err == (
-        f"workbench-tui: {keymap_file}:2:13: there is no command 'view.zooom'. Did you mean view.zoom?\n"
-    )
+    assert told.err == (f"workbench-tui: {keymap_file}:2:13: unknown command 'view.zooom'. Did you mean view.zoom?\n")
     keymap_file.unlink()
     assert run(["keys"]) == 0
-    assert "Starts the script of the run bar" in capsys.readouterr().out
+    assert "Run the selected script." in capsys.readouterr().out
 
 
-def test_sentences_name_the_key_that_the_user_has_chosen(keymap_file: Path) -> None:
+def test_shown_key_follows_the_keymap(keymap_file: Path) -> None:
     assert shown_key("run.start", "ctrl+r") == "ctrl+r"
     keymap_file.write_text('run.start: "?"\nhelp.show: f1\nview.zoom: ""\n')
     assert use_keymap() is None

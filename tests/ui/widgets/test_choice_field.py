@@ -109,7 +109,7 @@ async def test_text_that_no_choice_matches_is_not_taken_elsewhere() -> None:
     app = ChoiceApp()
     async with app.run_test(size=(60, 20)) as pilot:
         await press(pilot, "enter", "q")
-        await until(lambda: any("Nothing matches." in line for line in screen_lines(app)))
+        await until(lambda: any("No matches." in line for line in screen_lines(app)))
         await press(pilot, "enter")
         assert app.picked == []
 

@@ -10,7 +10,7 @@ from textual.app import App, ComposeResult
 from tests.ui.seen import lines_of
 from tests.ui.waiting import until
 from tui_workbench.ui.terminal.terminal_app import TerminalApp
-from tui_workbench.ui.widgets.filterable import NOTHING
+from tui_workbench.ui.widgets.filterable import NO_MATCH
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import TextView
@@ -72,7 +72,7 @@ async def test_letters_and_arrows_while_it_is_typed() -> None:
     app = ListApp()
     async with app.run_test(size=(50, 8)) as pilot:
         await pilot.press("slash", *"jk", "enter")
-        assert lines_of(app.list)[0].strip() == NOTHING[0]
+        assert lines_of(app.list)[0].strip() == NO_MATCH[0]
         await pilot.press("escape", "slash", *"train", "down")
         assert app.list.current == "1"
 

@@ -111,7 +111,7 @@ async def test_what_stands_stays_below_whatever_is_said() -> None:
     notice = Notice(id="notice")
     notice.styles.height = 4
     async with OneApp(notice).run_test(size=(60, 5)) as pilot:
-        notice.stand("the project cannot be written")
+        notice.show_standing("the project cannot be written")
         notice.say("one")
         await pilot.pause()
         notice.say("two", wrong=True)

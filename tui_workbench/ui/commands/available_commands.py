@@ -1,4 +1,4 @@
-"""What the widgets of a screen offer now: commands of the registry, each with the reason when it is not available."""
+"""The commands of the widgets on a screen, and the reason why a command is unavailable now."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tui_workbench.ui.terminal.textual_internals import binding_chain, bindings_
 
 @runtime_checkable
 class ExplainsUnavailable(Protocol):
-    """A widget that tells why a command of its own is not available: a sentence, "" when it is."""
+    """A widget that gives the reason why an action is unavailable now, or ""."""
 
     def why_not(self, action: str) -> str: ...
 
 
 class CommandState(NamedTuple):
-    """A command as a widget on the screen offers it now: `reason` is empty when it is available."""
+    """A command of a widget on the screen; `reason` is empty when the command is available."""
 
     command: Command
     node: DOMNode
@@ -28,7 +28,7 @@ class CommandState(NamedTuple):
 
 
 def command_states(node: DOMNode) -> list[CommandState]:
-    """What a widget of ours offers: the commands of its scopes, or its own bindings that have a description."""
+    """The commands of a widget, or its own bindings that have a description."""
     found: dict[tuple[str, str], CommandState] = {}
     for command in _declared(node):
         if not command.name:
@@ -42,38 +42,38 @@ def command_states(node: DOMNode) -> list[CommandState]:
     return list(found.values())
 
 
-_MOVING = frozenset({"list", "table", "text_editor", "field_text", "search_field"})
-"""Scopes by which one moves in lists and texts: nobody looks for that by name."""
+_NAVIGATION = frozenset({"list", "table", "text_editor", "field_text", "search_field"})
+"""Scopes of commands that move the cursor; the palette leaves them out."""
 
-_LOOKED_FOR = frozenset({"list.filter", "text_editor.comment", "text_editor.undo", "text_editor.redo"})
+_LISTED_ANYWAY = frozenset({"list.filter", "text_editor.comment", "text_editor.undo", "text_editor.redo"})
 
 _PALETTES = frozenset({"palette.open", "history.palette"})
 
 
 def is_in_palette(command: Command) -> bool:
-    """Whether the palette has the command."""
+    """Return True if the palette lists the command."""
     if command.id in _PALETTES or not command.help:
         return False
-    return command.id in _LOOKED_FOR or command.id.partition(".")[0] not in _MOVING
+    return command.id in _LISTED_ANYWAY or command.id.partition(".")[0] not in _NAVIGATION
 
 
-def without_duplicates(found: Iterable[CommandState]) -> list[CommandState]:
-    """One offer for each command, in order: the first that is available, else the first."""
-    offered: dict[str, CommandState] = {}
-    for offer in found:
-        identity = offer.command.id or f"{offer.command.action} {offer.command.name}"
-        if identity not in offered or (offered[identity].reason and not offer.reason):
-            offered[identity] = offer
-    return list(offered.values())
+def without_duplicates(states: Iterable[CommandState]) -> list[CommandState]:
+    """Each command once, in order: the first state that is available, else the first."""
+    kept: dict[str, CommandState] = {}
+    for state in states:
+        identity = state.command.id or f"{state.command.action} {state.command.name}"
+        if identity not in kept or (kept[identity].reason and not state.reason):
+            kept[identity] = state
+    return list(kept.values())
 
 
 def is_ours(node: DOMNode) -> bool:
-    """True for a widget of this package; what Textual's own widgets can do is no command."""
+    """Return True for a widget of this package, not of Textual."""
     return type(node).__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def unavailable_reason(node: DOMNode, action: str) -> str:
-    """Why the widget would refuse the action now; empty when it would not."""
+    """The reason why the widget would refuse the action now, or ""."""
     name = action.partition("(")[0]
     if isinstance(node, ExplainsUnavailable) and (reason := node.why_not(name)):
         return reason
@@ -81,9 +81,9 @@ def unavailable_reason(node: DOMNode, action: str) -> str:
 
 
 def why_refused(screen: Screen[Any], key: str) -> str:
-    """Why a key that something is bound to does nothing now; empty when nothing is, or when it does something.
+    """The reason why the command of a key is unavailable now, or "".
 
-    Of several commands that have the key the outermost counts: what is within is a matter of a moment, as a filter.
+    If several widgets bind the key, the outermost counts: the inner ones, such as a filter, come and go.
     """
     found = ""
     for node, bound in binding_chain(screen):

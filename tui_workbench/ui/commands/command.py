@@ -1,7 +1,7 @@
-"""What a command is, and its keys as people and Textual know them.
+"""Commands, scopes, and the names of keys for people and for Textual.
 
-The invariant: the keys of a command are those that the user has chosen for it, else its own, wherever they are shown or
-bound. So the user's keymap must be known (`use_keys`) before the first screen is imported.
+Keys of the user's keymap replace the default keys wherever keys are shown or bound. Therefore `use_keys` must be called
+before the first screen is imported.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _chosen: dict[str, str] = {}
 
 
 def use_keys(keys: Mapping[str, str]) -> None:
-    """Have these commands, by their ids, these keys from now on instead of their own."""
+    """Replace the default keys of commands; `keys` maps command ids to comma-separated keys."""
     _chosen.clear()
     _chosen.update(keys)
 
 
 class Command(NamedTuple):
-    """One thing a person can do. `id` is `scope.verb`, and names the command in a keymap.
+    """A command of a widget. `id` is `scope.verb` and names the command in a keymap.
 
-    `default_keys` are comma-separated names of keys, an empty string for a command that only the palette has.
+    `default_keys` are comma-separated names of keys, an empty string for a command that is only in the palette.
     """
 
     id: str
@@ -39,12 +39,16 @@ class Command(NamedTuple):
 
     @property
     def keys(self) -> str:
-        """The comma-separated keys that it has for this user."""
+        """The comma-separated keys, with the user's keymap."""
         return _chosen.get(self.id, self.default_keys)
 
     @property
+    def summary(self) -> str:
+        """The first sentence of the help, without its period."""
+        return self.help.partition(". ")[0].removesuffix(".")
+
+    @property
     def binding(self) -> Binding:
-        """The command as Textual knows it."""
         from textual.binding import Binding
 
         return Binding(
@@ -53,13 +57,13 @@ class Command(NamedTuple):
 
 
 def quiet(id: str, default_keys: str, action: str, name: str, help: str, *, priority: bool = False) -> Command:
-    """A command that the footer does not show."""
+    """A command that is not shown in the footer."""
     return Command(id, default_keys, action, name, help, footer=False, priority=priority)
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The commands of a widget. `name` is for programs and keymaps, `title` and `about` say where the scope is."""
+    """The commands of a widget. `title` and `about` tell people where the commands work."""
 
     name: str
     title: str
@@ -71,16 +75,15 @@ class Scope:
 
     @property
     def bindings(self) -> list[BindingType]:
-        """The `BINDINGS` of a widget that offers these commands."""
         return bindings(self)
 
 
 def bindings(commands: Iterable[Command]) -> list[BindingType]:
-    """The `BINDINGS` of a widget that offers these commands."""
+    """The `BINDINGS` of a widget that has these commands."""
     return [command.binding for command in commands if command.keys]
 
 
-# --- Keys as people know them: `?`, `esc`, `ctrl+r`
+# --- Labels of keys: `?`, `esc`, `ctrl+r`
 
 _CHARACTER_NAMES = {
     "solidus": "slash",
@@ -90,11 +93,11 @@ _CHARACTER_NAMES = {
     "plus_sign": "plus",
     "low_line": "underscore",
 }
-"""Where Textual does not use the name that Unicode gives a character."""
+"""Unicode names that differ from Textual's."""
 
 
 def character_key(character: str) -> str:
-    """Textual's name of the key of a character."""
+    """Textual's name for the key of a character."""
     if character == " ":
         return "space"
     if character.isalnum():
@@ -110,18 +113,18 @@ KEY_LABELS = {
 
 
 def key_label(keys: str) -> str:
-    """The first of the comma-separated keys as a person knows it: `?`, `esc`, `ctrl+r`."""
+    """The label of the first of the comma-separated keys: `?`, `esc`, `ctrl+r`."""
     *modifiers, key = keys.split(",")[0].split("+")
     return "+".join([*modifiers, KEY_LABELS.get(key, key)])
 
 
 def all_key_labels(keys: str) -> str:
-    """Every key of the command, as `↑ k`."""
+    """The labels of all keys: `↑ k`."""
     return " ".join(dict.fromkeys(key_label(key) for key in keys.split(",")))
 
 
 def shown_key(command_id: str, default: str) -> str:
-    """The key that a sentence names for a command: the user's own, else `default`, as people know them."""
+    """The label of a command's key in the user's keymap, else `default`."""
     keys = _chosen.get(command_id)
     if keys is None:
         return default

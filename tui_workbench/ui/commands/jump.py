@@ -1,7 +1,6 @@
-"""Jump mode: a letter on each place that one can go to; the letter goes there.
+"""Jump mode: a label on each visible widget that takes the focus, each tab and each link to a file.
 
-Places are what can have the focus and is in sight, tabs, and links to files. The invariant: going to a place never
-starts or changes anything.
+Typing a label goes there. Going to a place never starts or changes anything.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from tui_workbench.ui.terminal.compositor import install_compositor
 from tui_workbench.ui.terminal.textual_internals import is_in_layout
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"
-"""Those under the fingers first."""
+"""Letters of labels, the home row first."""
 
 
 class JumpPlace(NamedTuple):
-    """Somewhere to go: where its label stands, in cells of the screen, and what goes there."""
+    """A place to go to: the cell of its label on the screen, and the function that goes there."""
 
     x: int
     y: int
@@ -34,16 +33,16 @@ class JumpPlace(NamedTuple):
 
 @runtime_checkable
 class HasJumpPlaces(Protocol):
-    """A widget with places in it that cannot have the focus, as tabs; it gives those that are in sight."""
+    """A widget with places that cannot take the focus, such as tabs. It returns the visible ones."""
 
     def jump_places(self) -> Sequence[JumpPlace]: ...
 
 
 def places_on(screen: Screen[Any]) -> list[JumpPlace]:
-    """Every place of a screen but the one where the focus is, in reading order; one place at a cell."""
+    """The places of a screen except the focused one, in reading order, at most one for each cell."""
     places: dict[tuple[int, int], JumpPlace] = {}
     for widget in screen.walk_children(Widget):
-        if not _is_in_sight(widget):
+        if not _is_visible(widget):
             continue
         if widget.focusable and widget is not screen.focused:
             place = _place_of(widget)
@@ -55,18 +54,18 @@ def places_on(screen: Screen[Any]) -> list[JumpPlace]:
 
 
 def labels_for(count: int) -> list[str]:
-    """As many labels as there are places: single letters, or pairs of them where those do not suffice."""
+    """Labels of one letter, or of two if there are more places than letters."""
     if count <= len(LETTERS):
         return list(LETTERS[:count])
     return [first + second for first in LETTERS for second in LETTERS][:count]
 
 
-def _is_in_sight(widget: Widget) -> bool:
+def _is_visible(widget: Widget) -> bool:
     return is_in_layout(widget) and bool(widget.region.area) and widget.screen.region.contains(*widget.region.offset)
 
 
 def _place_of(widget: Widget) -> JumpPlace:
-    """At the widget's first cell; of what fills a pane, at the pane's corner, where it covers nothing."""
+    """The place of a widget: its first cell, or the corner of the pane that it fills."""
     region = widget.region
     pane = next((node for node in widget.ancestors if isinstance(node, Widget) and node.has_class("pane")), None)
     if pane is not None and region.y <= pane.region.y + 1:
@@ -75,10 +74,10 @@ def _place_of(widget: Widget) -> JumpPlace:
 
 
 class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
-    """Shows a label on each place over the screen below. Its result is the place that was chosen."""
+    """Shows labels over the screen below. Its result is the chosen place."""
 
     BINDINGS = JUMP.bindings
-    # Only the labels are painted: a dimmed screen would be sent whole, which takes its time over a poor line.
+    # Only the labels are painted; dimming would send the whole screen over a slow connection.
     DEFAULT_CSS = """
     JumpScreen { background: transparent; }
     JumpScreen > Static {
@@ -101,7 +100,7 @@ class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
             yield shown
 
     def on_key(self, event: events.Key) -> None:
-        """Type a label; what begins none leaves all as it is."""
+        """Go to the place of the typed label; leave if no label matches."""
         if any(event.key in command.keys.split(",") for command in JUMP):
             return
         event.stop()
@@ -115,7 +114,7 @@ class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
         self.dismiss(None)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Leave, because the places are elsewhere then."""
+        """Leave, because the places have moved."""
         if self._laid_out_for not in (None, event.size):
             self.dismiss(None)
         self._laid_out_for = event.size
@@ -125,10 +124,7 @@ class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
 
 
 async def jump(app: App[Any]) -> bool:
-    """Let the user choose one of the places of the screen on top; False when there is none to go to.
-
-    Asked for a second time it is over.
-    """
+    """Show the labels, or leave jump mode. Returns False if the screen has no places."""
     if isinstance(app.screen, JumpScreen):
         app.screen.action_leave()
         return True

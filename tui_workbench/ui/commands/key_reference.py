@@ -1,4 +1,4 @@
-"""Print the key reference, made from the registry of commands."""
+"""Print the key reference, generated from the registry of commands."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ HEAD = """\
 Made by `make pages`; edit the tables in
 `tui_workbench/ui/commands/` instead.
 
-The last line of every screen shows the keys that do something now, `?` explains where one is with all its keys, and
-`ctrl+p` finds any command by its name. A key that can do nothing now says why in the last line. `workbench-tui keys`
-lists what stands here, with your own keys; `-o json` for programs.
+The last line of every screen shows the keys that work now, `?` explains the focused pane with all its keys, and
+`ctrl+p` finds any command by its name. If a command is unavailable, its key shows the reason in the last line.
+`workbench-tui keys` prints this list with your own keys; `-o json` prints it for programs.
 
-## Other keys
+## Your own keys
 
-`keys.yaml` in `~/.config/workbench-tui/` gives commands other keys, by their ids:
+`keys.yaml` in `~/.config/workbench-tui/` sets the keys of commands, by their ids:
 
 ```yaml
 run.start: f5, ctrl+r    # two keys for one command
-files.run: [s, "!"]      # the same as a list; signs that YAML knows in quotes
-view.zoom: ""            # none: the palette still has it
+files.run: [s, "!"]      # the same as a list; quote characters with a meaning in YAML
+view.zoom: ""            # no key; the command is still in the palette
 ```
 
-Keys are written as in `f5`, `ctrl+r`, `alt+up`, `space`, `"?"`. A command keeps its own keys until the file gives it
-others. What is wrong (a command or key that there is not, a key that another command of the same place has, a letter
-where letters are text) is told when the program starts and by `workbench-tui keys`, with its line; the rest counts.
+Write keys as `f5`, `ctrl+r`, `alt+up`, `space` or `"?"`. Commands that the file does not name keep their default keys.
+Errors are reported with their line at the start and by `workbench-tui keys`: an unknown command or key, a key that two
+commands share in one place, a letter where letters are text. The other lines still apply.
 """
 
 
 def page() -> str:
-    """The whole page, in Markdown."""
+    """The page in Markdown."""
     return "\n".join([HEAD, *(part for scope in SCOPES.values() for part in _section(scope))])
 
 

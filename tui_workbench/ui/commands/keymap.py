@@ -1,11 +1,10 @@
-"""The user's keymap, `keys.yaml` in the configuration folder: other keys for commands, by their ids.
+"""The user's keymap, `keys.yaml` in the configuration folder, which sets the keys of commands by their ids.
 
     run.start: f5, ctrl+r
     files.run: [s, "!"]
     view.zoom: ""            # only in the palette
 
-The invariants: what is wrong with one entry costs only that entry, and is told with its line; a key that is not moved
-away on purpose never comes to mean two things in one scope.
+An error costs only its entry and is reported with its line. No key gets two meanings in one scope.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ _OTHER_NAMES = dict(
 )  # fmt: skip
 
 _SENT_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
-"""Keys that a terminal cannot tell from others."""
+"""Keys for which a terminal sends the same as for another key."""
 
 
 class Entry(NamedTuple):
-    """What the file says of one command, and where; lines and columns count from 1."""
+    """The keys of one command in the file; line and column count from 1."""
 
     id: str
     keys: tuple[str, ...]
@@ -49,12 +48,11 @@ class Entry(NamedTuple):
     column: int
 
     def error(self, message: str, remedy: str) -> ConfigurationError:
-        """What is wrong with it."""
         return ConfigurationError(message, file=self.path, line=self.line, column=self.column, remedy=remedy)
 
 
 class Keymap(NamedTuple):
-    """The comma-separated keys by command id, as far as they can be used, and what is wrong with the rest."""
+    """The valid keys by command id, comma-separated, and the errors of the other entries."""
 
     path: str
     keys: Mapping[str, str]
@@ -62,7 +60,7 @@ class Keymap(NamedTuple):
 
 
 def load_keymap() -> Keymap:
-    """The user's keymap; an empty one where there is no file. What is wrong stands in it, nothing is raised."""
+    """Load the user's keymap; empty without a file. Errors are in the keymap, not raised."""
     path = directories.keymap_path()
     try:
         with open(path, encoding="utf-8-sig") as file:
@@ -70,13 +68,13 @@ def load_keymap() -> Keymap:
     except FileNotFoundError:
         return Keymap(path, {})
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        return Keymap(path, {}, (ConfigurationError(f"the keymap cannot be read: {reason}", file=path),))
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        return Keymap(path, {}, (ConfigurationError(f"cannot read the keymap: {reason}", file=path),))
     return read_keymap(text, path)
 
 
 def read_keymap(text: str, path: str) -> Keymap:
-    """The keymap that a file's text holds."""
+    """Read the keymap from the text of its file."""
     try:
         entries, errors = _entries(text, path)
     except ConfigurationError as error:
@@ -93,7 +91,7 @@ def read_keymap(text: str, path: str) -> Keymap:
 
 
 def key_name(written: str) -> str:
-    """Textual's name of a key that a person wrote (`?`, `Esc`, `ctrl+R`, `page_up`); an empty string if it is none."""
+    """Textual's name of a key in the user's spelling (`?`, `Esc`, `ctrl+R`, `page_up`); "" for an unknown key."""
     if len(written) == 1:
         return character_key(written)
     base, modifiers = written, []
@@ -105,7 +103,7 @@ def key_name(written: str) -> str:
         modifiers.append(modifier)
     base = base.strip()
     if len(base) == 1:
-        # With ctrl or alt a terminal sends no capital: the shift has a name of its own.
+        # With ctrl or alt a terminal sends no capital letter.
         base = character_key(base.lower() if modifiers else base)
     else:
         base = _OTHER_NAMES.get(base.lower(), base.lower())
@@ -115,7 +113,7 @@ def key_name(written: str) -> str:
 
 
 def _entries(text: str, path: str) -> tuple[list[Entry], list[ConfigurationError]]:
-    """What the file says, in its order. Raises ConfigurationError when it says nothing that can be understood."""
+    """The entries of the file, in order. Raises ConfigurationError when the file as a whole is invalid."""
     import yaml
 
     try:
@@ -124,24 +122,24 @@ def _entries(text: str, path: str) -> tuple[list[Entry], list[ConfigurationError
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
         raise ConfigurationError(
-            f"this is no YAML: {error.problem}", file=path, line=line, column=column, remedy=_QUOTES
+            f"invalid YAML: {error.problem}", file=path, line=line, column=column, remedy=_QUOTES
         ) from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigurationError(f"this is no YAML: {str(error).splitlines()[0]}", file=path) from error
+        raise ConfigurationError(f"invalid YAML: {str(error).splitlines()[0]}", file=path) from error
     if root is None:
         return [], []
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigurationError("a keymap is a list of `command: key` lines", file=path, line=1, remedy=_LIST)
+        raise ConfigurationError("expected lines of `command: key`", file=path, line=1, remedy=_LIST)
     entries: dict[str, Entry] = {}
     errors = []
     for key_node, node in root.value:
         named = _entry(str(key_node.value), (), path, key_node)
         parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
         if named.id in entries:
-            said = f"{named.id} has keys in line {entries[named.id].line} already"
-            errors.append(named.error(said, "Remove one line."))
+            message = f"{named.id} already has keys in line {entries[named.id].line}"
+            errors.append(named.error(message, "Remove one of the lines."))
         elif not all(isinstance(part, yaml.ScalarNode) for part in parts):
-            errors.append(named.error(f"the keys of {named.id} are no list of keys", _QUOTES))
+            errors.append(named.error(f"expected a list of keys for {named.id}", _QUOTES))
         else:
             entries[named.id] = _entry(named.id, _listed([str(part.value) for part in parts]), path, node)
     return list(entries.values()), errors
@@ -152,26 +150,28 @@ def _entry(name: str, keys: tuple[str, ...], path: str, node: yaml.Node) -> Entr
 
 
 def _listed(values: Sequence[str]) -> tuple[str, ...]:
-    """The keys as they are written: those of a list one by one, those of a line between its commas."""
+    """The keys of a list, or of a single value with commas."""
     if len(values) == 1 and values[0].strip() != ",":
         values = values[0].split(",")
     return tuple(value if value == " " else value.strip() for value in values if value.strip() or value == " ")
 
 
 def _checked(entry: Entry) -> Entry:
-    """The entry with the names that Textual has for its keys. Raises ConfigurationError."""
+    """The entry with Textual's names for its keys. Raises ConfigurationError."""
     command = COMMANDS.get(entry.id)
     if command is None:
-        raise entry.error(f"there is no command {entry.id!r}", _nearest(entry.id, COMMANDS) or _LIST)
+        raise entry.error(f"unknown command {entry.id!r}", _nearest(entry.id, COMMANDS) or _LIST)
     keys = []
     for written in entry.keys:
         name = key_name(written)
         if not name:
-            raise entry.error(f"{written!r} is no key", 'Keys are written as in f5, ctrl+r, alt+up, space, "?".')
+            raise entry.error(f"unknown key {written!r}", 'Write keys as f5, ctrl+r, alt+up, space, "?".')
         if name in _SENT_AS:
-            raise entry.error(f"a terminal sends {_SENT_AS[name]} for {written}", "Choose another key.")
+            raise entry.error(f"terminals cannot tell {written} from {_SENT_AS[name]}", "Choose another key.")
         if _is_text(name) and (command.priority or SCOPE_OF[entry.id] in TYPED_SCOPES):
-            raise entry.error(f"{written!r} is text where {entry.id} works", "Take one with ctrl or alt, or an F key.")
+            raise entry.error(
+                f"{written!r} is text where {entry.id} works", "Choose a key with ctrl or alt, or an F key."
+            )
         keys.append(name)
     return entry._replace(keys=tuple(dict.fromkeys(keys)))
 
@@ -181,19 +181,19 @@ def _is_text(name: str) -> bool:
 
 
 def _drop_clashes(usable: dict[str, Entry]) -> list[ConfigurationError]:
-    """Leave out the entries that give a key to a second command of its scope, and say so."""
+    """Remove the entries that give a key to a second command of a scope. Returns their errors."""
     errors = []
     for scope in SCOPES.values():
         while clash := _clash(scope, usable):
             entry, other, key = clash
-            said = f"{key_label(key)} is the key of {other} in the same place"
-            errors.append(entry.error(said, f"Give {other} another key, too, or {entry.id} one that is free."))
+            message = f"{key_label(key)} is already the key of {other} in the same place"
+            errors.append(entry.error(message, f"Choose another key for {entry.id} or for {other}."))
             del usable[entry.id]
     return errors
 
 
 def _clash(scope: Scope, usable: Mapping[str, Entry]) -> tuple[Entry, str, str] | None:
-    """An entry whose key another command of the scope has, that command, and the key. The later entry gives way."""
+    """The last entry whose key another command of the scope has, that command, and the key."""
     owners: dict[str, str] = {}
     found: list[tuple[Entry, str, str]] = []
     for command in scope:
@@ -212,4 +212,4 @@ def _nearest(name: str, known: Mapping[str, object]) -> str:
 
 
 _LIST = "`workbench-tui keys` lists all commands."
-_QUOTES = 'Put signs that YAML knows in quotes, as in view.zoom: "?".'
+_QUOTES = 'Quote characters that have a meaning in YAML, as in view.zoom: "?".'

@@ -1,7 +1,6 @@
-"""The palette: a list over the screen that is narrowed by typing. All commands are found by it, and all themes.
+"""The palette: a searchable list over the screen, for commands and for themes.
 
-It shows what it is handed and gives back the key of the row that was chosen; what a row means is known to whoever
-opened it.
+It returns the key of the chosen row; the caller knows what the key means.
 """
 
 from __future__ import annotations
@@ -19,12 +18,9 @@ from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.search_list import SearchList
 
-WIDEST_NAME = 32
-"""Cells of the names of commands at most; longer ones push what they do to the right."""
-
 
 class PaletteScreen(DialogScreen[str], inherit_bindings=False):
-    """Gives back the key of the chosen row, or an empty string when none was chosen."""
+    """Returns the key of the chosen row, or an empty string."""
 
     BINDINGS = PALETTE.bindings
     DEFAULT_CSS = """
@@ -35,17 +31,17 @@ class PaletteScreen(DialogScreen[str], inherit_bindings=False):
     def __init__(
         self, title: str, rows: Mapping[str, Row], *, current: str = "", preview: Callable[[str], object] | None = None
     ) -> None:
-        """`rows` are shown by the texts that a search looks at; the cursor starts on the one of the key `current`.
+        """`rows` are keyed by the text that a search looks at; the cursor starts on the row with the key `current`.
 
-        `preview` is called with the key of each row that the cursor comes to.
+        `preview` is called with the key of each row that the cursor moves to.
         """
-        self.choices = SearchList(self.dismiss, "type to find", preview=preview)
+        self.choices = SearchList(self.dismiss, "type to search", preview=preview)
         super().__init__(self.choices)
         self._rows = rows
         self._current = current
         self.choices.list.can_focus = False
         self.choices.border_title = Content(title)
-        self.choices.border_subtitle = Content("enter does it, esc closes")
+        self.choices.border_subtitle = Content("enter choose, esc close")
 
     def on_mount(self) -> None:
         self.choices.show_choices(self._rows, self._current)
@@ -55,42 +51,44 @@ class PaletteScreen(DialogScreen[str], inherit_bindings=False):
         self.dismiss("")
 
 
-async def choose_command(app: App[object], offered: Sequence[CommandState], say: Callable[[str], None]) -> None:
-    """Have a command chosen and do it, or say why it is not available.
+async def choose_command(app: App[object], states: Sequence[CommandState], say: Callable[[str], None]) -> None:
+    """Let the user choose a command and run it, or say why it is unavailable.
 
-    Returns as soon as the palette takes keys: those that are typed ahead are meant for it.
+    Returns as soon as the palette takes keys, so that keys typed ahead reach it.
     """
 
-    async def do(chosen: str | None) -> None:
+    async def run(chosen: str | None) -> None:
         if not chosen:
             return
-        offer = offered[int(chosen)]
-        if offer.reason:
-            say(f"{offer.command.name}: {offer.reason}")
+        state = states[int(chosen)]
+        if state.reason:
+            say(f"{state.command.name}: {state.reason}")
         else:
-            await app.run_action(offer.command.action, offer.node)
+            await app.run_action(state.command.action, state.node)
 
-    screen = PaletteScreen("Commands", command_rows(offered))
-    screen.choices.last = frozenset(str(place) for place, offer in enumerate(offered) if offer.reason)
-    await app.push_screen(screen, do)
+    screen = PaletteScreen("Commands", command_rows(states))
+    screen.choices.last = frozenset(str(index) for index, state in enumerate(states) if state.reason)
+    await app.push_screen(screen, run)
 
 
-def command_rows(offers: Sequence[CommandState]) -> dict[str, Row]:
-    """The rows for commands, keyed by their place in `offers`, by the texts that they are found by.
+def command_rows(states: Sequence[CommandState]) -> dict[str, Row]:
+    """The rows for commands, by the text to search in. The key of a row is the index in `states`.
 
-    A command that is not available is listed with the reason, so that nobody looks for it in vain.
+    An unavailable command is listed with the reason.
     """
     rows = {}
-    width = min(max((len(_scope(offer) + offer.command.name) for offer in offers), default=0), WIDEST_NAME)
-    for place, offer in enumerate(offers):
-        command = offer.command
-        name = Piece(f"{_scope(offer) + command.name:<{width}} ", "muted" if offer.reason else "text")
+    width = max((len(_full_name(state)) for state in states), default=0)
+    for index, state in enumerate(states):
+        command = state.command
+        name = Piece(f"{_full_name(state):<{width}} ", "muted" if state.reason else "text")
         keys = (Piece(f" {key_label(command.keys)}", "accent", bold=True),) if command.keys else ()
-        help_text = f"Not now: {offer.reason}" if offer.reason else command.help
-        text = f"{command.name}\n{_scope(offer)}{command.name} {command.help} {command.id}"
-        rows[text] = Row(str(place), Piece(help_text, "muted"), before=(name,), right=keys)
+        shown = f"Not now: {state.reason}" if state.reason else command.summary
+        text = f"{command.name}\n{_full_name(state)} {command.help} {command.id}"
+        rows[text] = Row(str(index), Piece(shown, "muted"), before=(name,), right=keys, cut_at_end=True)
     return rows
 
 
-def _scope(offer: CommandState) -> str:
-    return f"{offer.node.title}: " if isinstance(offer.node, Pane) else ""
+def _full_name(state: CommandState) -> str:
+    if isinstance(state.node, Pane):
+        return f"{state.node.short_title or state.node.title}: {state.command.name}"
+    return state.command.name

@@ -1,4 +1,4 @@
-"""The commands of dialogs and questions, and of the screens about runs, GPUs and calls."""
+"""The commands of dialogs, of questions, and of the screens of runs, GPUs and calls."""
 
 from __future__ import annotations
 
@@ -7,231 +7,215 @@ from tui_workbench.ui.commands.command import Command, Scope, quiet
 
 # fmt: off
 def _reading(prefix: str) -> tuple[Command, ...]:
-    """The commands of every text to read; `prefix` is that of their ids."""
+    """The commands that scroll a text; `prefix` begins their ids."""
     return (
-        quiet(f"{prefix}.up", "up,k", "scroll(-0.1)", "Up", "Goes a line up."),
-        quiet(f"{prefix}.down", "down,j", "scroll(0.1)", "Down", "Goes a line down."),
-        quiet(f"{prefix}.page_up", "pageup,ctrl+b", "scroll(-1)", "Page up", "Goes a page up."),
-        quiet(f"{prefix}.page_down", "pagedown,ctrl+f,space", "scroll(1)", "Page down", "Goes a page down."),
-        quiet(f"{prefix}.first", "home,g", "end(False)", "First", "Goes to the first line."),
-        quiet(f"{prefix}.last", "end,G", "end(True)", "Last", "Goes to the last line."),
+        quiet(f"{prefix}.up", "up,k", "scroll(-0.1)", "Up", "Scroll up a line."),
+        quiet(f"{prefix}.down", "down,j", "scroll(0.1)", "Down", "Scroll down a line."),
+        quiet(f"{prefix}.page_up", "pageup,ctrl+b", "scroll(-1)", "Page up", "Scroll up a page."),
+        quiet(f"{prefix}.page_down", "pagedown,ctrl+f,space", "scroll(1)", "Page down", "Scroll down a page."),
+        quiet(f"{prefix}.first", "home,g", "end(False)", "First", "Go to the first line."),
+        quiet(f"{prefix}.last", "end,G", "end(True)", "Last", "Go to the last line."),
     )
 
 
 HELP = Scope("help", "Help", (
-    Command("help.close", "escape,question_mark,q,f1,enter", "close", "Close", "Goes back to where you were."),
+    Command("help.close", "escape,question_mark,q,f1,enter", "close", "Close", "Close the help."),
     *_reading("help"),
 ))
 
 JUMP = Scope("jump", "Jump mode", (
-    Command("jump.leave", "escape", "leave", "Leave", "Goes nowhere."),
-), about="The letter on a place goes there; any other key leaves.")
+    Command("jump.leave", "escape", "leave", "Cancel", "Leave jump mode."),
+), about="Type a label to go there. Any other key leaves jump mode.")
 
 PALETTE = Scope("palette", "Palette", (
-    Command("palette.close", "escape,ctrl+p", "close", "Close", "Goes back to where you were."),
+    Command("palette.close", "escape,ctrl+p", "close", "Close", "Close the palette."),
 ))
 
 CHANGE_VIEW = Scope("change", "A change of configuration files", (
-    Command("change.apply", "enter", "apply", "Apply", "Makes the change; it is one step for undo."),
-    Command("change.leave", "escape", "leave", "Leave", "Leaves everything as it is."),
-    quiet("change.up", "up,shift+tab", "step(-1)", "Up", "Goes a row up."),
-    quiet("change.down", "down,tab", "step(1)", "Down", "Goes a row down."),
-    Command("change.tick", "space", "tick", "Take or leave", "Leaves the part out, or takes it in again."),
-    Command("change.next", "right", "choose(1)", "Other", "Takes the next choice."),
-    quiet("change.previous", "left", "choose(-1)", "Before", "Takes the choice before."),
+    Command("change.apply", "enter", "apply", "Apply", "Apply the change. Undo takes it back in one step."),
+    Command("change.leave", "escape", "leave", "Cancel", "Close without a change."),
+    quiet("change.up", "up,shift+tab", "step(-1)", "Up", "Move up a row."),
+    quiet("change.down", "down,tab", "step(1)", "Down", "Move down a row."),
+    Command("change.tick", "space", "tick", "Include", "Include or exclude this part."),
+    Command("change.next", "right", "choose(1)", "Next choice", "Take the next choice."),
+    quiet("change.previous", "left", "choose(-1)", "Previous choice", "Take the previous choice."),
 ))
 
 MACHINE = Scope("machine", "Attaching and checking a machine", (
-    Command("machine.go", "enter", "go", "Connect", "Logs in, and goes on with what was asked for."),
-    Command("machine.yes", "y", "answer(True)", "Accept", "Accepts the host key, here and for good."),
-    Command("machine.no", "n", "answer(False)", "Refuse", "Accepts nothing."),
-    Command("machine.copy", "c", "copy", "Copy fix", "Copies the command that mends what is broken."),
-    Command("machine.again", "r", "again", "Check again", "Asks every rung once more."),
-    Command("machine.leave", "escape", "leave", "Leave", "Goes back to where you were."),
-    quiet("machine.up", "up,shift+tab", "step(-1)", "Up", "Goes a row up."),
-    quiet("machine.down", "down,tab", "step(1)", "Down", "Goes a row down."),
-    Command("machine.next", "right,space", "choose(1)", "Other", "Takes the next choice."),
-    quiet("machine.previous", "left", "choose(-1)", "Before", "Takes the choice before."),
+    Command("machine.go", "enter", "go", "Connect", "Log in and continue."),
+    Command("machine.yes", "y", "answer(True)", "Accept", "Accept and remember the host key."),
+    Command("machine.no", "n", "answer(False)", "Reject", "Reject the host key."),
+    Command("machine.copy", "c", "copy", "Copy fix", "Copy the command that fixes the problem."),
+    Command("machine.again", "r", "again", "Check again", "Repeat all checks."),
+    Command("machine.leave", "escape", "leave", "Back", "Return to the previous screen."),
+    quiet("machine.up", "up,shift+tab", "step(-1)", "Up", "Move up a row."),
+    quiet("machine.down", "down,tab", "step(1)", "Down", "Move down a row."),
+    Command("machine.next", "right,space", "choose(1)", "Next choice", "Take the next choice."),
+    quiet("machine.previous", "left", "choose(-1)", "Previous choice", "Take the previous choice."),
 ))
 
-MACHINE_RESULT = Scope("machine result", "When that is done", (
-    quiet("machine.close", "enter,q", "close", "Close", "Goes back to where you were."),
+MACHINE_RESULT = Scope("machine result", "After attaching or checking", (
+    quiet("machine.close", "enter,q", "close", "Close", "Return to the previous screen."),
 ))
 
 PLAN = Scope("plan", "The plan of a run", (
-    Command("plan.run", "enter,ctrl+r", "run", "Run", "Starts the run that is shown."),
-    Command("plan.prepare", "P", "prepare", "Prepare", "Makes the environment, without a run."),
-    Command("plan.copy", "c", "copy", "Copy", "Copies the plan as text."),
-    Command("plan.leave", "escape,q,p", "leave", "Leave", "Goes back; nothing was changed."),
+    Command("plan.run", "enter,ctrl+r", "run", "Run", "Start this run."),
+    Command("plan.prepare", "P", "prepare", "Prepare", "Build the environment without running."),
+    Command("plan.copy", "c", "copy", "Copy", "Copy the plan as text."),
+    Command("plan.leave", "escape,q,p", "leave", "Back", "Return without a change."),
 ))
 
-PREPARING = Scope("preparing", "An environment that is made", (
-    Command("preparing.stop", "x", "stop", "Stop", "Stops making the environment."),
-    Command("preparing.leave", "escape,q", "leave", "Leave", "Goes back; what is being made goes on."),
-    quiet("preparing.close", "enter", "leave", "Go on", "Goes on with what needed the environment."),
+PREPARING = Scope("preparing", "Building an environment", (
+    Command("preparing.stop", "x", "stop", "Stop", "Stop building the environment."),
+    Command("preparing.leave", "escape,q", "leave", "Back", "Return; the build continues."),
+    quiet("preparing.close", "enter", "leave", "Continue", "Continue with the run or plan that needs the environment."),
 ))
 
-SECRET = Scope("secret", "A secret that is asked for", (
-    Command("secret.give", "enter", "give", "Give", "Uses the secret, and keeps it in the keyring if there is one."),
-    Command("secret.leave", "escape", "leave", "Leave", "Gives no secret; what needed it is not done."),
+SECRET = Scope("secret", "Entering a secret", (
+    Command("secret.give", "enter", "give", "Submit", "Use the secret. It is stored in the keyring, if there is one."),
+    Command("secret.leave", "escape", "leave", "Cancel", "Cancel the operation that needs the secret."),
 ))
 
 QUESTION = Scope("question", "Questions", (
-    Command("question.leave", "escape", "leave", "Cancel", "Closes the question; nothing changes."),
-), about="Each answer has its key in the question.")
+    Command("question.leave", "escape", "leave", "Cancel", "Close the question without a change."),
+), about="The question shows the key of each answer.")
 
 LINES = Scope("lines", "Lines of a plan", _reading("lines"))
 
 CHART = Scope("chart", "Charts", (
-    quiet("chart.left", "left", "read_out(-1)", "Left", "Reads out the value before."),
-    Command("chart.right", "right", "read_out(1)", "Read out", "Reads out the next value."),
-    quiet("chart.far_left", "shift+left", "read_out(-10)", "Far left", "Goes ten columns left."),
-    quiet("chart.far_right", "shift+right", "read_out(10)", "Far right", "Goes ten columns right."),
-    Command("chart.log", "l", "toggle_log", "Log", "Shows the values by orders of magnitude, or as they are."),
-    Command("chart.smooth", "s", "smooth", "Smooth", "Smooths more, up to a point, then not at all."),
-    Command("chart.by", "x", "toggle_by", "Step or time", "Shows the values by step, or by time."),
-    Command("chart.in", "plus,i", "zoom(0.5)", "Closer", "Shows half of the x axis, around what is read out."),
-    quiet("chart.out", "minus,o", "zoom(2)", "Wider", "Shows twice as much of the x axis."),
-    Command("chart.all", "equals_sign", "show_all", "All", "Shows the whole x axis, and ends the read-out."),
+    quiet("chart.left", "left", "read_out(-1)", "Left", "Read the previous value."),
+    Command("chart.right", "right", "read_out(1)", "Read value", "Read the next value."),
+    quiet("chart.far_left", "shift+left", "read_out(-10)", "Far left", "Move ten columns left."),
+    quiet("chart.far_right", "shift+right", "read_out(10)", "Far right", "Move ten columns right."),
+    Command("chart.log", "l", "toggle_log", "Log scale", "Toggle the logarithmic scale."),
+    Command("chart.smooth", "s", "smooth", "Smooth", "Smooth more. After the strongest level, smoothing is off."),
+    Command("chart.by", "x", "toggle_by", "X axis", "Show values by step or by time."),
+    Command("chart.in", "plus,i", "zoom(0.5)", "Zoom in", "Show half of the x axis, around the read value."),
+    quiet("chart.out", "minus,o", "zoom(2)", "Zoom out", "Show twice as much of the x axis."),
+    Command("chart.all", "equals_sign", "show_all", "Reset zoom", "Show the whole x axis and hide the read value."),
 ))
 
 TABLE = Scope("table", "Tables", (
-    quiet("table.left", "left,h", "column(-1)", "Column left", "Goes a column left."),
-    quiet("table.right", "right,l", "column(1)", "Column right", "Goes a column right."),
-), about="As in lists, and:")
+    quiet("table.left", "left,h", "column(-1)", "Column left", "Move a column left."),
+    quiet("table.right", "right,l", "column(1)", "Column right", "Move a column right."),
+), about="In addition to the keys of lists:")
 
-HISTORY = Scope("history", "Screens about runs", (
-    Command("history.help", "question_mark,f1", "help", "Help", "Explains this screen, with all its keys."),
-    Command("history.palette", "ctrl+p", "palette", "Commands", "Finds any command of this screen by its name."),
-    quiet("history.next", "tab", "app.focus_next", "Next", "Goes on to the next part of the screen."),
-    quiet("history.previous", "shift+tab", "app.focus_previous", "Previous", "Goes back a part."),
+HISTORY = Scope("history", "Screens of runs", (
+    Command("history.help", "question_mark,f1", "help", "Help", "Explain this screen and its keys."),
+    Command("history.palette", "ctrl+p", "palette", "Commands", "Find a command of this screen by its name."),
+    quiet("history.next", "tab", "app.focus_next", "Next", "Go to the next part of the screen."),
+    quiet("history.previous", "shift+tab", "app.focus_previous", "Previous", "Go to the previous part of the screen."),
     quiet("history.undo", "ctrl+z", "undo_step", "Undo",
-        "Takes back what was done last: tags, note, pin, archive, restored files, a filter."),
-    quiet("history.copy", "ctrl+c", "interrupt", "Copy", "Copies the selected text."),
-    Command("history.leave", "escape,q", "leave", "Back", "Goes back to where you were."),
-), about="All runs, run details, the comparison and what they open.")
+        "Undo the last change. That is tags, a note, pin, archive, restored files or a filter."),
+    quiet("history.copy", "ctrl+c", "interrupt", "Copy", "Copy the selected text."),
+    Command("history.leave", "escape,q", "leave", "Back", "Return to the previous screen."),
+), about="All runs, run details and comparison.")
 
 DASHBOARD = Scope("dashboard", "6 All runs", (
-    Command("dashboard.open", "enter", "open", "Details", "Shows everything about the run; closes or opens a group."),
-    Command("dashboard.mark", "space", "mark", "Mark", "Marks the run for comparing and for the charts, or not."),
+    Command("dashboard.open", "enter", "open", "Details", "Show all details of the run; fold or unfold a group."),
+    Command("dashboard.mark", "space", "mark", "Mark", "Mark or unmark the run for comparison and charts."),
     Command("dashboard.compare", "c", "compare", "Compare",
-        "Compares the marked runs, or this one with the one below."),
-    Command("dashboard.filter", "slash", "filter", "Filter",
-        "Shows the runs that hold what one types: words, loss<0.1."),
-    Command("dashboard.sort", "s", "sort", "Sort",
-        "Sorts by the column under the cursor; again turns the order around."),
-    Command("dashboard.columns", "o", "columns", "Columns", "Chooses the columns, any metric among them."),
-    Command("dashboard.group", "b", "group", "Group", "Groups by script, target, state or sweep, or not at all."),
-    Command("dashboard.charts", "m", "charts", "Charts",
-        "Shows values by run, curves of the marked runs, or no charts."),
-    Command("dashboard.readme", "i", "readme", "Readme", "Shows the project's readme, or the table again."),
-    quiet("dashboard.archived", "v", "archived", "Archived", "Shows archived runs, too, or not."),
-    quiet("dashboard.run", "ctrl+r", "run", "Run", "Runs what the run bar holds, and shows its log."),
-    quiet("dashboard.run_bar", "0", "run_bar", "Run bar", "Goes to the run bar, to change it."),
-    quiet("dashboard.gpus", "7", "gpu_monitor", "GPUs", "Shows the GPUs of all targets, live."),
-    quiet("dashboard.unmark", "U", "unmark", "Unmark all", "Takes all marks away."),
+        "Compare the marked runs. Without marks, compare this run with the next one."),
+    Command("dashboard.filter", "slash", "filter", "Filter", "Show matching runs, e.g. words or loss<0.1."),
+    Command("dashboard.sort", "s", "sort", "Sort", "Sort by the selected column. Repeat to reverse the order."),
+    Command("dashboard.columns", "o", "columns", "Columns", "Choose the columns, including metrics."),
+    Command("dashboard.group", "b", "group", "Group", "Group by script, target, state or sweep, or not at all."),
+    Command("dashboard.charts", "m", "charts", "Charts", "Switch between values by run, curves and no charts."),
+    Command("dashboard.readme", "i", "readme", "Readme", "Switch between the project's readme and the table."),
+    quiet("dashboard.archived", "v", "archived", "Archived", "Show or hide archived runs."),
+    quiet("dashboard.run", "ctrl+r", "run", "Run", "Run the script of the run bar and show its log."),
+    quiet("dashboard.run_bar", "0", "run_bar", "Run bar", "Go to the run bar."),
+    quiet("dashboard.gpus", "7", "gpu_monitor", "GPUs", "Show the live GPUs of all targets."),
+    quiet("dashboard.unmark", "U", "unmark", "Unmark all", "Remove all marks."),
 ))
 
 ONE_RUN = Scope("one run", "One run", (
-    Command("one_run.again", "r", "rerun", "Rerun",
-        "Runs it again as it was: the same files, arguments, configuration."),
-    Command("one_run.edit", "e", "rerun_edited", "Edit, rerun", "Runs it again with other arguments or configuration."),
-    Command("one_run.restore", "u", "restore", "Restore", "Shows what puts the project back to the run's files."),
-    Command("one_run.shell", "w", "shell", "Shell", "Opens a shell in the run's own copy of the project."),
-    Command("one_run.tag", "t", "tag", "Tag", "Changes the tags of the run."),
-    Command("one_run.note", "n", "note", "Note", "Changes the note about the run."),
-    quiet("one_run.pin", "p", "pin", "Pin", "Keeps the run at the top of the table, or not."),
-    quiet("one_run.archive", "d", "archive", "Archive", "Takes the run out of the table, or back."),
-), about="In All runs, the run under the cursor; in run details, the run.")
+    Command("one_run.again", "r", "rerun", "Rerun", "Run again with the same files and configuration."),
+    Command("one_run.edit", "e", "rerun_edited", "Edit, rerun", "Run again with other arguments or configuration."),
+    Command("one_run.restore", "u", "restore", "Restore", "Preview restoring the run's files to the project."),
+    Command("one_run.shell", "w", "shell", "Shell", "Open a shell in the run's copy of the project."),
+    Command("one_run.tag", "t", "tag", "Tag", "Edit the tags of the run."),
+    Command("one_run.note", "n", "note", "Note", "Edit the note about the run."),
+    quiet("one_run.pin", "p", "pin", "Pin", "Pin or unpin the run at the top of the table."),
+    quiet("one_run.archive", "d", "archive", "Archive", "Archive the run, or restore it to the table."),
+), about="In All runs and in run details.")
 
-READER = Scope("reader", "Texts to read", _reading("reader"))
+READER = Scope("reader", "Text views", _reading("reader"))
 
 FILE_PANEL = Scope("file panel", "Files of a run", (
-    Command("file_panel.open", "enter", "open", "Read", "Goes to the text of the file; folds or unfolds the folder."),
-    quiet("file_panel.back", "left,h", "back", "To files", "Goes back from the text to the files."),
+    Command("file_panel.open", "enter", "open", "Read", "Read the file, or fold the folder."),
+    quiet("file_panel.back", "left,h", "back", "To files", "Return to the list of files."),
 ), about="Outputs and snapshot, in run details.")
 
 COLUMN_CHOICE = Scope("column choice", "Choice of columns", (
-    Command("columns.tick", "enter", "tick", "Show", "Shows the column, or not."),
-    Command("columns.up", "alt+up,ctrl+up", "shift(-1)", "Further left", "Moves the column to the left."),
-    Command("columns.down", "alt+down,ctrl+down", "shift(1)", "Further right", "Moves the column to the right."),
-    Command("columns.done", "escape", "done", "Done", "Shows the columns that are ticked."),
+    Command("columns.tick", "enter", "tick", "Show", "Show or hide the column."),
+    Command("columns.up", "alt+up,ctrl+up", "shift(-1)", "Move left", "Move the column left."),
+    Command("columns.down", "alt+down,ctrl+down", "shift(1)", "Move right", "Move the column right."),
+    Command("columns.done", "escape", "done", "Done", "Close and show the selected columns."),
 ))
 
 RESTORE = Scope("restore", "Restoring the files of a run", (
-    Command("restore.go", "enter", "restore", "Restore", "Saves what is there and makes the files what they were."),
-    Command("restore.undo", "ctrl+z", "undo", "Undo", "Brings back what was there before the last restore."),
+    Command("restore.go", "enter", "restore", "Restore", "Save the current files, then restore the run's files."),
+    Command("restore.undo", "ctrl+z", "undo", "Undo", "Undo the last restore."),
 ))
 
-RUN_EDIT = Scope("run edit", "Running again with changes", (
-    Command("run_edit.go", "ctrl+r,ctrl+s", "go", "Run", "Runs it as it stands here."),
-    Command("run_edit.leave", "escape", "leave", "Leave", "Runs nothing."),
-    quiet("run_edit.next", "tab", "app.focus_next", "Next", "Goes on to the next field."),
-    quiet("run_edit.previous", "shift+tab", "app.focus_previous", "Previous", "Goes back a field."),
+RUN_EDIT = Scope("run edit", "Rerun with changes", (
+    Command("run_edit.go", "ctrl+r,ctrl+s", "go", "Run", "Run with these values."),
+    Command("run_edit.leave", "escape", "leave", "Cancel", "Close without running."),
+    quiet("run_edit.next", "tab", "app.focus_next", "Next", "Go to the next field."),
+    quiet("run_edit.previous", "shift+tab", "app.focus_previous", "Previous", "Go to the previous field."),
 ))
 
 METRICS = Scope("metrics", "Metrics of a run", (
-    Command("metrics.choose", "space", "choose", "Overlay", "Shows the metric in one chart with others, or not."),
+    Command("metrics.choose", "space", "choose", "Overlay", "Add or remove the metric in the shared chart."),
 ))
 
 RUN_DETAILS = Scope("run details", "Run details", (
-    quiet("details.calls", "8", "calls", "Calls", "Shows what was called for the run, with its results."),
-    Command("details.promote", "y", "promote", "Promote", "Keeps the output as a version of an asset of the project."),
-    Command("details.fetch", "f", "fetch", "Fetch", "Copies the output under the cursor to a folder."),
+    quiet("details.calls", "8", "calls", "Calls", "Show the calls of programs for this run."),
+    Command("details.promote", "y", "promote", "Promote", "Save the output as a version of a project asset."),
+    Command("details.fetch", "f", "fetch", "Fetch", "Copy the selected output to a folder."),
     Command("details.bring", "b", "bring", "To project",
-        "Copies the output under the cursor to its place in the project; a file that it replaces is saved."),
-    quiet("details.gpus", "", "gpu_monitor", "GPUs now", "Shows the GPUs of all targets, live."),
-    quiet("details.next", "right_square_bracket", "tab(1)", "Next tab", "Goes to the next tab."),
-    quiet("details.previous", "left_square_bracket", "tab(-1)", "Tab before", "Goes to the tab before."),
-    *(
-        Command(f"details.{name}", str(number), f"show_tab('{name}')", title, f"Shows {what}.", footer=False)
-        for number, (name, title, what) in enumerate(
-            (
-                ("metrics", "Metrics", "what the run has logged"),
-                ("outputs", "Outputs", "the files that the run has made"),
-                ("log", "Log", "what the run has written"),
-                ("plan", "Plan", "the steps of the run with their times"),
-                ("snapshot", "Snapshot", "the project's files as they were"),
-                ("environment", "Environment", "what the run was made with"),
-                ("gpu", "GPU", "what is known of the GPU"),
-            ),
-            1,
-        )
-    ),
+        "Copy the selected output into the project. A file that it replaces is saved first."),
+    quiet("details.gpus", "", "gpu_monitor", "Live GPUs", "Show the live GPUs of all targets."),
+    quiet("details.next", "right_square_bracket", "tab(1)", "Next tab", "Go to the next tab."),
+    quiet("details.previous", "left_square_bracket", "tab(-1)", "Previous tab", "Go to the previous tab."),
+    quiet("details.metrics", "1", "show_tab('metrics')", "Metrics", "Show the metrics of the run."),
+    quiet("details.outputs", "2", "show_tab('outputs')", "Outputs", "Show the output files of the run."),
+    quiet("details.log", "3", "show_tab('log')", "Log", "Show the log of the run."),
+    quiet("details.plan", "4", "show_tab('plan')", "Plan", "Show the steps of the run with their times."),
+    quiet("details.snapshot", "5", "show_tab('snapshot')", "Snapshot", "Show the project's files at the start."),
+    quiet("details.environment", "6", "show_tab('environment')", "Environment", "Show Python, packages and image."),
+    quiet("details.gpu", "7", "show_tab('gpu')", "GPU", "Show how the run used the GPU."),
 ))
 
 COMPARE = Scope("compare", "Comparison", (
-    Command("compare.open", "enter", "open", "Difference", "Shows the difference line by line."),
-    Command("compare.same", "f", "toggle_same", "Same, too", "Shows what is the same in all runs, or not."),
-    Command("compare.filter", "slash", "filter", "Filter", "Leaves only the rows that hold all the words one types."),
-    Command("compare.metric", "m", "metric(1)", "Next metric", "Shows the curves of the next metric that differs."),
-    quiet("compare.metric_back", "M", "metric(-1)", "Metric before", "Shows the curves before."),
-    quiet("compare.gpus", "7", "gpu_monitor", "GPUs", "Shows the GPUs of all targets, live."),
-    quiet("compare.base", "b", "base", "Base", "Compares all others with the run of this column."),
+    Command("compare.open", "enter", "open", "Show diff", "Show the difference line by line."),
+    Command("compare.same", "f", "toggle_same", "Equal rows", "Show or hide rows that are equal in all runs."),
+    Command("compare.filter", "slash", "filter", "Filter", "Show only rows matching all typed words."),
+    Command("compare.metric", "m", "metric(1)", "Next metric", "Show the curves of the next metric that differs."),
+    quiet("compare.metric_back", "M", "metric(-1)", "Previous metric", "Show the curves of the previous metric."),
+    quiet("compare.gpus", "7", "gpu_monitor", "GPUs", "Show the live GPUs of all targets."),
+    quiet("compare.base", "b", "base", "Base", "Compare the other runs with the run of this column."),
 ))
 
 MONITOR = Scope("gpus", "7 GPUs", (
-    Command("gpus.open", "enter", "open", "To the run",
-        "Goes to the run that is on the GPU, or that the process is of."),
-    Command("gpus.filter", "slash", "filter", "Filter",
-        "Shows the GPUs that hold what one types: a name, a run, busy."),
-    Command("gpus.copy", "y", "copy", "Copy", "Copies what is known of the GPU or the process under the cursor."),
-    Command("gpus.check", "t", "check", "Check",
-        "Looks step by step why a machine's GPUs are not seen; asks for logins."),
-    Command("gpus.retry", "r", "retry", "Look again", "Tries at once to see the GPUs of a machine that is not seen."),
-    Command("gpus.clear", "escape", "clear_filter", "All GPUs", "Ends the filter."),
+    Command("gpus.open", "enter", "open", "Open run", "Open the run on this GPU or of this process."),
+    Command("gpus.filter", "slash", "filter", "Filter", "Show matching GPUs, e.g. a name, a run or busy."),
+    Command("gpus.copy", "y", "copy", "Copy", "Copy the data of the selected GPU or process."),
+    Command("gpus.check", "t", "check", "Diagnose", "Find out why a machine's GPUs are missing. Asks for logins."),
+    Command("gpus.retry", "r", "retry", "Retry", "Query the GPUs of an unreachable machine now."),
+    Command("gpus.clear", "escape", "clear_filter", "Clear filter", "Show all GPUs again."),
 ))
 
-GPU_PANEL = Scope("gpu panel", "GPUs beside the runs", (
-    Command("gpu_panel.next", "m", "next_chart", "Next chart", "Shows utilisation, memory or power over time."),
+GPU_PANEL = Scope("gpu panel", "GPU panel", (
+    Command("gpu_panel.next", "m", "next_chart", "Next chart", "Switch between utilization, memory and power."),
 ))
 
 TRACE = Scope("calls", "8 Calls", (
-    Command("trace.copy", "y", "copy", "Copy", "Copies the call as a line for a shell that does the same."),
-    Command("trace.filter", "slash", "filter", "Filter", "Shows the calls that hold what one types: words, kind:ssh."),
-    Command("trace.failed", "f", "failed", "Failed", "Shows only the calls that failed, or all."),
-    Command("trace.whose", "a", "whose", "Run or all",
-        "Shows what was called for the selected run alone, or for everything."),
-    quiet("trace.read", "enter", "read", "Read", "Goes to the call as a whole, and back."),
+    Command("trace.copy", "y", "copy", "Copy", "Copy the call as a shell command."),
+    Command("trace.filter", "slash", "filter", "Filter", "Show matching calls, e.g. words or kind:ssh."),
+    Command("trace.failed", "f", "failed", "Failed", "Show only failed calls, or all."),
+    Command("trace.whose", "a", "toggle_run", "Run or all", "Show calls of the selected run, or all."),
+    quiet("trace.read", "enter", "read", "Read", "Read the whole call, or return to the list."),
 ))
 # fmt: on

@@ -20,7 +20,7 @@ from tui_workbench.ui.formatting import is_before_script, run_state, run_title
 from tui_workbench.ui.terminal.safetext import safe_line, safe_text, truncate_middle
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece, width_of
-from tui_workbench.ui.widgets.progress_line import PATIENCE, WITH_STEPS
+from tui_workbench.ui.widgets.progress_line import SHOW_AFTER_SECONDS, WITH_STEPS
 
 TAIL_BYTES = 4096
 POLL_SECONDS = 0.5
@@ -81,7 +81,7 @@ class LatestLine(Line):
 def latest_text(run: Run) -> str:
     """Return the progress of a run or its last output line, as safe text. Blocks."""
     progress = read_progress(RunDirectory(run.directory)) if run.state in WITH_STEPS else None
-    if progress is not None and progress.seconds >= PATIENCE:
+    if progress is not None and progress.seconds >= SHOW_AFTER_SECONDS:
         return safe_text(progress.summary)
     path = os.path.join(run.directory, PREPARATION_LOG) if is_before_script(run) else run.log_path
     return safe_line(last_line(path)).plain.strip()

@@ -79,6 +79,7 @@ class TargetsPane(Pane):
 
     number = 2
     title = "Compute targets"
+    short_title = "Targets"
     about = (
         "Each machine or engine that runs scripts is one .compute file in aml_config; `a` attaches another. `ready` "
         "means that its interpreter was found, or that its check (`t`) went well; `problem` that its file or what it "

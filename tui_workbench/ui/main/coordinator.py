@@ -105,7 +105,7 @@ class MainCoordinator:
         self._area.focus_pane()
         # Below what is said of the run, which comes a moment later and would take its place.
         if standing := " ".join(filter(None, (self.context.project.notice, str(trouble or "")))):
-            self.panes.run_bar.notice.stand(standing)
+            self.panes.run_bar.notice.show_standing(standing)
 
     async def restore(self) -> None:
         """Open the files that were open, bring back what was not saved, and remember from now on."""

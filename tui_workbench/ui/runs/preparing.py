@@ -31,7 +31,7 @@ from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece, hanging, width_of
-from tui_workbench.ui.widgets.progress_line import PATIENCE, progress_pieces
+from tui_workbench.ui.widgets.progress_line import SHOW_AFTER_SECONDS, progress_pieces
 from tui_workbench.ui.widgets.text_view import TextView
 
 AROUND = 3
@@ -245,7 +245,7 @@ class PreparationLine(Line):
         spent = preparation.seconds if preparation.has_ended else time.monotonic() - preparation.begun
         said = preparation.said or STEP_WORDS.get(preparation.step, "looking")
         known = preparation.progress
-        if not preparation.has_ended and known is not None and known.seconds >= PATIENCE:
+        if not preparation.has_ended and known is not None and known.seconds >= SHOW_AFTER_SECONDS:
             return progress_pieces(known, width)
         if preparation.state == DONE:
             said = f"prepared: {said}"

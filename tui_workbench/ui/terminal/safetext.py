@@ -82,6 +82,12 @@ def truncate_middle(text: str, width: int) -> str:
     return "".join([*head, "…", *tail[::-1]])
 
 
+def truncate_end(text: str, width: int) -> str:
+    """The text in at most `width` cells, with `…` for the omitted end. The text is made safe first."""
+    text = safe_text(text)
+    return text if cell_len(text) <= width else "".join(_fitting(clusters(text), width - 1)) + "…"
+
+
 class SafeLine(NamedTuple):
     """One line as it may be shown: its characters, and spans (start, end, style) in order, not overlapping."""
 

@@ -159,7 +159,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
         self.say("Only calls that failed." if self._only_failed else "")
         self._look()
 
-    def action_whose(self) -> None:
+    def action_toggle_run(self) -> None:
         self._of_run = not self._of_run
         self._reader = self._reader_of_calls()
         self._found = None
@@ -188,7 +188,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
     def why_not(self, action: str) -> str:
         if action in ("copy", "read") and self._current is None:
             return "No call is under the cursor."
-        if action == "whose" and self._run is None:
+        if action == "toggle_run" and self._run is None:
             return "No run is selected."
         return super().why_not(action)
 

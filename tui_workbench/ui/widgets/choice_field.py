@@ -1,7 +1,6 @@
-"""A field whose value is one of a list: it shows the value, and opens the list over the screen when it is asked to.
+"""A field that shows a value and opens a searchable list of choices over the screen.
 
-The list is there only while it is open; it is narrowed by typing, and closes when it loses the focus. What the value
-is, is the owner's to say: choosing tells it, and changes nothing here.
+The list closes when it loses the focus. A choice is reported to the owner of the field, which sets the value.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ MIN_LIST_WIDTH = 24
 
 
 class ChoiceField(Line, can_focus=True):
-    """Shows a value, and opens the list of those that can be chosen."""
+    """A field with choices."""
 
     DEFAULT_CSS = "ChoiceField { width: auto; min-width: 6; }"
     BINDINGS = FIELD.bindings
@@ -32,10 +31,10 @@ class ChoiceField(Line, can_focus=True):
     def __init__(
         self, picked: Callable[[str], None], *, placeholder: str, free: str = "", id: str | None = None
     ) -> None:
-        """`picked` is called with the value that was chosen: the key of an option, or free text.
+        """`picked` is called with the chosen value: the key of an option, or free text.
 
-        It is a call and not a message, because the next key that was typed ahead must find the choice made.
-        `placeholder` stands for no value; with `free`, a verb, text that no option matches can be chosen.
+        It is a call, not a message, so that the choice is made before the next key. `placeholder` is shown without a
+        value. With `free`, a verb, text that matches no option can be chosen.
         """
         super().__init__(id=id)
         self._picked = picked
@@ -48,22 +47,20 @@ class ChoiceField(Line, can_focus=True):
 
     @property
     def value(self) -> str:
-        """The value that is shown."""
         return self._value
 
     @property
     def is_open(self) -> bool:
-        """True while the list is on the screen."""
         return self._list is not None
 
     def show_value(self, value: str, *, wrong: bool = False) -> None:
-        """Show a value; `wrong` marks one that cannot be used."""
+        """Show a value; `wrong` marks it as invalid."""
         if (value, wrong) != (self._value, self._wrong):
             self._value, self._wrong = value, wrong
             self.refresh(layout=True)
 
     def show_options(self, options: tuple[Row, ...]) -> None:
-        """What can be chosen: the key of each row is a value."""
+        """Set the choices; the key of each row is a value."""
         self._options = options
         if self._list is not None:
             self._list.show_options(options)
@@ -94,7 +91,7 @@ class ChoiceField(Line, can_focus=True):
         self.refresh()
 
     def _close(self, value: str) -> None:
-        """The list is done with; an empty value means that nothing was chosen."""
+        """Close the list; an empty value means that nothing was chosen."""
         if self._list is None:
             return
         had_focus = self._list.has_focus_within
@@ -120,7 +117,7 @@ class ChoiceList(SearchList):
     most_rows = 12
 
     def __init__(self, options: tuple[Row, ...], value: str, free: str, close: Callable[[str], None]) -> None:
-        super().__init__(close, "type to narrow")
+        super().__init__(close, "type to filter")
         self._options = options
         self._first = value
         self._free = free
@@ -129,14 +126,14 @@ class ChoiceList(SearchList):
         self.show_options(self._options, self._first)
 
     def place_under(self, field: Widget) -> None:
-        """Stand right under the field, at least as wide as it and as the widest choice, as far as the screen goes."""
+        """Place the list under the field, as wide as the field and the widest choice if the screen allows it."""
         widest = max((width_of((*row.before, row.name, *row.after, *row.right)) for row in self._options), default=0)
         width = max(MIN_LIST_WIDTH, field.region.width, widest + 6)
         self.styles.width = min(width, field.app.size.width)
         self.absolute_offset = Offset(field.region.x, field.region.bottom)
 
     def show_options(self, options: tuple[Row, ...], current: str | None = None) -> None:
-        """Show these choices, with the cursor on that of the key `current`."""
+        """Show these choices, with the cursor on the key `current`."""
         self.show_choices({row.key: row for row in options}, current)
 
     def found(self) -> list[Row]:
@@ -146,6 +143,6 @@ class ChoiceList(SearchList):
         return rows
 
     def on_descendant_blur(self) -> None:
-        """Whoever goes elsewhere has chosen nothing. To go to another window of the desktop is not to go elsewhere."""
+        """Close the list, unless the user went to another window of the desktop."""
         if self.app.app_focus and not self.has_focus_within:
             self.action_leave()

@@ -1,4 +1,4 @@
-"""A dialog: a box over another screen, which can still be seen around it."""
+"""A dialog: a box over another screen, which stays visible around it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class DialogScreen(ModalScreen[Result], inherit_bindings=False):
-    """Shows the box that it is given over another screen."""
+    """Shows a box over another screen."""
 
     DEFAULT_CSS = """
     DialogScreen { align: center middle; background: $background 60%; }
@@ -38,7 +38,7 @@ class DialogScreen(ModalScreen[Result], inherit_bindings=False):
 
 
 def box_of(title: str, *children: Widget) -> Vertical:
-    """A box with a title, of any origin, and the keys below the widgets in it."""
+    """A box with a title of any origin, the widgets, and a key footer."""
     box = Vertical(*children, KeyFooter())
     box.border_title = Content(safe_text(title))
     return box

@@ -1,7 +1,6 @@
-"""The inside of a dialog: fields that are filled in in place, and lines of text around them.
+"""The content of a dialog: lines of text, and fields that are edited in place.
 
-The invariant: one widget takes all keys, in the order they were pressed; a secret is drawn as dots and leaves the view
-only through `values`.
+One widget takes all keys, in order. A secret is drawn as dots and leaves the view only through `values`.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ from tui_workbench.ui.widgets.line_buffer import LineBuffer
 from tui_workbench.ui.widgets.pieces import Piece, draw_pieces, draw_typed
 
 AROUND = 3
-"""Lines of the box that are not the view's: its borders, and the keys."""
+"""Lines of the box around the view: two borders and the keys."""
 
-_LEADING_AWAY = frozenset({"up", "down", "tab", "shift+tab", "enter", "escape"})
-"""Keys that never mean the text of a field."""
+_COMMAND_KEYS = frozenset({"up", "down", "tab", "shift+tab", "enter", "escape"})
+"""Keys that never edit a field."""
 
 
 class DialogField(NamedTuple):
-    """A line to fill in: text, one of `choices` (labels by value), or a secret."""
+    """A field: text, one of `choices` (labels by value), or a secret."""
 
     key: str
     label: str
-    value: str = ""  # at first
-    hint: str = ""  # shown while nothing was typed
+    value: str = ""  # the initial value
+    hint: str = ""  # shown in the empty field
     choices: Mapping[str, str] = MappingProxyType({})
     is_secret: bool = False
 
 
 class DialogLine(NamedTuple):
-    """A field, or text. `stop` is its number among the lines that the cursor can stand on, -1 for none."""
+    """A line of text or a field. `stop` is its index among the lines for the cursor, -1 for other lines."""
 
     pieces: Sequence[Piece] = ()
     field: DialogField | None = None
@@ -50,7 +49,7 @@ class DialogLine(NamedTuple):
 
 
 class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
-    """Shows what `lines` gives. Subclasses say which fields there are."""
+    """Shows `lines`. Subclasses define the fields."""
 
     DEFAULT_CSS = "DialogView { overflow-x: hidden; scrollbar-size: 1 1; }"
 
@@ -59,26 +58,26 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, fields: Iterable[DialogField] = ()) -> None:
         super().__init__()
         self.is_frozen = False
-        """While true, keys do nothing."""
+        """While true, keys are ignored."""
         self._buffers = {field.key: LineBuffer(field.value) for field in fields}
         self._cursor = 0
         self._lines: list[DialogLine] = []
 
-    # --- What subclasses say
+    # --- For subclasses
 
     @property
     def fields(self) -> Sequence[DialogField]:
-        """The fields that can be filled in now; the cursor stands on them first."""
+        """The fields that can be edited now; they come first among the stops of the cursor."""
         raise NotImplementedError
 
     @property
     def stops(self) -> int:
-        """How many lines the cursor can stand on."""
+        """The number of lines for the cursor."""
         return len(self.fields)
 
     @property
     def resting_line(self) -> int:
-        """The line that is in view while the cursor stands on none."""
+        """The line that stays visible while there is no line for the cursor."""
         return 0
 
     def lines(self, width: int) -> Iterable[DialogLine]:
@@ -86,21 +85,21 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         raise NotImplementedError
 
     def value_changed(self) -> None:
-        """Show what was said."""
+        """Called after every edit."""
         self.rebuild()
 
     def why_not(self, action: str) -> str:
-        """Why a command is not available now; "" when it is."""
+        """The reason why an action is unavailable now, or ""."""
         raise NotImplementedError
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return not self.why_not(action)
 
-    # --- What was said
+    # --- Values
 
     @property
     def values(self) -> dict[str, str]:
-        """What was said, by the field's key."""
+        """The values by the keys of the fields."""
         return {key: buffer.text for key, buffer in self._buffers.items()}
 
     @property
@@ -110,7 +109,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         return fields[self._cursor] if self._cursor < len(fields) else None
 
     def buffer(self, key: str) -> LineBuffer:
-        """What was said in a field."""
+        """The edited text of a field."""
         return self._buffers.setdefault(key, LineBuffer())
 
     @property
@@ -124,7 +123,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         buffer = self._typed_into
         if self.is_frozen:
             handled = True
-        elif buffer is not None and event.key not in _LEADING_AWAY and buffer.press(event.key, event.character):
+        elif buffer is not None and event.key not in _COMMAND_KEYS and buffer.press(event.key, event.character):
             self.value_changed()
             handled = True
         else:
@@ -140,7 +139,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
             self.value_changed()
 
     def action_step(self, by: int) -> None:
-        """To the next or previous line that the cursor can stand on; without one the view scrolls."""
+        """Move the cursor to another line, or scroll if there is none."""
         if 0 <= self._cursor + by < self.stops:
             self._cursor += by
             self.rebuild()
@@ -148,7 +147,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_relative(y=by, animate=False)
 
     def action_choose(self, by: int) -> None:
-        """Take the next of the choices, around the end."""
+        """Take the next choice, cyclically."""
         if (field := self.current) is not None:
             values, buffer = list(field.choices), self.buffer(field.key)
             position = values.index(buffer.text) if buffer.text in values else 0
@@ -156,7 +155,6 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
             self.value_changed()
 
     def on_click(self, event: events.Click) -> None:
-        """A click goes to a line; on a choice it takes the next."""
         row = event.y + self.scroll_offset.y
         stop = self._lines[row].stop if 0 <= row < len(self._lines) else -1
         if stop >= 0:
@@ -165,7 +163,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
             self.rebuild()
 
     def press_line(self) -> None:
-        """Do what a click on the line under the cursor means."""
+        """Handle a click on the line under the cursor."""
         if not self.why_not("choose"):
             self.action_choose(1)
 
@@ -175,7 +173,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         self.rebuild()
 
     def rebuild(self) -> None:
-        """Show the lines as they are now."""
+        """Show the current lines."""
         if not self.is_attached:  # the screen was closed meanwhile
             return
         if stops := self.stops:
@@ -221,7 +219,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def _dots(buffer: LineBuffer) -> LineBuffer:
-    """The line as somebody behind the user may see it."""
+    """A buffer that shows a dot for each character."""
     dots = LineBuffer("•" * len(buffer.text))
     dots.cursor, dots.is_fresh = buffer.cursor, buffer.is_fresh
     return dots

@@ -1,4 +1,4 @@
-"""One line to type into, named, between other lines: a filter, tags, a note."""
+"""A labeled text field between other lines, for a filter, tags or a note."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tui_workbench.ui.widgets.text_field import SearchField
 
 
 class Steps(Protocol):
-    """A list whose cursor can be moved, down by `rows` or up when negative, and that can have the focus."""
+    """A list with a cursor. `step` moves it down by `rows`, or up if negative."""
 
     def step(self, rows: int) -> None: ...
 
@@ -26,7 +26,7 @@ class Steps(Protocol):
 
 
 class FieldRow(Horizontal):
-    """A label and a field; hidden until it is opened."""
+    """A label and a field, hidden until opened."""
 
     DEFAULT_CSS = """
     FieldRow { height: 1; display: none; background: $panel; }
@@ -38,7 +38,7 @@ class FieldRow(Horizontal):
         super().__init__()
         self._label = Static(Content(label))
         self.field = SearchField(placeholder=placeholder)
-        self._before: Widget | None = None  # had the focus before the row was opened
+        self._before: Widget | None = None  # the focused widget before the row was opened
 
     def compose(self) -> ComposeResult:
         yield self._label
@@ -57,7 +57,7 @@ class FieldRow(Horizontal):
         self.screen.set_focus(self.field)
 
     def close(self) -> None:
-        """Hide the row; the focus, if it is here, goes back to where it was before."""
+        """Hide the row and return the focus."""
         before, self._before = self._before, None
         if self.field.has_focus and before is not None and before.is_on_screen:
             self.screen.set_focus(before)
@@ -65,14 +65,14 @@ class FieldRow(Horizontal):
 
 
 class PromptRow(FieldRow):
-    """Asks for one value; enter gives it, escape does not."""
+    """Asks for one value."""
 
     def __init__(self) -> None:
         super().__init__()
         self._then: Callable[[str], None] = lambda text: None
 
     def ask(self, label: str, value: str, then: Callable[[str], None]) -> None:
-        """Ask for a value, which `then` is called with; `label` must be safe text."""
+        """Ask for a value and call `then` with it, except on escape; `label` must be safe text."""
         self._then = then
         self.open(value, label=label)
 
@@ -91,26 +91,24 @@ class PromptRow(FieldRow):
 
 
 class FilterRow(FieldRow):
-    """Filters a list while it is typed. Posts `Changed` with every key."""
+    """A filter for a list; posts `Changed` at every key."""
 
     @dataclass(eq=False)
     class Changed(Message):
-        """The filter is another; `text` is what was typed."""
+        """The filter has changed."""
 
         text: str
 
     def __init__(self, label: str, placeholder: str, rows: Steps) -> None:
-        """`rows` is the list, which up and down go on moving in, and which gets the focus back."""
+        """`rows` is the list: up and down move its cursor, and it gets the focus back."""
         super().__init__(label, placeholder)
         self._rows = rows
 
     @property
     def text(self) -> str:
-        """The filter."""
         return self.field.value
 
     def clear(self) -> None:
-        """End the filter."""
         self.field.value = ""
         self.close()
         self._rows.focus()

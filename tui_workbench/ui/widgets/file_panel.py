@@ -1,7 +1,6 @@
-"""A tree of files at the left, and what is in the one under the cursor at the right.
+"""A tree of files on the left, and the content of the selected file on the right.
 
-The tree is handed down as paths; folders are folded and unfolded here. The invariant: what is read is read by the
-owner, who is asked by `FileWanted` and answers with `show_content`.
+The owner sets the paths and reads the files: the panel posts `FileWanted`, and the owner calls `show_content`.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import Line, TextView
 
 FOLDER = "/"
-"""At the end of the key of a folder."""
+"""The end of the key of a folder."""
 
 
 class FilePanel(Horizontal, inherit_bindings=False):
-    """Shows files. `current` is the path under the cursor, with a slash at its end for a folder."""
+    """The tree and the content."""
 
     heading = "Files"
     DEFAULT_CSS = """
@@ -38,7 +37,7 @@ class FilePanel(Horizontal, inherit_bindings=False):
 
     @dataclass(eq=False)
     class FileWanted(Message):
-        """The content of a file is to be shown."""
+        """The panel needs the content of a file."""
 
         panel: FilePanel
         path: str
@@ -61,18 +60,18 @@ class FilePanel(Horizontal, inherit_bindings=False):
 
     @property
     def current(self) -> str:
-        """The path under the cursor."""
+        """The selected path; a folder ends with a slash."""
         return self.list.current
 
     def show_files(self, files: Sequence[tuple[str, str]], *, empty: tuple[str, ...] = ()) -> None:
-        """Show these files: paths, of any origin, in order, and a safe word about each."""
+        """Show these files: sorted paths of any origin, each with a safe remark."""
         fresh = not self._files
         self._files, self._empty = tuple(files), empty
-        # Content is looked for, not folders.
+        # Start on a file, not on a folder.
         self._show(self._files[0][0] if fresh and self._files else None)
 
     def show_content(self, path: str, lines: Sequence[Line]) -> None:
-        """Show what is in a file, if the cursor is on it still."""
+        """Show the content of a file, unless another one was selected meanwhile."""
         if path == self.current:
             self.view.show(lines)
 
@@ -116,7 +115,6 @@ class FilePanel(Horizontal, inherit_bindings=False):
             self.action_open()
 
     def action_open(self) -> None:
-        """Fold or unfold a folder; go to the text of a file."""
         if self.current.endswith(FOLDER):
             self._folded ^= {self.current}
             self._show()

@@ -1,7 +1,7 @@
-"""Lines to scroll through that can be filtered: `/` and some words, and only the lines that hold all of them stay.
+"""The base of lists and texts with a filter: `/` and words show only the lines with all of them.
 
-The invariant: the filter is part of the widget itself, in its last line, so that the focus stays where it is and keys
-that are typed ahead are taken.
+The filter is drawn in the last line of the widget itself, so that the focus does not move and no key typed ahead is
+lost.
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ from tui_workbench.ui.undo import undo_steps
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
 from tui_workbench.ui.widgets.pieces import draw_typed
 
-NOTHING = ("Nothing holds that; esc shows all.",)
+NO_MATCH = ("No matches. esc clears the filter.",)
 
 
 class Filterable(ScrollView, inherit_bindings=False):
-    """The base of lists and texts. A subclass shows what `admits` lets through, and may offer LIST_FILTER.
-
-    It says how many lines there are and are shown (`counts`), shows them anew in `filter_changed`, and draws them.
-    """
+    """A scrollable widget with a filter. Subclasses show the lines that `admits` accepts."""
 
     DEFAULT_CSS = "Filterable { height: 1fr; overflow-x: hidden; scrollbar-size: 1 1; }"
 
@@ -40,23 +37,24 @@ class Filterable(ScrollView, inherit_bindings=False):
     # --- For subclasses
 
     def counts(self) -> tuple[int, int]:
+        """The numbers of shown and of all lines."""
         raise NotImplementedError
 
     def filter_changed(self) -> None:
         raise NotImplementedError
 
     def draw(self, row: int, width: int, palette: Palette) -> Strip:
-        """A line, counted from the first of those that are shown."""
+        """Draw a shown line."""
         raise NotImplementedError
 
     @property
     def filter_text(self) -> str:
-        """What is asked for; empty when all is shown."""
+        """The filter, or "" if all lines are shown."""
         return self._buffer.text.strip() if self._buffer is not None else ""
 
     @property
     def filter_lines(self) -> int:
-        """How many of the lines at the bottom the filter takes: one or none."""
+        """The number of lines that the filter takes at the bottom: one or none."""
         return int(self._buffer is not None)
 
     def admits(self, text: str) -> bool:
@@ -94,26 +92,25 @@ class Filterable(ScrollView, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if action == "filter" and self._is_typing:
-            return "The filter is being typed."
+            return "You are typing the filter."
         if action == "keep_filter" and not self._is_typing:
-            return "No filter is being typed."
+            return "You are not typing a filter."
         if action == "clear_filter" and self._buffer is None:
-            return "All rows are shown."
+            return "There is no filter."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys that the filter has no use for now mean what they mean around the list."""
         return not self.why_not(action)
 
     def action_filter(self) -> None:
-        """Type a filter; the one before is brought back by `enter`."""
+        """Type a filter, starting with the previous one."""
         self._filter_with(self._buffer or LineBuffer(self._last), is_typing=True)
 
     def action_keep_filter(self) -> None:
         self._filter_with(self._buffer if self.filter_text else None)
 
     def action_clear_filter(self) -> None:
-        """Show all; undo brings the filter back."""
+        """Show all lines; undo restores the filter."""
         if self.filter_text:
             self._last = self.filter_text
             undo_steps(self.app).add("the end of a filter", partial(self._filter_again, self._last))
@@ -131,7 +128,6 @@ class Filterable(ScrollView, inherit_bindings=False):
     # --- Keys
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Letters belong to the filter while it is typed."""
         return self._is_typing and character is not None and character.isprintable()
 
     async def _on_key(self, event: events.Key) -> None:

@@ -1,8 +1,4 @@
-"""The last line: the keys that do something now, and nothing else.
-
-It is a view of the bindings of the focused widget and those around it, as Textual has them at this moment; the ones
-that matter everywhere keep their place at the right.
-"""
+"""The last line of a screen: the keys that work now, with help and commands at the right."""
 
 from __future__ import annotations
 
@@ -17,18 +13,16 @@ from tui_workbench.ui.terminal.terminal_app import TerminalApp
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece, width_of
 
-_KEPT = ("run.start", "help.show", "palette.open", "history.help", "history.palette")
-"""Ids of the commands at the right."""
-
+_AT_RIGHT = ("run.start", "help.show", "palette.open", "history.help", "history.palette")
 GAP = 2
-"""Cells between the keys at the left and those at the right, and behind these."""
+"""Cells between the keys at the left and those at the right, and after these."""
 
 
 class KeyFooter(Line):
-    """The last line of a screen."""
+    """The keys that work now."""
 
     reason: reactive[str] = reactive("")
-    """Why the last key did nothing."""
+    """Why the command of the last key is unavailable."""
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
@@ -43,10 +37,7 @@ class KeyFooter(Line):
             self.refresh()
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
-        """As many keys as there is room for, the nearest to the focus first; at the right, help and commands.
-
-        After a key that could do nothing, why, until the next one.
-        """
+        """The keys that fit, the nearest to the focus first; or the reason why the last key did nothing."""
         if self.reason:
             return [Piece(f" {truncate_middle(safe_text(self.reason), width - 2)}", "warning")], ()
         shown: dict[str, list[Piece]] = {}
@@ -55,9 +46,9 @@ class KeyFooter(Line):
             if not (enabled and binding.show and binding.description):
                 continue
             name = binding.id or binding.action
-            place = kept if name in _KEPT else shown
+            place = kept if name in _AT_RIGHT else shown
             place.setdefault(name, self._key(binding.key, binding.description, binding.key_display))
-        right = [piece for name in _KEPT if name in kept for piece in kept[name]]
+        right = [piece for name in _AT_RIGHT if name in kept for piece in kept[name]]
         room = width - width_of(right) - GAP
         left: list[Piece] = []
         for pieces in shown.values():

@@ -1,7 +1,4 @@
-"""A widget of one line that is drawn from pieces: the base of header, footer, tab row and the like.
-
-It repaints when what it shows has changed, and then only its line: nothing is laid out anew.
-"""
+"""Widgets of one line that is drawn from pieces, such as the header, footer and tab row."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
 
 
 class Line(Widget, inherit_bindings=False):
-    """One line. Subclasses say what is in it for a width."""
+    """A line of pieces."""
 
     DEFAULT_CSS = "Line { height: 1; }"
     ALLOW_SELECT = False
@@ -35,7 +32,7 @@ class Line(Widget, inherit_bindings=False):
         return "raised"
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
-        """What stands at the left and what at the right edge; the right gives way where both do not fit."""
+        """The pieces at the left and at the right edge. The right ones are omitted if both do not fit."""
         raise NotImplementedError
 
     def render_line(self, y: int) -> Strip:
@@ -55,7 +52,7 @@ class Line(Widget, inherit_bindings=False):
         return draw_line(pieces, width, palette, ground)
 
     def click_places(self) -> list[JumpPlace]:
-        """Where the pieces begin that can be clicked, and what a click there does."""
+        """The first cells and the actions of the pieces that can be clicked."""
         return [JumpPlace(self.region.x + start, self.region.y, action) for start, _, action in self._clickable]
 
     def on_focus(self) -> None:
@@ -73,21 +70,21 @@ class Line(Widget, inherit_bindings=False):
                 return
 
 
-LEAST_ABOUT = 10
-"""Cells that the text behind the title keeps."""
+MIN_ABOUT_WIDTH = 10
+"""Minimum width of the text after the title, in cells."""
 
 
 class TitleLine(Line):
     """`Comparison  of train.py [1], train.py [2]`."""
 
     def __init__(self, title: str, about: str) -> None:
-        """`about` stands behind the title; of any origin."""
+        """`about` follows the title and may be of any origin."""
         super().__init__()
         self._title = title
         self.show(about)
 
     def show(self, about: str, after: Sequence[Piece] = (), right: Sequence[Piece] = ()) -> None:
-        """Show another text, pieces `after` it, and pieces at the right edge."""
+        """Change the text, the pieces `after` it, and those at the right edge."""
         self._shown = (about, tuple(after), tuple(right))
         self.refresh()
 
@@ -95,12 +92,12 @@ class TitleLine(Line):
         about, after, right = self._shown
         title = Piece(f" {self._title}", bold=True)
         room = width - width_of((title, *after, *right)) - 4
-        text = Piece(f"  {truncate_middle(safe_text(about), max(LEAST_ABOUT, room))}", "muted")
+        text = Piece(f"  {truncate_middle(safe_text(about), max(MIN_ABOUT_WIDTH, room))}", "muted")
         return (title, text, *after), (*right, Piece(" ")) if right else ()
 
 
 class TabRow(Line):
-    """`1 Files  2 Targets  ...`, the shown one loud."""
+    """The tabs of panes: `1 Files  2 Targets  ...`."""
 
     @dataclass(eq=False)
     class Chosen(Message):
@@ -109,7 +106,7 @@ class TabRow(Line):
         name: str
 
     active: reactive[str] = reactive("")
-    """The name of the pane that is shown."""
+    """The name of the visible pane."""
 
     def __init__(self, tabs: tuple[tuple[str, str], ...], *, id: str) -> None:
         """`tabs` are the names and the titles of the panes, in order."""
@@ -118,7 +115,7 @@ class TabRow(Line):
         self.active = tabs[0][0]
 
     def background_role(self) -> str:
-        return "background"  # the tabs belong to the pane below them
+        return "background"
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
         pieces = []
@@ -132,5 +129,5 @@ class TabRow(Line):
         self.post_message(self.Chosen(name))
 
     def jump_places(self) -> list[JumpPlace]:
-        """Each tab but the one that is shown."""
+        """The places of the inactive tabs."""
         return [place for place, (name, _) in zip(self.click_places(), self._tabs, strict=False) if name != self.active]

@@ -1,7 +1,7 @@
-"""One line of text being edited: the text, the cursor, and what keys do to them.
+"""An editable line of text: the text, the cursor, and the keys that change them.
 
-The invariant: it knows keys and characters and nothing of a screen, so that a widget that draws itself can edit in
-place without handing the focus, and the keys that were typed ahead, to another widget.
+It is not a widget. A widget that draws itself can use it to edit in place without moving the focus, so that no key
+typed ahead is lost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tui_workbench.ui.terminal.stand_ins import to_document, to_screen
 
 
 class Window(NamedTuple):
-    """The part of the line that is drawn: safe text, and the cells of it that the cursor covers."""
+    """The visible part of the line, as safe text before, under and after the cursor."""
 
     before: str
     under: str
@@ -24,7 +24,7 @@ class Window(NamedTuple):
 
 
 class LineBuffer:
-    """A line with a cursor. While `is_fresh` the whole text counts as selected: typing replaces it."""
+    """A line with a cursor. While `is_fresh`, the whole text is selected, and typing replaces it."""
 
     def __init__(self, text: str = "") -> None:
         self.text = text
@@ -32,7 +32,7 @@ class LineBuffer:
         self.is_fresh = bool(text)
 
     def press(self, key: str, character: str | None) -> bool:
-        """Do what a key says; False when it means nothing to a line of text."""
+        """Handle a key. Returns False for a key that does not edit text."""
         if character is not None and character.isprintable():
             self.insert(character)
             return True
@@ -49,7 +49,7 @@ class LineBuffer:
         return True
 
     def insert(self, text: str) -> None:
-        """Put text at the cursor; line ends become blanks."""
+        """Insert text at the cursor; line ends become spaces."""
         text = re.sub(r"[\r\n]+", " ", text)
         if self.is_fresh:
             self.text, self.cursor, self.is_fresh = "", 0, False
@@ -57,11 +57,11 @@ class LineBuffer:
         self.cursor += len(text)
 
     def replace(self, text: str) -> None:
-        """Another text, with the cursor behind it."""
+        """Set the text, with the cursor at its end."""
         self.text, self.cursor, self.is_fresh = text, len(text), False
 
     def window(self, width: int) -> Window:
-        """What of the line is seen in `width` cells, so that the cursor is in it."""
+        """The part of the line around the cursor that fits into `width` cells."""
         shown = to_screen(to_document(self.text)).replace("\t", " ")
         start = 0
         while cell_len(shown[start : self.cursor]) > max(width - 2, 0):
@@ -75,7 +75,7 @@ class LineBuffer:
         return Window(before, under, after)
 
     def go_to_cell(self, cell: int, width: int) -> None:
-        """Put the cursor on the character at a cell of the window."""
+        """Move the cursor to the character at a cell of the window."""
         window = self.window(width)
         shown = window.before + window.under + window.after
         first = self.cursor - len(window.before)
@@ -94,7 +94,7 @@ _MOVES: dict[str, Callable[[str, int], int]] = {
     "ctrl+left": lambda text, cursor: len(re.sub(r"\w*\W*$", "", text[:cursor], count=1)),
     "ctrl+right": lambda text, cursor: len(text) - len(re.sub(r"^\W*\w*", "", text[cursor:], count=1)),
 }
-"""Where keys move the cursor to, in a text from a place."""
+"""The new position of the cursor by key, from the text and the old position."""
 
 _CUTS = {
     "backspace": "left",
@@ -104,4 +104,4 @@ _CUTS = {
     "ctrl+u": "home",
     "ctrl+k": "end",
 }
-"""Keys that remove the text between the cursor and where another key would move it."""
+"""Keys that delete up to the position to which another key would move the cursor."""

@@ -1,7 +1,7 @@
-"""What is said in passing, and what is wrong, in the lines under the run bar; no window opens for either.
+"""Messages and errors in the lines under the run bar.
 
-Something passing takes one line and is cut to it. An error is never cut, and neither is a text that stands: what was
-found out once, and is true for as long as the project is open.
+A message takes one line and is shortened to it. An error, and a standing text that applies while the project is open,
+are shown in full.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from textual.widget import Widget
 
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.themes.themes import palette_of
-from tui_workbench.ui.widgets.pieces import LEAST_TEXT, Piece, draw_line, hanging
+from tui_workbench.ui.widgets.pieces import MIN_TEXT_WIDTH, Piece, draw_line, hanging
 
 
 class Notice(Widget):
-    """Shows what it is told; posts `Changed` when that needs another number of lines."""
+    """Shows messages; posts `Changed` when the text or the number of lines changes."""
 
     @dataclass(eq=False)
     class Changed(Message):
-        """Something else is said than before, or in another number of lines."""
+        """The text or the number of lines has changed."""
 
         notice: Notice
 
@@ -34,17 +34,16 @@ class Notice(Widget):
 
     @property
     def text(self) -> str:
-        """What is said last."""
+        """The last message or error."""
         return self._text
 
     @property
     def is_error(self) -> bool:
-        """True when what is said last is an error."""
         return self._wrong
 
     @property
     def is_important(self) -> bool:
-        """True when it is to be shown also where there is little room."""
+        """Return True if the text must be shown even in a small terminal."""
         return self._wrong or bool(self._standing)
 
     def say(self, text: str, *, wrong: bool = False) -> None:
@@ -53,8 +52,8 @@ class Notice(Widget):
             self._text, self._wrong = safe_text(text), wrong
             self._tell()
 
-    def stand(self, text: str) -> None:
-        """Show a text of any origin below everything else, from now on."""
+    def show_standing(self, text: str) -> None:
+        """Show a text of any origin permanently, below the messages."""
         self._standing = safe_text(text)
         self._tell()
 
@@ -66,11 +65,11 @@ class Notice(Widget):
         self.post_message(self.Changed(self))
 
     def lines(self, width: int) -> list[tuple[Piece, ...]]:
-        """What is shown on a screen of this width."""
+        """The lines for a screen of this width."""
         if self._wrong:
             lines = hanging((Piece(" ✗ ", "error"),), self._text, width, "error")
         else:
-            lines = [(Piece(f" {truncate_middle(self._text, max(LEAST_TEXT, width - 4) + 2)}", "muted"),)]
+            lines = [(Piece(f" {truncate_middle(self._text, max(MIN_TEXT_WIDTH, width - 4) + 2)}", "muted"),)]
         if self._standing:
             lines += hanging((Piece(" ▲ ", "warning"),), self._standing, width, "warning")
         return lines

@@ -1,6 +1,6 @@
-"""What every pane has in common: a number, a title in its border, and an answer to why a command is not available.
+"""The base of panes: a number, a title in the border, and the reasons why commands are unavailable.
 
-Panes are handed what they show and post what happened in them; none of them asks another for anything.
+Panes receive the data that they show and post messages; they do not call each other.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from textual.widget import Widget
 
 
 class Pane(Widget, inherit_bindings=False):
-    """A box of the main screen. `about` is what `?` says about it."""
+    """A box of the main screen. `about` is its text in the help."""
 
     DEFAULT_CSS = "Pane { layout: vertical; }"
     ALLOW_SELECT = False
 
     number: ClassVar[int]
     title: ClassVar[str]
+    short_title: ClassVar[str] = ""  # in the palette
     about: ClassVar[str]
 
     def __init__(self, *, id: str) -> None:

@@ -1,7 +1,6 @@
-"""Pieces of coloured text, and rows made of them: what lists and lines are drawn from.
+"""Pieces of colored text, and rows of pieces, from which lists and lines are drawn.
 
-Colours are named by what they mean (a field of `Palette`), so that a piece is the same in every theme. Whatever is
-not ours was made safe before it became a piece.
+A piece names its color by a field of `Palette`, so that it suits every theme. Its text must be safe.
 """
 
 from __future__ import annotations
@@ -14,19 +13,16 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_end, truncate_middle
 from tui_workbench.ui.themes.themes import Palette, style
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
 
-LEAST_TEXT = 20
-"""Cells that wrapped text gets at least."""
+MIN_TEXT_WIDTH = 20
+"""Minimum width of wrapped text, in cells."""
 
 
 class Piece(NamedTuple):
-    """Some text and the colour it is drawn in: a field name of `Palette`. The text must be safe already.
-
-    `action` is called when the piece is clicked; only a `Line` looks at it.
-    """
+    """Safe text and its color: a field name of `Palette`. In a `Line`, a click calls `action`."""
 
     text: str
     role: str = "text"
@@ -35,48 +31,50 @@ class Piece(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One row. `key` names it among the rows; `name` is what gives way, cut in its middle, when the row is too wide."""
+    """A row of a list. If the row is too wide, `name` is shortened in the middle, or at the end with `cut_at_end`."""
 
     key: str
     name: Piece
     before: tuple[Piece, ...] = ()
     after: tuple[Piece, ...] = ()
     right: tuple[Piece, ...] = ()  # at the right edge
+    cut_at_end: bool = False
 
     @property
     def text(self) -> str:
-        """All that it says."""
+        """The whole text of the row."""
         return " ".join(piece.text for piece in (*self.before, self.name, *self.after, *self.right))
 
 
 def width_of(pieces: Sequence[Piece]) -> int:
-    """The terminal cells that the pieces take."""
+    """The width of the pieces in cells."""
     return sum(cell_len(piece.text) for piece in pieces)
 
 
 def draw_pieces(pieces: Iterable[Piece], palette: Palette, ground: str) -> list[Segment]:
-    """The pieces on the colour `ground`."""
+    """The pieces as segments on the background color `ground`."""
     return [Segment(piece.text, style(getattr(palette, piece.role), ground, bold=piece.bold)) for piece in pieces]
 
 
 def draw_line(pieces: Iterable[Piece], width: int, palette: Palette, ground: str) -> Strip:
-    """The pieces as a line of `width` cells on the colour `ground`."""
+    """The pieces as a line of `width` cells on the background color `ground`."""
     return Strip(draw_pieces(pieces, palette, ground)).adjust_cell_length(width, style(palette.text, ground))
 
 
 def hanging(before: Sequence[Piece], text: str, width: int, role: str = "text") -> list[tuple[Piece, ...]]:
-    """A text of any origin in lines of a width: the first one behind `before`, the others below its text."""
+    """Wrap text of any origin: the first line follows `before`, the others are indented by its width."""
     indent = width_of(before)
-    parts = textwrap.wrap(safe_text(text), max(width - indent - 1, LEAST_TEXT), break_on_hyphens=False) or [""]
+    parts = textwrap.wrap(safe_text(text), max(width - indent - 1, MIN_TEXT_WIDTH), break_on_hyphens=False) or [""]
     blank = (Piece(" " * indent),)
     return [(*(blank if place else before), Piece(part, role)) for place, part in enumerate(parts)]
 
 
 def draw_row(row: Row, width: int, palette: Palette, ground: str, *, plain: bool = False) -> Strip:
-    """A row in `width` cells on the colour `ground`; with `plain` all of it in the text colour."""
+    """A row of `width` cells on the background color `ground`; with `plain` all of it has the text color."""
     gap = 1 if row.right else 0
     room = width - 2 - gap - width_of((*row.before, *row.after, *row.right))
-    name = row.name._replace(text=truncate_middle(row.name.text, max(1, room)))
+    shorten = truncate_end if row.cut_at_end else truncate_middle
+    name = row.name._replace(text=shorten(row.name.text, max(1, room)))
     blank = Piece(" " * max(gap, gap + room - width_of((name,))))
     pieces = (Piece(" "), *row.before, name, *row.after, blank, *row.right, Piece(" "))
     if plain:
@@ -85,7 +83,7 @@ def draw_row(row: Row, width: int, palette: Palette, ground: str, *, plain: bool
 
 
 def draw_typed(buffer: LineBuffer, room: int, palette: Palette, *, has_cursor: bool = True) -> list[Segment]:
-    """A line that is being typed, with its cursor unless its keys go elsewhere, in `room` cells."""
+    """A line of `room` cells that is being typed; `has_cursor` is false when another widget gets the keys."""
     window = buffer.window(room)
     ground = style(palette.text, palette.raised)
     text = style(palette.text, palette.selection) if buffer.is_fresh and has_cursor else ground

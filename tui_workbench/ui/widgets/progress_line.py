@@ -1,7 +1,6 @@
-"""How far something is, in a line: what, a bar, how much of it is done, how fast, how long it may still take.
+"""A progress line: the step, a bar, the amount, the speed and the time left.
 
-The invariants: every part keeps its place while the numbers change; what is over at once never shows a bar; a step that
-follows at once takes the line over without its going away in between.
+Parts keep their places while the numbers change. Short steps show no bar, and the line stays between two steps.
 """
 
 from __future__ import annotations
@@ -23,21 +22,19 @@ from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece
 
-PATIENCE = 0.5
-"""Seconds before a bar is shown."""
+SHOW_AFTER_SECONDS = 0.5
+HIDE_AFTER_SECONDS = 1.0
+"""Seconds that the line stays without progress."""
 
-LINGERING = 1.0
-"""Seconds that the line stays when nothing is told any more."""
-
-LOOK_SECONDS = 0.25
-LONGEST_BAR, SHORTEST_BAR = 40, 6
+POLL_SECONDS = 0.25
+MAX_BAR, MIN_BAR = 40, 6
 _LABEL = 11
 WITH_STEPS = (RunState.PREPARING, RunState.FINALIZING)
-"""States in which a run may tell how far it is."""
+"""States of a run that may have progress."""
 
 
 def progress_pieces(progress: Progress | None, width: int) -> tuple[list[Piece], list[Piece]]:
-    """Left what and how far, right the numbers, in so many cells; time left and speed give way first."""
+    """The pieces at the left and at the right for a width. If it is small, time left and speed are omitted."""
     if progress is None:
         return [], []
     what = f" {truncate_middle(safe_text(progress.label), _LABEL):<{_LABEL}}"
@@ -46,18 +43,18 @@ def progress_pieces(progress: Progress | None, width: int) -> tuple[list[Piece],
     right = [Piece(f" {progress.amount:<{AMOUNT}}")]
     room -= AMOUNT + 2
     for text, cells in ((progress.speed, RATE), (progress.time_left, LEFT)):
-        if room - cells - 1 >= SHORTEST_BAR:
+        if room - cells - 1 >= MIN_BAR:
             right.append(Piece(f" {text:>{cells}}", "muted"))
             room -= cells + 1
-    cells = min(room, LONGEST_BAR)
-    if cells >= SHORTEST_BAR and progress.fraction is not None:
+    cells = min(room, MAX_BAR)
+    if cells >= MIN_BAR and progress.fraction is not None:
         left.append(Piece(bar(progress.fraction, cells), "running"))
     left.append(Piece(f" {progress.percent}"))
     return left, [*right, Piece(" ")]
 
 
 class RunProgressLine(Line):
-    """How far a run's preparation is, or bringing back what it made; there only while there is something to tell.
+    """The progress of preparing or finalizing a run; hidden without progress.
 
     `sending    ███████▌░░░░  63 %   1.2 of 1.9 GB    45 MB/s    15 s left`
     """
@@ -66,7 +63,7 @@ class RunProgressLine(Line):
 
     @dataclass(eq=False)
     class Read(Message):
-        """A thread brought how far a run is."""
+        """A thread has read the progress of a run."""
 
         run_id: str
         progress: Progress | None
@@ -80,19 +77,19 @@ class RunProgressLine(Line):
         self._last = 0.0
 
     def show_run(self, run: Run | None) -> None:
-        """The run that is looked at."""
+        """Show the progress of this run."""
         if run is None or self._run is None or run.run_id != self._run.run_id:
             self.progress = None
         self._run = run
         wanted = run is not None and run.state in WITH_STEPS
         if wanted and self._timer is None:
-            self._timer = self.set_interval(LOOK_SECONDS, self._look)
+            self._timer = self.set_interval(POLL_SECONDS, self._poll)
         elif not wanted and self._timer is not None:
             self._timer.stop()
             self._timer = None
             self.progress = None
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         if self._run is not None:
             self._read(self._run)
 
@@ -104,10 +101,10 @@ class RunProgressLine(Line):
         event.stop()
         if self._run is None or event.run_id != self._run.run_id or self._timer is None:
             return
-        if event.progress is not None and event.progress.seconds >= PATIENCE:
+        if event.progress is not None and event.progress.seconds >= SHOW_AFTER_SECONDS:
             self._last = time.monotonic()
             self.progress = event.progress
-        elif time.monotonic() - self._last > LINGERING:
+        elif time.monotonic() - self._last > HIDE_AFTER_SECONDS:
             self.progress = None
 
     def watch_progress(self, progress: Progress | None) -> None:

@@ -1,7 +1,4 @@
-"""A question asked in place, in a row under what it is about, with one key for each answer.
-
-The invariant: a question never takes the keys from somebody who is typing; it gets them when it is focused.
-"""
+"""A question in a row below its subject, with a key for each answer. It does not take the focus by itself."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ from textual.widget import Widget
 from tui_workbench.ui.commands.screen_commands import QUESTION
 from tui_workbench.ui.terminal.safetext import truncate_middle
 
-PADDING, MOST_LINES, GAP = 2, 4, 3
-"""Cells at the sides of a row, the lines that it takes at most, and the cells between its parts."""
+PADDING, MAX_LINES, GAP = 2, 4, 3
+"""Cells at the sides of the row, its maximum number of lines, and the cells between its parts."""
 
 
 class Choice(NamedTuple):
-    """One answer: the key that gives it, what it says, and the word that stands for it in `Answered`."""
+    """An answer: its key, its label, and its value in `Answered`."""
 
     key: str
     label: str
@@ -31,10 +28,7 @@ class Choice(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked and what can be answered.
-
-    Escape always answers "" and leaves all as it is. Enter gives the answer of `y`, unless the yes `needs_letter`.
-    """
+    """A question and its answers. Escape answers ""; enter answers like `y`, unless `needs_letter`."""
 
     text: str
     choices: tuple[Choice, ...]
@@ -42,12 +36,12 @@ class Question(NamedTuple):
 
 
 def yes_no(answer: str, yes: str = "yes", no: str = "no") -> tuple[Choice, Choice]:
-    """The choices of every question that has two answers; `answer` is that of the yes."""
+    """The choices of a yes-no question; `answer` is the value of yes."""
     return Choice("y", yes, answer), Choice("n", no, "")
 
 
 class _Part(NamedTuple):
-    """A piece of a line, in a style of Textual's; a click on it gives `answer` where that is not None."""
+    """A part of a line, in a Textual style. A click on it gives `answer`, unless that is None."""
 
     text: str
     style: str = ""
@@ -75,7 +69,7 @@ class QuestionRow(Widget, can_focus=True):
 
     @dataclass(eq=False)
     class Answered(Message):
-        """An answer was given: the `answer` of a choice, or "" for escape."""
+        """An answer was given."""
 
         row: QuestionRow
         question: Question
@@ -86,13 +80,13 @@ class QuestionRow(Widget, can_focus=True):
             return self.row
 
     def __init__(self, question: Question, *, focus_key: str = "") -> None:
-        """`focus_key` is named in the row, while it has no focus, as the key that leads to it."""
+        """`focus_key` is shown, while the row has no focus, as the key that focuses it."""
         super().__init__()
         self.question = question
         self._focus_key = focus_key
 
     def lines(self, width: int) -> int:
-        """How many lines the question takes at this width, without the focus."""
+        """The number of lines at this width, without the focus."""
         return len(self._rows(max(width - PADDING, 1), hinted=True))
 
     def render(self) -> Content:
@@ -101,7 +95,7 @@ class QuestionRow(Widget, can_focus=True):
         return Content("\n").join(lines)
 
     def _rows(self, room: int, *, hinted: bool) -> list[list[_Part]]:
-        """The parts of each line. A key and its label stay together; the text is cut where there is no room for all."""
+        """The parts of each line. A key and its label stay together; a long text is shortened."""
         groups = [
             [_Part(choice.key, _KEY, choice.answer), _Part(f" {choice.label}", answer=choice.answer)]
             for choice in self.question.choices
@@ -111,7 +105,7 @@ class QuestionRow(Widget, can_focus=True):
         text = textwrap.wrap(self.question.text, room) or [""]
         while True:
             rows = _flow([[_Part(line)] for line in text], groups, room)
-            if len(rows) <= MOST_LINES or len(text) == 1:
+            if len(rows) <= MAX_LINES or len(text) == 1:
                 return rows
             text = [*text[:-2], truncate_middle(f"{text[-2]} {text[-1]}", room)]
 
@@ -120,7 +114,7 @@ class QuestionRow(Widget, can_focus=True):
             event.stop()
 
     def press(self, key: str) -> bool:
-        """Give the answer of a key; False when no choice has it. For who has the focus and hands its keys on."""
+        """Give the answer of a key. Returns False if no choice has the key."""
         if key == "enter" and not self.question.needs_letter:
             key = "y"
         answer = next((choice.answer for choice in self.question.choices if choice.key == key), None)
@@ -129,7 +123,6 @@ class QuestionRow(Widget, can_focus=True):
         return answer is not None
 
     def on_click(self, event: events.Click) -> None:
-        """A click on a choice gives its answer; elsewhere it only gives the focus."""
         offset = event.get_content_offset(self)
         if offset is None:
             return
@@ -147,7 +140,7 @@ class QuestionRow(Widget, can_focus=True):
 
 
 def _flow(rows: list[list[_Part]], groups: list[list[_Part]], room: int) -> list[list[_Part]]:
-    """Put each group behind the last row, or into a row of its own where it does not fit there."""
+    """Append each group to the last row if it fits, else as a new row."""
     for group in groups:
         used = sum(cell_len(part.text) for part in rows[-1])
         if used + GAP + sum(cell_len(part.text) for part in group) <= room:

@@ -1,8 +1,7 @@
-"""A list of one-line rows with a cursor: files, targets, runs and choices are all shown by it.
+"""A list of one-line rows with a cursor, for files, targets, runs and choices.
 
-The rows are values that the owner hands down (`show_rows`); the list keeps nothing about them but which one is under
-the cursor, by its key, so that the cursor stays on its row when rows come and go around it. Only the lines on the
-screen are ever drawn.
+The owner sets the rows with `show_rows`. The cursor stays on the key of its row when other rows come and go. Only
+visible lines are drawn.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from textual.strip import Strip
 from tui_workbench.ui.commands.main_commands import LIST, LIST_FILTER
 from tui_workbench.ui.terminal.textual_internals import set_bindings
 from tui_workbench.ui.themes.themes import Palette, style
-from tui_workbench.ui.widgets.filterable import NOTHING, Filterable
+from tui_workbench.ui.widgets.filterable import NO_MATCH, Filterable
 from tui_workbench.ui.widgets.pieces import Piece, Row, draw_line, draw_row
 
 
 class RowList(Filterable, can_focus=True, inherit_bindings=False):
-    """A list of rows. The row under the cursor is `current`, the key of it, or an empty string in an empty list."""
+    """A list of rows."""
 
     heading = "In the list"
     ALLOW_SELECT = False
@@ -32,7 +31,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
 
     @dataclass(eq=False)
     class CursorMoved(Message):
-        """The cursor stands on another row than before, by a key, the mouse, or because its row has gone."""
+        """Another row is selected: by a key, by the mouse, or because the selected row was removed."""
 
         row_list: RowList
         key: str
@@ -43,7 +42,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
 
     @dataclass(eq=False)
     class Clicked(CursorMoved):
-        """A row was clicked; `count` is 2 for a double click. The cursor already stands on it."""
+        """A row was clicked; it is already selected. `count` is 2 for a double click."""
 
         count: int
 
@@ -60,7 +59,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
 
     @property
     def rows(self) -> Sequence[Row]:
-        """The rows that the filter lets through."""
+        """The rows that match the filter."""
         return self._rows
 
     @property
@@ -69,10 +68,9 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
         return self._rows[self._cursor].key if self._rows else ""
 
     def show_rows(self, rows: Sequence[Row], *, empty: tuple[str, ...] = (), current: str | None = None) -> None:
-        """Show those of these rows that the filter lets through, or the lines of `empty` when there are none at all.
+        """Show these rows, filtered; without rows show the lines of `empty`.
 
-        The cursor goes to the row `current` when that is given, else it stays on its row; when that has gone it stays
-        at its place.
+        The cursor moves to the key `current`. Without it, the cursor stays on its key, or else at its index.
         """
         if rows != self.all_rows or empty != self._empty or current not in (None, self.current):
             self.all_rows, self._empty = rows, empty
@@ -100,7 +98,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
         return next((index for index, row in enumerate(self._rows) if row.key == key), default)
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on the row with this index, or the nearest there is."""
+        """Move the cursor to the row with this index, or to the nearest one."""
         index = max(0, min(index, len(self._rows) - 1))
         if not self._rows or index == self._cursor:
             return
@@ -111,16 +109,16 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
         self.post_message(self.CursorMoved(self, self.current))
 
     def step(self, rows: int) -> None:
-        """Move the cursor down by so many rows; up when negative."""
+        """Move the cursor down by `rows`, or up if negative."""
         self.move_to(self._cursor + rows)
 
     def _reveal(self) -> None:
-        """Scroll as little as shows the cursor."""
+        """Scroll the cursor into view."""
         height = max(0, self.scrollable_content_region.height - self.filter_lines)
         top = self.scroll_offset.y
         if height and not top <= self._cursor < top + height:
             target = self._cursor if self._cursor < top else self._cursor - height + 1
-            # Forced, because new rows are there a moment before the scroll bar that allows it.
+            # Forced, because the scroll bar appears after the new rows.
             self.scroll_to(y=target, animate=False, force=True)
 
     def action_step(self, rows: int) -> None:
@@ -142,8 +140,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
         self._reveal()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember the place: a press that is dragged elsewhere is not a click."""
-        self._pressed_at = event.screen_offset
+        self._pressed_at = event.screen_offset  # a drag is not a click
 
     def on_click(self, event: events.Click) -> None:
         index = event.y + self.scroll_offset.y
@@ -155,7 +152,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
 
     def draw(self, row: int, width: int, palette: Palette) -> Strip:
         if not self._rows:
-            empty = [part for line in (NOTHING if self.filter_text else self._empty) for part in _wrapped(line, width)]
+            empty = [part for line in (NO_MATCH if self.filter_text else self._empty) for part in _wrapped(line, width)]
             text = f" {empty[row]}" if row < len(empty) else ""
             return draw_line([Piece(text, "muted")], width, palette, palette.background)
         if row >= len(self._rows):

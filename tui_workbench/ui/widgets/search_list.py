@@ -1,4 +1,4 @@
-"""A search field over the rows that match what is typed in it: the palette, choices of a field, columns."""
+"""A search field over a list of matching rows, for the palette, the choices of a field, and columns."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tui_workbench.ui.widgets.pieces import Row
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_field import SearchField, TextField, matches
 
-MOST_SHOWN = 500
-"""Rows that are listed: nobody reads more, and each costs at every key."""
+MAX_SHOWN = 500
+"""Maximum number of rows; each costs time at every key."""
 
 
 class SearchList(Vertical):
-    """Narrows its rows while one types, and puts the cursor on the best.
+    """Filters its rows while you type, and selects the best match.
 
-    `choose` is called with the key of the row that is chosen, or with "" when none is.
+    `choose` is called with the key of the chosen row, or with "" on escape.
     """
 
     DEFAULT_CSS = """
@@ -33,12 +33,12 @@ class SearchList(Vertical):
         choose: Callable[[str], object],
         search: TextField | str,
         *,
-        empty: str = "Nothing matches.",
+        empty: str = "No matches.",
         preview: Callable[[str], object] | None = None,
     ) -> None:
-        """`search` is the field, or the placeholder of one whose enter chooses and whose escape leaves.
+        """`search` is the field, or the placeholder of a new field that handles enter and escape.
 
-        `preview` is called with the key of each row that the cursor comes to.
+        `preview` is called with the key of each row that the cursor moves to.
         """
         super().__init__()
         self._choose = choose
@@ -46,7 +46,7 @@ class SearchList(Vertical):
         self._preview = preview
         self._rows: Mapping[str, Row] = {}
         self.last: frozenset[str] = frozenset()
-        """Keys of rows that come behind all others."""
+        """Keys of rows that come after all others."""
         self._shown_for = ""
         if isinstance(search, str):
             search = SearchField(search, choose=self.action_choose, leave=self.action_leave)
@@ -59,32 +59,31 @@ class SearchList(Vertical):
 
     @property
     def typed(self) -> str:
-        """What is sought."""
         return self.search.value.strip()
 
     @property
     def current(self) -> str:
-        """The key of the row under the cursor."""
+        """The key of the selected row."""
         return self.list.current
 
     @property
     def most_rows(self) -> int:
-        """The height of the list at most."""
+        """The maximum height of the list."""
         return self.app.size.height * 8 // 10 - 5
 
     def take_focus(self) -> None:
         self.screen.set_focus(self.search)
 
     def show_choices(self, rows: Mapping[str, Row], current: str | None = None) -> None:
-        """Show these rows by the texts that they are found by, with the cursor on the row of the key `current`."""
+        """Show these rows, keyed by the text to search in, with the cursor on the key `current`."""
         self._rows = rows
         self._shown_for = self.typed
         self.list.show_rows(self.found(), empty=(self._empty,), current=current)
         self.list.styles.height = max(1, min(len(self.list.rows), self.most_rows))
 
     def found(self) -> list[Row]:
-        """The rows that match what is typed, the best first."""
-        rows = [self._rows[text] for text in matches(self.typed, self._rows)[:MOST_SHOWN]]
+        """The matching rows, the best first."""
+        rows = [self._rows[text] for text in matches(self.typed, self._rows)[:MAX_SHOWN]]
         return sorted(rows, key=lambda row: row.key in self.last)
 
     def _narrow(self) -> None:
@@ -93,7 +92,7 @@ class SearchList(Vertical):
             self.list.move_to(0)
 
     def action_choose(self) -> None:
-        self._narrow()  # the message that the text changed may not have come yet
+        self._narrow()  # the message about the last key may not have arrived yet
         self._choose(self.current)
 
     def action_leave(self) -> None:

@@ -1,4 +1,4 @@
-"""Tabs in the border of a pane: `3 train.py ●  local.compute`, as many as fit, always with the one that is shown."""
+"""Tabs in the border of a pane: `3 train.py ●  local.compute`. The active tab is always visible."""
 
 from __future__ import annotations
 
@@ -15,35 +15,34 @@ from tui_workbench.ui.terminal.safetext import truncate_middle
 from tui_workbench.ui.themes.themes import Palette
 
 _GAP = "  "
-_LONGEST_NAME = 32
+_MAX_NAME = 32
 _COUNTS = len("‹99 ") + len(" 99›")
-"""Cells that are kept for the numbers of tabs that are not shown."""
+"""Cells for the numbers of hidden tabs."""
 
 
 class Label(NamedTuple):
-    """The name on a tab (foreign text) and the mark behind it: `●` not saved, `✗` gone, or nothing."""
+    """The name of a tab, of any origin, and its mark: `●` not saved, `✗` deleted, or nothing."""
 
     name: str
     mark: str = ""
 
 
 class TabTitle(NamedTuple):
-    """The title, and which cells of it (start, end) belong to which tab."""
+    """The title, and the cells of each tab in it: start, end and index."""
 
     content: Content
     spans: tuple[tuple[int, int, int], ...]
 
     def tab_at(self, column: int) -> int | None:
-        """The index of the tab at a cell of the title."""
         return next((index for start, end, index in self.spans if start <= column < end), None)
 
 
 def tab_title(number: int, labels: Sequence[Label], active: int, width: int, palette: Palette) -> TabTitle:
-    """The title for at most `width` cells."""
+    """Make the title of at most `width` cells."""
     muted, loud = Style(foreground=Color.parse(palette.muted)), Style(foreground=Color.parse(palette.text), bold=True)
     mark_style = Style(foreground=Color.parse(palette.warning))
     head = f"{number} "
-    longest = max(min(_LONGEST_NAME, width - len(head) - _COUNTS - len(" ●")), 4)
+    longest = max(min(_MAX_NAME, width - len(head) - _COUNTS - len(" ●")), 4)
     names = [truncate_middle(label.name, longest) for label in labels]
     marks = [f" {label.mark}" if label.mark else "" for label in labels]
     sizes = [cell_len(name + mark) for name, mark in zip(names, marks, strict=True)]
@@ -62,7 +61,7 @@ def tab_title(number: int, labels: Sequence[Label], active: int, width: int, pal
 
 
 def _visible(sizes: Sequence[int], active: int, width: int) -> tuple[int, int]:
-    """The tabs that fit around the active one: first, and one behind the last."""
+    """The range of tabs that fit around the active one."""
     room = width - sizes[active] - _COUNTS
     if sum(sizes) + len(_GAP) * (len(sizes) - 1) <= width:
         return 0, len(sizes)
@@ -79,7 +78,7 @@ def _visible(sizes: Sequence[int], active: int, width: int) -> tuple[int, int]:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """The file name of each path, with as many folders before it as it takes to tell equal names apart."""
+    """The file name of each path, preceded by folders where names would be equal."""
     names = [os.path.basename(path) for path in paths]
     parts = [path.split(os.sep) for path in paths]
     depth = 1

@@ -1,7 +1,6 @@
-"""A one-line text field that never blinks, and leaves the keys it has no use for to whoever holds it.
+"""Text fields of one line, and the search that ranks candidates for the typed words.
 
-Textual's own field repaints its cursor twice a second for ever: over a poor line, and on a battery, that is a cost
-without a use.
+The cursor does not blink: Textual would repaint it twice a second, which costs bandwidth and battery.
 """
 
 from __future__ import annotations
@@ -18,10 +17,7 @@ from tui_workbench.ui.commands.editor_commands import SEARCH_FIELD, SEARCH_STEPS
 
 
 class TextField(Input, inherit_bindings=False):
-    """A line of text. `enter` posts `Input.Submitted`, every change `Input.Changed`.
-
-    Subclasses bind keys that move in a list and leave the field.
-    """
+    """A text field. Subclasses also bind keys that move in a list or leave the field."""
 
     DEFAULT_CSS = """
     TextField.-textual-compact { height: 1; padding: 0 1; background: $panel; }
@@ -31,12 +27,12 @@ class TextField(Input, inherit_bindings=False):
 
     @dataclass(eq=False)
     class Stepped(Message):
-        """The cursor of the list should go `rows` down; negative is up."""
+        """Move the cursor of the list down by `rows`, or up if negative."""
 
         rows: int
 
     class Left(Message):
-        """Escape was pressed: the search is over."""
+        """Escape was pressed."""
 
     def __init__(self, value: str = "", *, placeholder: str = "", id: str | None = None) -> None:
         super().__init__(value, placeholder=placeholder, compact=True, select_on_focus=False, id=id)
@@ -50,15 +46,15 @@ class TextField(Input, inherit_bindings=False):
 
 
 class BareField(TextField, inherit_bindings=False):
-    """A field that leaves enter to whoever holds it."""
+    """A field without a binding for enter."""
 
     BINDINGS = bindings(TEXT_KEYS)
 
 
 class SearchField(TextField):
-    """A field above or below a list: up and down move in the list, escape leaves.
+    """A field over a list: up and down move in the list, escape leaves.
 
-    With `choose` and `leave`, enter and escape are calls: the next key that was typed ahead must find them done.
+    Enter and escape call `choose` and `leave` if given, so that they take effect before the next key.
     """
 
     BINDINGS = SEARCH_FIELD.bindings
@@ -87,17 +83,17 @@ class SearchField(TextField):
 
 
 class NarrowField(TextField, inherit_bindings=False):
-    """A search field that leaves enter and escape to whoever holds it."""
+    """A search field without bindings for enter and escape."""
 
     BINDINGS = bindings((*TEXT_KEYS, *SEARCH_STEPS))
 
 
 def matches(needle: str, candidates: Iterable[str]) -> list[str]:
-    """The candidates that hold every blank-separated word of `needle`, letter case aside; best first.
+    """The candidates that contain every word of `needle`, ignoring case, the best first.
 
-    Better is a match in the last path component, then an early one, then a short candidate. Behind these come the
-    candidates whose first line has the letters of each word in their order, the first of them at the start of a word.
-    An empty needle matches all, in order.
+    Matches in the last path component come first, then early matches, then short candidates. They are followed by
+    candidates whose first line contains the letters of each word in order, the first one at the start of a word. An
+    empty needle matches all candidates, in order.
     """
     words = needle.lower().split()
     if not words:
@@ -120,10 +116,9 @@ def matches(needle: str, candidates: Iterable[str]) -> list[str]:
 
 
 def _scattered(word: str) -> re.Pattern[str]:
-    """The letters of a word with others between them.
+    """A pattern for the letters of a word with other letters between them.
 
-    Each gap ends at the first place of the next letter, so that a search is linear, whatever a project calls its files;
-    `textual.fuzzy` tries all places of all letters.
+    Each gap ends at the next letter of the word, so that the search is linear; `textual.fuzzy` tries all positions.
     """
     first, rest = word[0], word[1:]
     gaps = "".join(f"[^{re.escape(letter)}]*{re.escape(letter)}" for letter in rest)

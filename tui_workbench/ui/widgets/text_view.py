@@ -1,7 +1,4 @@
-"""Lines of coloured pieces to scroll through: readmes, plans, previews, differences.
-
-Only the lines on the screen are drawn, however many there are.
-"""
+"""A scrollable view of lines of pieces, for readmes, plans, previews and diffs. Only visible lines are drawn."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ MIN_WIDTH = 20
 
 
 class TextView(Filterable, can_focus=True, inherit_bindings=False):
-    """Lines of pieces to scroll through."""
+    """A scrollable text."""
 
     heading = "In the text"
     DEFAULT_CSS = """
@@ -35,7 +32,7 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
     def __init__(
         self, *, id: str | None = None, make: Callable[[int], Sequence[Sequence[Piece]]] | None = None
     ) -> None:
-        """With `make` it shows the lines that this gives for a width, and is as high as they are."""
+        """With `make`, the view shows the lines that `make` returns for a width, and is as high as they are."""
         super().__init__(id=id)
         self._lines: Sequence[Sequence[Piece]] = ()
         self._shown: Sequence[Sequence[Piece]] = ()
@@ -46,18 +43,18 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
 
     @property
     def lines(self) -> Sequence[Sequence[Piece]]:
-        """What is shown, whether or not the filter lets it through."""
+        """All lines, without the filter."""
         return self._lines
 
     def show(self, lines: Sequence[Sequence[Piece]], *, keep_place: bool = False) -> None:
-        """Show these lines, from the first on unless the place is to be kept."""
+        """Show these lines, scrolled to the first one unless `keep_place`."""
         self._lines = lines
         self.filter_changed()
         if not keep_place:
             self.scroll_to(y=0, animate=False, force=True)
 
     def rebuild(self) -> None:
-        """Show the lines that `make` gives now."""
+        """Call `make` and show its lines."""
         if self._make is not None:
             self.show(self._make(max(self.scrollable_content_region.width, MIN_WIDTH)), keep_place=True)
 
@@ -79,7 +76,7 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
         return len(self._shown), len(self._lines)
 
     def action_scroll(self, pages: float) -> None:
-        """So many pages, a line of each stays; or a line when less than half a page is asked for."""
+        """Scroll by pages that overlap by a line, or by a line for less than half a page."""
         rows = round(pages * max(1, self.size.height - 1)) if abs(pages) >= 0.5 else (1 if pages > 0 else -1)
         self.scroll_relative(y=rows, animate=False)
 
