@@ -412,7 +412,7 @@ async def test_help_and_palette_are_about_the_dashboard(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("question_mark")
         await until(lambda: "Help" in seen(pilot))
-        assert "Compares the marked runs" in seen(pilot)
+        assert "Compare the marked runs" in seen(pilot)
         await pilot.press("escape", "ctrl+p")
         await type_text(pilot, "archived")
         await until(lambda: "Shows archived runs" in seen(pilot))
