@@ -240,7 +240,7 @@ async def test_prepare_is_unavailable_on_local_and_says_why(project: Project) ->
         await until(lambda: "use your own Python: there is nothing to prepare" in seen(pilot).splitlines()[-1])
         assert pilot.app.screen is screen_of(pilot)
         await pilot.press("p")
-        await until(lambda: isinstance(pilot.app.screen, PlanScreen) and "esc Leave" in seen(pilot))
+        await until(lambda: isinstance(pilot.app.screen, PlanScreen) and "esc Back" in seen(pilot))
         assert "Prepare" not in seen(pilot)
 
 
