@@ -28,7 +28,7 @@ from tui_workbench.runs.lifecycle.building import discard
 from tui_workbench.runs.store.annotations import change_annotations
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.runs.transfer.assets import download_asset, promote
-from tui_workbench.ui.runs.preparing import Preparation
+from tui_workbench.ui.runs.preparation import Preparation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -100,7 +100,7 @@ async def test_moving_over_the_columns_of_a_table() -> None:
     app = OneWidget(table)
     async with app.run_test(size=SIZE) as pilot:
         table.show_columns([TableColumn(name, name, 10) for name in ("a", "b", "c")], "a", descending=False)
-        table.supply(1, 0, [TableRow("1", tuple((Piece(name),) for name in "xyz"))], anew=True)
+        table.set_rows(1, 0, [TableRow("1", tuple((Piece(name),) for name in "xyz"))], replace=True)
         table.focus()
         await pilot.pause()
         hand = Hand(pilot)

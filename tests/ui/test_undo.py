@@ -100,7 +100,7 @@ async def test_what_was_said_of_a_run_is_taken_back_there_and_from_the_main_scre
         await pilot.press("5", "ctrl+z")
         await until(lambda: runs.facts(run_id).annotations.tags == {})
         assert runs.facts(run_id).annotations.pinned
-        await until(lambda: "Taken back: what was said of hello.py [1]." in screen_of(pilot).panes.run_bar.notice.text)
+        await until(lambda: "Taken back: annotate hello.py [1]." in screen_of(pilot).panes.run_bar.notice.text)
 
 
 async def test_annotations_in_quick_succession_can_all_be_undone_also_when_the_screen_is_left(project: Project) -> None:
@@ -153,7 +153,7 @@ async def test_files_that_a_run_brought_back_go_away_again(project: Project, pro
         (project_root / "hello.py").write_text("print('changed')\n")
         await table_of(pilot)
         await pilot.press("u")
-        await until(lambda: "1 file. What is there is saved first." in seen(pilot))
+        await until(lambda: "1 file to restore. Current versions are saved first." in seen(pilot))
         await pilot.press("enter")
         await until(lambda: (project_root / "hello.py").read_text() == 'print("hello")\n')
         await until(lambda: undo_steps(pilot.app).title)

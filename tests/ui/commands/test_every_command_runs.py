@@ -16,7 +16,7 @@ from tests.ui.waiting import until
 from tui_workbench.runs.facade import Runs
 from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.logs.log_search_row import LogSearchRow
-from tui_workbench.ui.runs.preparing import PlanScreen, PrepareScreen
+from tui_workbench.ui.runs.preparation import PlanScreen, PrepareScreen
 from tui_workbench.ui.widgets.choice_field import ChoiceField
 
 if TYPE_CHECKING:

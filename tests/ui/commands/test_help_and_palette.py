@@ -44,7 +44,7 @@ async def test_help_lists_every_command_and_why_it_is_unavailable(project: Proje
             states = [state for section in sections(screen_of(pilot)) for state in section.commands]
             reasons = {state.command.name: state.reason for state in states}
             assert {command.name for command in (*scope, *EVERYWHERE)} <= set(reasons)
-        assert reasons["Cancel"] == "No run is under the cursor."
+        assert reasons["Cancel"] == "No run selected."
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -122,9 +122,9 @@ async def test_palette_shows_why_a_command_is_unavailable(project: Project) -> N
     async with opened(project) as pilot:
         await palette(pilot, *"jobs.cancel")
         await until(lambda: len(palette_rows(pilot)) == 1)
-        assert "Not now: No run is under the cursor." in seen(pilot)
+        assert "Not now: No run selected." in seen(pilot)
         await pilot.press("enter")
-        await until(lambda: "No run is under the cursor." in screen_of(pilot).panes.run_bar.notice.text)
+        await until(lambda: "No run selected." in screen_of(pilot).panes.run_bar.notice.text)
 
 
 async def test_escape_closes_the_palette(project: Project) -> None:
@@ -200,7 +200,7 @@ def test_default_theme_without_a_saved_theme() -> None:
 async def test_footer_shows_why_a_key_does_nothing(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("5", "x")
-        await until(lambda: "Cancel: No run is under the cursor." in seen(pilot).splitlines()[-1])
+        await until(lambda: "Cancel: No run selected." in seen(pilot).splitlines()[-1])
         await pilot.press("1")
         await until(lambda: "ctrl+r Run" in seen(pilot).splitlines()[-1])
 

@@ -359,7 +359,7 @@ async def test_a_rerun_with_other_arguments(project: Project) -> None:
     Runs(project).submit(RunRequest("local", "hello.py", ("--old",), exact_arguments=True))
     async with dashboard(project) as pilot:
         await pilot.press("e")
-        await until(lambda: "again, changed" in seen(pilot))
+        await until(lambda: "Edit and rerun" in seen(pilot))
         await pilot.press("end", *["backspace"] * 5)
         await type_text(pilot, "--new 'a b'")
         await pilot.press("ctrl+r")

@@ -23,7 +23,7 @@ from tui_workbench.ui.details.run_details_read import plan_of
 from tui_workbench.ui.files.readme import ReadmeScreen, rendered
 from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 from tui_workbench.ui.runs.compare import CompareScreen, DifferenceScreen
-from tui_workbench.ui.runs.one_run import RestoreScreen
+from tui_workbench.ui.runs.run_commands import RestoreScreen
 from tui_workbench.ui.trace.trace import TraceScreen
 
 if TYPE_CHECKING:

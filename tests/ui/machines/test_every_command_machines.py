@@ -18,7 +18,7 @@ from tests.ui.waiting import until
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen, Phase
-from tui_workbench.ui.runs.preparing import PlanScreen, PrepareScreen
+from tui_workbench.ui.runs.preparation import PlanScreen, PrepareScreen
 
 if TYPE_CHECKING:
     from pathlib import Path

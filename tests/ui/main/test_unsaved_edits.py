@@ -11,7 +11,7 @@ from tests.ui.main.test_main import opened, screen_of, seen
 from tests.ui.waiting import until
 from tui_workbench.ui.changes.change import ChangeScreen
 from tui_workbench.ui.editor.file_view import FileView
-from tui_workbench.ui.runs.preparing import PlanScreen
+from tui_workbench.ui.runs.preparation import PlanScreen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ async def test_looking_at_the_plan_saves_no_file(project: Project, project_root:
         await edit(pilot, "hello.py", "#", "#")
         before = tree(project_root)
         await pilot.press("2", "p")
-        await until(lambda: isinstance(pilot.app.screen, PlanScreen) and "Unsaved edits in hello.py." in seen(pilot))
+        await until(lambda: isinstance(pilot.app.screen, PlanScreen) and "Unsaved edits in hello.py" in seen(pilot))
         await pilot.press("escape")
         await back(pilot)
         assert tree(project_root) == before

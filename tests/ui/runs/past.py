@@ -1,4 +1,4 @@
-"""Runs that were: run directories as a workbench has left them, written without running anything."""
+"""Directories of ended runs, written without running anything."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def past_run(
     output: bytes = b"",
     files: Mapping[str, bytes] = {},
 ) -> str:
-    """Write a run that has ended, with metrics and outputs (`files`, relative to the run); returns its id."""
+    """Write an ended run with metrics and files (relative to the run), and return its ID."""
     run_id = f"{project.name}_{number:013d}"
     path = os.path.join(project.runs_directory, run_id)
     os.makedirs(path)
@@ -67,7 +67,7 @@ def past_run(
 
 
 def _logged(curves: Mapping[str, Sequence[float]], start: float) -> bytes:
-    """What `workbench.log` would have written."""
+    """Return the lines that `workbench.log` would have written."""
     lines = []
     for name, values in curves.items():
         for step, value in enumerate(values):
@@ -83,5 +83,5 @@ def _write(folder: str, name: str, data: bytes) -> None:
 
 
 def falling(start: float, points: int = 20, pace: float = 6.0) -> list[float]:
-    """A loss that falls."""
+    """Return the values of a falling loss."""
     return [start * math.exp(-step / pace) + 0.01 for step in range(points)]

@@ -1,4 +1,4 @@
-"""Runs side by side, driven by keys and read as a person reads it."""
+"""The comparison of runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def comparing(project: Project, *numbers: int, size: tuple[int, int] = (120, 36)) -> AsyncIterator[Workbench]:
-    """The comparison of runs, by their numbers."""
+    """Open the comparison of the runs with these numbers."""
     runs = {run.run_number: run for run in Runs(project).list()}
     async with opened(project, size) as pilot:
         await pilot.app.push_screen(CompareScreen(project, [runs[number] for number in numbers]))
@@ -50,12 +50,12 @@ def screen(pilot: Workbench) -> CompareScreen:
 
 
 def line_of(pilot: Workbench, name: str) -> list[str]:
-    """The words of the line that begins with a name."""
+    """Return the words of the line that begins with a name."""
     return next(line.split() for line in seen(pilot).split("\n") if line.strip().startswith(name))
 
 
 async def go_to(pilot: Workbench, name: str) -> None:
-    """Put the cursor on the row of this name."""
+    """Move the cursor to the row of this name."""
     await pilot.press("home")
     for _ in range(200):
         if screen(pilot).table.current.partition("\n")[2] == name:
@@ -65,7 +65,7 @@ async def go_to(pilot: Workbench, name: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)])
-async def test_what_differs_comes_first_and_the_rest_is_folded(past: Project, size: tuple[int, int]) -> None:
+async def test_differences_come_first_and_identical_rows_are_folded(past: Project, size: tuple[int, int]) -> None:
     async with comparing(past, 1, 3, size=size) as pilot:
         assert "--lr" in seen(pilot)
         assert line_of(pilot, "--lr")[1:3] == ["0.1", "0.3"]
@@ -75,7 +75,7 @@ async def test_what_differs_comes_first_and_the_rest_is_folded(past: Project, si
         await until(lambda: any(line.strip().startswith("user ") for line in seen(pilot).split("\n")) or size[1] < 36)
 
 
-async def test_the_metrics_of_all_runs_are_in_one_chart_with_the_marks_of_the_columns(past: Project) -> None:
+async def test_chart_uses_the_marks_of_the_columns(past: Project) -> None:
     async with comparing(past, 1, 2, 3) as pilot:
         await until(lambda: len(screen(pilot).chart.curves) == 3)
         assert screen(pilot).chart.look.title == "loss"
@@ -87,14 +87,14 @@ async def test_the_metrics_of_all_runs_are_in_one_chart_with_the_marks_of_the_co
         await until(lambda: screen(pilot).chart.look.title == "accuracy")
 
 
-async def test_a_run_without_the_metric_is_left_out_and_its_values_are_dashes(past: Project) -> None:
+async def test_missing_metric_is_a_dash_without_curve(past: Project) -> None:
     async with comparing(past, 5, 6) as pilot:
         await until(lambda: len(screen(pilot).chart.curves) == 1)
         assert line_of(pilot, "accuracy")[-1] == "—"
         assert "✗ failed" in seen(pilot)
 
 
-async def test_twenty_runs_are_compared_and_the_columns_move_with_the_cursor(project: Project) -> None:
+async def test_columns_of_twenty_runs_scroll_with_the_cursor(project: Project) -> None:
     for number in range(1, 21):
         past_run(project, number, arguments=("--seed", str(number)), curves={"loss": falling(float(number))})
     async with comparing(project, *range(1, 21), size=(100, 30)) as pilot:
@@ -110,14 +110,14 @@ def line_of_titles(pilot: Workbench) -> str:
     return seen(pilot).split("\n")[top]
 
 
-async def test_the_base_is_changed_by_key(past: Project) -> None:
+async def test_b_changes_the_base(past: Project) -> None:
     async with comparing(past, 1, 3) as pilot:
         assert "(base) train.py [1]" in seen(pilot)
         await pilot.press("right", "right", "b")
         await until(lambda: "(base) train.py [3]" in seen(pilot))
 
 
-async def test_a_difference_is_opened_whole(past: Project) -> None:
+async def test_enter_opens_the_full_difference(past: Project) -> None:
     async with comparing(past, 1, 3) as pilot:
         await go_to(pilot, "--lr")
         await pilot.press("enter")
@@ -127,7 +127,7 @@ async def test_a_difference_is_opened_whole(past: Project) -> None:
         await until(lambda: isinstance(pilot.app.screen, CompareScreen))
 
 
-async def test_changed_code_is_opened_as_a_diff(tmp_path: Path) -> None:
+async def test_changed_code_is_shown_as_a_diff(tmp_path: Path) -> None:
     project = Project.find(str(write_project(tmp_path / "tracked", tracked=True)))
     first = Runs(project).submit(RunRequest("local", "hello.py"))
     write(project, "hello.py", 'print("good morning")\n')
@@ -141,7 +141,7 @@ async def test_changed_code_is_opened_as_a_diff(tmp_path: Path) -> None:
         assert '+print("good morning")' in seen(pilot)
 
 
-async def test_a_run_that_has_gone_is_said(past: Project) -> None:
+async def test_comparing_a_deleted_run_shows_an_error(past: Project) -> None:
     import shutil
 
     runs = {run.run_number: run for run in Runs(past).list()}
@@ -152,13 +152,13 @@ async def test_a_run_that_has_gone_is_said(past: Project) -> None:
         await pilot.press("enter", "f", "m", "b", "escape")
 
 
-def test_a_long_script_name_leaves_the_number_of_the_run(past: Project) -> None:
+def test_run_number_survives_a_long_script_name(past: Project) -> None:
     run = Runs(past).list()[0]._replace(script_name="a_very_long_script_name.py", run_number=17)
     column = columns_of([run], 0)[1]
     assert "[17]" in truncate_middle(column.title, column.least)
 
 
-async def test_the_chart_uses_the_rows_that_the_comparison_leaves_free(past: Project) -> None:
+async def test_chart_fills_the_rows_that_the_table_leaves_free(past: Project) -> None:
     async with comparing(past, 1, 2, size=(120, 40)) as pilot:
         table = screen(pilot).table
         await until(lambda: table.total > 3)

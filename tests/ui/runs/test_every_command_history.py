@@ -1,4 +1,4 @@
-"""Each command of the screens about runs that were does what it says, by its key and from the palette."""
+"""Every command of the screens about runs, by key and from the palette."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.files.readme import ReadmeScreen
 from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 from tui_workbench.ui.runs.compare import CompareScreen, DifferenceScreen
-from tui_workbench.ui.runs.one_run import RestoreScreen, RunEditScreen
+from tui_workbench.ui.runs.run_commands import RestoreScreen, RunEditScreen
 from tui_workbench.ui.trace.trace import TraceScreen
 from tui_workbench.ui.widgets.row_list import RowList
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def on(pilot: Workbench, kind: type) -> Callable[[], bool]:
-    """Whether a screen of this kind is on top."""
+    """Return a condition: a screen of this type is on top."""
     return lambda: isinstance(pilot.app.screen, kind)
 
 
@@ -58,7 +58,7 @@ async def back_to(pilot: Workbench, kind: type) -> None:
     "dashboard.columns dashboard.group dashboard.charts dashboard.readme dashboard.archived dashboard.gpus "
     "history.help history.palette history.next history.previous history.copy history.leave"
 )
-async def test_the_dashboard(past: Project) -> None:
+async def test_dashboard_commands(past: Project) -> None:
     async with dashboard(past) as pilot:
         hand, screen = Hand(pilot), dashboard_of(pilot)
         table = screen.table
@@ -94,7 +94,7 @@ async def test_the_dashboard(past: Project) -> None:
 
 
 @proves("dashboard.run_bar dashboard.run")
-async def test_from_the_dashboard_to_a_run(project: Project) -> None:
+async def test_dashboard_starts_a_run(project: Project) -> None:
     async with dashboard(project) as pilot:
         hand = Hand(pilot)
         await hand.does("dashboard.run_bar", lambda: screen_of(pilot).panes.run_bar.has_focus_within)
@@ -106,7 +106,7 @@ async def test_from_the_dashboard_to_a_run(project: Project) -> None:
 
 @pytest.fixture
 def tracked(project: Project, project_root: Path) -> Project:
-    """A project with a run that has a snapshot, from which the project differs now."""
+    """A project that has changed since the snapshot of its run."""
     from tui_workbench.core.model import RunRequest
 
     configuration = project_root / "aml_config" / "local.runconfig"
@@ -119,12 +119,9 @@ def tracked(project: Project, project_root: Path) -> Project:
 
 
 @proves("one_run.edit one_run.restore one_run.tag one_run.note one_run.pin one_run.archive one_run.again history.undo")
-async def test_one_run(tracked: Project) -> None:
+async def test_run_commands(tracked: Project) -> None:
     runs = Runs(tracked)
     run_id = runs.list()[0].run_id
-
-    def said() -> object:
-        return runs.facts(run_id).annotations
 
     async with dashboard(tracked) as pilot:
         hand = Hand(pilot)
@@ -151,7 +148,7 @@ async def test_one_run(tracked: Project) -> None:
 
 
 @proves("restore.go restore.undo")
-async def test_restoring(tracked: Project, project_root: Path) -> None:
+async def test_restore_commands(tracked: Project, project_root: Path) -> None:
     async with dashboard(tracked) as pilot:
         await pilot.press("u")
         await until(on(pilot, RestoreScreen))
@@ -161,7 +158,7 @@ async def test_restoring(tracked: Project, project_root: Path) -> None:
 
 
 @proves("run_edit.go run_edit.leave run_edit.next run_edit.previous")
-async def test_running_again_with_changes(tracked: Project) -> None:
+async def test_edit_and_rerun_commands(tracked: Project) -> None:
     async with dashboard(tracked) as pilot:
         hand = Hand(pilot)
         await pilot.press("e")
@@ -176,7 +173,7 @@ async def test_running_again_with_changes(tracked: Project) -> None:
 
 
 @proves("columns.tick columns.up columns.down columns.done")
-async def test_the_choice_of_columns(past: Project) -> None:
+async def test_column_choice_commands(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("o")
         await until(on(pilot, ColumnsScreen))
@@ -196,7 +193,7 @@ async def test_the_choice_of_columns(past: Project) -> None:
     "details.next details.previous details.fetch details.promote details.bring details.calls details.gpus "
     "metrics.choose"
 )
-async def test_run_details(past: Project) -> None:
+async def test_run_details_commands(past: Project) -> None:
     async with details(past, 5) as pilot:
         assert isinstance(pilot.app.screen, RunDetailsScreen)
         screen = pilot.app.screen.view
@@ -228,7 +225,7 @@ async def test_run_details(past: Project) -> None:
 
 
 @proves("file_panel.open file_panel.back")
-async def test_the_files_of_a_run(past: Project) -> None:
+async def test_file_panel_commands(past: Project) -> None:
     async with details(past, 5) as pilot:
         assert isinstance(pilot.app.screen, RunDetailsScreen)
         screen = pilot.app.screen.view
@@ -240,7 +237,7 @@ async def test_the_files_of_a_run(past: Project) -> None:
 
 
 @proves("compare.open compare.same compare.filter compare.metric compare.metric_back compare.gpus compare.base")
-async def test_the_comparison(past: Project) -> None:
+async def test_comparison_commands(past: Project) -> None:
     async with comparing(past, 1, 3) as pilot:
         screen = pilot.app.screen
         assert isinstance(screen, CompareScreen)
@@ -265,7 +262,7 @@ async def test_the_comparison(past: Project) -> None:
 
 @asynccontextmanager
 async def trace(project: Project) -> AsyncIterator[Workbench]:
-    """The trace of calls, once there are some."""
+    """Open the trace after a run."""
     async with opened(project) as pilot:
         await pilot.press("ctrl+r")
         await until(lambda: "completed" in seen(pilot))
@@ -275,7 +272,7 @@ async def trace(project: Project) -> AsyncIterator[Workbench]:
 
 
 @proves("trace.copy trace.filter trace.failed trace.whose trace.read")
-async def test_the_calls(project: Project) -> None:
+async def test_trace_commands(project: Project) -> None:
     async with trace(project) as pilot:
         hand = Hand(pilot)
         await until(lambda: "trace.copy" in {each.binding.id for each in pilot.app.screen.active_bindings.values()})

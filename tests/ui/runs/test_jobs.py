@@ -43,7 +43,7 @@ class JobsApp(App[None]):
         self.pane = JobsPane(id="jobs")
         self.pane.styles.width = width
         self.pane.styles.height = 10
-        self.told: list[tuple[str, str]] = []
+        self.posted: list[tuple[str, str]] = []
 
     def compose(self) -> ComposeResult:
         yield self.pane
@@ -52,16 +52,16 @@ class JobsApp(App[None]):
         self.pane.take_focus()
 
     def on_run_selected(self, event: RunSelected) -> None:
-        self.told.append(("open" if event.opened else "select", event.run_id))
+        self.posted.append(("open" if event.opened else "select", event.run_id))
 
     def on_cancel_confirmed(self, event: CancelConfirmed) -> None:
-        self.told.append(("cancel", event.run_id))
+        self.posted.append(("cancel", event.run_id))
 
     def on_reconnect_requested(self, event: ReconnectRequested) -> None:
-        self.told.append(("reconnect", event.run_id))
+        self.posted.append(("reconnect", event.run_id))
 
     def on_run_request_reused(self, event: RunRequestReused) -> None:
-        self.told.append(("again", event.run_id))
+        self.posted.append(("again", event.run_id))
 
 
 async def show(pilot: Pilot[None], *runs: Run) -> list[str]:
@@ -85,7 +85,7 @@ async def test_each_run_shows_state_script_number_start_and_duration() -> None:
 
 
 def judged(run: Run, folder: Path, word: str) -> Run:
-    """The run with a directory that holds this verdict."""
+    """Return the run with a directory that contains this verdict."""
     directory = folder / run.run_id
     directory.mkdir()
     verdict = Verdict(word, "because")
@@ -93,7 +93,7 @@ def judged(run: Run, folder: Path, word: str) -> Run:
     return run._replace(directory=str(directory))
 
 
-async def test_whether_a_run_used_a_gpu_is_a_sign_and_a_word(tmp_path: Path) -> None:
+async def test_gpu_verdict_is_a_glyph_and_a_word(tmp_path: Path) -> None:
     async with JobsApp(width=70).run_test(size=(80, 20)) as pilot:
         await show(pilot, judged(FAILED, tmp_path, "idle"), judged(DONE, tmp_path, "proven"))
         await until(lambda: "▲ GPU idle" in content_of(pilot.app.query_one(JobsPane))[0])
@@ -102,7 +102,7 @@ async def test_whether_a_run_used_a_gpu_is_a_sign_and_a_word(tmp_path: Path) -> 
         assert len({len(line) for line in lines}) == 1
 
 
-async def test_where_there_is_little_room_the_verdict_becomes_short(tmp_path: Path) -> None:
+async def test_verdict_is_short_in_a_narrow_pane(tmp_path: Path) -> None:
     async with JobsApp(width=44).run_test(size=(70, 20)) as pilot:
         await show(pilot, judged(FAILED, tmp_path, "idle"))
         await until(lambda: "▲ GPU" in content_of(pilot.app.query_one(JobsPane))[0])
@@ -110,14 +110,14 @@ async def test_where_there_is_little_room_the_verdict_becomes_short(tmp_path: Pa
         assert "train.py" in content_of(pilot.app.query_one(JobsPane))[0]
 
 
-async def test_a_run_without_a_gpu_in_reach_has_no_verdict(tmp_path: Path) -> None:
+async def test_run_without_gpu_has_no_verdict(tmp_path: Path) -> None:
     async with JobsApp(width=70).run_test(size=(80, 20)) as pilot:
         await show(pilot, judged(FAILED, tmp_path, "not used"), DONE)
         await until(lambda: "✗ no GPU" in content_of(pilot.app.query_one(JobsPane))[0])
         assert "GPU" not in content_of(pilot.app.query_one(JobsPane))[1]
 
 
-async def test_the_verdict_on_a_run_that_goes_on_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_verdict_of_an_active_run_is_updated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "VERDICT_SECONDS", 1)
     run = judged(RUNNING, tmp_path, "unknown")
     async with JobsApp(width=70).run_test(size=(80, 20)) as pilot:
@@ -127,19 +127,19 @@ async def test_the_verdict_on_a_run_that_goes_on_follows_it(tmp_path: Path, monk
         await until(lambda: "✓ GPU" in content_of(pilot.app.query_one(JobsPane))[0])
 
 
-async def test_columns_stand_below_each_other() -> None:
+async def test_columns_are_aligned() -> None:
     async with JobsApp().run_test(size=(70, 20)) as pilot:
         lines = await show(pilot, RUNNING, FAILED, DONE)
         assert len({len(line) for line in lines}) == 1
 
 
-async def test_where_there_is_little_room_the_start_gives_way_before_the_name() -> None:
+async def test_narrow_pane_drops_the_start_time_first() -> None:
     async with JobsApp(width=36).run_test(size=(70, 20)) as pilot:
         lines = await show(pilot, DONE)
         assert lines[0].split() == ["✓", "train.py", "[1]", "completed", "0:41"]
 
 
-async def test_a_run_without_end_is_shown_with_its_time_going_on() -> None:
+async def test_duration_of_an_active_run_advances() -> None:
     async with JobsApp().run_test(size=(70, 20)) as pilot:
         (first,) = await show(pilot, RUNNING)
         assert isinstance(pilot.app, JobsApp)
@@ -147,40 +147,40 @@ async def test_a_run_without_end_is_shown_with_its_time_going_on() -> None:
         await until(lambda: content_of(pane) != [first])
 
 
-async def test_no_timer_goes_while_nothing_runs() -> None:
+async def test_timer_stops_while_no_run_is_active() -> None:
     app = JobsApp()
     async with app.run_test(size=(70, 20)) as pilot:
         await show(pilot, DONE)
-        assert app.pane._timer is None
+        assert app.pane.timer is None
         await show(pilot, RUNNING, DONE)
-        assert app.pane._timer is not None
+        assert app.pane.timer is not None
         await show(pilot, DONE)
-        assert app.pane._timer is None
+        assert app.pane.timer is None
 
 
-async def test_the_cursor_selects_and_enter_opens_the_log() -> None:
+async def test_cursor_selects_and_enter_opens_the_log() -> None:
     app = JobsApp()
     async with app.run_test(size=(70, 20)) as pilot:
         await show(pilot, RUNNING, DONE)
-        app.told.clear()
+        app.posted.clear()
         await pilot.press("down", "enter", "a")
         await pilot.pause()
-        assert app.told == [("select", "p_1"), ("open", "p_1"), ("again", "p_1")]
+        assert app.posted == [("select", "p_1"), ("open", "p_1"), ("again", "p_1")]
 
 
 @pytest.mark.parametrize("key", ["y", "enter"])
-async def test_cancel_asks_once_and_then_does_it(key: str) -> None:
+async def test_cancel_asks_once(key: str) -> None:
     app = JobsApp()
     async with app.run_test(size=(70, 20)) as pilot:
         await show(pilot, RUNNING, DONE)
-        app.told.clear()
+        app.posted.clear()
         await pilot.press("x")
         assert any("Cancel train.py [3]?" in line for line in content_of(app.pane))
-        assert app.told == []
+        assert app.posted == []
         await pilot.press("x")
-        assert app.told == []
+        assert app.posted == []
         await pilot.press(key)
-        await until(lambda: ("cancel", "p_3") in app.told)
+        await until(lambda: ("cancel", "p_3") in app.posted)
         assert any("canceling" in line for line in content_of(app.pane))
         assert app.pane.why_not("cancel")
         app.pane.cancel_failed("p_3")
@@ -188,18 +188,18 @@ async def test_cancel_asks_once_and_then_does_it(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["escape", "n"])
-async def test_cancel_can_be_thought_better_of(key: str) -> None:
+async def test_cancel_can_be_declined(key: str) -> None:
     app = JobsApp()
     async with app.run_test(size=(70, 20)) as pilot:
         await show(pilot, RUNNING)
-        app.told.clear()
+        app.posted.clear()
         await pilot.press("x", key)
         await until(lambda: not app.pane.query(QuestionRow))
-        assert app.told == []
+        assert app.posted == []
         assert app.pane.has_focus_within
 
 
-async def test_a_question_about_a_run_that_ends_goes_away() -> None:
+async def test_question_closes_when_the_run_ends() -> None:
     app = JobsApp()
     async with app.run_test(size=(70, 20)) as pilot:
         await show(pilot, RUNNING)
@@ -208,7 +208,7 @@ async def test_a_question_about_a_run_that_ends_goes_away() -> None:
         await until(lambda: not app.pane.query(QuestionRow))
 
 
-async def test_a_run_that_has_ended_cannot_be_canceled() -> None:
+async def test_ended_run_cannot_be_canceled() -> None:
     app = JobsApp()
     async with app.run_test(size=(70, 20)) as pilot:
         await show(pilot, DONE)
@@ -218,16 +218,16 @@ async def test_a_run_that_has_ended_cannot_be_canceled() -> None:
         assert not app.pane.query(QuestionRow)
 
 
-async def test_without_runs_it_says_how_to_get_one_and_offers_nothing() -> None:
+async def test_empty_pane_has_no_commands() -> None:
     app = JobsApp()
     async with app.run_test(size=(70, 20)) as pilot:
         assert await show(pilot) == ["No run yet."]
         await pilot.press("enter", "a", "x")
         await pilot.pause()
-        assert app.told == []
+        assert app.posted == []
 
 
-async def test_of_very_many_runs_the_newest_are_listed_and_every_active_one() -> None:
+async def test_newest_and_active_of_many_runs_are_listed() -> None:
     runs = [numbered(number, RunState.COMPLETED) for number in range(10_000, 0, -1)]
     runs[9_000] = numbered(1_000, RunState.RUNNING)
     app = JobsApp()
@@ -238,13 +238,13 @@ async def test_of_very_many_runs_the_newest_are_listed_and_every_active_one() ->
         assert any("[1000]" in line and "running" in line for line in content_of(app.pane))
 
 
-async def test_names_of_scripts_are_shown_and_not_obeyed() -> None:
+async def test_control_characters_in_script_names_are_shown() -> None:
     async with JobsApp().run_test(size=(70, 20)) as pilot:
         (line,) = await show(pilot, DONE._replace(script_name="a\x1b[2Jb\n[red].py"))
         assert "a␛[2Jb␊[red].py" in line
 
 
-async def test_a_run_that_is_prepared_says_what_is_done_for_it_and_for_how_long() -> None:
+async def test_preparing_run_shows_its_step_and_duration() -> None:
     preparing = make_run(RunState.PREPARING)._replace(
         run_id="p_4", target_type="remotedocker", created=time.time() - 65
     )
@@ -258,7 +258,7 @@ async def test_a_run_that_is_prepared_says_what_is_done_for_it_and_for_how_long(
         assert "running" in second
 
 
-async def test_the_files_of_an_ended_run_that_are_not_here_can_be_fetched() -> None:
+async def test_missing_files_of_an_ended_run_can_be_fetched() -> None:
     ended = make_run(RunState.COMPLETED, start=NOW, end=NOW + 5)._replace(run_id="p_6")
     async with JobsApp().run_test(size=(70, 20)) as pilot:
         assert isinstance(pilot.app, JobsApp)
@@ -266,10 +266,10 @@ async def test_the_files_of_an_ended_run_that_are_not_here_can_be_fetched() -> N
         assert pilot.app.pane.why_not("reconnect")
         await show(pilot, ended._replace(lacks_outputs=True))
         await pilot.press("r")
-        await until(lambda: ("reconnect", "p_6") in pilot.app.told)  # type: ignore[attr-defined]
+        await until(lambda: ("reconnect", "p_6") in pilot.app.posted)  # type: ignore[attr-defined]
 
 
-async def test_a_run_whose_target_is_out_of_reach_says_since_when_and_can_be_tried_now() -> None:
+async def test_unreachable_run_shows_since_when_and_can_reconnect() -> None:
     reason = "out of reach since 14:03:12: box: nothing answers"
     lost = make_run(RunState.UNKNOWN, start=NOW)._replace(run_id="p_5", reason=reason)
     async with JobsApp().run_test(size=(70, 20)) as pilot:
@@ -278,6 +278,6 @@ async def test_a_run_whose_target_is_out_of_reach_says_since_when_and_can_be_tri
         assert "unknown since 14:03" in line
         assert isinstance(pilot.app, JobsApp)
         await pilot.press("r")
-        await until(lambda: ("reconnect", "p_5") in pilot.app.told)  # type: ignore[attr-defined]
+        await until(lambda: ("reconnect", "p_5") in pilot.app.posted)  # type: ignore[attr-defined]
         await show(pilot, RUNNING)
         assert pilot.app.pane.why_not("reconnect")

@@ -1,4 +1,4 @@
-"""The table of any length."""
+"""The table of runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 class TableApp(App[None]):
-    """A table that gets the rows it asks for."""
+    """An app that answers the requests of a table."""
 
     def __init__(self, total: int, *, columns: Sequence[TableColumn] = COLUMNS) -> None:
         super().__init__()
@@ -45,9 +45,9 @@ class TableApp(App[None]):
         self.set_focus(self.table)
         self.supply(0, 20)
 
-    def supply(self, first: int, number: int, *, anew: bool = False) -> None:
+    def supply(self, first: int, number: int) -> None:
         last = min(self.total, first + number)
-        self.table.supply(self.total, first, [row(place) for place in range(first, last)], empty=("None.",), anew=anew)
+        self.table.set_rows(self.total, first, [row(place) for place in range(first, last)], empty=("None.",))
 
     def on_run_table_chosen(self, event: RunTable.Chosen) -> None:
         self.chosen.append(self.table.current)
@@ -69,7 +69,7 @@ async def press(pilot: Pilot[None], *keys: str) -> list[str]:
     return screen_lines(pilot.app)
 
 
-async def test_only_what_is_on_the_screen_is_asked_for() -> None:
+async def test_only_rows_near_the_screen_are_requested() -> None:
     app = TableApp(100_000)
     async with app.run_test(size=(80, 12)) as pilot:
         lines = await press(pilot, "end")
@@ -80,7 +80,7 @@ async def test_only_what_is_on_the_screen_is_asked_for() -> None:
         assert "run 0" in lines[1]
 
 
-async def test_rows_that_have_not_come_are_shown_as_such_and_asked_for_once() -> None:
+async def test_missing_rows_are_requested_once() -> None:
     app = TableApp(1_000)
     async with app.run_test(size=(80, 12)) as pilot:
         app.answers = False
@@ -93,13 +93,13 @@ async def test_rows_that_have_not_come_are_shown_as_such_and_asked_for_once() ->
         assert "run 999" in (await press(pilot))[-1]
 
 
-async def test_rows_that_nobody_knows_are_not_asked_for_for_ever() -> None:
+async def test_rows_that_are_not_provided_are_not_requested_again() -> None:
     app = TableApp(1_000)
     async with app.run_test(size=(80, 12)) as pilot:
         app.answers = False
         await press(pilot, "end")
         for _ in range(5):
-            app.table.supply(1_000, 900, [])
+            app.table.set_rows(1_000, 900, [])
             await pilot.pause()
         assert len(app.asked) == 1
         await press(pilot, "home")
@@ -107,7 +107,7 @@ async def test_rows_that_nobody_knows_are_not_asked_for_for_ever() -> None:
         assert "run 999" in (await press(pilot, "end"))[-1]
 
 
-async def test_the_cursor_moves_by_rows_pages_and_columns() -> None:
+async def test_cursor_moves_by_rows_pages_and_columns() -> None:
     app = TableApp(100)
     async with app.run_test(size=(80, 12)) as pilot:
         for keys, at in (
@@ -128,7 +128,7 @@ async def test_the_cursor_moves_by_rows_pages_and_columns() -> None:
         assert app.table.column.key == "name"
 
 
-async def test_the_sorted_column_shows_in_which_direction() -> None:
+async def test_sorted_column_shows_the_direction() -> None:
     app = TableApp(3)
     async with app.run_test(size=(80, 12)) as pilot:
         assert "▼#" in (await press(pilot))[0]
@@ -136,17 +136,19 @@ async def test_the_sorted_column_shows_in_which_direction() -> None:
         assert "▲value" in (await press(pilot))[0]
 
 
-async def test_the_cursor_stays_on_its_row_when_others_come() -> None:
+async def test_cursor_stays_on_its_row_when_rows_are_added() -> None:
     app = TableApp(50)
     async with app.run_test(size=(80, 12)) as pilot:
         await press(pilot, "down", "down")
-        app.table.supply(51, 0, [TableRow("new", ((Piece("x"),),)), *(row(place) for place in range(30))], anew=True)
+        app.table.set_rows(
+            51, 0, [TableRow("new", ((Piece("x"),),)), *(row(place) for place in range(30))], replace=True
+        )
         await pilot.pause()
         assert app.table.current == "key 2"
         assert app.table.cursor == 3
 
 
-async def test_marks_are_glyphs_in_front_of_their_rows() -> None:
+async def test_marks_are_shown_before_their_rows() -> None:
     app = TableApp(3)
     async with app.run_test(size=(80, 12)) as pilot:
         app.table.show_marks({"key 1": ("▲", "number")})
@@ -155,7 +157,7 @@ async def test_marks_are_glyphs_in_front_of_their_rows() -> None:
         assert lines[1].startswith(" ")
 
 
-async def test_an_empty_table_says_what_to_do() -> None:
+async def test_empty_table_shows_its_text() -> None:
     app = TableApp(0)
     async with app.run_test(size=(80, 12)) as pilot:
         lines = await press(pilot, "down", "end", "pageup")
@@ -163,7 +165,7 @@ async def test_an_empty_table_says_what_to_do() -> None:
         assert app.table.current == ""
 
 
-async def test_a_double_click_puts_the_cursor_there_and_chooses_the_row() -> None:
+async def test_double_click_chooses_the_row() -> None:
     app = TableApp(30)
     async with app.run_test(size=(80, 12)) as pilot:
         await pilot.click(RunTable, offset=(12, 4), times=2)
@@ -176,7 +178,7 @@ async def test_a_double_click_puts_the_cursor_there_and_chooses_the_row() -> Non
 
 @pytest.mark.parametrize("width", [10, 24, 40, 60, 80, 200])
 @pytest.mark.parametrize("current", [0, 2, 11])
-def test_the_first_column_and_the_current_one_are_always_shown_within_the_width(width: int, current: int) -> None:
+def test_first_and_current_column_are_always_visible(width: int, current: int) -> None:
     columns = [TableColumn(str(place), str(place), 12, least=6) for place in range(12)]
     placed = place_columns(columns, width, current)
     assert placed[0].number == 0
@@ -187,7 +189,7 @@ def test_the_first_column_and_the_current_one_are_always_shown_within_the_width(
         assert before.left + before.width < after.left
 
 
-def test_room_that_is_left_goes_to_columns_that_stretch() -> None:
+def test_remaining_room_goes_to_stretching_columns() -> None:
     placed = {place.number: place.width for place in place_columns(COLUMNS, 120, 0)}
     assert (placed[0], placed[1], placed[2]) == (6, 20, 10)
     assert placed[3] > 60

@@ -18,7 +18,7 @@ from tui_workbench.core.model import RunState
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.base.secrets import SecretStore
 from tui_workbench.targets.hosts.host_for import ssh_host_of
-from tui_workbench.ui.runs.preparing import PlanScreen, PrepareScreen
+from tui_workbench.ui.runs.preparation import PlanScreen, PrepareScreen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,7 +157,7 @@ async def test_the_plan_says_what_would_be_sent_and_sends_nothing(
         await choose(pilot, "box")
         await pilot.press("1", "p")
         await until(lambda: isinstance(pilot.app.screen, PlanScreen))
-        await until(lambda: "This is what would be done now" in seen(pilot))
+        await until(lambda: "The plan is ready" in seen(pilot))
         text = " ".join(seen(pilot).split())
         assert "big.bin 123 kB" in text
         assert "hello.py" in text
@@ -183,7 +183,7 @@ async def test_a_plan_that_needs_a_password_asks_for_it_in_view_and_is_shown_the
         await until(lambda: pilot.app.screen is screen_of(pilot) and "Password of research" in seen(pilot))
         await type_text(pilot, PASSWORD)
         await pilot.press("enter")
-        await until(lambda: "This is what would be done now" in seen(pilot))
+        await until(lambda: "The plan is ready" in seen(pilot))
         await pilot.press("escape")
 
 

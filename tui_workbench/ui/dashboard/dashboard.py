@@ -39,7 +39,7 @@ from tui_workbench.ui.formatting import count
 from tui_workbench.ui.messages import RunBarRequested, RunRequested
 from tui_workbench.ui.runs.compare import CompareScreen
 from tui_workbench.ui.runs.history_screen import HistoryScreen
-from tui_workbench.ui.runs.one_run import RunCommands, RunsShown
+from tui_workbench.ui.runs.run_commands import RunCommands, RunContainer
 from tui_workbench.ui.runs.run_table import RunTable, TableRow
 from tui_workbench.ui.starting.run_bar import RequestLine
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
@@ -93,7 +93,7 @@ class Marks:
         return {run_id: (look_of(place)[1], look_of(place)[0]) for run_id, (_, place) in self._places.items()}
 
 
-class RunsView(RunsShown, inherit_bindings=False):
+class RunsView(RunContainer, inherit_bindings=False):
     """Shows the runs of a project; posts `RunRequested` and `RunBarRequested` for the main screen."""
 
     BINDINGS = DASHBOARD.bindings
@@ -128,7 +128,7 @@ class RunsView(RunsShown, inherit_bindings=False):
         self.filter_row.display = bool(self.query_shown.filter)
         self.filter_row.field.value = self.query_shown.filter
         self._show_columns()
-        self._ask_rows(anew=True)
+        self._ask_rows(replace=True)
         self._ask_overview()
         self.set_interval(LOOK_SECONDS, self._look)
 
@@ -138,24 +138,24 @@ class RunsView(RunsShown, inherit_bindings=False):
     def _rows_wanted(self) -> None:
         self._ask_rows()
 
-    def _ask_rows(self, *, anew: bool = False, to_top: bool = False) -> None:
+    def _ask_rows(self, *, replace: bool = False, to_top: bool = False) -> None:
         if to_top:
             self.table.reset()
         call = partial(part, self.project, self.query_shown, self._folded, *self.table.window())
-        ask(self, "rows", call, partial(self._show_rows, anew=anew))
+        ask(self, "rows", call, partial(self._show_rows, replace=replace))
 
-    def _show_rows(self, found: Part, *, anew: bool) -> None:
+    def _show_rows(self, found: Part, *, replace: bool) -> None:
         before, self._runs = self._runs, found.runs
         if len(str(found.runs)) != len(str(before)):
             self._show_columns()
         empty = NOTHING_FOUND if self.query_shown.filter else EMPTY
-        self.table.supply(found.total, found.first, self._made(found.lines), empty=empty, anew=anew)
+        self.table.set_rows(found.total, found.first, self._made(found.lines), empty=empty, replace=replace)
         # A filter leaves fewer rows; that the charts then grew would be unrest.
         self._most_lines = max(self._most_lines, found.total)
         self.charts.fit(self.app.size.height, self._most_lines)
         self._show_head()
         self._read_sparks()
-        if anew and self.charts.mode == CURVES:
+        if replace and self.charts.mode == CURVES:
             self._show_charts()
         if self._seen is None:
             self._look()
@@ -168,7 +168,7 @@ class RunsView(RunsShown, inherit_bindings=False):
         """The rows of these numbers look different now."""
         known = self.table.known
         for number in [number for number in numbers if number in known]:
-            self.table.supply(self.table.total, number, self._made([known[number].value]))
+            self.table.set_rows(self.table.total, number, self._made([known[number].value]))
 
     def _runs_among(self, numbers: Iterable[int]) -> list[RunRow]:
         rows = (self.table.known[number].value for number in numbers if number in self.table.known)
@@ -240,7 +240,7 @@ class RunsView(RunsShown, inherit_bindings=False):
 
     def _look(self) -> None:
         if not self.screen.is_current:
-            return  # whoever comes back here sees everything anew
+            return  # whoever comes back here sees everything replace
         active = tuple(row.run.directory for row in self._runs_among(self.table.known) if row.run.is_active)
         ask(self, "look", partial(look, self.project, active), self._looked)
 
@@ -253,7 +253,7 @@ class RunsView(RunsShown, inherit_bindings=False):
 
     def reload(self) -> None:
         if self._seen is not None:
-            self._ask_rows(anew=True)
+            self._ask_rows(replace=True)
             self._ask_overview()
 
     # --- The cursor and marks
@@ -270,7 +270,7 @@ class RunsView(RunsShown, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if (action == "mark" and self.current_run() is None) or (action == "open" and self.table.current_value is None):
-            return "No run is under the cursor."
+            return "No run selected."
         if action == "compare" and len(self._to_compare()) < 2:
             return "Two runs at least: space marks them."
         if action == "unmark" and not self._marks:
@@ -285,7 +285,7 @@ class RunsView(RunsShown, inherit_bindings=False):
         value = self.table.current_value
         if isinstance(value, Heading):
             self._folded ^= {value.group.value}
-            self._ask_rows(anew=True)
+            self._ask_rows(replace=True)
         elif isinstance(value, RunRow):
             self.app.push_screen(RunDetailsScreen(self.project, value.run))
 
@@ -324,7 +324,7 @@ class RunsView(RunsShown, inherit_bindings=False):
     def _change_query(self, **changes: Any) -> None:
         self.query_shown = self.query_shown._replace(**changes)
         self._show_columns()
-        self._ask_rows(anew=True, to_top=True)
+        self._ask_rows(replace=True, to_top=True)
         self._ask_overview()
         self._show_head()
 
@@ -419,4 +419,4 @@ class DashboardScreen(HistoryScreen):
     @on(RunBarRequested)
     def _leave_for_it(self, event: RunRequested | RunBarRequested) -> None:
         event.stop()
-        self.leave_it_to_main(type(event)())
+        self.post_to_main(type(event)())

@@ -38,7 +38,7 @@ from tui_workbench.ui.logs.log_view import LogView
 from tui_workbench.ui.logs.reason_lines import reason_lines
 from tui_workbench.ui.messages import StatusPosted
 from tui_workbench.ui.runs.history_screen import HistoryScreen
-from tui_workbench.ui.runs.one_run import RunCommands, RunsShown
+from tui_workbench.ui.runs.run_commands import RunCommands, RunContainer
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.themes.themes import palette_of
 from tui_workbench.ui.trace.trace import TraceScreen
@@ -56,7 +56,7 @@ NO_OUTPUTS = ("The run has made no files.",)
 NO_SNAPSHOT = ("There is no snapshot of this run.", "Runs with TrackedRun: true have one.")
 
 
-class RunView(RunsShown, inherit_bindings=False):
+class RunView(RunContainer, inherit_bindings=False):
     """Shows a run in tabs."""
 
     BINDINGS = RUN_DETAILS.bindings

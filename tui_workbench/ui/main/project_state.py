@@ -316,7 +316,7 @@ class ProjectState:
         if self._monitor is not None and self._recent is not None and self._monitor.is_attached:
             self._monitor.show_targets(self.targets)
             self._monitor.show_runs(self.runs, self.selected)
-            self._recent.look()
+            self._recent.reload()
 
 
 def _images_of(runs: Sequence[Run]) -> tuple[str, ...]:

@@ -1,4 +1,1 @@
-"""Lists of runs, comparison, and actions on a run.
-
-The details of a run belong to `ui.details`, the run dashboard to `ui.dashboard`.
-"""
+"""Lists of runs, comparison, and commands on a run. See also `ui.details` and `ui.dashboard`."""

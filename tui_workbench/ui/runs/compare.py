@@ -1,8 +1,7 @@
-"""Any number of runs side by side: a metric of all of them in one chart, and below it what differs.
+"""Compare any number of runs: a chart of one metric of all runs, and a table of their differences.
 
-What differs comes first, by section, then what is the same, folded. The invariants: a run has the same mark and colour
-in the chart, in its legend and over its column; a value that a run does not have looks like nothing that a run can
-have, and what could not be compared is said.
+Rows that differ come first, by section; identical rows follow, folded. A run has the same mark and colour in the chart
+and over its column.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tui_workbench.ui.charts.chart_data import read_metrics, run_curves
 from tui_workbench.ui.charts.chart_drawing import Look, look_of
 from tui_workbench.ui.charts.chart_scale import number, span_label
 from tui_workbench.ui.commands.screen_commands import COMPARE, HISTORY
-from tui_workbench.ui.formatting import RUN_STATES, run_title, verdict_look
+from tui_workbench.ui.formatting import RUN_STATES, count, run_title, verdict_look
 from tui_workbench.ui.messages import MonitorRequested
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.runs.run_table import RunTable, TableColumn, TableRow
@@ -34,13 +33,11 @@ from tui_workbench.ui.widgets.pieces import Piece
 from tui_workbench.ui.widgets.text_view import Line, TextView
 
 LEAST_ROWS, AROUND_ROWS = 6, 2
-"""Rows that the table has room for at least, and its lines that are no rows: the border and the titles."""
+"""Smallest number of rows in the table, and lines for its border and titles."""
 
 SAME = "same"
-"""Key of the heading over what is the same."""
+"""Key of the heading of the identical rows."""
 
-WHAT_CELLS = 26
-VALUE_CELLS = 20
 LONGEST = 300
 
 SECTION_NAMES = {
@@ -51,15 +48,15 @@ SECTION_NAMES = {
 
 
 class CompareScreen(HistoryScreen, inherit_bindings=False):
-    """Compares runs."""
+    """The comparison of some runs."""
 
     BINDINGS = COMPARE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*COMPARE, *HISTORY)
     AUTO_FOCUS = "RunTable"
     heading = "Comparison"
     about = (
-        "What differs between runs comes first. Values that are like the base's are faint; b makes the run of the "
-        "column under the cursor the base. enter shows a difference whole, of a file line by line."
+        "Differences come first. Values equal to those of the base run are dimmed; b makes the run under the cursor "
+        "the base. enter shows a difference in full, or the diff of a file."
     )
     DEFAULT_CSS = """
     CompareScreen > Chart { height: 1fr; min-height: 7; }
@@ -72,12 +69,12 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
         self.runs = tuple(runs)
         self.chart = Chart()
         self.table = RunTable()
-        self.filter_row: FilterRow = FilterRow("/", "words that a row holds: learning_rate, metrics, 0.01", self.table)
+        self.filter_row: FilterRow = FilterRow("/", "filter rows: learning_rate, metrics, 0.01", self.table)
         self.content = (self.chart, self.filter_row, self.table)
         self._comparison: Comparison | None = None
-        self._metrics: list[str] = []  # those that have curves, best first
+        self._metrics: list[str] = []  # metrics with a curve, those that differ first
         self._base = 0
-        self._same_too = False
+        self._shows_same = False
         self._metric = 0
 
     @property
@@ -85,7 +82,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
         return f"of {', '.join(run_title(run) for run in self.runs)}"
 
     def on_mount(self) -> None:
-        self.table.supply(0, 0, (), empty=("Comparing…",))
+        self.table.set_rows(0, 0, (), empty=("Comparing…",))
         self.table.show_columns(columns_of(self.runs, self._base), "", descending=False)
         self.chart.show_message("Reading…")
         self.ask("comparison", partial(read_comparison, self.project, self.runs), self._show)
@@ -93,7 +90,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
     def _show(self, found: tuple[Comparison, list[str]]) -> None:
         self._comparison, self._metrics = found
         self._show_rows()
-        self.table.move_to(1)  # from the first heading to what it is about
+        self.table.move_to(1)  # below the first heading
         self._show_metric()
 
     @on(FilterRow.Changed)
@@ -102,13 +99,13 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
             return
         self.table.show_columns(columns_of(self.runs, self._base), "", descending=False)
         words = self.filter_row.text.strip()
-        rows = rows_of(self._comparison, self._base, same_too=self._same_too, words=words)
-        self.table.supply(len(rows), 0, rows, anew=True, empty=("Nothing holds that; esc shows all.",))
+        rows = rows_of(self._comparison, self._base, show_same=self._shows_same, words=words)
+        self.table.set_rows(len(rows), 0, rows, replace=True, empty=("No matching row. esc clears the filter.",))
         self._fit()
         self.refresh_bindings()
 
     def _fit(self) -> None:
-        """Give the chart the lines that the rows leave."""
+        """Give the chart all lines that the rows do not need."""
         self.table.styles.height = min(max(self.table.total, LEAST_ROWS) + AROUND_ROWS, self.size.height * 6 // 10)
 
     def on_resize(self) -> None:
@@ -118,7 +115,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
 
     def _show_metric(self) -> None:
         if not self._metrics:
-            self.chart.show_message("No metric with a course was logged by these runs.")
+            self.chart.show_message("These runs logged no metric with a curve.")
             return
         name = self._metrics[self._metric % len(self._metrics)]
         runs = [(run, place) for place, run in enumerate(self.runs)]
@@ -141,18 +138,18 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if action == "open" and self._row is None and self.table.current != SAME:
-            return "No difference is under the cursor."
+            return "No row selected."
         if action == "metric" and len(self._metrics) < 2:
-            return "There is no other metric with a course."
+            return "No other metric with a curve."
         if action == "filter" and self.focused is self.filter_row.field:
-            return "The filter is being typed."
+            return "The filter has the focus already."
         if action == "base" and self._column < 0:
-            return "← and → choose the column of a run."
+            return "Select the column of a run with ← and →."
         return super().why_not(action)
 
     @property
     def _column(self) -> int:
-        """The number of the run in whose column the cursor is; -1 in the first column."""
+        """The number of the run whose column is selected; -1 for the first column."""
         keys = [run.run_id for run in self.runs]
         column = self.table.column
         return keys.index(column.key) if column is not None and column.key in keys else -1
@@ -176,7 +173,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
             )
 
     def action_toggle_same(self) -> None:
-        self._same_too = not self._same_too
+        self._shows_same = not self._shows_same
         self._show_rows()
 
     def action_base(self) -> None:
@@ -186,14 +183,14 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
 
 
 class DifferenceScreen(HistoryScreen):
-    """Shows one difference."""
+    """The full text of one difference."""
 
     AUTO_FOCUS = "TextView"
     heading = "Difference"
-    about = "One difference, whole."
+    about = "One difference in full."
 
     def __init__(self, project: Project, title: str, call: partial[list[Line]]) -> None:
-        """`title` must be safe text; `call` reads the lines."""
+        """Show the lines that `call` reads. `title` must be safe text."""
         super().__init__(project)
         self.view = TextView()
         self.content = (self.view,)
@@ -212,7 +209,7 @@ class DifferenceScreen(HistoryScreen):
 
 
 def read_comparison(project: Project, runs: Sequence[Run]) -> tuple[Comparison, list[str]]:
-    """Compare the runs; and the names of the metrics that have curves, best first. Blocks; raises WorkbenchError."""
+    """Compare the runs and list the metrics with a curve, those that differ first. Blocks; raises WorkbenchError."""
     comparison = compare(Runs(project), [run.run_id for run in runs])
     counts: dict[str, int] = {}
     for run in runs:
@@ -224,33 +221,33 @@ def read_comparison(project: Project, runs: Sequence[Run]) -> tuple[Comparison, 
 
 
 def columns_of(runs: Sequence[Run], base: int) -> list[TableColumn]:
-    """A column for what is compared, and one for each run, with the mark that its curve has."""
-    columns = [TableColumn("what", "", WHAT_CELLS)]
+    """Return a column of names and a column for each run, titled with the mark of its curve."""
+    columns = [TableColumn("what", "", 26)]
     for place, run in enumerate(runs):
         mark = look_of(place)[1]
-        # The number stays at the end: a title that is too long is cut in its middle.
+        # The number comes last: a long title is cut in its middle.
         title = f"{mark} {'(base) ' if place == base else ''}{safe_text(run_title(run)[-60:])}"
-        columns.append(TableColumn(run.run_id, title, VALUE_CELLS, least=14, stretches=True))
+        columns.append(TableColumn(run.run_id, title, 20, least=14, stretches=True))
     return columns
 
 
-def rows_of(found: Comparison, base: int, *, same_too: bool, words: str = "") -> list[TableRow]:
-    """The rows that hold all of the words."""
+def rows_of(found: Comparison, base: int, *, show_same: bool, words: str = "") -> list[TableRow]:
+    """Return the rows that contain all of the words."""
     rows: list[TableRow] = []
     section = ""
     for row in found.differences:
-        if not _holds(row, words):
+        if not _matches(row, words):
             continue
         if row.section != section:
             section = row.section
-            rows.append(_heading(section, SECTION_NAMES.get(section, section), ""))
+            rows.append(_heading(section, SECTION_NAMES.get(section, section)))
         rows.append(_row(row, base))
     if not found.differences:
-        rows.append(_heading("none", "nothing differs", "in what is known of these runs"))
-    same = [row for row in found.rows if not row.differs and _holds(row, words)]
+        rows.append(_heading("none", "no differences"))
+    same = [row for row in found.rows if not row.differs and _matches(row, words)]
     if same:
-        rows.append(_heading(SAME, f"{'▾' if same_too else '▸'} {len(same):,} the same", ""))
-    if same_too:
+        rows.append(_heading(SAME, f"{'▾' if show_same else '▸'} {count(len(same), 'identical row')}"))
+    if show_same:
         rows += [_row(row, base) for row in same]
     rows += [
         TableRow(f"note {place}", ((Piece(f"▲ {safe_text(note)}", "warning"),),), is_heading=True)
@@ -259,18 +256,15 @@ def rows_of(found: Comparison, base: int, *, same_too: bool, words: str = "") ->
     return rows
 
 
-def _holds(row: ComparedRow, words: str) -> bool:
-    """Whether all of the words stand in the row: in its section, its name or a value."""
-    if not words:
-        return True
+def _matches(row: ComparedRow, words: str) -> bool:
+    """Return True if the section, name or values of the row contain all of the words."""
     section = SECTION_NAMES.get(row.section, row.section)
     text = " ".join([section, row.name, *(str(value) for value in row.values)]).casefold()
     return all(word in text for word in words.casefold().split())
 
 
-def _heading(key: str, title: str, words: str) -> TableRow:
-    pieces = (Piece(title, "accent", bold=True), Piece(f"  {words}" if words else "", "muted"))
-    return TableRow(key, (pieces,), is_heading=True)
+def _heading(key: str, title: str) -> TableRow:
+    return TableRow(key, ((Piece(title, "accent", bold=True),),), is_heading=True)
 
 
 def _row(row: ComparedRow, base: int) -> TableRow:
@@ -301,7 +295,7 @@ def _value(row: ComparedRow, value: str | float | None, role: str) -> Piece:
 
 
 def read_difference(project: Project, found: Comparison, row: ComparedRow, base: int, other: int) -> list[Line]:
-    """The difference of a row between two runs as lines; of a file its diff. Blocks; raises StorageError."""
+    """Return the values of a row, or the diff of a file, as lines. Blocks; raises StorageError."""
     if row.section == "code":
         paths = () if row.name in ("commit", "files that are the same") else (row.name,)
         return _diff(project, found.runs[base], found.runs[other], paths)
@@ -311,7 +305,7 @@ def read_difference(project: Project, found: Comparison, row: ComparedRow, base:
     for place, (run, value) in enumerate(zip(found.runs, row.values, strict=True)):
         role, mark = look_of(place)
         lines.append((Piece(f"{mark} ", role), Piece(safe_text(run_title(run)), bold=True)))
-        whole = "it has none" if value is None else str(value)
+        whole = "not set" if value is None else str(value)
         lines += [
             (Piece(f"    {safe_text(part)}", "muted" if value is None else "text"),) for part in whole.split("\n")
         ]
@@ -320,21 +314,21 @@ def read_difference(project: Project, found: Comparison, row: ComparedRow, base:
 
 def _diff(project: Project, base: Run, other: Run, paths: Sequence[str]) -> list[Line]:
     if not base.commit_id or not other.commit_id:
-        return [(Piece("One of the runs has no snapshot in git: its code cannot be compared.", "warning"),)]
+        return [(Piece("Cannot compare the code: one of the runs has no snapshot.", "warning"),)]
     text = snapshot_diff(project.state_directory, base.commit_id, other.commit_id, paths)
-    return diff_lines(text) or [(Piece("The code of these two is the same: ← and → choose another run.", "muted"),)]
+    return diff_lines(text) or [(Piece("These runs have the same code. Select another run with ← and →.", "muted"),)]
 
 
 def _git_lines(base: Run, other: Run) -> list[Line]:
-    """What was not committed in the user's git, in both runs."""
+    """Return the uncommitted changes of the user's git repository, for both runs."""
     lines: list[Line] = []
     for run in (base, other):
-        lines.append((Piece(f"Not committed when {safe_text(run_title(run))} was run", "accent", bold=True),))
+        lines.append((Piece(f"Uncommitted changes of {safe_text(run_title(run))}", "accent", bold=True),))
         try:
             with open_regular(f"{run.directory}/{DIFF}") as file:
                 lines += diff_lines(file.read(1 << 20).decode("utf-8", "replace"))
         except OSError:
-            lines.append((Piece("Nothing, or it was not recorded.", "muted"),))
+            lines.append((Piece("None recorded.", "muted"),))
         lines.append(())
     return lines
 
@@ -343,7 +337,7 @@ _ROLES: Mapping[str, str] = {"+": "success", "-": "error", "@": "accent", "d": "
 
 
 def diff_lines(text: str) -> list[Line]:
-    """A unified diff in colours; each line keeps its sign."""
+    """Colour a unified diff."""
     lines: list[Line] = []
     for line in text.splitlines():
         head = line.startswith(("+++", "---", "diff ", "index "))

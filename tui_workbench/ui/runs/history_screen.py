@@ -1,4 +1,4 @@
-"""What the full screens over the main one have in common: a notice, help, the palette, and leaving."""
+"""The base of the full screens over the main screen: notice, help, palette, undo and closing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Answer = TypeVar("Answer")
 
 
 class HistoryScreen(Screen[str], inherit_bindings=False):
-    """A full screen over the main one. Its result is the id of a run that something should happen with, or ""."""
+    """A full screen over the main screen. Its result is the ID of a run to act on, or ""."""
 
     BINDINGS = HISTORY.bindings
     DEFAULT_CSS = """
@@ -66,17 +66,17 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
 
     @property
     def subject(self) -> str:
-        """The text behind the title; of any origin."""
+        """The text after the heading, which may be unsafe."""
         return f"of {self.project.name}"
 
-    # --- Saying something
+    # --- Notices
 
     def say(self, text: str) -> None:
-        """Say something in passing."""
+        """Show a short notice."""
         self.notice.say(text)
 
     def show_error(self, error: WorkbenchError) -> None:
-        """Say what is wrong, and what to do about it."""
+        """Show an error and its remedy."""
         place = f" ({error.file})" if error.file and error.file not in error.message else ""
         self.notice.say(f"{error.message}{place}. {error.remedy}".rstrip().replace("..", "."), wrong=True)
 
@@ -97,20 +97,17 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
     # --- Calls and other screens
 
     def ask(self, what: str, call: Callable[[], Answer], then: Callable[[Answer], object]) -> None:
-        """Make a call in a thread and hand its answer on; of calls for the same thing only the last one's.
-
-        A WorkbenchError is shown.
-        """
+        """Run `call` in a thread and pass its result to `then`, unless the same `what` was asked again."""
         ask(self, what, call, then)
 
-    def leave_it_to_main(self, message: Message) -> None:
-        """Go to the main screen and post it this message."""
+    def post_to_main(self, message: Message) -> None:
+        """Return to the main screen and post it this message."""
         main = self.app.screen_stack[0]
         while self.app.screen is not main:
             self.app.pop_screen()
         main.post_message(message)
 
-    # --- Help, the palette, leaving
+    # --- Commands
 
     def action_help(self) -> None:
         self.app.push_screen(HelpScreen(sections(self)))
@@ -119,7 +116,7 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
         await choose_command(self.app, self.all_commands(), self.say)
 
     def all_commands(self) -> list[CommandState]:
-        """Every command that the palette lists, the nearest to the focus first."""
+        """Return all commands of the palette, those nearest to the focus first."""
         nodes: list[Widget] = [node for node in self.walk_children() if is_ours(node) and node.display]  # type: ignore[misc]
         within = [self.focused, *self.focused.ancestors] if self.focused is not None else []
         nodes.sort(key=lambda node: node not in within)
@@ -129,12 +126,11 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
     @work(group="undo")
     async def action_undo_step(self) -> None:
         try:
-            self.say(f"Taken back: {await undo_steps(self.app).undo()}.")
+            self.say(f"Undone: {await undo_steps(self.app).undo()}.")
         except WorkbenchError as error:
             self.show_error(error)
 
     def action_interrupt(self) -> None:
-        """Copy what is selected; ctrl+c ends nothing here."""
         if text := self.get_selected_text():
             self.app.copy_to_clipboard(text)
         else:
@@ -145,7 +141,6 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
             self.filter_row.open()
 
     def action_leave(self) -> None:
-        """End the filter; without one go back."""
         if self.filter_row is not None and self.filter_row.display:
             self.filter_row.clear()
         else:
@@ -153,7 +148,7 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if action == "undo_step" and not undo_steps(self.app).title:
-            return "Nothing was done that could be taken back."
+            return "Nothing to undo."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

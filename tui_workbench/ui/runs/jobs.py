@@ -1,8 +1,7 @@
-"""The Jobs pane: every run of the project, newest first, with its state, start, duration, and whether it used a GPU.
+"""The Jobs pane: all runs of the project, newest first, with state, GPU verdict, start and duration.
 
-It shows what it is handed and holds no run itself; of their directories it reads the verdict alone, in a thread, once
-for those that have ended. Only durations and verdicts of runs that are going on change by themselves, and there is no
-timer while nothing runs.
+The caller provides the runs; the pane reads only their GPU verdicts, in a thread, and once for runs that have ended.
+The timer for durations and verdicts stops while no run is active.
 """
 
 from __future__ import annotations
@@ -33,23 +32,21 @@ from tui_workbench.ui.messages import (
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.progress_line import WITH_STEPS
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 from tui_workbench.ui.widgets.row_list import RowList
 
 SHOWN_RUNS = 500
-"""The newest runs, which are the ones that are listed: nobody scrolls further, and each costs at every change."""
+"""Number of listed runs: each listed run costs time at every change."""
 
 MIN_NAME = 12
-"""Cells that the name of a run keeps; the time of the start gives way before it."""
+"""Cells kept for the name of a run; the start time is dropped first."""
 
 USUAL_NAME = 20
-"""Cells of a name that a verdict leaves it, where the time of the start can give way."""
+"""Cells kept for the name of a run beside a verdict, as long as the start time can be dropped."""
 
 VERDICT_SECONDS = 3
-"""How often a run that goes on is judged anew."""
-
-_WITH_STEPS = (RunState.PREPARING, RunState.FINALIZING)
-"""The states in which it matters which step a run is at."""
+"""Interval at which the verdicts of active runs are read again."""
 
 
 class JobsPane(Pane):
@@ -58,8 +55,8 @@ class JobsPane(Pane):
     number = 5
     title = "Jobs"
     about = (
-        "Every run of this project, also those that the command line started. The log shows the one under the cursor. "
-        "A run goes on when the workbench is closed."
+        "All runs of this project, including those started on the command line. The log shows the selected run. "
+        "Runs continue when you quit the workbench."
     )
     BINDINGS = JOBS.bindings
 
@@ -72,15 +69,14 @@ class JobsPane(Pane):
         self._canceling: set[str] = set()
         self._empty: tuple[str, ...] = ()
         self._question: QuestionRow | None = None
-        self._asked = ""  # the run that the question is about
-        self._timer: Timer | None = None
-        self._verdicts: dict[str, str] = {}  # by run id; empty words for those that no GPU was in reach of
-        self._judged: set[str] = set()  # the runs whose verdict stays
-        self._judging = OneAtATime(self, self._read_verdicts)
+        self._asked = ""  # the run of the question
+        self.timer: Timer | None = None
+        self._verdicts: dict[str, str] = {}  # by run ID; "" for runs without a GPU
+        self._final: set[str] = set()  # runs whose verdict no longer changes
+        self._verdict_reader = OneAtATime(self, self._read_verdicts)
         self._ticks = 0
 
     def compose(self) -> ComposeResult:
-        """The list; a question brings its own row."""
         yield self._list
 
     def take_focus(self) -> None:
@@ -89,9 +85,9 @@ class JobsPane(Pane):
     def why_not(self, action: str) -> str:
         run = self._runs.get(self._list.current)
         if run is None:
-            return "No run is under the cursor."
+            return "No run selected."
         if action == "reconnect" and not (run.lacks_outputs or (run.state == RunState.UNKNOWN and run.is_active)):
-            return "The run's target is not out of reach, and all its files are here."
+            return "The target is reachable and all files are here."
         if action == "cancel":
             if not run.is_active:
                 return "The run has ended."
@@ -107,9 +103,9 @@ class JobsPane(Pane):
         empty: tuple[str, ...] = (),
         current: str | None = None,
     ) -> None:
-        """Show the runs, in this order; `current` is the id of the run that gets the cursor, if it should move.
+        """Show the runs in this order.
 
-        `steps` tells by run id what a run that is not running does at the moment.
+        `steps` holds the current step of runs by run ID. `current` is the ID of the run to select, if not None.
         """
         self._total = len(runs)
         self._steps = steps or {}
@@ -121,28 +117,27 @@ class JobsPane(Pane):
         if self._asked not in self._runs or not self._runs[self._asked].is_active:
             self._end_question()
         is_needed = any(run.is_active for run in runs)
-        if is_needed and self._timer is None:
-            self._timer = self.set_interval(1, self._tick)
-        elif self._timer is not None and not is_needed:
-            self._timer.stop()
-            self._timer = None
-        self._judge()
+        if is_needed and self.timer is None:
+            self.timer = self.set_interval(1, self._tick)
+        elif self.timer is not None and not is_needed:
+            self.timer.stop()
+            self.timer = None
+        self._update_verdicts()
 
     def _tick(self) -> None:
         self._ticks += 1
         if self._ticks % VERDICT_SECONDS == 0:
-            self._judge()
+            self._update_verdicts()
         self._show()
 
-    def _judge(self) -> None:
-        """Ask for the verdicts that are not known, or may be others by now."""
-        if any(run_id not in self._judged for run_id in self._runs):
-            self._judging.start()
+    def _update_verdicts(self) -> None:
+        if any(run_id not in self._final for run_id in self._runs):
+            self._verdict_reader.start()
 
     async def _read_verdicts(self) -> None:
-        runs = [run for run in self._runs.values() if run.run_id not in self._judged]
+        runs = [run for run in self._runs.values() if run.run_id not in self._final]
         found = await in_thread(partial(read_verdicts, runs))
-        self._judged.update(run.run_id for run in runs if not run.is_active)
+        self._final.update(run.run_id for run in runs if not run.is_active)
         if any(self._verdicts.get(run_id, "") != word for run_id, word in found.items()):
             self._verdicts.update(found)
             self._show()
@@ -158,11 +153,11 @@ class JobsPane(Pane):
 
     def _rows(self, now: float) -> list[Row]:
         runs = self._runs.values()
-        words = [self._word(run) for run in runs]
+        words = [self._state_text(run) for run in runs]
         starts = [moment(run.start or run.created, now) for run in runs]
         times = [elapsed(run, now) for run in runs]
         columns = [max(map(len, column), default=0) for column in (words, starts, times)]
-        # The glyph, the blanks between columns and at the edges take the other cells.
+        # 9 cells are taken by the glyph and the blanks around columns.
         room = self._list.scrollable_content_region.width - sum(columns) - 9 - MIN_NAME
         longest = max((len(run_title(run)) for run in runs), default=0)
         judged = [self._verdicts.get(run.run_id, "") for run in runs]
@@ -178,10 +173,10 @@ class JobsPane(Pane):
             for run, word, start, spent, verdict in zip(runs, words, starts, times, pieces, strict=True)
         ]
 
-    def _word(self, run: Run) -> str:
+    def _state_text(self, run: Run) -> str:
         if run.run_id in self._canceling:
             return "canceling"
-        step = self._steps.get(run.run_id, "") if run.state in _WITH_STEPS else ""
+        step = self._steps.get(run.run_id, "") if run.state in WITH_STEPS else ""
         return step_words(step) or run_state(run).word
 
     def on_resize(self, event: events.Resize) -> None:
@@ -240,13 +235,13 @@ class JobsPane(Pane):
             question.remove()
 
     def cancel_failed(self, run_id: str) -> None:
-        """The run could not be canceled: it may be asked again."""
+        """Allow the run to be canceled again."""
         self._canceling.discard(run_id)
         self._show()
 
 
 def _row(run: Run, columns: list[int], word: str, start: str, spent: str, verdict: Piece) -> Row:
-    """A run's line: state, verdict, start and duration stand below those of the other runs."""
+    """Return the row of a run, aligned with the other rows by the widths in `columns`."""
     look = run_state(run)
     right = [Piece(f"{word:<{columns[0]}}", look.role), verdict]
     if columns[1]:
@@ -258,7 +253,7 @@ def _row(run: Run, columns: list[int], word: str, start: str, spent: str, verdic
 
 
 def read_verdicts(runs: Iterable[Run]) -> dict[str, str]:
-    """The verdict's word of each run, by id; empty for one that no GPU was in reach of. Blocks."""
+    """Read the verdict of each run, by run ID; "" for runs without a GPU. Blocks."""
     found = {}
     for run in runs:
         word = ""

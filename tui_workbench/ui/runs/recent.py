@@ -1,7 +1,6 @@
-"""All runs of the project at the side of the main screen, where there is room: newest first, with what came of them.
+"""A small table of all runs beside the main screen, newest first.
 
-The dashboard's table in small: it asks the index for the rows in view and nothing else, in threads, and only while it
-can be seen.
+Like the dashboard, it reads only the visible rows from the index, in threads, and only while it is visible.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from tui_workbench.ui.widgets.pane import Pane
 
 COLUMNS = ("number", "script", "state", "duration")
 METRICS = 2
-"""The most common metrics, which get a column each."""
+"""Number of columns for metrics; the most common metrics get one."""
 
 SCRIPT_CELLS = 10
 
 
 class RecentPane(Pane):
-    """Posts `Chosen`."""
+    """Posts `Chosen` when the user opens a run."""
 
     number = 6
     title = "All runs"
-    about = "Every run of the project, the newest first. 6 shows them with charts, filters and all that can be done."
+    about = "All runs of the project, newest first. 6 opens the dashboard with charts, filters and commands."
     BINDINGS = RECENT.bindings
 
     @dataclass(eq=False)
     class Chosen(Message):
-        """A run is to be looked at."""
+        """The user opened a run."""
 
         run: Run
 
@@ -58,10 +57,10 @@ class RecentPane(Pane):
         self.screen.set_focus(self._table)
 
     def on_show(self) -> None:
-        self.look()
+        self.reload()
 
-    def look(self) -> None:
-        """Runs came or changed."""
+    def reload(self) -> None:
+        """Read the rows again, if the pane is visible."""
         if self.is_mounted and self.region.size:
             self._ask(*self._table.window())
 
@@ -81,12 +80,12 @@ class RecentPane(Pane):
                 [_narrowed(column) for column in columns if column is not None], "number", descending=True
             )
         rows = list(map(RowMaker(keys, {}).row, found.lines))
-        self._table.supply(found.total, found.first, rows, empty=("No run yet.",), anew=True)
+        self._table.set_rows(found.total, found.first, rows, empty=("No run yet.",), replace=True)
         self.set_title(f"{found.total:,}" if found.total else "")
         self.refresh_bindings()
 
     def why_not(self, action: str) -> str:
-        return "No run is under the cursor." if action == "open" and self._table.current_value is None else ""
+        return "No run selected." if action == "open" and self._table.current_value is None else ""
 
     @on(RunTable.Chosen)
     def action_open(self) -> None:
@@ -96,7 +95,7 @@ class RecentPane(Pane):
 
 
 def _read(project: Project, first: int, number: int) -> tuple[Part, tuple[str, ...]]:
-    """The rows from `first` on, and the columns. Blocks; raises WorkbenchError."""
+    """Return the rows from `first` on, and the columns. Blocks; raises WorkbenchError."""
     with RunIndex(project) as index:
         metrics = index.metric_names()[:METRICS]
     found = part(project, RunQuery(), frozenset(), first, number)
@@ -104,7 +103,7 @@ def _read(project: Project, first: int, number: int) -> tuple[Part, tuple[str, .
 
 
 def _narrowed(column: TableColumn) -> TableColumn:
-    """No cell more than what stands in it; the name of the script, the same in most rows, gets what others leave."""
+    """Use the smallest width; the script, equal in most rows, gets the remaining room."""
     if column.key == "script":
         return column._replace(width=SCRIPT_CELLS, stretches=True)
     return column._replace(width=column.least) if column.least else column

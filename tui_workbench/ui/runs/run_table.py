@@ -1,8 +1,7 @@
-"""A table of any length with a cursor: only the rows on the screen are ever asked for, kept or drawn.
+"""A table of any length with a cursor that requests, keeps and draws only the rows near the screen.
 
-The rows are values that the owner hands down for the places that `RowsWanted` names. The cursor is on a row and on a
-column; it stays on its row by the row's key when other rows come around it. The invariant: nothing takes longer because
-the table is longer.
+The owner answers `RowsWanted` with `set_rows`. The cursor is on a row and a column; it stays on its row, by key, when
+rows around it change. No operation takes longer because the table is longer.
 """
 
 from __future__ import annotations
@@ -28,37 +27,37 @@ GAP = 2
 
 MARK_CELLS = 2
 LEAST_CUT = 5
-"""Cells that the first piece of a cell keeps when it is cut."""
+"""Cells kept of the first piece of a cell when the cell is cut."""
 
 AHEAD = 50
-"""Rows before and after the visible ones that are asked for along with them."""
+"""Rows before and after the visible rows that are requested too."""
 
 MOST_KEPT = 2_000
 
 
 class TableColumn(NamedTuple):
-    """A column: what it is called by the owner and by people, its cells, and where its content stands."""
+    """A column of the table."""
 
     key: str
     title: str
     width: int
-    right: bool = False
-    stretches: bool = False  # takes the room that others leave
-    least: int = 0  # cells that it can do with; 0 for its width
-    drops: bool = False  # where there is no room its later pieces go, and not the end of the first
+    right: bool = False  # right-aligned
+    stretches: bool = False  # takes the remaining room
+    least: int = 0  # smallest width; 0 for `width`
+    drops: bool = False  # when cut, drops later pieces before it shortens the first
 
 
 class TableRow(NamedTuple):
-    """A row. `cells` has an entry a column, each some pieces of safe text; a heading has one entry, for the line."""
+    """A row. `cells` has an entry of safe text for each column; a heading has one entry for the whole line."""
 
     key: str
     cells: tuple[tuple[Piece, ...], ...]
     is_heading: bool = False
-    value: object = None  # the owner's value that the row shows
+    value: object = None  # for the owner
 
 
 class Placed(NamedTuple):
-    """A column that is shown: its number, the cells from the left edge, and its width."""
+    """A visible column: its number, its distance from the left edge, and its width."""
 
     number: int
     left: int
@@ -66,7 +65,7 @@ class Placed(NamedTuple):
 
 
 def place_columns(columns: Sequence[TableColumn], width: int, current: int) -> list[Placed]:
-    """The columns that fit into a width: the first one always, then a row of them that holds the current one."""
+    """Choose the columns that fit: the first column, and a range of columns that contains the current one."""
     if not columns:
         return []
     room = width - MARK_CELLS
@@ -86,7 +85,7 @@ def place_columns(columns: Sequence[TableColumn], width: int, current: int) -> l
 
 
 def _spread(columns: Sequence[TableColumn], numbers: Sequence[int], room: int) -> list[Placed]:
-    """Give each column its least, then what it would like, then the rest to those that stretch."""
+    """Give each column its smallest width, then its preferred width, then the rest to those that stretch."""
     widths = {number: columns[number].least or columns[number].width for number in numbers}
     widths[numbers[0]] = min(columns[numbers[0]].width, room)
     left_over = room - sum(widths.values()) - GAP * (len(numbers) - 1)
@@ -107,7 +106,7 @@ def _spread(columns: Sequence[TableColumn], numbers: Sequence[int], room: int) -
 
 
 class RunTable(Widget, can_focus=True, inherit_bindings=False):
-    """A table. `current` is the key of the row under the cursor, "" where that is not known."""
+    """A table of runs or other rows."""
 
     heading = "In the table"
     DEFAULT_CSS = "RunTable { height: 1fr; }"
@@ -122,54 +121,53 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         number: int
 
     class CursorMoved(Message):
-        """The cursor is on another row or column."""
+        """The cursor moved to another row or column."""
 
     class Chosen(Message):
-        """A row was clicked twice."""
+        """A row was double-clicked."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._columns: Sequence[TableColumn] = ()
         self._sorted = ("", False)
-        self.total = 0  # rows, whether or not they were asked for
-        self.known: dict[int, TableRow] = {}  # the rows that have come, by their numbers
+        self.total = 0  # number of rows, requested or not
+        self.known: dict[int, TableRow] = {}  # the received rows by number
         self.cursor = 0  # the number of the row under the cursor
         self._marks: Mapping[str, tuple[str, str]] = {}
         self._column = self._top = 0
         self._empty: tuple[str, ...] = ()
         self._asked: tuple[int, int] | None = None
 
-    # --- What is shown
+    # --- Content
 
     @property
     def current(self) -> str:
-        """The key of the row under the cursor; empty when there is none, or it has not come yet."""
+        """The key of the selected row; "" for an empty table or while the row is not known."""
         row = self.known.get(self.cursor)
         return row.key if row is not None else ""
 
     @property
     def current_value(self) -> object:
-        """The owner's value that the row under the cursor shows; None while it is not known."""
+        """The owner's value of the selected row; None while it is not known."""
         row = self.known.get(self.cursor)
         return row.value if row is not None else None
 
     @property
     def column(self) -> TableColumn | None:
-        """The column under the cursor."""
         return self._columns[self._column] if self._column < len(self._columns) else None
 
     @property
     def height_of_rows(self) -> int:
-        """Rows that fit below the titles."""
+        """The number of rows that fit below the titles."""
         return max(1, self.size.height - 1)
 
     @property
     def numbers_shown(self) -> range:
-        """The numbers of the rows on the screen."""
+        """The numbers of the visible rows."""
         return range(self._top, min(self.total, self._top + self.height_of_rows))
 
     def show_columns(self, columns: Sequence[TableColumn], sorted_by: str, *, descending: bool) -> None:
-        """Show these columns, and which of them the rows are sorted by. The cursor stays in its column."""
+        """Show these columns. The cursor stays in its column."""
         before = self.column.key if self.column else ""
         self._columns, self._sorted = columns, (sorted_by, descending)
         keys = [column.key for column in columns]
@@ -177,39 +175,37 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def show_marks(self, marks: Mapping[str, tuple[str, str]]) -> None:
-        """The rows that are marked, by key: a glyph of one cell, and its colour (a palette field)."""
+        """Set the marks of rows by row key: a glyph of one cell, and its colour (a palette field)."""
         self._marks = marks
         self.refresh()
 
-    def reset(self, *, to_top: bool = True) -> None:
-        """The rows are others from now on; those that are shown stay until the new ones come."""
+    def reset(self) -> None:
+        """Move to the top. The current rows stay until other rows are set."""
         self._asked = None
-        if to_top:
-            self.cursor = self._top = 0
+        self.cursor = self._top = 0
 
-    def supply(
-        self, total: int, first: int, rows: Sequence[TableRow], *, empty: tuple[str, ...] = (), anew: bool = False
+    def set_rows(
+        self, total: int, first: int, rows: Sequence[TableRow], *, empty: tuple[str, ...] = (), replace: bool = False
     ) -> None:
-        """There are `total` rows, and these from `first` on; `anew` forgets what was there before."""
+        """Set the rows from number `first` on, of `total` rows. `replace` discards all earlier rows."""
         before = self.current
-        if anew or total != self.total or len(self.known) > MOST_KEPT:
+        if replace or total != self.total or len(self.known) > MOST_KEPT:
             self.known = {}
         self.known.update(enumerate(rows, first))
         self.total, self._empty = total, empty
-        if anew and before and self.cursor:
+        if replace and before and self.cursor:
             self.cursor = next((number for number, row in self.known.items() if row.key == before), self.cursor)
-        if anew:
-            # An answer that lacks rows is not asked for again: whoever gave it knows no more now.
-            self._asked = None
+        if replace:
+            self._asked = None  # otherwise rows that the owner did not provide would be requested again and again
         self.move_to(self.cursor, force=self.current != before)
         self.refresh()
 
     def window(self) -> tuple[int, int]:
-        """The first row that is needed now, and how many: those on the screen and some around them."""
+        """Return the first row that is needed now, and the number of rows."""
         first = max(0, self._top - AHEAD)
         return first, self._top + self.height_of_rows + AHEAD - first
 
-    def _ask(self) -> None:
+    def _request_rows(self) -> None:
         if all(number in self.known for number in self.numbers_shown):
             self._asked = None
             return
@@ -221,7 +217,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
     # --- The cursor
 
     def move_to(self, number: int, *, force: bool = False) -> None:
-        """Put the cursor on the row of this number, or the nearest there is; `force` tells it of the same one, too."""
+        """Move the cursor to a row, or the nearest row. `force` posts `CursorMoved` even if it is on that row."""
         number = max(0, min(number, self.total - 1))
         moved = number != self.cursor
         self.cursor = number
@@ -229,11 +225,11 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         top = min(self._top, number)
         top = max(top, number - room + 1, 0)
         self._top = max(0, min(top, self.total - room))
-        self._ask()
+        self._request_rows()
         if moved or force:
-            self._tell()
+            self._cursor_moved()
 
-    def _tell(self) -> None:
+    def _cursor_moved(self) -> None:
         self.refresh()
         self.refresh_bindings()
         self.post_message(self.CursorMoved())
@@ -254,7 +250,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         number = max(0, min(self._column + by, len(self._columns) - 1))
         if number != self._column:
             self._column = number
-            self._tell()
+            self._cursor_moved()
 
     def on_resize(self) -> None:
         self.move_to(self.cursor)
@@ -306,7 +302,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
             column = self._columns[place.number]
             arrow = ("▼" if self._sorted[1] else "▲") if column.key == self._sorted[0] else ""
             title = truncate_middle(column.title, place.width - len(arrow))
-            # Where values stand at the right, so does the title.
+            # The arrow is on the inner side of a right-aligned title.
             title = arrow + title if column.right else title + arrow
             here = place.number == self._column and self.has_focus
             piece = Piece(title, "accent" if here or arrow else "muted", bold=here)
@@ -331,7 +327,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         return pieces
 
     def _thumb(self, line: int) -> str:
-        """The scroll bar's cell at a line."""
+        """Return the character of the scroll bar at a line."""
         room = self.height_of_rows
         size = max(1, room * room // max(1, self.total))
         start = round(self._top / max(1, self.total - room) * (room - size))
@@ -339,7 +335,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
 
 
 def _cell(pieces: Sequence[Piece], width: int, column: TableColumn) -> list[Piece]:
-    """The pieces in exactly `width` cells: the first is cut in its middle, or the later ones go."""
+    """Fit the pieces into exactly `width` cells: shorten the first, or drop later pieces."""
     total = width_of(pieces)
     while total > width and len(pieces) > 1 and (column.drops or total - width_of(pieces[:1]) > width - LEAST_CUT):
         total -= width_of(pieces[-1:])

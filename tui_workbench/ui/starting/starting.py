@@ -32,7 +32,7 @@ from tui_workbench.ui.changes.project_changes import ProjectChanges
 from tui_workbench.ui.formatting import capitalized, file_names
 from tui_workbench.ui.main.main_context import MainContext
 from tui_workbench.ui.main.project_state import ProjectState
-from tui_workbench.ui.runs.preparing import PlanScreen, Preparation, PrepareScreen
+from tui_workbench.ui.runs.preparation import PlanScreen, Preparation, PrepareScreen
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.question_row import Choice, yes_no
@@ -273,7 +273,7 @@ class Starting:
             preparation = Preparation(self._context.project, configuration.name)
             self._preparations[configuration.name] = preparation
             self._context.run("prepare", preparation.work, self._context.screen.notify)
-        return await self._context.app.push_screen_wait(PrepareScreen(preparation, goes_on=goes_on))
+        return await self._context.app.push_screen_wait(PrepareScreen(preparation, closes=goes_on))
 
     async def show_plan(self, request: RunRequest) -> None:
         """Show what the run would do, send and build, before it does; run it when the person says so."""

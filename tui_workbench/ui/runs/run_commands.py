@@ -1,8 +1,7 @@
-"""The commands about the current run of any screen: run it again, restore its files, enter it, annotate it.
+"""Commands on the selected run of a screen: rerun, restore files, open a shell, annotate.
 
-The invariants: what starts a run happens on the main screen, which asks what has to be asked and shows the log; an
-annotation is written at once, and shown as it was written; no file is restored before it was shown what would change,
-what is there is saved by the restore itself, and one key brings it back.
+Runs are started on the main screen, which asks questions and shows the log. A restore shows the changes first, saves
+the current files, and can be undone.
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ from tui_workbench.ui.widgets.text_field import TextField
 from tui_workbench.ui.widgets.text_view import Line, TextView
 
 
-class RunsShown(Vertical, inherit_bindings=False):
-    """The part of a screen that shows runs, one of which is the current one."""
+class RunContainer(Vertical, inherit_bindings=False):
+    """A part of a screen that shows runs, of which one is selected."""
 
     def __init__(self, project: Project, *children: Widget) -> None:
         super().__init__(*children)
         self.project = project
 
     def current_run(self) -> RunRow | None:
-        """The run that commands are about."""
+        """Return the selected run."""
         raise NotImplementedError
 
     def reload(self) -> None:
-        """Read again what is shown: an annotation has changed, or you come back to the screen."""
+        """Read the runs again, after an annotation or a return to the screen."""
         raise NotImplementedError
 
     def action_gpu_monitor(self) -> None:
@@ -65,7 +64,7 @@ class RunsShown(Vertical, inherit_bindings=False):
         self.post_message(MonitorRequested(self.project, row.run.run_id if row is not None else ""))
 
     def why_not(self, action: str) -> str:
-        """The reason why a command is not available now; "" when it is."""
+        """Return why a command is not available now; "" if it is."""
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -73,39 +72,38 @@ class RunsShown(Vertical, inherit_bindings=False):
 
 
 class RunCommands(Vertical, inherit_bindings=False):
-    """Wraps the part of a screen that shows runs, and does what can be done with the current one."""
+    """Wraps a `RunContainer` and executes the commands on its selected run."""
 
     BINDINGS = ONE_RUN.bindings
     DEFAULT_CSS = "RunCommands { height: 1fr; }"
     heading = "Run"
 
-    def __init__(self, screen: HistoryScreen, shown: RunsShown) -> None:
+    def __init__(self, screen: HistoryScreen, shown: RunContainer) -> None:
         self.edit_row = PromptRow()
         super().__init__(shown, self.edit_row)
         self._host = screen
         self._project = screen.project
         self._shown = shown
-        self._annotating = asyncio.Lock()
-        """Held while an annotation is written, so that quick keys take effect in their order."""
+        self._annotating = asyncio.Lock()  # keeps annotations in the order of the keys
 
     def why_not(self, action: str) -> str:
         row = self._shown.current_run()
         if row is None:
-            return "No run is under the cursor."
+            return "No run selected."
         if action in ("rerun", "rerun_edited", "restore", "shell") and not row.run.script_name:
-            return "What is left of this run does not say what it was."
+            return "The record of this run is incomplete."
         if action == "restore" and not row.run.commit_id:
-            return "There is no snapshot of this run: it was not tracked."
+            return "This run has no snapshot: it was not tracked."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return not self.why_not(action)
 
-    # --- Run it again
+    # --- Rerun
 
     def action_rerun(self) -> None:
         if row := self._shown.current_run():
-            self._host.leave_it_to_main(RerunRequested(row.run, None))
+            self._host.post_to_main(RerunRequested(row.run, None))
 
     def action_rerun_edited(self) -> None:
         if row := self._shown.current_run():
@@ -115,9 +113,9 @@ class RunCommands(Vertical, inherit_bindings=False):
     async def _edit_and_run(self, row: RunRow) -> None:
         request = await self.app.push_screen_wait(RunEditScreen(self._project, row.run))
         if request is not None:
-            self._host.leave_it_to_main(RerunRequested(row.run, request))
+            self._host.post_to_main(RerunRequested(row.run, request))
 
-    # --- Its files
+    # --- Files
 
     def action_restore(self) -> None:
         if row := self._shown.current_run():
@@ -125,7 +123,7 @@ class RunCommands(Vertical, inherit_bindings=False):
 
     def action_shell(self) -> None:
         if row := self._shown.current_run():
-            self._host.say("The copy is being made...")
+            self._host.say("Creating the working copy...")
             directory = RunDirectory(row.run.directory)
             self._host.ask("shell", partial(run_shell, self._project, directory), self._enter_shell)
 
@@ -136,18 +134,18 @@ class RunCommands(Vertical, inherit_bindings=False):
         except WorkbenchError as error:
             self._host.show_error(error)
 
-    # --- Its annotations
+    # --- Annotations
 
     def action_pin(self) -> None:
         if row := self._shown.current_run():
-            self._annotate(row, lambda said: said._replace(pinned=not said.pinned))
+            self._annotate(row, lambda old: old._replace(pinned=not old.pinned))
 
     def action_archive(self) -> None:
         if row := self._shown.current_run():
             if not row.facts.annotations.archived:
                 name = safe_text(run_title(row.run))
-                self._host.say(f"{name} is archived: v shows archived runs, d brings it back.")
-            self._annotate(row, lambda said: said._replace(archived=not said.archived))
+                self._host.say(f"Archived {name}. v shows archived runs, d takes it back.")
+            self._annotate(row, lambda old: old._replace(archived=not old.archived))
 
     def action_tag(self) -> None:
         if row := self._shown.current_run():
@@ -163,7 +161,7 @@ class RunCommands(Vertical, inherit_bindings=False):
 
     def _note(self, row: RunRow, text: str) -> None:
         note = text.replace(" ⏎ ", "\n").strip()
-        self._annotate(row, lambda said: said._replace(note=note))
+        self._annotate(row, lambda old: old._replace(note=note))
 
     def _tag(self, row: RunRow, text: str) -> None:
         try:
@@ -171,13 +169,13 @@ class RunCommands(Vertical, inherit_bindings=False):
         except UsageError as error:
             self._host.show_error(error)
         else:
-            self._annotate(row, lambda said: said._replace(tags=tags))
+            self._annotate(row, lambda old: old._replace(tags=tags))
 
     def _annotate(self, row: RunRow, change: Callable[[Annotations], Annotations]) -> None:
-        # A worker of the app: it also finishes when the screen is left at once.
-        self.app.run_worker(self._annotate_in_turn(row, change), group="annotate")
+        # A worker of the app, so that it finishes even if the screen is closed.
+        self.app.run_worker(self._write_annotation(row, change), group="annotate")
 
-    async def _annotate_in_turn(self, row: RunRow, change: Callable[[Annotations], Annotations]) -> None:
+    async def _write_annotation(self, row: RunRow, change: Callable[[Annotations], Annotations]) -> None:
         app, run_id, title = self.app, row.run.run_id, safe_text(run_title(row.run))
         async with self._annotating:
             try:
@@ -185,50 +183,52 @@ class RunCommands(Vertical, inherit_bindings=False):
             except WorkbenchError as error:
                 self._host.show_error(error)
                 return
-            undo_steps(app).add(f"what was said of {title}", partial(self._take_back, run_id, before))
+            undo_steps(app).add(f"annotate {title}", partial(self._undo_annotation, run_id, before))
         if self.is_attached:
             self._shown.reload()
 
-    async def _take_back(self, run_id: str, before: Annotations) -> None:
-        await in_thread(partial(_annotate, self._project, run_id, lambda said: before))
+    async def _undo_annotation(self, run_id: str, before: Annotations) -> None:
+        await in_thread(partial(_annotate, self._project, run_id, lambda _: before))
         if self.is_attached:
             self._shown.reload()
 
 
 def tags_of(text: str) -> dict[str, str]:
-    """Parse the tags that a person has typed: `best, lr=0.1`. Raises UsageError for one without a name."""
+    """Parse tags as the user types them: `best, lr=0.1`. Raises UsageError for a tag without a name."""
     tags: dict[str, str] = {}
     for part in text.split(","):
         name, _, value = part.strip().partition("=")
         if not name.strip() and value:
-            raise UsageError(f"the tag {part.strip()!r} has no name", remedy="Write name or name=value, with commas.")
+            raise UsageError(
+                f"the tag {part.strip()!r} has no name", remedy="Write NAME or NAME=VALUE, separated by commas."
+            )
         if name.strip():
             tags[name.strip()] = value.strip()
     return tags
 
 
 def _annotate(project: Project, run_id: str, change: Callable[[Annotations], Annotations]) -> Annotations:
-    """Change the annotations of a run; returns the previous ones."""
+    """Change the annotations of a run and return the previous annotations."""
     before: list[Annotations] = []
 
-    def remember(said: Annotations) -> Annotations:
-        before.append(said)
-        return change(said)
+    def save_and_change(old: Annotations) -> Annotations:
+        before.append(old)
+        return change(old)
 
-    Runs(project).annotate(run_id, remember)
+    Runs(project).annotate(run_id, save_and_change)
     return before[-1]
 
 
-AS_IT_WAS = "as it was"
-SNAPSHOT, NOW = "as they were in the run", "as they are now"
+UNCHANGED = "unchanged"
+SNAPSHOT, PROJECT = "snapshot of the run", "current project"
 
 
 class RunEditScreen(DialogScreen["RunRequest | None"], inherit_bindings=False):
-    """Its result is what is to be run, None for nothing."""
+    """A form to change a run before it is run again. Its result is the request, or None."""
 
     BINDINGS = RUN_EDIT.bindings
     DECLARED_COMMANDS = RUN_EDIT
-    about = "What is not changed is as it was in the run. Secrets come from the configuration as it is now."
+    about = "Fields that you do not change keep the values of the run. Secrets come from the current configuration."
     DEFAULT_CSS = """
     RunEditScreen > Vertical { max-height: 100%; padding: 1 0 0 0; }
     RunEditScreen Grid { grid-size: 2; grid-columns: 16 1fr; grid-rows: 1; height: auto; padding: 0 1; }
@@ -240,31 +240,31 @@ class RunEditScreen(DialogScreen["RunRequest | None"], inherit_bindings=False):
     def __init__(self, project: Project, run: Run) -> None:
         self._notice = Notice(id="said")
         self.arguments = TextField(shlex.join(run.arguments), placeholder="no arguments")
-        self.configuration = ChoiceField(self._configured, placeholder=AS_IT_WAS)
-        self.files = ChoiceField(self._filed, placeholder=SNAPSHOT)
+        self.configuration = ChoiceField(self._choose_configuration, placeholder=UNCHANGED)
+        self.files = ChoiceField(self._choose_files, placeholder=SNAPSHOT)
         fields = {"Arguments": self.arguments, "Configuration": self.configuration, "Files": self.files}
         grid = Grid(*(widget for name, field in fields.items() for widget in (Static(name, markup=False), field)))
-        super().__init__(box_of(f"Run {run_title(run)} again, changed", grid, self._notice))
+        super().__init__(box_of(f"Edit and rerun {run_title(run)}", grid, self._notice))
         self._project = project
         self._run = run
 
     def on_mount(self) -> None:
         self.set_focus(self.arguments)
         tracked = bool(self._run.commit_id)
-        self._configured(AS_IT_WAS)
-        self._filed(SNAPSHOT if tracked else NOW)
-        self.files.show_options(_rows((SNAPSHOT, NOW) if tracked else (NOW,)))
+        self._choose_configuration(UNCHANGED)
+        self._choose_files(SNAPSHOT if tracked else PROJECT)
+        self.files.show_options(_rows((SNAPSHOT, PROJECT) if tracked else (PROJECT,)))
         self.run_worker(self._list_configurations(), group="configurations")
 
     async def _list_configurations(self) -> None:
         found = await in_thread(self._project.run_configurations)
         names = [configuration.name for configuration in found if configuration.problem is None]
-        self.configuration.show_options(_rows((AS_IT_WAS, *names)))
+        self.configuration.show_options(_rows((UNCHANGED, *names)))
 
-    def _configured(self, value: str) -> None:
+    def _choose_configuration(self, value: str) -> None:
         self.configuration.show_value(value)
 
-    def _filed(self, value: str) -> None:
+    def _choose_files(self, value: str) -> None:
         self.files.show_value(value)
 
     def on_notice_changed(self, event: Notice.Changed) -> None:
@@ -280,11 +280,11 @@ class RunEditScreen(DialogScreen["RunRequest | None"], inherit_bindings=False):
         try:
             arguments = tuple(shlex.split(self.arguments.value))
         except ValueError as error:
-            self._notice.say(f"the arguments cannot be read: {error}. Close the quotation.", wrong=True)
+            self._notice.say(f"Cannot parse the arguments: {error}. Close the quotation mark.", wrong=True)
             return
         from_snapshot = self.files.value == SNAPSHOT
         configuration, origin = self.configuration.value, self._run.run_id if from_snapshot else ""
-        if configuration == AS_IT_WAS:
+        if configuration == UNCHANGED:
             configuration = "" if from_snapshot else self._run.run_configuration
         self.dismiss(RunRequest(configuration, self._run.script_name, arguments, exact_arguments=True, origin=origin))
 
@@ -297,26 +297,25 @@ def _rows(values: Sequence[str]) -> tuple[Row, ...]:
 
 
 LOOKS = {
-    "added": ("+", "success", "comes back"),
-    "changed": ("~", "warning", "changes"),
-    "removed": ("-", "error", "goes"),
-    "left": ("!", "muted", "differs and stays: something that no snapshot holds is in its place"),
+    "added": ("+", "success", "is added"),
+    "changed": ("~", "warning", "is changed"),
+    "removed": ("-", "error", "is removed"),
+    "left": ("!", "muted", "is kept: its place holds something that snapshots exclude"),
 }
 
-STEP = "restoring files"
-"""What undo calls it."""
+UNDO_TITLE = "restore project files"
 
 
 class RestoreScreen(HistoryScreen, inherit_bindings=False):
-    """Shows what would change; enter does it."""
+    """Shows the changes of a restore; enter makes them."""
 
     BINDINGS = RESTORE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*RESTORE, *HISTORY)
     AUTO_FOCUS = "TextView"
     heading = "Restore"
     about = (
-        "Restoring makes the project's files what they were when the run was submitted. What is there is saved first; "
-        "what the ignore files exclude is not touched."
+        "Resets the project's files to the snapshot of the run. The current files are saved first; ignored files are "
+        "not changed."
     )
 
     def __init__(self, project: Project, run: Run) -> None:
@@ -332,10 +331,10 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
         return f"the project to {run_title(self._run)}"
 
     def on_mount(self) -> None:
-        self._look()
+        self._read_changes()
 
-    def _look(self) -> None:
-        self.ask("look", partial(_look, self.project, self._run), self._show)
+    def _read_changes(self) -> None:
+        self.ask("changes", partial(_read_changes, self.project, self._run), self._show)
 
     def _show(self, found: tuple[Restoration, str]) -> None:
         restoration, self._undo = found
@@ -345,9 +344,9 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if action == "restore" and not self._changes:
-            return "The project is as it was in the run."
+            return "The project matches the run already."
         if action == "undo" and not self._undo:
-            return "Nothing was restored."
+            return "No restore to undo."
         return super().why_not(action)
 
     def action_restore(self) -> None:
@@ -359,26 +358,26 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
             self.ask("restore", Runs(self.project).undo_restore, self._undone)
 
     def _restored(self, done: Restoration) -> None:
-        undo_steps(self.app).add(STEP, self._bring_back)
-        self._look()
+        undo_steps(self.app).add(UNDO_TITLE, self._undo_restore)
+        self._read_changes()
         key = shown_key("restore.undo", "ctrl+z")
-        self.say(f"{count(len(done.changes), 'file')} restored. {key} brings back what was there.")
+        self.say(f"Restored {count(len(done.changes), 'file')}. {key} undoes it.")
 
     def _undone(self, done: Restoration) -> None:
-        undo_steps(self.app).forget(STEP)
-        self._look()
-        self.say(f"{count(len(done.changes), 'file')} brought back: {done.what}.")
+        undo_steps(self.app).forget(UNDO_TITLE)
+        self._read_changes()
+        self.say(f"Undone: {count(len(done.changes), 'file')} changed back.")
 
-    async def _bring_back(self) -> None:
+    async def _undo_restore(self) -> None:
         await in_thread(Runs(self.project).undo_restore)
 
 
 def change_lines(restoration: Restoration) -> list[Line]:
-    """What changes, a line a file, with a sign and a word for what becomes of it."""
+    """Return a line for each file that a restore changes."""
     if not restoration.changes:
-        return [(Piece("Nothing: the project's files are as they were in the run.", "muted"),)]
+        return [(Piece("No changes: the project's files match the run.", "muted"),)]
     lines: list[Line] = [
-        (Piece(f"{count(len(restoration.changes), 'file')}. What is there is saved first.", "muted"),),
+        (Piece(f"{count(len(restoration.changes), 'file')} to restore. Current versions are saved first.", "muted"),),
         (),
     ]
     for change in restoration.changes:
@@ -387,6 +386,6 @@ def change_lines(restoration: Restoration) -> list[Line]:
     return lines
 
 
-def _look(project: Project, run: Run) -> tuple[Restoration, str]:
+def _read_changes(project: Project, run: Run) -> tuple[Restoration, str]:
     runs = Runs(project)
     return runs.restore(run.run_id, dry_run=True), runs.undoable_restore()

@@ -1,9 +1,8 @@
-"""Before a run: its plan with the steps, what would be sent and built and why; and making its environment, in view.
+"""Screens before a run: its plan, and the preparation of its environment.
 
-The invariants: what the files tell of the plan is shown at once, what only the target can tell when it has answered,
-and looking changes nothing, here or there. What a preparation prints goes into a file, and the view reads that, so a
-build may print what it likes; leaving the screen ends nothing; a preparation that is stopped leaves no half of an
-environment that anybody would take.
+The plan from the configuration files is shown at once; details from the target follow. Planning changes nothing. The
+output of a preparation goes to a file that the view follows. A preparation continues when its screen is closed, and a
+stopped preparation leaves no partial environment.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from tui_workbench.ui.widgets.progress_line import SHOW_AFTER_SECONDS, progress_
 from tui_workbench.ui.widgets.text_view import TextView
 
 AROUND = 3
-"""Lines of the box that are not the plan's: its borders, and the keys."""
+"""Lines of the dialog around the plan: borders and keys."""
 
 
 class PlanScreen(DialogScreen[str], inherit_bindings=False):
-    """Shows the plan of a request. Its result is what is to be done: RUN, PREPARE, LOG_IN (and show it again) or ""."""
+    """Shows the plan of a request. Its result is RUN, PREPARE, LOG_IN (then show the plan again) or ""."""
 
     RUN, PREPARE, LOG_IN = "run", "prepare", "log in"
 
@@ -50,53 +49,53 @@ class PlanScreen(DialogScreen[str], inherit_bindings=False):
         self,
         project: Project,
         request: RunRequest,
-        needs_person: Callable[[], Awaitable[bool]],
+        needs_login: Callable[[], Awaitable[bool]],
         why_not_prepare: str = "",
         unsaved: str = "",
     ) -> None:
-        """`needs_person` tells whether the target can only be asked after a person has given something.
+        """`needs_login` returns True if the target needs a password or another answer from the user first.
 
-        `why_not_prepare` is the reason when there is no environment to prepare. `unsaved` names files whose edits the
-        plan cannot know, because they are not saved; safe text.
+        `why_not_prepare` is the reason why preparing is not available. `unsaved` (safe text) names files with unsaved
+        edits, which the plan does not include.
         """
         self._lines = TextView(make=lambda width: list(self._draw(width)))
         super().__init__(box_of(f"Plan: {request.script}", self._lines))
         self._project = project
         self._request = request
-        self._needs_person = needs_person
+        self._needs_login = needs_login
         self._why_not_prepare = why_not_prepare
         self._unsaved = unsaved
         self._plan: Plan | None = None
-        self._said = ("Looking...", "muted")
+        self._status = ("Planning...", "muted")
 
     def on_mount(self) -> None:
         self.set_focus(self._lines)
-        self.run_worker(self._look(), group="plan")
+        self.run_worker(self._read_plan(), group="plan")
 
     def on_resize(self) -> None:
         self._lines.styles.max_height = max(self.size.height * 9 // 10 - AROUND, 3)
 
-    async def _look(self) -> None:
+    async def _read_plan(self) -> None:
         runs = Runs(self._project)
         try:
             self._plan = await in_thread(lambda: runs.plan(self._request))
-            self._say(f"Asking {self._plan.target}...", "muted")
-            if await self._needs_person():
+            self._show_status(f"Checking {self._plan.target}...", "muted")
+            if await self._needs_login():
                 self.dismiss(self.LOG_IN)
                 return
             self._plan, unknown = await in_thread(lambda: runs.survey(self._request))
         except NotPrepared as error:
-            self._say(f"{error.message}. P prepares it.", "warning")
+            self._show_status(f"{error.message}. P prepares it.", "warning")
         except WorkbenchError as error:
-            self._say(str(error), "error")
+            self._show_status(str(error), "error")
         else:
             if unknown:
-                self._say(f"The target could not be asked: {unknown}", "warning")
+                self._show_status(f"Could not check the target: {unknown}", "warning")
             else:
-                self._say("This is what would be done now; enter does it.", "success")
+                self._show_status("The plan is ready. enter runs it.", "success")
 
-    def _say(self, text: str, role: str) -> None:
-        self._said = (capitalized(text), role)
+    def _show_status(self, text: str, role: str) -> None:
+        self._status = (capitalized(text), role)
         if self.is_mounted:
             self._lines.rebuild()
 
@@ -106,14 +105,14 @@ class PlanScreen(DialogScreen[str], inherit_bindings=False):
         yield ()
         if self._plan is not None:
             plan, script = self._plan, shlex.join([self._request.script, *self._request.arguments])
-            facts = {"Target": f"{plan.target} ({plan.target_type})", "Script": script, "Takes": plan.interpreter}
+            facts = {"Target": f"{plan.target} ({plan.target_type})", "Script": script, "Uses": plan.interpreter}
             for name, fact in facts.items():
                 yield from hanging((Piece(f" {name:<8}", "muted"),), fact, width)
             yield ()
-        text, role = self._said
+        text, role = self._status
         yield from hanging((Piece(" "),), text, width, role)
         if self._unsaved:
-            unsaved = f"Unsaved edits in {self._unsaved}. They are saved when you run."
+            unsaved = f"Unsaved edits in {self._unsaved} are saved when you run."
             yield from hanging((Piece(" "),), unsaved, width, "warning")
         yield ()
         if self._plan is not None:
@@ -145,7 +144,7 @@ class PlanScreen(DialogScreen[str], inherit_bindings=False):
     def action_copy(self) -> None:
         lines = ["".join(piece.text for piece in line).rstrip() for line in self._draw(120)]
         if copy(self.app, "\n".join(lines).strip() + "\n"):
-            self.app.notify("The plan is copied.", timeout=3.0, markup=False)
+            self.app.notify("Plan copied.", timeout=3.0, markup=False)
 
 
 TICK_SECONDS = 0.5
@@ -156,15 +155,15 @@ _LOOKS = {WORKING: ("◌", "running"), DONE: ("✓", "success"), FAILED: ("✗",
 
 
 class Preparation(Report):
-    """Makes the environment of a run configuration, in a thread; it is the report that the target tells."""
+    """Prepares the environment of a run configuration in a thread, and receives the target's report."""
 
     def __init__(self, project: Project, configuration: str) -> None:
         self.configuration = configuration
         self.path = os.path.join(project.state_directory, f"prepare-{configuration}.log")
         self.state = WORKING
         self.step = ""
-        self.said = ""
-        self.progress: Progress | None = None  # how far the step is, where that is known
+        self.message = ""
+        self.progress: Progress | None = None  # of the current step
         self.begun = time.monotonic()
         self.seconds = 0.0
         self._project = project
@@ -172,26 +171,25 @@ class Preparation(Report):
 
     @property
     def has_ended(self) -> bool:
-        """True once it is done, failed or stopped."""
         return self.state != WORKING
 
-    async def work(self, tell: Callable[..., None]) -> None:
-        """Make it. `tell` says how it ended, for who has left the view."""
+    async def work(self, notify: Callable[..., None]) -> None:
+        """Prepare the environment. `notify` shows the result."""
         try:
             name = await in_thread(self._prepare)
             self._end(DONE, name)
         except Interrupted:
             self._end(STOPPED, "stopped")
         except WorkbenchError as error:
-            # In the line below the log it is cut, there it is whole.
+            # The line below the log is too short for it.
             self.line(str(error))
             self._end(FAILED, str(error))
-        title = {DONE: "is prepared", STOPPED: "was not prepared: stopped"}.get(self.state, "could not be prepared")
+        title = {DONE: "Prepared", STOPPED: "Stopped preparing"}.get(self.state, "Could not prepare")
         severity = "error" if self.state == FAILED else "information"
-        tell(f"{safe_text(self.configuration)} {title}.", severity=severity, timeout=5.0, markup=False)
+        notify(f"{title} {safe_text(self.configuration)}.", severity=severity, timeout=5.0, markup=False)
 
     def stop(self) -> None:
-        """Let it end soon, with nothing made."""
+        """Stop the preparation, without waiting for its end."""
         if not self.has_ended:
             os.write(self._stop, b"x")
 
@@ -199,14 +197,14 @@ class Preparation(Report):
         self._project.prepare_state()
         with storage_errors("write", self.path):
             write_below(self._project.state_directory, os.path.basename(self.path), b"")
-        with listening(self._take):
+        with listening(self._set_progress):
             return prepare_environment(self._project, self.configuration, "", self)
 
-    def _take(self, progress: Progress | None) -> None:
+    def _set_progress(self, progress: Progress | None) -> None:
         self.progress = progress
 
-    def _end(self, state: str, said: str) -> None:
-        self.state, self.said = state, said
+    def _end(self, state: str, message: str) -> None:
+        self.state, self.message = state, message
         self.seconds = time.monotonic() - self.begun
         os.close(self.interrupted)
         os.close(self._stop)
@@ -226,10 +224,10 @@ class Preparation(Report):
             file.write(text.encode("utf-8", "surrogateescape") + b"\n")
 
     def lost(self, reason: str) -> None:
-        self.line(f"out of reach: {reason}")
+        self.line(f"connection lost: {reason}")
 
     def regained(self) -> None:
-        self.line("reached again")
+        self.line("connected again")
 
 
 class PreparationLine(Line):
@@ -243,32 +241,32 @@ class PreparationLine(Line):
         preparation = self._preparation
         glyph, role = _LOOKS[preparation.state]
         spent = preparation.seconds if preparation.has_ended else time.monotonic() - preparation.begun
-        said = preparation.said or STEP_WORDS.get(preparation.step, "looking")
-        known = preparation.progress
-        if not preparation.has_ended and known is not None and known.seconds >= SHOW_AFTER_SECONDS:
-            return progress_pieces(known, width)
+        text = preparation.message or STEP_WORDS.get(preparation.step, "checking")
+        progress = preparation.progress
+        if not preparation.has_ended and progress is not None and progress.seconds >= SHOW_AFTER_SECONDS:
+            return progress_pieces(progress, width)
         if preparation.state == DONE:
-            said = f"prepared: {said}"
-        told = Piece(f" {glyph} {truncate_middle(safe_text(said), width - 14)}", role)
-        return [told], [Piece(f"{duration(spent)} ", "muted")]
+            text = f"prepared: {text}"
+        status = Piece(f" {glyph} {truncate_middle(safe_text(text), width - 14)}", role)
+        return [status], [Piece(f"{duration(spent)} ", "muted")]
 
 
 class PrepareScreen(DialogScreen[bool], inherit_bindings=False):
-    """Shows a preparation. Its result is whether the environment is there."""
+    """Shows a preparation. Its result is True if the environment is ready."""
 
     BINDINGS = PREPARING.bindings
     DEFAULT_CSS = "PrepareScreen > Vertical { width: 110; height: 80%; }"
 
-    def __init__(self, preparation: Preparation, *, goes_on: bool = False) -> None:
-        """With `goes_on` the screen goes away by itself when the environment is there: something waits for it."""
+    def __init__(self, preparation: Preparation, *, closes: bool = False) -> None:
+        """With `closes` the screen closes when the environment is ready, for a run that waits for it."""
         self._view = LogView()
         self._line = PreparationLine(preparation)
         super().__init__(box_of(f"Prepare {preparation.configuration}", self._view, self._line))
         self._preparation = preparation
-        self._goes_on = goes_on
+        self._closes = closes
 
     def on_mount(self) -> None:
-        self._view.set_placeholder(("Nothing printed yet.",))
+        self._view.set_placeholder(("No output yet.",))
         self._view.set_log(self._preparation.path, True)
         self._view.action_toggle_wrap()
         self.set_focus(self._view)
@@ -280,7 +278,7 @@ class PrepareScreen(DialogScreen[bool], inherit_bindings=False):
             self._timer.stop()
             self._view.set_active(False)
             self.refresh_bindings()
-            if self._preparation.state == DONE and self._goes_on:
+            if self._preparation.state == DONE and self._closes:
                 self.dismiss(True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -290,5 +288,4 @@ class PrepareScreen(DialogScreen[bool], inherit_bindings=False):
         self._preparation.stop()
 
     def action_leave(self) -> None:
-        """Back; it goes on by itself."""
         self.dismiss(self._preparation.state == DONE)
