@@ -11,7 +11,7 @@ from collections.abc import Callable
 import yaml
 
 from benchmarks.harness import check, compare, finish, measure, note, percentile, process_time, python
-from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.document import Document
 from tui_workbench.core.errors import ConfigurationError
 
@@ -120,7 +120,7 @@ def _keystroke(folder: str) -> None:
     lines += [f"    - package-{number}==1.{number}" for number in range(296)]
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
-    document = Document.open(path, Surroundings(project))
+    document = Document.open(path, ProjectContext(project))
     times = []
     for _ in range(200):
         # Behind the last package: the text stays YAML, so everything is parsed and checked.
@@ -138,7 +138,7 @@ def _typed(document: Document, text: str) -> None:
 
 
 def _opened(path: str, project: str) -> None:
-    document = Document.open(path, Surroundings(project))
+    document = Document.open(path, ProjectContext(project))
     document.fields()
 
 

@@ -135,7 +135,7 @@ def test_lines_work_in_the_shell(workbench: Workbench) -> None:
 def test_run_configurations_are_made_and_deleted(workbench: Workbench) -> None:
     assert in_shell(workbench, "az ml runconfiguration create -n c -t docker -o tsv").code == 0
     assert in_shell(workbench, "az ml runconfiguration list -o tsv").out == "c\nlocal\n"
-    in_shell(workbench, "az ml runconfiguration create -n c -t docker").error(3, "there is a file of this name already")
+    in_shell(workbench, "az ml runconfiguration create -n c -t docker").error(3, "the file already exists")
     in_shell(workbench, "az ml runconfiguration create -n d -t nowhere").error(3, "no compute target 'nowhere'")
     assert in_shell(workbench, "az ml runconfiguration delete -n c -o tsv").code == 0
     assert in_shell(workbench, "az ml runconfiguration list -o tsv").out == "local\n"

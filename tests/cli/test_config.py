@@ -37,8 +37,8 @@ def test_check_prints_clickable_lines_and_a_summary(root: Path) -> None:
     done = config(root, "check")
     path = root / "aml_config" / "box.compute"
     assert done.stdout == (
-        f"{path}:2:18: warning: the image has CUDA, but without nvidiaDocker: true the GPU stays unused. "
-        "Set nvidiaDocker: true, or take an image without CUDA. (gpu-unused) [fix: set nvidiaDocker: true]\n"
+        f"{path}:2:18: warning: the image has CUDA, but without nvidiaDocker: true the container gets no GPU. "
+        "Set nvidiaDocker: true, or use an image without CUDA. (gpu-unused) [fix: set nvidiaDocker: true]\n"
         "2 files: 0 errors, 1 piece of advice\n"
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -57,7 +57,7 @@ def test_check_as_data_and_its_exit_code(root: Path) -> None:
             "code": "missing-space",
             "message": "`Framework:Python` has no space after the colon",
             "remedy": "Put a space there.",
-            "fix": "put a space behind the colon",
+            "fix": "add a space after the colon",
         }
     ]
     assert result(root, "check", "--query", "[].code") == ["gpu-unused", "missing-space"]
@@ -109,10 +109,10 @@ def test_schema(root: Path) -> None:
     [
         (("get", "none.compute", "type"), 2, "there is no file none.compute"),
         (("get", "box.compute", "nope"), 2, "nope is not set in box.compute"),
-        (("set", "box.compute", "nvidiaDocker", "maybe"), 2, "is true or false"),
+        (("set", "box.compute", "nvidiaDocker", "maybe"), 2, "must be true or false"),
         (("set", "box.compute"), 2, "required: KEY, VALUE"),
-        (("gpu-ready", "none"), 2, "there is no target or run configuration 'none'. Known here: box."),
-        (("fix", "box.compute", "--code", "x"), 2, "there is no code 'x'"),
+        (("gpu-ready", "none"), 2, "unknown target or run configuration 'none'. Choose one of: box."),
+        (("fix", "box.compute", "--code", "x"), 2, "unknown code 'x'"),
         (("frob",), 2, "there is no command"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.document import Document
 from tui_workbench.core.files import Signature
 from tui_workbench.core.text_files import TextFile
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def document(text: str, name: str = "test.runconfig", surroundings: Surroundings | None = None) -> Document:
+def document(text: str, name: str = "test.runconfig", context: ProjectContext | None = None) -> Document:
     """A document of this text that lies in no project."""
-    return Document(TextFile(name, text, Signature(0, len(text), 0)), surroundings)
+    return Document(TextFile(name, text, Signature(0, len(text), 0)), context)
 
 
 def project(root: Path, **files: str) -> Path:
@@ -34,7 +34,7 @@ def project(root: Path, **files: str) -> Path:
 
 def in_project(root: Path, name: str) -> Document:
     """The document of a file of the project's aml_config/."""
-    return Document.open(os.path.join(root, "aml_config", name), Surroundings(str(root)))
+    return Document.open(os.path.join(root, "aml_config", name), ProjectContext(str(root)))
 
 
 # -- generated documents ---------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def test_fields_of_nested_maps_are_rows_like_all_others() -> None:
 
 
 def test_a_field_that_the_kind_does_not_know_is_wrong_use() -> None:
-    with pytest.raises(UsageError, match="no field 'nope'"):
+    with pytest.raises(UsageError, match="'nope' is not a field"):
         document(COMPUTE, "x.compute").field("nope")
 
 

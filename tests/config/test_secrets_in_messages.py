@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import write_project
-from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.document import Document
 from tui_workbench.config.loading import load_compute
 from tui_workbench.core.errors import ConfigurationError
@@ -40,7 +40,7 @@ def test_a_password_is_not_repeated(tmp_path: Path, text: str) -> None:
         load_compute(str(path))
     except ConfigurationError as error:
         said.append(str(error))
-    document = Document.open(str(path), Surroundings(str(root)))
+    document = Document.open(str(path), ProjectContext(str(root)))
     for finding in document.problems():
         fix = finding.fix
         said.append(f"{finding.message} {finding.remedy} {fix.title if fix is not None else ''}")

@@ -17,7 +17,7 @@ from tests.gpu.standin import Standin, gpu
 from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts
 from tests.runs.support import write_configuration, write_files
-from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.document import Document
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import ConfigurationError
@@ -85,7 +85,7 @@ def rack(project_root: Path, site: Path) -> Workbench:
 
 
 def form(root: Path) -> Document:
-    return Document.open(str(root / "aml_config" / "rack.compute"), Surroundings(str(root)))
+    return Document.open(str(root / "aml_config" / "rack.compute"), ProjectContext(str(root)))
 
 
 def test_its_form_shows_the_fields_that_it_reads(rack: Workbench) -> None:

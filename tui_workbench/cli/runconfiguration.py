@@ -7,7 +7,7 @@ import os
 
 from tui_workbench.cli.shared.output import emit, output, problem_text
 from tui_workbench.cli.shared.parser import option, options
-from tui_workbench.config.changes.lifecycle import create_run_configuration, delete, trash_of
+from tui_workbench.config.changes.lifecycle import create_run_configuration, delete, trash_directory
 from tui_workbench.projects.project import RUN_CONFIGURATION_SUFFIX, Project
 
 COLUMNS = ("name", "target", "framework", "argument_vector", "tracked_run", "problem")
@@ -53,7 +53,7 @@ def run_delete(arguments: argparse.Namespace) -> int:
     """Put the .runconfig file into the trash of the project."""
     project = Project.find(arguments.project)
     delete(_path(project, arguments.name)).apply()
-    return emit({"name": arguments.name, "trash": trash_of(project.root)}, arguments)
+    return emit({"name": arguments.name, "trash": trash_directory(project.root)}, arguments)
 
 
 def _path(project: Project, name: str) -> str:

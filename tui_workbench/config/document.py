@@ -1,8 +1,8 @@
-"""One configuration file being edited: the text is the truth, the form and the text view are two ways to look at it.
+"""An open configuration file, edited as a form or as text.
 
-Invariants: an edit of a value changes the bytes of that value and nothing else; a value set back, or a key inserted and
-removed again, leaves the file as it was, to the byte; a file that changed on disk is never overwritten unseen. A
-document whose text is not (or not yet) YAML can be edited as text only, and says so. Undo belongs to the text editor.
+The text is authoritative. An edit of a value changes no other bytes; setting a value back, or removing an inserted key,
+restores the original bytes. A file that changed on disk is never overwritten. Invalid YAML can only be edited as text.
+Undo belongs to the text editor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tui_workbench.config.checks.findings import (
     Unset,
     WriteAsYaml,
 )
-from tui_workbench.config.checks.project_context import Subject, Surroundings
+from tui_workbench.config.checks.project_context import ProjectContext, Subject
 from tui_workbench.config.loading import top_level_keys
 from tui_workbench.config.schema import field_types, fields
 from tui_workbench.config.schema.field_types import Field, FileKind
@@ -39,33 +39,31 @@ from tui_workbench.core.text_files import TextFile
 
 
 class FieldState(NamedTuple):
-    """One row of the form: a field with what the file says about it."""
+    """A row of the form: a field with its value in the file."""
 
-    field: Field  # for a key that no field declares: one of type ANY made up for it
+    field: Field  # for an unknown key: a field of type ANY
     path: Path
-    value: Any  # typed; None when unset or unreadable
-    span: tuple[int, int] | None  # offsets of the value in the text, None when unset
-    line: int  # line of the value, 0 when unset
+    value: Any  # typed; None if unset or invalid
+    span: tuple[int, int] | None  # offsets of the value in the text, None if unset
+    line: int  # line of the value, 0 if unset
     problems: tuple[Finding, ...] = ()
-    is_known: bool = True  # False for a key that no field declares
+    is_known: bool = True
 
     @property
     def is_set(self) -> bool:
-        """Whether the file has the key."""
         return self.span is not None
 
     @property
     def key(self) -> str:
-        """The key as in the file, dots leading into nested maps."""
+        """The key in the file, with dots for nested maps."""
         return self.field.key
 
 
 class Document:
-    """A configuration file, open for editing by form and by text.
+    """An open configuration file.
 
-    `path` is the file, `file` the version that this document began with or last saved; `kind` says what its fields are;
-    `text` has line feeds where the file has its uniform line ends; `error` is why the text is not YAML, None when it
-    is.
+    `file` is the version last read or saved; `text` has line feeds instead of the file's uniform line ends; `error` is
+    the syntax error of the text, if any.
     """
 
     error: ConfigurationError | None
@@ -73,9 +71,9 @@ class Document:
     _subject: Subject | None
     _findings: list[Finding] | None
 
-    def __init__(self, file: TextFile, surroundings: Surroundings | None = None) -> None:
+    def __init__(self, file: TextFile, context: ProjectContext | None = None) -> None:
         self.path = file.path
-        self.surroundings = surroundings
+        self.context = context
         self.file = file
         self._saved = file.text
         self._origins = Origins()
@@ -83,62 +81,59 @@ class Document:
         self._parse(file.text)
 
     @classmethod
-    def open(cls, path: str, surroundings: Surroundings | None = None) -> Document:
-        """The document of the file at `path`, also when it is no YAML. `surroundings` let checks look at other files.
+    def open(cls, path: str, context: ProjectContext | None = None) -> Document:
+        """Open a file, which need not be valid YAML. `context` gives checks access to the other files of the project.
 
-        Raises ConfigurationError: no such file, not readable, too large, or not text.
+        Raises ConfigurationError if the file does not exist, cannot be read, is too large or is not text.
         """
-        return cls(read(path), surroundings)
+        return cls(read(path), context)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
     @property
     def kind(self) -> FileKind:
-        """Which fields the file has; a broken text keeps the last kind.
+        """The kind of file; invalid YAML keeps the last kind.
 
-        A runconfig's form is told by its keys. A dependency file is what the project's run configurations use it as,
-        else what its keys say.
+        The keys decide on the form of a run configuration. The kind of a dependency file depends on how run
+        configurations use it, else on its keys.
         """
         if self._tree is not None or self._last_kind is None:
             keys = top_level_keys(self._tree) if self._tree is not None else ()
-            role = self.surroundings.role_of(self.path) if self.surroundings is not None else None
+            role = self.context.role_of(self.path) if self.context is not None else None
             self._last_kind = role or kind_of(self.path, keys) or fields.CONDA
         return self._last_kind
 
     @property
     def tree(self) -> Tree:
-        """The parsed text. Raises ConfigurationError, with the place, while the text is no YAML."""
+        """The parsed text. Raises ConfigurationError, with the position, while the text is not valid YAML."""
         if self._tree is None:
             raise self.error or ConfigurationError("this is not YAML", file=self.path)
         return self._tree
 
     @property
     def subject(self) -> Subject:
-        """The file as the checks see it. Raises ConfigurationError while the text is no YAML."""
+        """The input of the checks. Raises as `tree` does."""
         if self._subject is None:
-            self._subject = Subject(self.path, self.kind, self.tree, self.surroundings)
+            self._subject = Subject(self.path, self.kind, self.tree, self.context)
         return self._subject
 
     @property
     def reading(self) -> Reading:
-        """Typed values and faults. Raises ConfigurationError while the text is no YAML."""
+        """Typed values and faults. Raises as `tree` does."""
         return self.subject.reading
 
     @property
     def values(self) -> dict[str, Any]:
-        """The typed value of every field that is set, by key; {} while the text is no YAML."""
+        """Typed values of the fields that are set, by key; {} while the text is not valid YAML."""
         return self.reading.values if self._tree is not None else {}
 
     @property
     def target_type(self) -> str:
-        """The type of target that a `.compute` file describes, "" for other files."""
+        """The type of a compute target, "" for other files."""
         return self.subject.target_type if self._tree is not None else ""
 
     def get(self, key: str | Path) -> Any:
-        """The value at a key or path, typed where a field declares it (items of its lists too); None when unset.
-
-        Raises ConfigurationError while the text is no YAML.
-        """
+        """Return the typed value at a key or path, None if it is unset. Raises as `tree` does."""
         path = self.path_of(key)
         name = ".".join(map(str, path))
         if name in self.reading.values:
@@ -151,16 +146,16 @@ class Document:
         return plain_value(node)
 
     def path_of(self, key: str | Path) -> Path:
-        """The path that a dotted key with list indices means here: `EnvironmentVariables.LR`, `packages[0].version`."""
+        """Return the path of a dotted key: `EnvironmentVariables.LR`, `packages[0].version`."""
         if not isinstance(key, str):
             return key
         return parse_key(key, self._tree, self.kind)
 
     def fields(self) -> list[FieldState]:
-        """Every row of the form: set fields in the order of the file, unknown keys among them, then unset ones.
+        """Return the rows of the form: fields that are set and unknown keys in file order, then unset fields.
 
-        Fields that the target's type does not know, and old forms, are listed only when they are set. While the text is
-        no YAML: [].
+        Old forms, and fields without effect on the type of target, are listed only if they are set. The form is empty
+        while the text is not valid YAML.
         """
         if self._tree is None:
             return []
@@ -172,14 +167,15 @@ class Document:
         return rows + [self._row(field) for field in unset if field.applies_to(target_type)]
 
     def field(self, key: str) -> FieldState:
-        """The row of one field. Raises UsageError when the kind of file does not know it."""
+        """Return the row of one field. Raises UsageError for an unknown field."""
         field = self.kind.field(key)
         if field is None:
-            raise UsageError(f"{self.kind.title} has no field {key!r}", remedy="Choose one of the reference.")
+            remedy = "See docs/reference/configuration-reference.md."
+            raise UsageError(f"{key!r} is not a field of a {self.kind.title.lower()}", remedy=remedy)
         return self._row(field)
 
     def problems(self) -> list[Finding]:
-        """All that is wrong or unwise, in the order of the text, each with its place and, where known, its fix."""
+        """Return the findings of all checks, in text order."""
         if self._findings is None and self.error is not None:
             self._findings = [structure.syntax_finding(self.path, self.text, self.error)]
         elif self._findings is None:
@@ -189,10 +185,10 @@ class Document:
     # -- changing ----------------------------------------------------------------------------------------------------
 
     def set(self, key: str | Path, value: Any) -> None:
-        """Give a key or path a value: text, bool, int, or lists and dicts of them; missing maps on the way are made.
+        """Set a key or path to text, a bool, an int, or lists and dicts of them; missing parent maps are created.
 
-        An index one past the end of a list appends. A list or map keeps the bytes of the entries that stay. Raises
-        ConfigurationError when the text is no YAML, or the value cannot be changed without changing something else.
+        An index one past the end of a list appends. Unchanged entries of a list or map keep their bytes. Raises
+        ConfigurationError if the text is not valid YAML, or other values would change.
         """
         path = self.path_of(key)
         tree = self.tree
@@ -201,7 +197,7 @@ class Document:
         self._show(text, path)
 
     def unset(self, key: str | Path) -> None:
-        """Remove a key or list item; nothing happens when it is not there. Raises ConfigurationError."""
+        """Remove a key or list item, if it is set. Raises ConfigurationError."""
         path = self.path_of(key)
         tree = self.tree
         if own(tree, path) is None:
@@ -212,7 +208,7 @@ class Document:
         self._origins.forget_items(path)
 
     def insert_item(self, key: str | Path, index: int, value: Any) -> None:
-        """Put `value` before item `index` of the list at `key`; a missing list is made. Raises ConfigurationError."""
+        """Insert `value` before item `index` of the list at `key`, or of a new list. Raises ConfigurationError."""
         path = self.path_of(key)
         tree = self.tree
         self._origins.remember(tree, path)
@@ -224,7 +220,7 @@ class Document:
         self._origins.forget_items((*path, index))
 
     def move_item(self, key: str | Path, index: int, to: int) -> None:
-        """Make item `index` of the list at `key` item `to`. Raises ConfigurationError."""
+        """Move item `index` of the list at `key` to index `to`. Raises ConfigurationError."""
         path = self.path_of(key)
         tree = self.tree
         self._origins.remember(tree, path)
@@ -232,21 +228,20 @@ class Document:
         self._origins.forget_items((*path, index))
 
     def rename_key(self, key: str | Path, new: str) -> None:
-        """Call the key at a path `new`, in its place. Raises ConfigurationError."""
+        """Rename a key in place. Raises ConfigurationError."""
         self._show(editing.rename_key(self.tree, self.path_of(key), new))
 
     def replace_text(self, text: str) -> None:
-        """Take the whole text as a text view has it now."""
         self._show(text)
 
     def apply(self, fix: Fix) -> None:
-        """Apply the fix of a problem, all of it or nothing. Raises ConfigurationError."""
+        """Apply all edits of a fix, or none. Raises ConfigurationError."""
         with self.step():
             for edit in fix.edits:
                 self.edit(edit)
 
     def edit(self, edit: Edit) -> None:
-        """Make one edit of a fix. Raises ConfigurationError."""
+        """Apply one edit. Raises ConfigurationError."""
         match edit:
             case SetValue(path, value):
                 self.set(path, value)
@@ -263,7 +258,7 @@ class Document:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Make all changes inside of the `with`, or none: an exception takes them back."""
+        """Undo all changes made in the `with` block if it raises an exception."""
         before = self.text
         try:
             yield
@@ -275,14 +270,13 @@ class Document:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether the text differs from the file as last read or saved."""
+        """True if the text has unsaved changes."""
         return self.text != self._saved
 
     def save(self) -> None:
-        """Write the text to its file, all or nothing.
+        """Write the text to its file.
 
-        Raises FileChangedError when the file changed on disk since it was read, StorageError when it cannot be
-        written; the text is kept either way.
+        Raises FileChangedError if the file changed on disk, StorageError if it cannot be written.
         """
         self.file = text_files.save(self.file, self.text)
         self._saved = self.text
@@ -312,7 +306,7 @@ class Document:
         return FieldState(field, field.path, value, (node.start, node.end), line, problems)
 
     def _unknown(self, path: tuple[str, ...], node: Node) -> FieldState:
-        help_text = "No field of this name is known; it is kept as it is."
+        help_text = "Unknown field. It has no effect."
         row = self._row(Field(".".join(path), help_text, field_types.ANY, source="file"))
         line, _ = self.tree.place(node.start)
         return row._replace(path=path, value=plain_value(node), span=(node.start, node.end), line=line, is_known=False)
@@ -328,7 +322,7 @@ def _findings(subject: Subject) -> Iterator[Finding]:
 
 
 def new_text(path: str, values: Mapping[str, Any]) -> str:
-    """The text of a new configuration file at `path` with `values` by key, in the order of the schema."""
+    """Return the text of a new configuration file with `values` by key, in the order of the schema."""
     document = Document(TextFile(path, "", Signature(0, 0, 0)))
     for field in document.kind.fields:
         if field.key in values:

@@ -39,11 +39,11 @@ def test_a_file_that_changed_meanwhile_stops_everything(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     one.write_bytes(b"1")
     other.write_bytes(b"changed")
-    with pytest.raises(ConfigurationError, match="changed meanwhile") as caught:
+    with pytest.raises(ConfigurationError, match="has changed in the meantime") as caught:
         ChangeSet("x", (change(one, b"1", b"2"), change(other, b"as planned", b"3"))).apply()
     assert caught.value.file == str(other)
     assert one.read_bytes() == b"1"
-    with pytest.raises(ConfigurationError, match="exists already"):
+    with pytest.raises(ConfigurationError, match="already exists"):
         ChangeSet("x", (change(one, None, b"2"),)).apply()
 
 

@@ -91,7 +91,10 @@ def test_get_gives_the_typed_value_or_the_default(root: Path, name: str, key: st
 def test_get_of_what_is_not_there_says_what_is(root: Path) -> None:
     with pytest.raises(UsageError) as caught:
         file_edits.get(at(root, "box.runconfig"), "Nope")
-    assert str(caught.value) == "Nope is not set in box.runconfig. Set are: Target, Framework, PrepareEnvironment."
+    assert (
+        str(caught.value)
+        == "Nope is not set in box.runconfig. Fields that are set: Target, Framework, PrepareEnvironment."
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,11 +152,11 @@ def test_set_reads_a_word_by_the_type_of_its_field(root: Path, name: str, key: s
 @pytest.mark.parametrize(
     ("name", "key", "text", "said"),
     [
-        ("box.compute", "nvidiaDocker", "maybe", "nvidiaDocker is true or false, not 'maybe'"),
+        ("box.compute", "nvidiaDocker", "maybe", "nvidiaDocker must be true or false, not 'maybe'"),
         ("box.compute", "type", "cloud", "type cannot be 'cloud'. Choose one of: local, localdocker"),
-        ("box.compute", "nvidiadocker", "true", "no field of a compute target. Did you mean nvidiaDocker?"),
-        ("box.compute", "zzz", "true", "no field of a compute target. Known: type"),
-        ("box.runconfig", "ArgumentVector", "train.py", "ArgumentVector is a list of texts. Write it in brackets"),
+        ("box.compute", "nvidiadocker", "true", "not a field of a compute target. Did you mean nvidiaDocker?"),
+        ("box.compute", "zzz", "true", "not a field of a compute target. Fields: type"),
+        ("box.runconfig", "ArgumentVector", "train.py", "ArgumentVector must be a list of texts. Write it in brackets"),
         ("box.runconfig", "ArgumentVector", "[a", "Write it in brackets: '[a, b]'."),
         ("box.runconfig", "EnvironmentVariables", "[a]", "a map of names to texts"),
         ("box.runconfig", "ArgumentVector[3]", "x", "there is no list"),
@@ -213,7 +216,7 @@ def test_fix_puts_everything_right_that_decides_nothing_for_the_user(root: Path)
         f"~/x\npassword: hunter2\n"
     )
     result = file_edits.fix(str(path))
-    assert result.fixed == ("put a space behind the colon", "set nvidiaDocker: true")
+    assert result.fixed == ("add a space after the colon", "set nvidiaDocker: true")
     assert path.read_text() == (
         f"type: docker\nbaseDockerImage: {DEFAULT_GPU_IMAGE}\nnvidiaDocker: true\nsharedVolumes: false\n"
         "nativeSharedDirectory: ~/x\npassword: hunter2\n"
@@ -234,7 +237,7 @@ def test_a_dry_run_shows_the_change_and_makes_none(root: Path) -> None:
 
 
 def test_a_code_that_does_not_exist_is_wrong_use(root: Path) -> None:
-    with pytest.raises(UsageError, match="no code 'nope'"):
+    with pytest.raises(UsageError, match="unknown code 'nope'"):
         file_edits.fix(at(root, "box.compute"), code="nope")
 
 
@@ -255,7 +258,7 @@ def test_gpu_ready_changes_or_shows(root: Path) -> None:
 def test_gpu_ready_leaves_out_what_it_is_told_to(root: Path) -> None:
     result = make_gpu_ready(str(root), "box", without=["nvidiaDocker"])
     assert not result.applied
-    with pytest.raises(UsageError, match=r"no change 'nope'. Changes of this plan: nvidiaDocker"):
+    with pytest.raises(UsageError, match=r"unknown change 'nope'. Changes of this plan: nvidiaDocker"):
         make_gpu_ready(str(root), "box", without=["nope"])
 
 
@@ -316,4 +319,4 @@ def test_a_missing_file_is_replaced_by_one_of_its_name_and_by_no_other(tmp_path:
     asked = file_edits.fix(str(folder / "b.runconfig"))
     assert (asked.fixed, (folder / "b.runconfig").read_text()) == ((), before)
     (left,) = (one for one in asked.left if one.code == "missing-file")
-    assert left.remedy.startswith("Name one that exists: aml_config/dsvm_spark_dependencies.yml or aml_config/hdi_sp")
+    assert left.remedy.startswith("Did you mean aml_config/dsvm_spark_dependencies.yml or aml_config/hdi_sp")

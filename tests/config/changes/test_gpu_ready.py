@@ -100,9 +100,9 @@ def test_the_default_image_fits_the_packages_and_the_originals_are_offered(root:
     assert references["tensorflow/tensorflow:1.14.0-gpu-py3"] == "CUDA 10.0; fits TensorFlow 1.14"
     assert references[TWIN] == "CUDA 8.0; Docker Hub removed all images of microsoft/ in July 2021"
     assert {"microsoft/mmlspark:plus-gpu-0.9.9", DEFAULT_GPU_IMAGE} <= {*references}
-    assert any("CUDA 10.0 uses GPUs up to Turing (2018)" in note for note in plan.notes)
+    assert any("CUDA 10.0 supports GPUs up to Turing (2018)" in note for note in plan.notes)
     removed = plan_gpu_ready(str(root), "myvm", image=TWIN)
-    assert any(f"{TWIN} is to be had only where it was kept" in note for note in removed.notes)
+    assert any(f"{TWIN} is available only on machines or in registries" in note for note in removed.notes)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_an_image_whose_cuda_does_not_fit_is_replaced(root: Path) -> None:
     )
     plan = plan_gpu_ready(str(root), "myvm")
     assert plan.hunks[0].title == "baseDockerImage: tensorflow/tensorflow:1.8.0-gpu-py3"
-    assert plan.hunks[0].reason == "The packages need another CUDA than the image holds."
+    assert plan.hunks[0].reason == "The packages need another CUDA than the image has."
     kept = plan_gpu_ready(str(root), "myvm", image=DEFAULT_GPU_IMAGE)
     assert [one.code for one in kept.problems] == ["wrong-cuda"]
     assert not kept.is_ready
@@ -288,7 +288,7 @@ def test_a_run_configuration_means_itself_and_its_target(root: Path) -> None:
     plan = plan_gpu_ready(str(root), "other", image=TWIN)
     assert plan.target == "myvm"
     assert plan.configurations == ("other",)
-    assert "conda_dependencies.yml is used by cpu, myvm as well." in plan.notes
+    assert "conda_dependencies.yml is also used by cpu, myvm." in plan.notes
     (root / "aml_config" / "myvm.runconfig").rename(root / "aml_config" / "third.runconfig")
     both = plan_gpu_ready(str(root), "myvm", image=TWIN)
     assert both.configurations == ("other", "third")
@@ -299,7 +299,7 @@ def test_a_script_that_uses_spark_keeps_it(root: Path) -> None:
     (root / "train.py").write_text("import pyspark\n")
     plan = plan_gpu_ready(str(root), "myvm")
     assert "Framework" not in ids(plan)
-    assert "myvm starts Spark, and its script uses it: left as it is." in plan.notes
+    assert "myvm is not changed: its script uses Spark." in plan.notes
 
 
 def test_several_packages_and_removals_in_one_file(root: Path) -> None:
@@ -329,7 +329,7 @@ def test_an_image_of_ones_own_is_kept_and_looked_at(tmp_path: Path) -> None:
     root = project(tmp_path, box__compute="type: localdocker\nbaseDockerImage: mine/train:1\n")
     plan = plan_gpu_ready(str(root), "box")
     assert ids(plan) == ["nvidiaDocker"]
-    assert plan.notes[0] == "The name of mine/train:1 does not tell whether it holds CUDA: see that it does."
+    assert plan.notes[0] == "The name of mine/train:1 does not show whether it has CUDA. Make sure that it does."
     assert [image.reference for image in plan.images][:2] == ["mine/train:1", DEFAULT_GPU_IMAGE]
     assert ids(plan_gpu_ready(str(root), "box", image=DEFAULT_GPU_IMAGE)) == ["baseDockerImage", "nvidiaDocker"]
 
@@ -340,9 +340,9 @@ def test_what_is_missing_is_said_and_the_rest_is_done(tmp_path: Path) -> None:
     )
     plan = plan_gpu_ready(str(root), "box")
     assert ids(plan) == ["baseDockerImage", "nvidiaDocker", "Framework", "PrepareEnvironment"]
-    assert "There is no aml_config/conda_dependencies.yml: nothing is installed beyond the image." in plan.notes
+    assert "aml_config/conda_dependencies.yml does not exist: runs have only the packages of the image." in plan.notes
     (root / "aml_config" / "x.runconfig").unlink()
-    assert "No run configuration names box yet." in plan_gpu_ready(str(root), "box").notes
+    assert "No run configuration uses box yet." in plan_gpu_ready(str(root), "box").notes
 
 
 def test_what_cannot_be_planned_is_one_clear_error(root: Path) -> None:
@@ -350,14 +350,14 @@ def test_what_cannot_be_planned_is_one_clear_error(root: Path) -> None:
         root, hdi__compute="type: cluster\naddress: h\n", lost__runconfig="Target: gone\n", bad__compute="type: 'x\n"
     )
     for name, kind, said in [
-        ("none", UsageError, "there is no target or run configuration 'none'"),
-        ("hdi", ConfigurationError, "no GPU to switch on"),
+        ("none", UsageError, "unknown target or run configuration 'none'"),
+        ("hdi", ConfigurationError, "has no GPU support"),
         ("lost", ConfigurationError, "there is no compute target 'gone'"),
         ("bad", ConfigurationError, "a quote is opened here"),
     ]:
         with pytest.raises(kind, match=said):
             plan_gpu_ready(str(root), name)
-    with pytest.raises(UsageError, match="no image name"):
+    with pytest.raises(UsageError, match="not an image name"):
         plan_gpu_ready(str(root), "myvm", image="No Image")
 
 
@@ -372,7 +372,7 @@ def test_a_file_that_changed_since_the_plan_is_planned_anew_or_refused(root: Pat
     path.write_text("type: [")
     with pytest.raises(ConfigurationError):
         plan.change_set()
-    with pytest.raises(ConfigurationError, match="changed meanwhile"):
+    with pytest.raises(ConfigurationError, match="has changed in the meantime"):
         history.apply(change_set)
 
 

@@ -111,7 +111,7 @@ def test_a_wheel_for_another_python() -> None:
     editing = document(environment(python="3.6.4", pip=(wheel,)), "conda_dependencies.yml")
     (finding,) = editing.problems()
     assert finding.code == "wrong-python"
-    assert "is for Python 3.5, and python=3.6.4 is pinned" in finding.message
+    assert "is for Python 3.5, but python=3.6.4 is pinned" in finding.message
     assert finding.fix is not None
     editing.apply(finding.fix)
     assert "cp36-cp36m" in editing.text
@@ -123,10 +123,10 @@ def test_a_wheel_for_another_python() -> None:
 @pytest.mark.parametrize(
     ("package", "python", "said"),
     [
-        ("tensorflow-gpu==1.4.0", "3.7", "TensorFlow 1.4.0 exists for Python 2.7 to 3.6"),
-        ("torch==2.8.0", "3.8", "PyTorch 2.8.0 exists for Python 3.9 to 3.13"),
-        ("torch==1.0.0", "3.12", "PyTorch 1.0.0 exists for Python 2.7 to 3.7"),
-        ("cntk==2.7", "3.7", "CNTK 2.7 exists for Python 2.7 to 3.6"),
+        ("tensorflow-gpu==1.4.0", "3.7", "TensorFlow 1.4.0 supports Python 2.7 to 3.6"),
+        ("torch==2.8.0", "3.8", "PyTorch 2.8.0 supports Python 3.9 to 3.13"),
+        ("torch==1.0.0", "3.12", "PyTorch 1.0.0 supports Python 2.7 to 3.7"),
+        ("cntk==2.7", "3.7", "CNTK 2.7 supports Python 2.7 to 3.6"),
     ],
 )
 def test_a_combination_that_cannot_be_installed(package: str, python: str, said: str) -> None:
@@ -146,7 +146,7 @@ def test_a_version_that_the_tables_do_not_know_is_not_judged() -> None:
 def test_a_framework_that_cannot_use_the_cuda_of_the_image(tmp_path: Path) -> None:
     old = used_with(tmp_path / "a", GPU_TARGET.format(image=CUDA_13), environment(pip=("tensorflow-gpu==1.4.0",)))
     (finding,) = of_code(old, "wrong-cuda")
-    assert finding.message == "TensorFlow 1.4.0 needs CUDA 8.0, and the image has 13.0"
+    assert finding.message == "TensorFlow 1.4.0 needs CUDA 8.0, but the image has CUDA 13.0"
     fits = used_with(
         tmp_path / "b", GPU_TARGET.format(image="nvidia/cuda:8.0-cudnn6"), environment(pip=("tensorflow-gpu==1.4.0",))
     )

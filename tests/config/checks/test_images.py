@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE, is_gpu_image, parse_image
-from tui_workbench.config.checks.images import ORIGINAL_GPU_IMAGES, cuda_of_image, gpu_twin, stale_reason
+from tui_workbench.config.checks.images import ORIGINAL_GPU_IMAGES, cuda_of_image, gpu_variant, stale_reason
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_the_cuda_of_an_image(reference: str, version: tuple[int, int] | None) -
     ],
 )
 def test_the_image_of_the_same_family_with_cuda(reference: str, twin: str | None) -> None:
-    assert gpu_twin(reference) == twin
+    assert gpu_variant(reference) == twin
     assert twin is None or is_gpu_image(twin)
 
 
@@ -105,4 +105,4 @@ def test_versions_are_compared_as_numbers(tag: str) -> None:
 
 @pytest.mark.parametrize("tag", ["0.7", "plus-0.7.9", "plus-0.7.dev7_2.gcfbc920", "gpu"])
 def test_an_early_image_is_still_told(tag: str) -> None:
-    assert "newer ones of its family replaced" in stale_reason(f"microsoft/mmlspark:{tag}")
+    assert "since replaced by newer ones of its family" in stale_reason(f"microsoft/mmlspark:{tag}")

@@ -20,7 +20,7 @@ def test_a_target_that_does_not_exist_is_an_error_and_the_nearest_is_offered(tmp
     )
     (finding,) = found(tmp_path, "a.runconfig", "unknown-target")
     assert (finding.severity, finding.line, finding.column, finding.key) == (ERROR, 1, 9, "Target")
-    assert finding.remedy == "Write one of: gpu_box, x."
+    assert finding.remedy == "Choose one of: gpu_box, x."
     assert finding.fix is not None
     editing = in_project(tmp_path, "a.runconfig")
     editing.apply(finding.fix)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.config.documents import document, in_project, project
 from tui_workbench.config.checks.images import wants_gpu
-from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.config.checks.project_context import ProjectContext
 
 FILES = {
     "gpu__compute": "type: remotedocker\naddress: h\nbaseDockerImage: microsoft/mmlspark:plus-gpu-0.9.9\n",
@@ -24,76 +24,76 @@ FILES = {
 @pytest.mark.parametrize("name", ["aml_config/a.compute", "environment.yml", "deep/down/environment.yml"])
 def test_a_file_belongs_to_the_nearest_project_above(tmp_path: Path, name: str) -> None:
     root = project(tmp_path / "project", **FILES)
-    found = Surroundings.of(str(root / name))
+    found = ProjectContext.of(str(root / name))
     assert found is not None
     assert found.root == str(root)
-    assert Surroundings.of(str(tmp_path / name)) is None
+    assert ProjectContext.of(str(tmp_path / name)) is None
 
 
 def test_targets_and_run_configurations_and_who_uses_what(tmp_path: Path) -> None:
-    around = Surroundings(str(project(tmp_path, **FILES)))
-    assert around.names(".compute") == ["broken", "gpu", "local"]
-    assert [target.name for target in around.targets()] == ["gpu", "local"]
-    gpu = around.target("gpu")
+    context = ProjectContext(str(project(tmp_path, **FILES)))
+    assert context.names(".compute") == ["broken", "gpu", "local"]
+    assert [target.name for target in context.targets()] == ["gpu", "local"]
+    gpu = context.target("gpu")
     assert gpu is not None
     assert (wants_gpu(gpu), gpu.nvidia_docker) == (True, False)
-    assert around.target("broken") is None
-    assert around.target("../x") is None
-    assert [one.name for one in around.configurations_of("gpu")] == ["gpu"]
-    assert [one.name for one in around.users_of(str(tmp_path / "env.yml"))] == ["local"]
-    assert [one.name for one in around.users_of(str(tmp_path / "aml_config/conda_dependencies.yml"))] == ["gpu"]
-    configuration = around.configuration("gpu")
+    assert context.target("broken") is None
+    assert context.target("../x") is None
+    assert [one.name for one in context.configurations_of("gpu")] == ["gpu"]
+    assert [one.name for one in context.users_of(str(tmp_path / "env.yml"))] == ["local"]
+    assert [one.name for one in context.users_of(str(tmp_path / "aml_config/conda_dependencies.yml"))] == ["gpu"]
+    configuration = context.configuration("gpu")
     assert configuration is not None
     assert (configuration.framework, configuration.script) == ("Python", "train.py")
 
 
 def test_a_change_on_disk_is_seen(tmp_path: Path) -> None:
-    around = Surroundings(str(project(tmp_path, **FILES)))
-    assert around.target("local") is not None
+    context = ProjectContext(str(project(tmp_path, **FILES)))
+    assert context.target("local") is not None
     path = tmp_path / "aml_config" / "local.compute"
     path.write_text("type: local\nnvidiaDocker: true\n")
-    target = around.target("local")
+    target = context.target("local")
     assert target is not None
     assert target.nvidia_docker
     path.unlink()
-    assert around.target("local") is None
+    assert context.target("local") is None
 
 
 def test_unsaved_text_counts_more_than_the_file(tmp_path: Path) -> None:
-    around = Surroundings(str(project(tmp_path, **FILES)))
+    context = ProjectContext(str(project(tmp_path, **FILES)))
     path = os.path.join(tmp_path, "aml_config", "local.compute")
-    around.show_unsaved(path, "type: remote\naddress: h\n")
-    target = around.target("local")
+    context.show_unsaved(path, "type: remote\naddress: h\n")
+    target = context.target("local")
     assert target is not None
     assert target.type == "remote"
-    around.show_unsaved(path, "type: [")
-    assert around.target("local") is None
-    around.show_unsaved(path, None)
-    target = around.target("local")
+    context.show_unsaved(path, "type: [")
+    assert context.target("local") is None
+    context.show_unsaved(path, None)
+    target = context.target("local")
     assert target is not None
     assert target.type == "local"
 
 
 def test_whether_scripts_use_spark(tmp_path: Path) -> None:
-    around = Surroundings(str(project(tmp_path, **FILES)))
-    assert around.uses_spark() is None
+    context = ProjectContext(str(project(tmp_path, **FILES)))
+    assert context.uses_spark() is None
     (tmp_path / "plain.py").write_text("import torch  # no sparkle\n")
-    assert around.uses_spark() is False
+    assert context.uses_spark() is False
     (tmp_path / "spark.py").write_text("from pyspark.sql import SparkSession\n")
-    assert around.uses_spark() is True
-    assert around.uses_spark("plain.py") is False
-    assert around.uses_spark("spark.py") is True
-    assert around.uses_spark("none.py") is None
-    assert around.uses_spark("script.sh") is None
+    assert context.uses_spark() is True
+    assert context.uses_spark("plain.py") is False
+    assert context.uses_spark("spark.py") is True
+    assert context.uses_spark("none.py") is None
+    assert context.uses_spark("script.sh") is None
 
 
 def test_a_folder_that_is_not_there_says_nothing(tmp_path: Path) -> None:
-    around = Surroundings(str(tmp_path / "none"))
-    assert around.names(".compute") == []
-    assert around.targets() == []
-    assert around.configurations() == []
-    assert around.uses_spark() is None
-    assert not around.exists("x")
+    context = ProjectContext(str(tmp_path / "none"))
+    assert context.names(".compute") == []
+    assert context.targets() == []
+    assert context.configurations() == []
+    assert context.uses_spark() is None
+    assert not context.exists("x")
 
 
 CONDA_TEXT = "name: project_environment\ndependencies:\n- python=3.5.2\n"

@@ -285,16 +285,16 @@ def test_a_password_with_such_brackets_in_it_is_a_password() -> None:
 @pytest.mark.parametrize(
     ("image", "message", "remedy", "after", "is_choice"),
     [
-        ("python:3.12 ", "'python:3.12 ' begins or ends with a blank", "Remove the blank.", "python:3.12", False),
-        ("mine/ train:1", "'mine/ train:1' holds a blank", "Remove the blank.", "mine/train:1", True),
+        ("python:3.12 ", "'python:3.12 ' begins or ends with a space", "Remove the space.", "python:3.12", False),
+        ("mine/ train:1", "'mine/ train:1' contains a space", "Remove the space.", "mine/train:1", True),
         (
             "Mine/Train:V1",
-            "its repository has capital letters",
-            "Write the repository in small letters.",
+            "the repository has uppercase letters",
+            "Write the repository in lowercase.",
             "mine/train:V1",
             True,
         ),
-        ("http://x/y:1", "is no image name", "Write REPOSITORY:TAG.", "", False),
+        ("http://x/y:1", "is not an image name", "Write REPOSITORY:TAG.", "", False),
     ],
 )
 def test_what_is_wrong_with_an_image_name_is_said(

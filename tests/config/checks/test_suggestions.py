@@ -8,14 +8,14 @@ import pytest
 
 from tests.config.documents import project
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
-from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.checks.suggestions import suggestions
 from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.field_types import FileKind
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
+def context(tmp_path: Path) -> ProjectContext:
     root = project(
         tmp_path,
         gpu__compute="type: localdocker\nbaseDockerImage: mine/train:3\n",
@@ -27,13 +27,15 @@ def around(tmp_path: Path) -> Surroundings:
     for path in ("data/raw", "train.py", ".venv/bin/python"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text("")
-    return Surroundings(str(root))
+    return ProjectContext(str(root))
 
 
-def values(kind: FileKind, key: str, typed: str, around: Surroundings | None, used: tuple[str, ...] = ()) -> list[str]:
+def values(
+    kind: FileKind, key: str, typed: str, context: ProjectContext | None, used: tuple[str, ...] = ()
+) -> list[str]:
     field = kind.field(key)
     assert field is not None
-    return [one.value for one in suggestions(field, typed, around, used)]
+    return [one.value for one in suggestions(field, typed, context, used)]
 
 
 def test_words_and_switches() -> None:
@@ -45,38 +47,38 @@ def test_words_and_switches() -> None:
     assert values(fields.RUNCONFIG, "ProcessesPerNode", "", None) == ["gpus", "2", "4", "8"]
 
 
-def test_targets_of_the_project(around: Surroundings) -> None:
-    assert values(fields.RUNCONFIG, "Target", "", around) == ["gpu", "local"]
-    assert values(fields.RUNCONFIG, "Target", "lo", around) == ["local"]
+def test_targets_of_the_project(context: ProjectContext) -> None:
+    assert values(fields.RUNCONFIG, "Target", "", context) == ["gpu", "local"]
+    assert values(fields.RUNCONFIG, "Target", "lo", context) == ["local"]
     assert values(fields.RUNCONFIG, "Target", "", None) == []
 
 
-def test_images_of_the_project_come_first_then_those_used_before(around: Surroundings) -> None:
-    found = values(fields.COMPUTE, "baseDockerImage", "", around, ("old/run:1", "mine/train:3"))
+def test_images_of_the_project_come_first_then_those_used_before(context: ProjectContext) -> None:
+    found = values(fields.COMPUTE, "baseDockerImage", "", context, ("old/run:1", "mine/train:3"))
     assert found[:3] == ["mine/train:3", "old/run:1", DEFAULT_GPU_IMAGE]
     assert len(found) == len(set(found))
     # What begins with the typed letters comes before what only holds them.
-    assert values(fields.COMPUTE, "baseDockerImage", "mi", around)[0] == "mine/train:3"
-    assert values(fields.COMPUTE, "baseDockerImage", "cuda", around)[0] == DEFAULT_GPU_IMAGE
+    assert values(fields.COMPUTE, "baseDockerImage", "mi", context)[0] == "mine/train:3"
+    assert values(fields.COMPUTE, "baseDockerImage", "cuda", context)[0] == DEFAULT_GPU_IMAGE
 
 
-def test_dependency_files_wherever_they_lie(around: Surroundings) -> None:
-    assert values(fields.RUNCONFIG, "CondaDependenciesFile", "", around)[:2] == [
+def test_dependency_files_wherever_they_lie(context: ProjectContext) -> None:
+    assert values(fields.RUNCONFIG, "CondaDependenciesFile", "", context)[:2] == [
         "aml_config/conda_dependencies.yml",
         "aml_config/conda_gpu.yml",
     ]
-    assert values(fields.RUNCONFIG, "SparkDependenciesFile", "aml_config/s", around) == [
+    assert values(fields.RUNCONFIG, "SparkDependenciesFile", "aml_config/s", context) == [
         "aml_config/spark_dependencies.yml"
     ]
 
 
-def test_folders_and_files_are_completed_step_by_step(around: Surroundings) -> None:
-    assert values(fields.COMPUTE, "nativeSharedDirectory", "da", around) == ["data/"]
-    assert values(fields.SDK_RUNCONFIG, "script", "tr", around) == ["train.py"]
-    assert values(fields.SDK_RUNCONFIG, "script", "none/", around) == []
+def test_folders_and_files_are_completed_step_by_step(context: ProjectContext) -> None:
+    assert values(fields.COMPUTE, "nativeSharedDirectory", "da", context) == ["data/"]
+    assert values(fields.SDK_RUNCONFIG, "script", "tr", context) == ["train.py"]
+    assert values(fields.SDK_RUNCONFIG, "script", "none/", context) == []
 
 
-def test_interpreters(around: Surroundings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: Path) -> None:
+def test_interpreters(context: ProjectContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: Path) -> None:
     folder = tmp_path / "path"
     folder.mkdir()
     (folder / "python3.11").write_text("")
@@ -87,8 +89,8 @@ def test_interpreters(around: Surroundings, monkeypatch: pytest.MonkeyPatch, tmp
     (environment / "python").write_text("")
     (home / ".conda").mkdir()
     (home / ".conda" / "environments.txt").write_text(f"{environment.parent}\n/gone\n")
-    found = values(fields.COMPUTE, "pythonLocation", "python", around)
+    found = values(fields.COMPUTE, "pythonLocation", "python", context)
     assert found[0] == "python"
-    assert f"{around.root}/.venv/bin/python" in found
+    assert f"{context.root}/.venv/bin/python" in found
     assert str(folder / "python3.11") in found
     assert str(environment / "python") in found

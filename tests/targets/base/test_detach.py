@@ -41,7 +41,7 @@ def test_both_files_go_to_the_trash_and_come_back_as_one(project: Project, attac
     detachment = plan_detaching(project, "box")
     detach(detachment)
     assert names(project) == set()
-    trash = [path.name.partition("-")[2] for path in Path(lifecycle.trash_of(project.root)).iterdir()]
+    trash = [path.name.partition("-")[2] for path in Path(lifecycle.trash_directory(project.root)).iterdir()]
     assert sorted(trash) == ["box.compute", "box.runconfig"]
     detachment.change_set.inverse.apply()
     assert names(project) == {"box.compute", "box.runconfig"}

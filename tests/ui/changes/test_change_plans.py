@@ -54,7 +54,7 @@ def test_a_new_target_is_shown_as_it_will_stand_there(root: Path) -> None:
     assert shown(plan) == ["aml_config/new.compute", *("+" + line for line in text.splitlines())]
     with pytest.raises(ConfigurationError, match="already"):
         planned(change, name="new")
-    with pytest.raises(UsageError, match="cannot be a name"):
+    with pytest.raises(UsageError, match=r"not a valid name|name is empty"):
         planned(change, name="a/b")
 
 

@@ -209,7 +209,7 @@ async def test_a_new_file_asks_for_a_name_without_an_error(project: Project, fol
         await pilot.press("enter")
         await until(lambda: "Enter a name first." in seen(pilot))
         await pilot.press(*"a", "slash", "b")
-        await change_shown(pilot, "✗ 'a/b' cannot be a name")
+        await change_shown(pilot, "✗ 'a/b' is not a valid name")
 
 
 async def test_a_suggested_name_is_one_that_is_free(project: Project, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Changes of several configuration files in one step: planned, shown, applied together and undone together.
+"""Changes of one or several configuration files: planned, shown as a diff, applied and undone as one step.
 
-Edits of a single file belong to `config.yaml_edit`.
+Edits within a YAML text belong to `config.yaml_edit`.
 """

@@ -1,6 +1,6 @@
-"""Configuration files by name: their checks, the fixes of their findings, and edits by key.
+"""Check, fix and edit configuration files by name and key, for the command line.
 
-Invariant: a file is written only when the result differs and was proved. Wrong use raises UsageError, a broken file
+A file is written only if the result differs and was verified. Wrong usage raises UsageError, a broken file
 ConfigurationError.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from tui_workbench.config.changes.change_set import edited, unified_diff
 from tui_workbench.config.checks.findings import CODES, ERROR, INFO, Finding, Fix
-from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.document import Document
 from tui_workbench.config.schema import field_types
 from tui_workbench.config.schema.field_types import NULL, TYPE_NAMES, Field
@@ -30,11 +30,11 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 MOST_ATTEMPTS = 100
-"""Each attempt that fails is a write of another program that succeeded."""
+"""An attempt fails only if another program has written the file."""
 
 
 class EditResult(NamedTuple):
-    """What an edit of one file did."""
+    """The result of an edit of one file."""
 
     file: str
     key: str
@@ -44,19 +44,18 @@ class EditResult(NamedTuple):
 
 
 class FixResult(NamedTuple):
-    """What was put right in one file, and what is left."""
+    """The fixes of one file, and its remaining findings."""
 
     file: str
-    fixed: tuple[str, ...]  # titles of the fixes, in the order in which they were made
+    fixed: tuple[str, ...]  # titles of the fixes, in order
     left: tuple[Finding, ...]
     diff: str
 
 
 def get(path: str, key: str) -> Any:
-    """The value at a key: typed where a field declares it, and the field's default when it is not set.
+    """Return the typed value of a key, or the default of its field; for a choice, the word in the file.
 
-    Of a choice it is the word that stands in the file, so that it can be set back. Raises UsageError when there is
-    neither value nor default; ConfigurationError when the file is broken.
+    Raises UsageError if there is neither value nor default, ConfigurationError if the file is broken.
     """
     document = _opened(path)
     steps = document.path_of(key)
@@ -72,7 +71,7 @@ def get(path: str, key: str) -> Any:
 
 
 def _retried(edit: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Make the edit anew from the file as it is now when another program wrote it meanwhile."""
+    """Repeat the edit on the new content if another program has written the file."""
 
     @functools.wraps(edit)
     def retried(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
@@ -86,10 +85,10 @@ def _retried(edit: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Resul
 
 @_retried
 def set_text(path: str, key: str, text: str, *, any_key: bool = False) -> EditResult:
-    """Give a key the value that `text` means for its field; a list or map is written in brackets: `[a, b]`, `{A: 1}`.
+    """Set a key to the value of `text`; lists and maps are written in brackets: `[a, b]`, `{A: 1}`.
 
-    `any_key` allows keys that no field declares. Raises UsageError: `text` is of the wrong type, or no such field;
-    ConfigurationError: the file is broken, or the value cannot be changed alone.
+    `any_key` allows unknown keys. Raises UsageError for a wrong type or an unknown field, ConfigurationError if the
+    file is broken or other values would change.
     """
     document = _opened(path)
     steps = document.path_of(key)
@@ -105,7 +104,7 @@ def set_text(path: str, key: str, text: str, *, any_key: bool = False) -> EditRe
 
 @_retried
 def unset(path: str, key: str) -> EditResult:
-    """Remove a key or list item. Raises UsageError when it is not there, ConfigurationError when the file is broken."""
+    """Remove a key or list item. Raises UsageError if it is not set, ConfigurationError if the file is broken."""
     document = _opened(path)
     steps = document.path_of(key)
     if find(document.tree, steps) is None:
@@ -117,25 +116,25 @@ def unset(path: str, key: str) -> EditResult:
 
 @_retried
 def fix(path: str, *, code: str = "", dry_run: bool = False) -> FixResult:
-    """Apply the fixes of a file's findings, one after the other, until none is left.
+    """Apply the fixes of a file's findings one after the other.
 
-    Without `code`: fixes of errors and warnings that decide nothing for the user. With it: all fixes of that code.
-    Raises UsageError for an unknown code, ConfigurationError when the file cannot be read.
+    Without `code`: fixes of errors and warnings that need no decision. With it: all fixes of that code.
+    Raises UsageError for an unknown code, ConfigurationError if the file cannot be read.
     """
     if code and code not in CODES:
-        raise UsageError(f"there is no code {code!r}", remedy=f"Known: {', '.join(CODES)}.")
+        raise UsageError(f"unknown code {code!r}", remedy=f"Choose one of: {', '.join(CODES)}.")
     document = _opened(path)
     fixed: list[str] = []
     refused: set[tuple[str, int]] = set()
     while (found := _next_fixable(document, code, refused)) is not None:
-        finding, fixing = found
+        finding, next_fix = found
         text = document.text
         with contextlib.suppress(ConfigurationError):
-            document.apply(fixing)
+            document.apply(next_fix)
         if document.text == text or len(fixed) >= 1_000:
             refused.add((finding.code, finding.start))
         else:
-            fixed.append(fixing.title)
+            fixed.append(next_fix.title)
     diff = unified_diff(edited(document), os.path.basename(path))
     if document.is_dirty and not dry_run:
         document.save()
@@ -152,57 +151,56 @@ def _saved(document: Document, path: Path, old: Any) -> EditResult:
 
 
 def _hidden(value: Any) -> Any:
-    """A secret that stands in a file by mistake is not repeated on the screen; a reference to one is none."""
+    """Hide a secret in plain text; a reference to a secret is shown."""
     return "(hidden)" if value and not str(value).startswith("AzureMlSecret=") else value
 
 
 def _next_fixable(document: Document, code: str, refused: set[tuple[str, int]]) -> tuple[Finding, Fix] | None:
     for finding in document.problems():
-        fixing = finding.fix
-        if fixing is None or (finding.code, finding.start) in refused:
+        if finding.fix is None or (finding.code, finding.start) in refused:
             continue
-        if finding.code == code or (not code and finding.severity != INFO and not fixing.is_choice):
-            return finding, fixing
+        if finding.code == code or (not code and finding.severity != INFO and not finding.fix.is_choice):
+            return finding, finding.fix
     return None
 
 
 def _opened(path: str) -> Document:
-    return Document.open(path, Surroundings.of(path))
+    return Document.open(path, ProjectContext.of(path))
 
 
 def _unknown_key(document: Document, key: str) -> UsageError:
     names = [field.key for field in document.kind.fields if not field.is_old]
     near = get_close_matches(key, names, 1, 0.6) or [name for name in names if name.lower() == key.lower()]
-    remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(names)}."
-    return UsageError(f"{key} is no field of a {document.kind.title.lower()}", remedy=remedy)
+    remedy = f"Did you mean {near[0]}?" if near else f"Fields: {', '.join(names)}."
+    return UsageError(f"{key} is not a field of a {document.kind.title.lower()}", remedy=remedy)
 
 
 def _not_set(document: Document, key: str) -> UsageError:
     known = ", ".join(document.reading.nodes) or "none"
-    return UsageError(f"{key} is not set in {os.path.basename(document.path)}", remedy=f"Set are: {known}.")
+    return UsageError(f"{key} is not set in {os.path.basename(document.path)}", remedy=f"Fields that are set: {known}.")
 
 
 # -- files of a project ----------------------------------------------------------------------------------------------
 
 
 def configuration_files(root: str) -> list[str]:
-    """Every configuration file of the project at `root`: targets, run configurations, dependency files."""
+    """Return all configuration files of a project: targets, run configurations and dependency files."""
     directory = os.path.join(root, CONFIG_DIRECTORY)
     try:
         names = sorted(os.listdir(directory))
     except OSError:
         return []
     found = [os.path.join(directory, name) for name in names if kind_of(name) is not None]
-    around = Surroundings(root)
-    for configuration in around.configurations():
-        # Dependency files may lie anywhere in the project and have any name.
-        named = (around.absolute(configuration.conda_file), around.absolute(configuration.spark_file))
+    context = ProjectContext(root)
+    for configuration in context.configurations():
+        # Dependency files can be anywhere in the project and have any name.
+        named = (context.absolute(configuration.conda_file), context.absolute(configuration.spark_file))
         found += [path for path in named if path not in found and os.path.isfile(path)]
     return [path for path in found if os.path.isfile(path)]
 
 
 def find_file(name: str, root: str | None) -> str:
-    """The file that a word on the command line means: a path, or a name in the project's aml_config/."""
+    """Return the path for a command-line argument: a path, or a name in aml_config/."""
     if os.path.exists(name) or root is None:
         return name
     candidates = (os.path.join(root, CONFIG_DIRECTORY, name), os.path.join(root, name))
@@ -210,28 +208,28 @@ def find_file(name: str, root: str | None) -> str:
 
 
 def check(paths: Sequence[str]) -> list[Finding]:
-    """Check these files. A file that cannot be read at all is an error among the others, not the end of the check."""
-    surroundings: dict[str, Surroundings | None] = {}
+    """Check files. A file that cannot be read becomes a finding."""
+    contexts: dict[str, ProjectContext | None] = {}
     findings: list[Finding] = []
     for path in paths:
         folder = os.path.dirname(os.path.abspath(path))
-        if folder not in surroundings:
-            surroundings[folder] = Surroundings.of(path)
+        if folder not in contexts:
+            contexts[folder] = ProjectContext.of(path)
         try:
-            findings += Document.open(path, surroundings[folder]).problems()
+            findings += Document.open(path, contexts[folder]).problems()
         except ConfigurationError as error:
             place = (path, error.line, error.column, 0, 0)
             findings.append(Finding(ERROR, "refused", error.message, error.remedy, *place))
     return findings
 
 
-# -- values as words of a command line -------------------------------------------------------------------------------
+# -- values from the command line ------------------------------------------------------------------------------------
 
 
 def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
-    """What a word of the command line means as the value at `path` of `field` (None: of a field nobody declared).
+    """Parse a command-line argument as the value at `path` of `field` (None: an unknown field).
 
-    `null` is no value, where the field may have none; `"null"` is the text. Raises UsageError for a wrong type.
+    `null` means no value if the field allows that; `"null"` is the text. Raises UsageError for a wrong type.
     """
     if text == NULL and (field is None or (field.nullable and path == field.path)):
         return None
@@ -253,14 +251,14 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
     if field.type == field_types.CHOICE:
         raise UsageError(f"{key} cannot be {text!r}", remedy=f"Choose one of: {', '.join(field.choices)}.")
     if field.type == field_types.INTEGER and text.lstrip("-").isdigit() and len(text) < 19:
-        raise UsageError(f"{key} cannot be {text}", remedy=f"It is {field.minimum} or more.")
-    raise UsageError(f"{key} is {TYPE_NAMES[field.type]}, not {text!r}", remedy="Correct the value.")
+        raise UsageError(f"{key} cannot be {text}", remedy=f"The minimum is {field.minimum}.")
+    raise UsageError(f"{key} must be {TYPE_NAMES[field.type]}, not {text!r}", remedy="Correct the value.")
 
 
 def _is_text_inside(field: Field, inside: int, text: str) -> bool:
-    """Whether a text stands `inside` steps below the field, and not a list or map."""
+    """Return True if the value `inside` levels below the field is text, not a list or map."""
     if field.type == field_types.DEPENDENCIES:
-        # An item is a package or `{pip: [...]}`; below that comes the list, then its items.
+        # An item is a package or `{pip: [...]}`, which contains a list of packages.
         return inside > 2 or (inside == 1 and not text.startswith("{"))
     return inside >= (2 if field.type == field_types.ROWS else 1)
 
@@ -277,12 +275,12 @@ def _collection(field: Field, path: Path, text: str, key: str) -> Any:
     faults: list[Fault] = []
     value = convert(field, node, path, faults) if node is not None and node.kind in (MAP, LIST) else None
     if value is None or faults:
-        raise UsageError(f"{key} is {TYPE_NAMES[field.type]}", remedy=remedy)
+        raise UsageError(f"{key} must be {TYPE_NAMES[field.type]}", remedy=remedy)
     return plain(value)
 
 
 def plain(value: Any) -> Any:
-    """Tuples as lists, all the way down, as JSON has them."""
+    """Convert tuples to lists, recursively."""
     if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
     if isinstance(value, dict):

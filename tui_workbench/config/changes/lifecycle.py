@@ -1,7 +1,7 @@
-"""Targets and run configurations come, get another name, and go; data of a project is declared or left out.
+"""Plan to create, rename and delete targets and run configurations, and to declare or ignore data.
 
-Invariants: every function only plans; the change set that it returns is shown and then applied. What is deleted lies in
-the trash until someone empties it, and a renamed target takes the run configurations that name it along.
+Every function returns a change set and changes nothing. Deleted files are kept in the trash. Renaming a target also
+changes the run configurations that name it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from tui_workbench.config.changes.change_set import ChangeSet, FileChange, bytes_at, edited
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
-from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.document import Document, new_text
 from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.data_references import IGNORE_FILE
@@ -26,23 +26,23 @@ RUNCONFIG = ".runconfig"
 
 
 def create_target(root: str, name: str, target_type: str) -> ChangeSet:
-    """A new `.compute` file of this type in the project at `root`; its required fields get values to start from.
+    """Create a `.compute` file with initial values for its required fields.
 
-    Raises UsageError for a bad name or type, ConfigurationError when the name is taken.
+    Raises UsageError for an invalid name or type, ConfigurationError if the name is taken.
     """
     if not target_types.is_known(target_type):
         remedy = f"Choose one of: {', '.join(target_types.names())}."
-        raise UsageError(f"{target_type!r} is no type of target", remedy=remedy)
+        raise UsageError(f"unknown target type {target_type!r}", remedy=remedy)
     path = _free_path(root, name, COMPUTE)
-    chosen = {"type": target_type, **_starting_values(target_type)}
+    chosen = {"type": target_type, **_initial_values(target_type)}
     return ChangeSet(f"create target {name}", (FileChange(path, None, new_text(path, chosen).encode()),))
 
 
 def create_run_configuration(root: str, name: str, target: str) -> ChangeSet:
-    """A new `.runconfig` file that runs on `target`. Raises UsageError (bad name), ConfigurationError (taken)."""
+    """Create a `.runconfig` file for `target`. Raises as `create_target` does."""
     path = _free_path(root, name, RUNCONFIG)
     chosen: dict[str, Any] = {"ArgumentVector": ["$file"], "Target": target, "Framework": "Python", "TrackedRun": True}
-    found = Surroundings(root).target(target)
+    found = ProjectContext(root).target(target)
     if found is not None and found.kind.builds_environments:
         chosen |= {"CondaDependenciesFile": f"{CONFIG_DIRECTORY}/conda_dependencies.yml", "PrepareEnvironment": True}
     notes = () if found is not None else (f"There is no target {target!r} yet.",)
@@ -51,24 +51,21 @@ def create_run_configuration(root: str, name: str, target: str) -> ChangeSet:
 
 
 def duplicate(path: str, new_name: str) -> ChangeSet:
-    """A copy of a configuration file under another name, to the byte. Raises UsageError or ConfigurationError."""
+    """Copy a configuration file to another name. Raises UsageError or ConfigurationError."""
     root, suffix = _root_and_suffix(path)
     copy = _free_path(root, new_name, suffix)
     return ChangeSet(f"duplicate {_name(path)} as {new_name}", (FileChange(copy, None, _read(path)),))
 
 
 def rename(path: str, new_name: str) -> ChangeSet:
-    """A configuration file under another name; run configurations that name a renamed target follow.
-
-    Raises UsageError for a bad name, ConfigurationError when it is taken.
-    """
+    """Rename a configuration file, also where run configurations name it. Raises as `create_target` does."""
     root, suffix = _root_and_suffix(path)
     moved = _free_path(root, new_name, suffix)
     data = _read(path)
     changes = [FileChange(moved, None, data)]
     notes: list[str] = []
     if suffix == COMPUTE:
-        for other in Surroundings(root).names(RUNCONFIG):
+        for other in ProjectContext(root).names(RUNCONFIG):
             place = os.path.join(root, CONFIG_DIRECTORY, other + RUNCONFIG)
             change, note = _renamed_target(place, _name(path), new_name)
             changes += [change] if change is not None else []
@@ -78,42 +75,42 @@ def rename(path: str, new_name: str) -> ChangeSet:
 
 
 def delete(path: str, trash: str = "") -> ChangeSet:
-    """Moves a file to the trash: `trash`, or `.workbench/trash/`. Raises UsageError, ConfigurationError."""
+    """Move a file to the trash: `trash`, or `.workbench/trash/`. Raises UsageError or ConfigurationError."""
     root, suffix = _root_and_suffix(path)
     data = _read(path)
-    directory = trash or trash_of(root)
+    directory = trash or trash_directory(root)
     link = next((folder for folder in (os.path.dirname(directory), directory) if os.path.islink(folder)), "")
     if link:
-        message = "this is a link, and deleted files are kept in folders only"
-        raise ConfigurationError(message, remedy="Replace it by a folder.", file=link)
+        message = "the trash must not be a symbolic link"
+        raise ConfigurationError(message, remedy="Replace it with a folder.", file=link)
     kept = os.path.join(directory, f"{time.time_ns() // 1_000_000}-{os.path.basename(path)}")
     changes = [FileChange(kept, None, data), FileChange(path, data, None)]
     ignore = os.path.join(root, ".workbench", ".gitignore")
     if not trash and not os.path.exists(ignore):
         changes.insert(0, FileChange(ignore, None, b"*\n"))
-    users = [one.name for one in Surroundings(root).configurations_of(_name(path))] if suffix == COMPUTE else []
-    notes = (f"Run configurations that name it and then name nothing: {', '.join(users)}.",) if users else ()
+    users = [one.name for one in ProjectContext(root).configurations_of(_name(path))] if suffix == COMPUTE else []
+    notes = (f"Run configurations left without a target: {', '.join(users)}.",) if users else ()
     return ChangeSet(f"delete {os.path.basename(path)}", tuple(changes), notes)
 
 
-def trash_of(root: str) -> str:
-    """Where deleted configuration files of the project at `root` lie."""
+def trash_directory(root: str) -> str:
+    """Return the folder of deleted configuration files."""
     return os.path.join(root, ".workbench", "trash")
 
 
 def declare_data(configuration: str, paths: Sequence[str]) -> ChangeSet:
-    """Name the paths in `DataReferences` of a run configuration. Raises ConfigurationError or StorageError."""
+    """Add paths to `DataReferences` of a run configuration. Raises ConfigurationError or StorageError."""
     document = Document.open(configuration)
     if document.kind is fields.SDK_RUNCONFIG:
-        message = "a run configuration in the form of the SDK has no DataReferences"
-        remedy = f"Leave the files out in {IGNORE_FILE}, or create a run configuration of the usual form."
+        message = "a run configuration in the SDK form has no DataReferences"
+        remedy = f"Exclude the files in {IGNORE_FILE}, or create a run configuration in the usual form."
         raise ConfigurationError(message, remedy=remedy, file=configuration)
     known = list(document.get(("DataReferences",)) or ())
     document.set(("DataReferences",), [*known, *(path for path in paths if path not in known)])
     return ChangeSet(f"declare data in {os.path.basename(configuration)}", (edited(document),))
 
 
-def leave_out(root: str, lines: Sequence[str]) -> ChangeSet:
+def ignore_paths(root: str, lines: Sequence[str]) -> ChangeSet:
     """Append lines to the project's `.amlignore`. Raises StorageError."""
     path = os.path.join(root, IGNORE_FILE)
     before = bytes_at(path)
@@ -122,19 +119,22 @@ def leave_out(root: str, lines: Sequence[str]) -> ChangeSet:
     if text and not text.endswith(b"\n"):
         text += end
     text += b"".join(line.encode("utf-8", "surrogateescape") + end for line in lines)
-    return ChangeSet(f"leave files out in {IGNORE_FILE}", (FileChange(path, before, text),))
+    return ChangeSet(f"exclude files in {IGNORE_FILE}", (FileChange(path, before, text),))
 
 
 def check_name(name: str) -> None:
-    """Raises UsageError when `name` cannot be the name of a target or run configuration."""
-    if not name or name != name.strip() or name.startswith((".", "-")) or len(name.encode()) > 100:
-        raise UsageError(f"{name!r} cannot be a name", remedy="Begin with a letter or digit; at most 100 bytes.")
+    """Raise UsageError if `name` is not a valid name of a target or run configuration."""
+    if not name:
+        raise UsageError("the name is empty", remedy="Enter a name that starts with a letter or digit.")
+    if name != name.strip() or name.startswith((".", "-")) or len(name.encode()) > 100:
+        remedy = "Start with a letter or digit, and use at most 100 bytes."
+        raise UsageError(f"{name!r} is not a valid name", remedy=remedy)
     if "/" in name or not name.isprintable():
-        raise UsageError(f"{name!r} cannot be a name", remedy="Leave out slashes and control characters.")
+        raise UsageError(f"{name!r} is not a valid name", remedy="Remove slashes and control characters.")
 
 
-def _starting_values(target_type: str) -> dict[str, Any]:
-    """The values without which a new file of this type would be an error; the person then edits them."""
+def _initial_values(target_type: str) -> dict[str, Any]:
+    """Return values for the required fields of a new file."""
     kind = target_types.find(target_type)
     values: dict[str, Any] = {"address": "HOST"} if kind.is_remote else {}
     if kind.runs_in_container:
@@ -148,14 +148,15 @@ def _free_path(root: str, name: str, suffix: str) -> str:
     check_name(name)
     path = os.path.join(root, CONFIG_DIRECTORY, name + suffix)
     if os.path.lexists(path):
-        raise ConfigurationError("there is a file of this name already", remedy="Choose another name.", file=path)
+        raise ConfigurationError("the file already exists", remedy="Choose another name.", file=path)
     return path
 
 
 def _root_and_suffix(path: str) -> tuple[str, str]:
     suffix = os.path.splitext(path)[1]
     if suffix not in (COMPUTE, RUNCONFIG):
-        raise UsageError(f"{path} is no target and no run configuration", remedy="Name a .compute or .runconfig file.")
+        remedy = "Name a .compute or .runconfig file."
+        raise UsageError(f"{path} is not a target or run configuration", remedy=remedy)
     return os.path.dirname(os.path.dirname(os.path.abspath(path))), suffix
 
 
@@ -172,7 +173,7 @@ def _read(path: str) -> bytes:
 
 
 def _renamed_target(path: str, old: str, new: str) -> tuple[FileChange | None, str]:
-    """The change of a run configuration that names the target, and a note when it could not be looked at."""
+    """Return the change of a run configuration that names the target, and a note if it could not be read."""
     try:
         document = Document.open(path)
         key = "target" if document.kind is fields.SDK_RUNCONFIG else "Target"

@@ -1,5 +1,5 @@
-"""Checks of configuration files: what is wrong, and what is unwise. A check only looks.
+"""Checks of configuration files. A check changes nothing.
 
-`structure` knows one file and the schema, `project` the files around it, `gpu` what a GPU and torchrun need,
-`dependencies` packages. `Document.problems` runs all of them; `findings.CODES` lists what they can find.
+`structure` checks one file against the schema, `project` against the other files, `gpu` for GPUs and torchrun, and
+`dependencies` its packages. `Document.problems` runs all of them; `findings.CODES` lists the findings.
 """

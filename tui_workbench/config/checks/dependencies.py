@@ -1,4 +1,4 @@
-"""Checks of packages: CPU builds, wheels that do not fit, versions that do not exist together, missing versions."""
+"""Checks of packages: CPU builds, wrong wheels, incompatible versions and missing versions."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from tui_workbench.config.checks.packages import Requirement, Version, show_vers
 from tui_workbench.config.checks.project_context import Subject
 
 
-class Setting(NamedTuple):
-    """What surrounds the packages: the pinned Python, and what the targets that use the file ask for."""
+class Usage(NamedTuple):
+    """The pinned Python, and the targets that use the packages."""
 
     python: Version
-    wants_gpu: bool | None = None  # whether some of them asks for a GPU; None when nobody knows who uses the file
-    cuda: Version | None = None  # of the GPU targets' image, when its name tells
-    in_container: bool = True  # whether packages are installed into Linux containers, as far as is known
+    wants_gpu: bool | None = None  # True if a target uses a GPU; None if no project is known
+    cuda: Version | None = None  # CUDA of the GPU target's image, if its name says so
+    in_container: bool = True  # True if packages are installed in containers, or no project is known
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """All findings about the packages of a conda environment file."""
+    """Check the packages of a conda environment file."""
     requirements = packages.requirements_of(subject.tree.root)
     python = packages.python_of(requirements)
-    setting = _setting(subject, python)
+    usage = _usage_of(subject, python)
     edits = {each.requirement.path: each for each in gpu_edits(requirements, python)}
     for one in requirements:
         yield from _not_a_package(subject, one)
-        if one.path in edits and setting.wants_gpu is not False:
+        if one.path in edits and usage.wants_gpu is not False:
             edit = edits[one.path]
-            severity, fix = "" if setting.wants_gpu else INFO, Fix(edit.title, (edit.edit,))
+            severity, fix = "" if usage.wants_gpu else INFO, Fix(edit.title, (edit.edit,))
             yield _finding(subject, one, "cpu-build", edit.why, "Take the build with CUDA.", fix, severity)
-        yield from _wheel(subject, one, setting)
-        yield from _versions(subject, one, setting)
+        yield from _wheel(subject, one, usage)
+        yield from _versions(subject, one, usage)
 
 
-def _setting(subject: Subject, python: Version) -> Setting:
-    around = subject.surroundings
-    if around is None:
-        return Setting(python)
-    names = dict.fromkeys(one.target for one in around.users_of(subject.path))
-    targets = [target for name in names if (target := around.target(name)) is not None]
+def _usage_of(subject: Subject, python: Version) -> Usage:
+    context = subject.context
+    if context is None:
+        return Usage(python)
+    names = dict.fromkeys(one.target for one in context.users_of(subject.path))
+    targets = [target for name in names if (target := context.target(name)) is not None]
     with_gpu = [target for target in targets if wants_gpu(target)]
     cuda = next((found for target in with_gpu if (found := cuda_of_image(target.base_docker_image))), None)
-    return Setting(python, bool(with_gpu), cuda, any(target.kind.runs_in_container for target in targets))
+    return Usage(python, bool(with_gpu), cuda, any(target.kind.runs_in_container for target in targets))
 
 
 def _finding(
@@ -55,14 +55,14 @@ def _finding(
     return subject.finding(code, message, remedy, "dependencies", fix, at=(one.start, one.end), severity=severity)
 
 
-def _writing(one: Requirement, text: str, title: str, *, is_choice: bool = False) -> Fix:
+def _rewrite(one: Requirement, text: str, title: str, *, is_choice: bool = False) -> Fix:
     return Fix(title, (SetValue(one.path, text),), is_choice)
 
 
 def _not_a_package(subject: Subject, one: Requirement) -> Iterator[Finding]:
     if one.name in packages.STANDARD_LIBRARY and not one.version and not one.url:
         fix = Fix(f"remove {one.name}", (Unset(one.path),))
-        message = f"`{one.name}` is part of Python, no package"
+        message = f"`{one.name}` is a module of Python, not a package"
         yield _finding(subject, one, "standard-library", message, "Remove it.", fix)
 
 
@@ -70,16 +70,16 @@ def _not_a_package(subject: Subject, one: Requirement) -> Iterator[Finding]:
 
 
 class GpuEdit(NamedTuple):
-    """The edit that makes a package a Linux build with CUDA."""
+    """The edit that turns a package into a Linux build with CUDA."""
 
     requirement: Requirement
     why: str  # a clause
     edit: SetValue | Unset
-    title: str  # what the edit does
+    title: str
 
 
 def gpu_edits(requirements: Sequence[Requirement], python: Version) -> Iterator[GpuEdit]:
-    """The edits of all packages that are built without CUDA; none writes a package that the file has already."""
+    """Yield an edit for each package without CUDA; packages that are already in the file are not added again."""
     found = [(one, _gpu_build(one, python)) for one in requirements]
     present = {one.name for one, build in found if build is None}
     for one, build in found:
@@ -88,7 +88,7 @@ def gpu_edits(requirements: Sequence[Requirement], python: Version) -> Iterator[
         why, better, title = build
         name = packages.name_of(better)
         if name and name in present:
-            why, better, title = f"{why}, and {name} is there already", "", ""
+            why, better, title = f"{why}, and {name} is already listed", "", ""
         present.add(name)
         if better:
             yield GpuEdit(one, why, SetValue(one.path, better), title or f"write {better}")
@@ -97,14 +97,14 @@ def gpu_edits(requirements: Sequence[Requirement], python: Version) -> Iterator[
 
 
 def _gpu_build(one: Requirement, python: Version) -> tuple[str, str, str] | None:
-    """Why a package is a CPU build, the text of its GPU build ("": remove it), and a title; None if it is none."""
+    """Return why a package is a CPU build, its GPU build ("": remove it) and a title; None for other packages."""
     text, name = one.text, one.name
     if one.manager == "pip" and not name and re.search(r"https?://\S+/whl/cpu(?=[/\s]|\Z)", text):
-        return "this index has CPU builds only", "", "remove the index of CPU builds"
+        return "this index has only CPU builds", "", "remove the CPU-only index"
     if name in packages.CPU_MARKERS:
         return f"`{name}` is {packages.CPU_MARKERS[name]}", "", ""
     if "/CPU-Only/" in one.url:
-        return "this is CNTK's wheel for the CPU", text.replace("/CPU-Only/", "/GPU/"), "take the GPU wheel"
+        return "this is CNTK's CPU wheel", text.replace("/CPU-Only/", "/GPU/"), "use the GPU wheel"
     if one.wheel is not None and ("%2Bcpu" in one.url or "+cpu" in one.url):
         version = one.version.replace("+cpu", "").replace("%2Bcpu", "")
         return f"this wheel of {name or 'it'} is a CPU build", f"{name or 'it'}=={version}", ""
@@ -125,67 +125,67 @@ def _gpu_build(one: Requirement, python: Version) -> tuple[str, str, str] | None
 # -- wheels ----------------------------------------------------------------------------------------------------------
 
 
-def _wheel(subject: Subject, one: Requirement, setting: Setting) -> Iterator[Finding]:
-    wheel, python = one.wheel, setting.python
+def _wheel(subject: Subject, one: Requirement, usage: Usage) -> Iterator[Finding]:
+    wheel, python = one.wheel, usage.python
     if wheel is None:
         return
     is_cntk = wheel.name.lower() == "cntk"
     platforms = (("win", "Windows"), ("macosx", "macOS"))
     foreign = next((title for mark, title in platforms if wheel.platform.startswith(mark)), "")
-    if foreign and setting.in_container:
+    if foreign and usage.in_container:
         better = one.text.replace(f"-{wheel.platform}.whl", "-linux_x86_64.whl")
-        fix = _writing(one, better, "take the Linux wheel") if is_cntk else None
-        message = f"this wheel of {wheel.name} is for {foreign}, and containers are Linux"
-        yield _finding(subject, one, "wrong-platform", message, "Take the Linux wheel (linux_x86_64).", fix)
+        fix = _rewrite(one, better, "use the Linux wheel") if is_cntk else None
+        message = f"this wheel of {wheel.name} is for {foreign}, but containers run Linux"
+        yield _finding(subject, one, "wrong-platform", message, "Use the Linux wheel (linux_x86_64).", fix)
     tags = [tuple(map(int, (found[1], found[2]))) for found in re.finditer(r"cp(\d)(\d+)", wheel.python)]
     if tags and python and wheel.abi != "abi3" and python[:2] not in tags:
         mine, wanted = ("".join(map(str, each)) for each in (tags[0], python[:2]))
         better = one.text.replace(f"cp{mine}-cp{mine}", f"cp{wanted}-cp{wanted}")
         is_made = is_cntk and (2, 7) <= python[:2] <= (3, 6) and better != one.text
-        fix = _writing(one, better, f"take the wheel for Python {show_version(python[:2])}") if is_made else None
+        fix = _rewrite(one, better, f"use the wheel for Python {show_version(python[:2])}") if is_made else None
         has = show_version(tags[0])
-        message = f"this wheel of {wheel.name} is for Python {has}, and python={show_version(python)} is pinned"
-        remedy = f"Take a wheel with cp{wanted}, or pin python={has}."
+        message = f"this wheel of {wheel.name} is for Python {has}, but python={show_version(python)} is pinned"
+        remedy = f"Use a wheel with cp{wanted}, or pin python={has}."
         yield _finding(subject, one, "wrong-python", message, remedy, fix)
 
 
 # -- versions --------------------------------------------------------------------------------------------------------
 
 
-def _versions(subject: Subject, one: Requirement, setting: Setting) -> Iterator[Finding]:
+def _versions(subject: Subject, one: Requirement, usage: Usage) -> Iterator[Finding]:
     if one.name in packages.LARGE_PACKAGES and not one.url and not re.search(r"[\d*]", one.spec):
-        yield _unpinned(subject, one, setting)
+        yield _unpinned(subject, one, usage)
     build = packages.build_of(one.name, one.pin)
     if build is None:
         return
     title = f"{packages.TITLES[one.name]} {show_version(one.pin)}"
-    python, cuda = setting.python[:2], setting.cuda
+    python, cuda = usage.python[:2], usage.cuda
     oldest, newest = build.oldest_python, build.newest_python
     if len(python) == 2 and one.wheel is None and not oldest <= python <= newest:
         line = packages.newest_for(one.name, python, None)
         wanted = show_version(newest if python > newest else oldest)
         span = f"{show_version(oldest)} to {show_version(newest)}"
-        message = f"{title} exists for Python {span}, and python={show_version(setting.python)} is pinned"
+        message = f"{title} supports Python {span}, but python={show_version(usage.python)} is pinned"
         remedy = f"Pin python={wanted}" + (f", or {one.name} {show_version(line)}." if line else ".")
         found = packages.requirements_of(subject.tree.root)
         pinned = (each for each in found if (each.manager, each.name) == ("conda", "python"))
         text = f"python={wanted}"
-        fix = next((_writing(each, text, f"pin {text}", is_choice=True) for each in pinned), None)
+        fix = next((_rewrite(each, text, f"pin {text}", is_choice=True) for each in pinned), None)
         yield _finding(subject, one, "cannot-install", message, remedy, fix)
-    if build.cuda and cuda and setting.wants_gpu and cuda != build.cuda and one.manager == "pip":
-        message = f"{title} needs CUDA {show_version(build.cuda)}, and the image has {show_version(cuda)}"
-        remedy = "Take an image with that CUDA, or a newer release of the framework."
+    if build.cuda and cuda and usage.wants_gpu and cuda != build.cuda and one.manager == "pip":
+        message = f"{title} needs CUDA {show_version(build.cuda)}, but the image has CUDA {show_version(cuda)}"
+        remedy = "Use an image with that CUDA version, or a newer release of the framework."
         yield _finding(subject, one, "wrong-cuda", message, remedy)
 
 
-def _unpinned(subject: Subject, one: Requirement, setting: Setting) -> Finding:
-    # Where the Python tells that TensorFlow 1 is meant, its last line with a GPU package of its own.
-    is_old = one.name == "tensorflow-gpu" or is_old_tensorflow(one, setting.python)
-    below = (1, 15) if is_old and setting.python[:2] <= (3, 5) else (99,)
-    line = packages.newest_for(one.name, setting.python, setting.cuda, below=below)
+def _unpinned(subject: Subject, one: Requirement, usage: Usage) -> Finding:
+    # If the Python version implies TensorFlow 1: its last release with a separate GPU package.
+    is_old = one.name == "tensorflow-gpu" or is_old_tensorflow(one, usage.python)
+    below = (1, 15) if is_old and usage.python[:2] <= (3, 5) else (99,)
+    line = packages.newest_for(one.name, usage.python, usage.cuda, below=below)
     joint, tail = ("=", "") if one.manager == "conda" else ("==", ".*")
     better = f"{one.text.strip()}{joint}{show_version(line)}{tail}" if line and not one.spec else ""
-    fix = _writing(one, better, f"pin {better}", is_choice=True) if better else None
-    message = f"`{one.name}` has no version: each rebuild may fetch another, hundreds of megabytes large"
+    fix = _rewrite(one, better, f"pin {better}", is_choice=True) if better else None
+    message = f"`{one.name}` has no version: each rebuild may download hundreds of megabytes of a new one"
     remedy = f"Pin it, for example {better or one.name + joint + 'VERSION'}."
     return _finding(subject, one, "unpinned", message, remedy, fix)

@@ -1,7 +1,6 @@
-"""What a check found: where, what, why it matters, and how one key puts it right.
+"""Findings of checks, and their fixes.
 
-Invariant: a fix is data, edits of the one file that the finding is in, made through the document and so undone as one
-step.
+A fix is data: edits of the file with the finding, applied through its document and undone as one step.
 """
 
 from __future__ import annotations
@@ -16,27 +15,27 @@ ERROR, WARNING, INFO = "error", "warning", "info"
 
 
 class SetValue(NamedTuple):
-    """Give `path` the value."""
+    """Set the value at `path`."""
 
     path: Path
     value: Any
 
 
 class Unset(NamedTuple):
-    """Remove what stands at `path`."""
+    """Remove the key or item at `path`."""
 
     path: Path
 
 
 class RenameKey(NamedTuple):
-    """Call the key at `path` by another name."""
+    """Rename the key at `path`."""
 
     path: Path
     name: str
 
 
 class ReplaceText(NamedTuple):
-    """Replace the characters from `start` to `end`; for texts that are no YAML yet."""
+    """Replace the characters from `start` to `end`, also in text that is not YAML."""
 
     start: int
     end: int
@@ -44,33 +43,32 @@ class ReplaceText(NamedTuple):
 
 
 class WriteAsYaml(NamedTuple):
-    """Write a JSON text as YAML, with the same values; keys without a value are left out."""
+    """Convert JSON to YAML; keys without a value are left out."""
 
 
 Edit = SetValue | Unset | RenameKey | ReplaceText | WriteAsYaml
 
 
 class Fix(NamedTuple):
-    """Edits that put a finding right. `title` says what they do, as a command: "set nvidiaDocker: true"."""
+    """Edits that remove the cause of a finding."""
 
-    title: str
+    title: str  # an imperative: "set nvidiaDocker: true"
     edits: tuple[Edit, ...]
-    is_choice: bool = False
-    """True when the fix gives something up or decides for the user: never part of fixing everything at once."""
+    is_choice: bool = False  # True if the fix decides something for the user: not applied with all other fixes
 
 
-def setting(key: str, value: Any, *, is_choice: bool = False) -> Fix:
-    """The fix that gives a field a value."""
+def set_field(key: str, value: Any, *, is_choice: bool = False) -> Fix:
+    """Return the fix that sets a field."""
     return Fix(f"set {key}: {written(value)}", (SetValue(tuple(key.split(".")), value),), is_choice)
 
 
-def removing(key: str, name: str = "", *, is_choice: bool = False) -> Fix:
-    """The fix that removes a field, in its title called `name`."""
+def remove_field(key: str, name: str = "", *, is_choice: bool = False) -> Fix:
+    """Return the fix that removes a field; its title calls the field `name`."""
     return Fix(f"remove {name or key}", (Unset(tuple(key.split("."))),), is_choice)
 
 
 class Finding(NamedTuple):
-    """Something wrong or unwise. Lines and columns count from 1; `start` and `end` are offsets into the text."""
+    """A problem in a file. Lines and columns count from 1; `start` and `end` are offsets into the text."""
 
     severity: str  # error: a run would fail; warning: unwise; info: a better form exists
     code: str
@@ -81,12 +79,12 @@ class Finding(NamedTuple):
     column: int
     start: int
     end: int
-    key: str = ""  # of the field it is about, "" for the whole file
+    key: str = ""  # key of the field; "" for the whole file
     fix: Fix | None = None
 
     @property
     def problem(self) -> Problem:
-        """The finding as the rest of the workbench knows problems."""
+        """The finding without its offsets and fix."""
         return Problem(self.file, self.line, self.column, self.severity, self.code, self.message, self.remedy)
 
 
@@ -101,55 +99,53 @@ CODES: dict[str, Code] = {
     "syntax": Code(ERROR, "The text is not YAML."),
     "tab": Code(ERROR, "A line is indented with a tab, which YAML does not allow."),
     "missing-space": Code(
-        ERROR, "`Framework:Python` without a space behind the colon is one long word, not a key and a value."
+        ERROR, "Without a space after the colon, `Framework:Python` is one word, not a key and a value."
     ),
     "missing-comma": Code(ERROR, "A comma is missing between two entries of a JSON file."),
-    "unclosed": Code(ERROR, "A quote or bracket is opened and not closed."),
-    "control-character": Code(ERROR, "The text holds a character that YAML does not allow."),
-    "refused": Code(ERROR, "The file is too large, too deep, or its aliases expand without measure."),
-    "several-documents": Code(ERROR, "A line `...` or `---` ends the document; what follows it is not read."),
-    "ellipsis": Code(WARNING, "A line `...` stands before the first key; other YAML readers refuse the file."),
-    "not-a-map": Code(ERROR, "The file holds no `key: value` lines."),
-    "duplicate-key": Code(ERROR, "A key stands twice; readers differ in which one counts."),
-    "wrong-type": Code(ERROR, "A value is of another type than the field's."),
-    "wrong-choice": Code(ERROR, "A value is none of the field's words."),
-    "missing-value": Code(ERROR, "A key or list item that needs a value has none."),
+    "unclosed": Code(ERROR, "A quote or bracket is not closed."),
+    "control-character": Code(ERROR, "The text contains a character that YAML does not allow."),
+    "refused": Code(ERROR, "The file is too large or too deeply nested, or its aliases expand too far."),
+    "several-documents": Code(ERROR, "A line `...` or `---` ends the document; the rest of the file is ignored."),
+    "ellipsis": Code(WARNING, "A line `...` precedes the first key; other YAML readers reject the file."),
+    "not-a-map": Code(ERROR, "The file has no `key: value` lines."),
+    "duplicate-key": Code(ERROR, "A key occurs twice; YAML readers disagree on which value they use."),
+    "wrong-type": Code(ERROR, "The value has the wrong type."),
+    "wrong-choice": Code(ERROR, "The value is not one of the allowed words."),
+    "missing-value": Code(ERROR, "A key or list item has no value."),
     "missing-field": Code(ERROR, "A required field is missing."),
-    "placeholder": Code(ERROR, "A value like `<ipAddress>` is what a manual leaves to be filled in."),
-    "indentation": Code(ERROR, "A line is indented, as if it belonged to the value of the line above."),
-    "bad-image": Code(ERROR, "Docker would not accept the image's name."),
-    "bad-address": Code(ERROR, "The address is none: it holds a user, a scheme or spaces."),
-    "bad-variable": Code(ERROR, "The name of an environment variable is empty or holds `=`."),
-    "data-reference": Code(ERROR, "An item of `DataReferences` leads out of the project, or cannot be data."),
-    "plain-password": Code(ERROR, "The file holds a password itself where a reference belongs."),
+    "placeholder": Code(ERROR, "The value is a placeholder from a manual, such as `<ipAddress>`."),
+    "indentation": Code(ERROR, "A line is indented as if it belonged to the value above."),
+    "bad-image": Code(ERROR, "Docker does not accept this image name."),
+    "bad-address": Code(ERROR, "The address contains a user, a scheme or spaces."),
+    "bad-variable": Code(ERROR, "The name of an environment variable is empty or contains `=`."),
+    "data-reference": Code(ERROR, "An item of `DataReferences` is outside the project, or cannot be data."),
+    "plain-password": Code(ERROR, "The file contains a password in plain text."),
     "unknown-target": Code(ERROR, "`Target` names a compute target that does not exist."),
-    "target-conflict": Code(ERROR, "The SDK's form says something else about where the run executes than the target."),
+    "target-conflict": Code(ERROR, "The SDK form and the compute target disagree on where the run executes."),
     "missing-file": Code(ERROR, "A file that the run needs does not exist."),
-    "standard-library": Code(ERROR, "The packages ask for a module that is part of Python; no index has it."),
-    "unknown-key": Code(WARNING, "No field has this name; it is kept and has no effect."),
+    "standard-library": Code(ERROR, "A listed package is a module of Python itself and cannot be installed."),
+    "unknown-key": Code(WARNING, "Unknown field: it is kept and has no effect."),
     "no-effect": Code(INFO, "The field has no effect on this type of target."),
-    "old-form": Code(INFO, "An old form that is understood; the modern form is offered."),
-    "json-form": Code(INFO, "A run configuration in JSON, the form from before September 2017."),
-    "other-spelling": Code(WARNING, "A word in another spelling than the documented one."),
-    "secret-in-file": Code(WARNING, "An environment variable that looks like a secret stands in the file in clear."),
-    "framework-missing": Code(WARNING, "Without `Framework` a run starts Spark."),
-    "framework-pyspark": Code(WARNING, "`Framework: PySpark`, and no script uses Spark."),
-    "not-prepared": Code(
-        WARNING, "`PrepareEnvironment` is off: a run fails unless the environment was prepared before."
-    ),
+    "old-form": Code(INFO, "An old form, which still works."),
+    "json-form": Code(INFO, "A run configuration in JSON, the form before September 2017."),
+    "other-spelling": Code(WARNING, "An undocumented spelling of a value."),
+    "secret-in-file": Code(WARNING, "An environment variable looks like a secret in plain text."),
+    "framework-missing": Code(WARNING, "Without `Framework`, a run starts Spark."),
+    "framework-pyspark": Code(WARNING, "`Framework` is PySpark, but no script uses Spark."),
+    "not-prepared": Code(WARNING, "`PrepareEnvironment` is off: a run fails unless its environment is already built."),
     "gpu-unused": Code(WARNING, "The image has CUDA, but without `nvidiaDocker: true` the container gets no GPU."),
-    "gpu-image-missing": Code(WARNING, "`nvidiaDocker: true` with an image that has no CUDA."),
-    "processes-without-gpu": Code(ERROR, "`ProcessesPerNode: gpus` on a target that gives its runs no GPU."),
-    "more-processes-than-gpus": Code(WARNING, "`ProcessesPerNode` is more than the GPUs that a run is given."),
-    "no-torch": Code(WARNING, "`ProcessesPerNode` without PyTorch in the environment."),
-    "stale-image": Code(WARNING, "The image is too old for a GPU of today."),
-    "image-removed": Code(INFO, "The registry removed the image; it is there only where it was kept."),
-    "no-tag": Code(INFO, "An image without a tag can be another one tomorrow."),
-    "cpu-build": Code(WARNING, "The package is a CPU build; the GPU would stay unused."),
-    "wrong-platform": Code(WARNING, "A wheel for Windows or macOS, and containers are Linux."),
-    "wrong-python": Code(WARNING, "A wheel for another Python than the one that is pinned."),
-    "cannot-install": Code(WARNING, "These versions of Python and a framework do not exist together."),
+    "gpu-image-missing": Code(WARNING, "`nvidiaDocker` is true, but the image has no CUDA."),
+    "processes-without-gpu": Code(ERROR, "`ProcessesPerNode` is gpus, but the target gives its runs no GPU."),
+    "more-processes-than-gpus": Code(WARNING, "`ProcessesPerNode` exceeds the number of GPUs of a run."),
+    "no-torch": Code(WARNING, "`ProcessesPerNode` is set, but the environment has no PyTorch."),
+    "stale-image": Code(WARNING, "The image is too old for current GPUs."),
+    "image-removed": Code(INFO, "The image was removed from its registry."),
+    "no-tag": Code(INFO, "The image has no tag, so its content may change."),
+    "cpu-build": Code(WARNING, "The package is a CPU build: it cannot use the GPU."),
+    "wrong-platform": Code(WARNING, "The wheel is for Windows or macOS, but containers run Linux."),
+    "wrong-python": Code(WARNING, "The wheel is for another Python than the pinned one."),
+    "cannot-install": Code(WARNING, "The framework does not support the pinned Python."),
     "wrong-cuda": Code(WARNING, "The framework needs another CUDA than the image has."),
-    "unpinned": Code(WARNING, "A package of hundreds of megabytes without a version."),
+    "unpinned": Code(WARNING, "A large package has no version."),
 }
-"""Every code, with its severity and what it means."""
+"""Every finding code, with its severity and meaning."""

@@ -1,4 +1,4 @@
-"""What the reference of a Docker image tells: its parts, and whether it is one with CUDA. Nothing is looked up."""
+"""Parse Docker image references, and tell images with CUDA by their names."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ OLDER_DRIVER_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda12.6-cudnn9-runtime"
 
 
 class Image(NamedTuple):
-    """A Docker image reference in its parts."""
+    """The parts of a Docker image reference; a missing tag or digest is ""."""
 
-    repository: str  # host and path, without a tag
-    tag: str  # "" when the reference has none
-    digest: str  # "" when the reference has none
+    repository: str  # host and path
+    tag: str
+    digest: str
 
 
 _REFERENCE = r"(?P<name>[^@\s]+?)(?::(?P<tag>[\w][\w.-]{0,127}))?(?:@(?P<digest>[\w+.-]+:[0-9a-fA-F]{32,}))?\Z"
@@ -26,7 +26,7 @@ _PATH = rf"(?:[a-zA-Z0-9.-]+(?::[0-9]+)?/)?{_COMPONENT}(?:/{_COMPONENT})*\Z"
 
 
 def parse_image(reference: str) -> Image | None:
-    """The parts of an image reference, None when Docker would not accept it."""
+    """Parse an image reference; None if Docker would not accept it."""
     match = re.match(_REFERENCE, reference)
     if match is None or not re.match(_PATH, match["name"]):
         return None
@@ -34,12 +34,12 @@ def parse_image(reference: str) -> Image | None:
 
 
 def image_parts(reference: str) -> Image:
-    """The parts of an image reference, all empty when Docker would not accept it."""
+    """Parse an image reference; all parts are empty if Docker would not accept it."""
     return parse_image(reference) or Image("", "", "")
 
 
 def is_gpu_image(reference: str) -> bool | None:
-    """Whether an image holds CUDA: True, False, or None when its name does not tell."""
+    """Return True if an image has CUDA, False if not, None if its name does not tell."""
     name, tag = short_name(reference), image_parts(reference).tag.lower()
     if re.search(r"(?:^|[^a-z])(?:gpu|cuda|cu\d{2,3}|nvidia)(?:[^a-z]|\d|$)", f"{name}:{tag}"):
         return True
@@ -55,7 +55,7 @@ _CPU_REPOSITORIES = frozenset(
 
 
 def short_name(reference: str) -> str:
-    """The repository without a registry's host name and the `library/` of official images; "" for no image name."""
+    """Return the repository without its registry and `library/`; "" for an invalid reference."""
     repository = image_parts(reference).repository
     first, slash, rest = repository.partition("/")
     path = rest if slash and ("." in first or ":" in first or first == "localhost") else repository

@@ -1,7 +1,6 @@
-"""What is known about Docker images by their names, and which of them hold the CUDA that packages need.
+"""Known Docker images, and which of them have the CUDA that packages need.
 
-Invariant: a function answers None where the tables know nothing; a check that builds on a guess would be worse than
-none.
+A function returns None if the tables have no answer: a check must not build on a guess.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tui_workbench.config.checks.image_names import (
     short_name,
 )
 from tui_workbench.config.checks.packages import Build, Requirement, Version, show_version
-from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
 
 ORIGINAL_GPU_IMAGES = (
@@ -27,17 +26,15 @@ ORIGINAL_GPU_IMAGES = (
     "microsoft/mmlspark:plus-gpu-0.7.91",
     "microsoft/mmlspark:plus-gpu-0.7.9",
 )
-"""The GPU images of the original product, newest first. They hold Spark and Open MPI as well."""
+"""The GPU images of the original product, newest first. They also have Spark and Open MPI."""
 
 _ORIGINAL_BUILD = Build((3, 5), (3, 5), cuda=(8, 0), cudnn=(6,))
-"""Python, CUDA and cuDNN of these images."""
-
 LAST_CPU_IMAGE = "microsoft/mmlspark:plus-0.9.9"
-"""The original product's last default image."""
+"""The last default image of the original product."""
 
 
 def cuda_of_image(reference: str) -> Version | None:
-    """The CUDA version of an image, by its name or the tables; None when neither tells."""
+    """Return the CUDA version of an image, by its name or the tables; None if unknown."""
     tag = image_parts(reference).tag
     if short_name(reference) == "nvidia/cuda":
         match = re.match(r"(\d+)\.(\d+)", tag)
@@ -50,7 +47,7 @@ def cuda_of_image(reference: str) -> Version | None:
 
 
 def cudnn_of_image(reference: str) -> Version | None:
-    """The first number of an image's cuDNN version, by its name or the tables; None when neither tells."""
+    """Return the major cuDNN version of an image, by its name or the tables; None if unknown."""
     match = re.search(r"cudnn[-_]?(\d+)", image_parts(reference).tag)
     if match is not None:
         return (int(match[1]),)
@@ -59,18 +56,18 @@ def cudnn_of_image(reference: str) -> Version | None:
 
 
 def _build_of_image(reference: str) -> Build | None:
-    """Return the build that a GPU image is made for, None when the tables do not know it."""
+    """Return the build that a GPU image is made for; None if unknown."""
     name, tag = short_name(reference), image_parts(reference).tag
     if "gpu" not in tag:
         return None
     if name == "microsoft/mmlspark":
         return _ORIGINAL_BUILD
-    # TensorFlow's own image of a release holds the CUDA that the release needs.
+    # TensorFlow's image of a release has the CUDA that the release needs.
     return packages.build_of("tensorflow", packages.parse_version(tag)) if name == "tensorflow/tensorflow" else None
 
 
 def removed_reason(reference: str) -> str:
-    """Why a registry may no longer hold an image, "" when nothing is known of that."""
+    """Return why a registry may no longer have an image, else ""."""
     image = image_parts(reference)
     repository = image.repository.removeprefix("docker.io/")
     cuda = cuda_of_image(reference)
@@ -82,15 +79,15 @@ def removed_reason(reference: str) -> str:
 
 
 def newest_gpu_of(reference: str) -> str:
-    """The newest generation of GPUs that the CUDA of an image can use, "" when it can use today's."""
+    """Return the newest generation of GPUs that the CUDA of an image supports; "" if it supports current ones."""
     cuda = cuda_of_image(reference)
     if cuda is None or cuda >= (11, 0):
         return ""
     return {8: "Pascal (2016)", 9: "Volta (2017)", 10: "Turing (2018)"}.get(cuda[0], "Maxwell (2014)")
 
 
-def gpu_twin(reference: str) -> str | None:
-    """The image of the same family and version that holds CUDA, None when none is known."""
+def gpu_variant(reference: str) -> str | None:
+    """Return the image of the same family and version with CUDA; None if unknown."""
     name, tag = short_name(reference), image_parts(reference).tag
     if is_gpu_image(reference):
         return None
@@ -103,23 +100,23 @@ def gpu_twin(reference: str) -> str | None:
     return None
 
 
-def newest_relative(reference: str) -> str | None:
-    """The newest image of the same family without CUDA, None when the family is not known."""
+def newest_cpu_image(reference: str) -> str | None:
+    """Return the newest image of the same family without CUDA; None if unknown."""
     return LAST_CPU_IMAGE if short_name(reference) == "microsoft/mmlspark" else None
 
 
 def stale_reason(reference: str) -> str:
-    """Why an image is too old to be a good base, "" when nothing speaks against it."""
+    """Return why an image is too old, else ""."""
     tag = image_parts(reference).tag
     if short_name(reference) == "microsoft/mmlspark":
         if tag and mmlspark_version(tag) < _FIRST_LASTING_MMLSPARK:
-            return "an early image of 2017 that newer ones of its family replaced"
+            return "an early image of 2017, since replaced by newer ones of its family"
         if not tag:
-            return "an image of 2017 without a tag, so nobody knows which version it is"
-        return "an image of 2017 or 2018, made for the GPUs of its time (Tesla K80)" if "gpu" in tag else ""
+            return "an image of 2017 of unknown version, because it has no tag"
+        return "an image of 2017 or 2018, made for the GPUs of that time (Tesla K80)" if "gpu" in tag else ""
     cuda = cuda_of_image(reference)
     if cuda is not None and cuda < (11, 0):
-        return f"CUDA {cuda[0]}.{cuda[1]} is older than every GPU since 2020 needs"
+        return f"CUDA {cuda[0]}.{cuda[1]} is too old for any GPU since 2020"
     return ""
 
 
@@ -128,20 +125,20 @@ _FIRST_LASTING_MMLSPARK = (0, 7, 91)
 
 
 def mmlspark_version(tag: str) -> Version:
-    """The version in a tag like `plus-gpu-0.10.9`; () when there is none, as in `gpu`."""
+    """Return the version in a tag like `plus-gpu-0.10.9`; () if there is none."""
     match = re.search(r"(?:\A|-)(\d+(?:\.\d+)*)", tag)
     return packages.parse_version(match[1]) if match else ()
 
 
 def wants_gpu(target: ComputeTarget) -> bool:
-    """Whether a `.compute` file asks for a GPU, by its image or by nvidiaDocker."""
+    """Return True if a target uses a GPU, by its image or by nvidiaDocker."""
     return target.nvidia_docker or bool(is_gpu_image(target.base_docker_image))
 
 
 # -- the CUDA that the packages of a project need ---------------------------------------------------------------------
 
 _TENSORFLOW_RELEASES: dict[Version, str] = {(1, 13): "1.13.1", (2, 16): "2.16.1"}
-"""The first release of a line, where it is not `.0`."""
+"""First releases other than `.0`."""
 
 _CNTK_IMAGES: dict[Version, str] = {
     (2, 0): "microsoft/cntk:2.0-gpu-python3.5-cuda8.0-cudnn5.1",
@@ -153,33 +150,33 @@ _CNTK_IMAGES: dict[Version, str] = {
     (2, 6): "microsoft/cntk:2.6-gpu-python3.5-cuda9.0-cudnn7.0",
     (2, 7): "mcr.microsoft.com/cntk/release:2.7-gpu-python3.5-cuda10.0-cudnn7.3",
 }
-"""CNTK's own images: besides CUDA its wheels need Open MPI, which images of other frameworks do not hold."""
+"""CNTK's images: besides CUDA its wheels need Open MPI, which images of other frameworks do not have."""
 
 
 class Need(NamedTuple):
-    """The build of a framework that the project uses, which the image must fit."""
+    """A framework of the project, which the image must support."""
 
-    package: str  # as the file names it, lower case
-    line: Version  # its release line, as (1, 14)
+    package: str  # name in the file, lower case
+    line: Version  # minor release, such as (1, 14)
     build: Build
-    manager: str  # conda or pip; conda packages bring their own CUDA, of the version that they need
-    is_pinned: bool  # False: the file names no version, and this is the newest line for its Python
+    manager: str  # conda or pip; conda packages include CUDA
+    is_pinned: bool  # False: `line` is the newest for the pinned Python
 
     @property
     def title(self) -> str:
-        """The framework with its version, for sentences."""
+        """Name and version."""
         return f"{packages.TITLES[self.package]} {show_version(self.line)}"
 
 
-def needs_of_runs(around: Surroundings, configurations: Iterable[RunConfiguration]) -> list[Need]:
-    """Return the needs of all frameworks in the dependency files of these run configurations."""
-    files = dict.fromkeys(around.absolute(one.conda_file) for one in configurations)
-    trees = [around.tree(path) for path in files]
+def needs_of_runs(context: ProjectContext, configurations: Iterable[RunConfiguration]) -> list[Need]:
+    """Return the frameworks in the dependency files of run configurations."""
+    files = dict.fromkeys(context.absolute(one.conda_file) for one in configurations)
+    trees = [context.tree(path) for path in files]
     return [need for tree in trees if tree is not None for need in _needs_of(packages.requirements_of(tree.root))]
 
 
 def _needs_of(requirements: Sequence[Requirement]) -> Iterator[Need]:
-    """Yield the needs of these packages, without those that bring their own CUDA."""
+    """Yield the frameworks that use the CUDA of the image."""
     python = packages.python_of(requirements)
     for one in requirements:
         line = one.pin[:2] or newest_line(one, python)
@@ -189,7 +186,7 @@ def _needs_of(requirements: Sequence[Requirement]) -> Iterator[Need]:
 
 
 def newest_line(one: Requirement, python: Version, cuda: Version | None = None) -> Version | None:
-    """Return the newest release line of a framework for this Python and CUDA (None: any), None for other packages."""
+    """Return the newest minor release of a framework for this Python and CUDA (None: any); None for other packages."""
     below = (1, 15) if is_old_tensorflow(one, python) else (99,)
     return packages.newest_for(one.name, python, cuda, below=below)
 
@@ -211,7 +208,7 @@ def is_old_tensorflow(one: Requirement, python: Version) -> bool:
 
 def _takes_cuda_of_image(one: Requirement, build: Build) -> bool:
     if packages.TITLES[one.name] == "TensorFlow":
-        # `tensorflow[and-cuda]` brings CUDA along. Without the extra, every release needs the CUDA of the image.
+        # `tensorflow[and-cuda]` includes CUDA. Without the extra, every release needs the CUDA of the image.
         return "and-cuda" not in one.extras
     return build.cuda is not None
 
@@ -229,38 +226,38 @@ def fits(image: str, need: Need) -> bool:
 
 
 def fitting_image(current: str, needs: Iterable[Need]) -> str:
-    """Return the GPU image to take in place of `current`: the first candidate that fits every need, else the first."""
+    """Return the GPU image to replace `current`: the first candidate that fits every need, else the first."""
     wanted = list(needs)
     candidates = image_candidates(current, wanted)
     return next((one for one in candidates if all(fits(one, need) for need in wanted)), candidates[0])
 
 
 def image_candidates(current: str, needs: Iterable[Need]) -> list[str]:
-    """Return the GPU images that may take the place of `current`, the best first."""
+    """Return the GPU images that may replace `current`, the best first."""
     own = [image for need in needs if (image := _own_image(need))]
-    twin = gpu_twin(current)
-    family = [twin] if twin is not None else []
+    variant = gpu_variant(current)
+    family = [variant] if variant is not None else []
     is_original = short_name(current) == "microsoft/mmlspark"
     if is_original and any(packages.TITLES[need.package] == "CNTK" for need in needs):
-        # The original's guide for CNTK names these first. No registry holds any of them now.
+        # The original's guide for CNTK prefers these. No registry has any of them now.
         return list(dict.fromkeys([*family, *own, *ORIGINAL_GPU_IMAGES]))
     originals = ORIGINAL_GPU_IMAGES if is_original else ()
     return list(dict.fromkeys([*own, *([] if own else [DEFAULT_GPU_IMAGE]), *family, *originals]))
 
 
 def _own_image(need: Need) -> str:
-    """The framework's own GPU image of this release line, "" when none is known."""
+    """Return the GPU image that the framework publishes for a release; "" if unknown."""
     if packages.TITLES[need.package] == "CNTK":
         return _CNTK_IMAGES.get(need.line, "")
     if packages.TITLES[need.package] != "TensorFlow":
         return ""
     release = _TENSORFLOW_RELEASES.get(need.line, f"{show_version(need.line)}.0")
-    # Up to 2.1 the plain tag has Python 2.
+    # Up to 2.1, tags without -py3 have Python 2.
     return f"tensorflow/tensorflow:{release}-gpu{'-py3' if need.line < (2, 2) else ''}"
 
 
 def is_kept(image: str, needs: Iterable[Need]) -> bool:
-    """Return True if a target can keep its image: it may hold CUDA, and it fits every need as far as is known."""
+    """Return True if a target can keep its image: it may have CUDA, and is not known to fail any need."""
     if not image or is_gpu_image(image) is False or parse_image(image) is None:
         return False
     return all(fits(image, need) for need in needs)

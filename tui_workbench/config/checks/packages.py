@@ -1,9 +1,7 @@
-"""Packages: the lines of a conda environment file in their parts, and tables of what packages run with.
+"""Parse the packages of a conda environment file, and tables of the Python and CUDA versions of frameworks.
 
-Invariant: a function answers None where the tables know nothing; a check that builds on a guess would be worse than
-none.
-
-Sources: the frameworks' published tables of tested builds, their release notes, and the original product's GPU guide.
+A function returns None if the tables have no answer: a check must not build on a guess. Sources of the tables: the
+frameworks' tested build configurations, their release notes, and the original product's GPU guide.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ GPU_PACKAGES = {
     "pytorch-cpu": "pytorch",
     "torchvision-cpu": "torchvision",
 }
-"""CPU builds that have a name of their own, and their counterparts with CUDA."""
+"""CPU packages, and the packages with CUDA that replace them."""
 
 CPU_MARKERS = {"cpuonly": "conda's switch for CPU builds of PyTorch", "nomkl-cpu": "a CPU build"}
 """Packages whose only effect is to choose CPU builds."""
@@ -38,7 +36,7 @@ LARGE_PACKAGES = frozenset(
     jaxlib cudatoolkit cuda-toolkit cudnn paddlepaddle paddlepaddle-gpu onnxruntime-gpu vllm xformers nvidia-cudnn-cu12
     """.split()  # noqa: SIM905 - a paragraph of names reads better than 25 lines of them
 )
-"""Packages of hundreds of megabytes and more: without a version, each rebuild may fetch another one."""
+"""Packages of hundreds of megabytes: without a version, each rebuild may download a new one."""
 
 STANDARD_LIBRARY = frozenset(
     """
@@ -47,16 +45,16 @@ STANDARD_LIBRARY = frozenset(
     tarfile tempfile textwrap threading time traceback types urllib uuid warnings zipfile
     """.split()  # noqa: SIM905
 )
-"""Modules of Python itself that no package index has: an environment that asks for one cannot be built."""
+"""Modules of Python that no package index has: an environment with one of them cannot be built."""
 
 
 class Build(NamedTuple):
-    """What one release line of a framework runs with."""
+    """Requirements of a minor release of a framework."""
 
     oldest_python: Version
     newest_python: Version
-    cuda: Version | None = None  # that the image must hold; None when the package brings its own
-    cudnn: Version | None = None  # its first number, which goes with that CUDA
+    cuda: Version | None = None  # CUDA of the image; None if the package includes CUDA
+    cudnn: Version | None = None  # major cuDNN version for this CUDA
 
 
 _TENSORFLOW: dict[Version, Build] = {
@@ -103,16 +101,16 @@ TITLES = {
     "cntk": "CNTK",
     "cntk-gpu": "CNTK",
 }
-"""How the frameworks are called in sentences."""
+"""Names of the frameworks for messages."""
 
 
 def build_of(package: str, version: Version) -> Build | None:
-    """What this version of a framework runs with, None when the tables do not know it."""
+    """Return the requirements of a version of a framework; None if unknown."""
     return _BUILDS[TITLES[package]].get(version[:2]) if package in TITLES else None
 
 
 def newest_for(package: str, python: Version, cuda: Version | None, *, below: Version = (99,)) -> Version | None:
-    """The newest release line of a framework before `below`, for this Python ((): any) and this CUDA (None: any)."""
+    """Return the newest minor release of a framework before `below`, for this Python ((): any) and CUDA (None: any)."""
     found = [
         line
         for line, build in _BUILDS.get(TITLES.get(package, ""), {}).items()
@@ -124,13 +122,13 @@ def newest_for(package: str, python: Version, cuda: Version | None, *, below: Ve
 
 
 def parse_version(text: str) -> Version:
-    """The leading numbers of a version: `1.4.0rc1` is (1, 4, 0); () when it begins with none."""
+    """Return the leading numbers of a version: (1, 4, 0) for `1.4.0rc1`."""
     match = re.match(r"\d+(?:\.\d+)*", text)
     return tuple(map(int, match[0].split("."))) if match else ()
 
 
 def show_version(version: Version) -> str:
-    """A version as people write it."""
+    """Format a version: `1.4.0`."""
     return ".".join(map(str, version))
 
 
@@ -155,28 +153,28 @@ class Wheel(NamedTuple):
 
 
 class Requirement(NamedTuple):
-    """A package that a file asks for."""
+    """A package in a conda environment file."""
 
-    text: str  # as written
+    text: str  # the whole line
     manager: str  # conda or pip
     path: Path
     start: int
     end: int
     name: str = ""  # lower case, `-` for `_`; "" for options like --index-url
-    version: str = ""  # of an exact pin, else ""
-    spec: str = ""  # all behind the name
+    version: str = ""  # version of an exact pin
+    spec: str = ""  # text after the name
     extras: str = ""
-    url: str = ""  # of a direct reference or a local file
+    url: str = ""  # URL or path of a direct reference
     wheel: Wheel | None = None
 
     @property
     def pin(self) -> Version:
-        """The exact version as numbers, () when there is none."""
+        """The exact version as numbers; () if there is none."""
         return parse_version(self.version)
 
 
 def requirements_of(root: Node | None) -> list[Requirement]:
-    """Every package of a conda environment file, in order; () of a file of another shape."""
+    """Return the packages of a conda environment file, in order."""
     node = root.get("dependencies") if root is not None and root.kind == MAP else None
     if node is None or node.kind != LIST:
         return []
@@ -184,12 +182,12 @@ def requirements_of(root: Node | None) -> list[Requirement]:
 
 
 def python_of(requirements: Iterable[Requirement]) -> Version:
-    """The version of Python that conda packages pin, () when they pin none."""
+    """Return the pinned version of Python; () if there is none."""
     return next((one.pin for one in requirements if one.manager == "conda" and one.name == "python"), ())
 
 
 def name_of(text: str) -> str:
-    """The normalized name of the package in a line of a file, "" for an address."""
+    """Return the normalized name of the package in a line; "" for a URL."""
     match = _NAME.match(text.strip())
     return _normal(match["name"]) if match is not None and "://" not in text else ""
 

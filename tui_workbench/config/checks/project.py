@@ -1,4 +1,4 @@
-"""Checks of one file against the others of its project; without a project around it there is nothing to say."""
+"""Checks of one file against the others of its project; without a project context it there is nothing to say."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ import os
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from tui_workbench.config.checks.findings import WARNING, Finding, Fix, SetValue, Unset, setting
-from tui_workbench.config.checks.project_context import Subject, Surroundings
+from tui_workbench.config.checks.findings import WARNING, Finding, Fix, SetValue, Unset, set_field
+from tui_workbench.config.checks.project_context import ProjectContext, Subject
 from tui_workbench.config.schema import fields
-from tui_workbench.config.schema.data_references import problem_of_reference
+from tui_workbench.config.schema.data_references import reference_problem
 from tui_workbench.config.sdk_conflicts import conflicts
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """All findings about what a run configuration refers to."""
-    around = subject.surroundings
-    if around is None or subject.kind is fields.COMPUTE:
+    """Check the references of a run configuration."""
+    context = subject.context
+    if context is None or subject.kind is fields.COMPUTE:
         return
-    yield from _target(subject, around)
+    yield from _target(subject, context)
     if subject.kind is fields.SDK_RUNCONFIG:
-        yield from _conflicts(subject, around)
-    yield from _dependency_files(subject, around)
-    yield from _script(subject, around)
-    yield from _data(subject, around)
+        yield from _conflicts(subject, context)
+    yield from _dependency_files(subject, context)
+    yield from _script(subject, context)
+    yield from _data(subject, context)
 
 
-def _target(subject: Subject, around: Surroundings) -> Iterator[Finding]:
+def _target(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     wanted, key = subject.configuration.target, subject.configuration.key("Target")
-    names = around.names(".compute")
+    names = context.names(".compute")
     if wanted and wanted not in names:
         near = get_close_matches(wanted, names, 1, 0.4) or (names if len(names) == 1 else [])
-        known = f"Write one of: {', '.join(names)}." if names else "Create or attach a target first."
+        known = f"Choose one of: {', '.join(names)}." if names else "Create or attach a target first."
         message = f"there is no compute target {wanted!r} (aml_config/{wanted}.compute)"
-        yield subject.finding("unknown-target", message, known, key, setting(key, near[0]) if near else None)
+        yield subject.finding("unknown-target", message, known, key, set_field(key, near[0]) if near else None)
 
 
-def _conflicts(subject: Subject, around: Surroundings) -> Iterator[Finding]:
-    target = around.target(subject.configuration.target)
-    for conflict in conflicts(subject.values, target, around.exists) if target is not None else ():
+def _conflicts(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
+    target = context.target(subject.configuration.target)
+    for conflict in conflicts(subject.values, target, context.exists) if target is not None else ():
         path = tuple(conflict.key.split("."))
-        title = f"make {conflict.key} fit the target"
+        title = f"match {conflict.key} to the target"
         edit = Unset(path) if conflict.fitting is None else SetValue(path, conflict.fitting)
-        # Which of the two files is right is for the user to say.
+        # Only the user knows which of the two files is right.
         fix = Fix(title, (edit,), is_choice=True)
         yield subject.finding("target-conflict", conflict.message, conflict.remedy, conflict.key, fix)
 
 
-def _dependency_files(subject: Subject, around: Surroundings) -> Iterator[Finding]:
+def _dependency_files(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     configuration = subject.configuration
-    target = around.target(configuration.target)
+    target = context.target(configuration.target)
     uses_conda = target is not None and (target.kind.builds_environments or not target.user_managed_environment)
     uses_spark = configuration.framework == "PySpark"
     keys = (configuration.key("CondaDependenciesFile"), "CondaFile")
@@ -60,44 +60,44 @@ def _dependency_files(subject: Subject, around: Surroundings) -> Iterator[Findin
         ("SparkDependenciesFile", configuration.spark_file, "spark", uses_spark),
     )
     for key, file, word, is_used in named:
-        if key in subject.values and not around.exists(file):
-            yield _missing_file(subject, around, key, file, word, "" if is_used else WARNING)
+        if key in subject.values and not context.exists(file):
+            yield _missing_file(subject, context, key, file, word, "" if is_used else WARNING)
 
 
-def _missing_file(subject: Subject, around: Surroundings, key: str, file: str, word: str, severity: str) -> Finding:
+def _missing_file(subject: Subject, context: ProjectContext, key: str, file: str, word: str, severity: str) -> Finding:
     names: list[str] = []
     with contextlib.suppress(OSError):
-        names = sorted(os.listdir(around.directory))
+        names = sorted(os.listdir(context.directory))
     present = [name for name in names if name.lower().endswith((".yml", ".yaml"))]
     same = [f"aml_config/{name}" for name in present if name.lower() == os.path.basename(file).lower()]
     candidates = same or [f"aml_config/{name}" for name in present if word in name.lower()]
     fix, remedy = None, "Create it, or correct the name."
     if candidates:
-        # A file of the same name is surely meant; which one of the others, only the user knows.
-        fix = setting(key, candidates[0], is_choice=not same)
-        remedy = f"Name one that exists: {' or '.join(candidates[:3])}."
+        # A file with the same name is certain; for others, the user decides.
+        fix = set_field(key, candidates[0], is_choice=not same)
+        remedy = f"Did you mean {' or '.join(candidates[:3])}?"
     message = f"there is no file {file!r} in the project"
     return subject.finding("missing-file", message, remedy, key, fix, severity=severity)
 
 
-def _script(subject: Subject, around: Surroundings) -> Iterator[Finding]:
+def _script(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     script, key = subject.configuration.script, subject.configuration.key("ArgumentVector")
-    if script and not script.startswith(("-", "$")) and not around.exists(script):
+    if script and not script.startswith(("-", "$")) and not context.exists(script):
         node = subject.nodes[key]
         message = f"there is no script {script!r} in the project"
-        remedy = "Correct the name, or write $file to choose at each run."
+        remedy = "Correct the name, or write $file to choose a script for each run."
         yield subject.finding("missing-file", message, remedy, key, at=node.items[0] if node.items else node)
 
 
-def _data(subject: Subject, around: Surroundings) -> Iterator[Finding]:
+def _data(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     node = subject.nodes.get("DataReferences")
     for number, reference in enumerate(subject.values.get("DataReferences") or ()):
         at = node.items[number] if node is not None and number < len(node.items) else node
-        problem = problem_of_reference(around.root, reference)
+        problem = reference_problem(context.root, reference)
         if problem:
-            remedy = "Name a path in the project, or one that begins with `/`."
+            remedy = "Write a path in the project, or an absolute path."
             yield subject.finding("data-reference", problem, remedy, "DataReferences", at=at)
-        elif not os.path.lexists(os.path.join(around.root, reference)):
-            remedy = "Correct the path. One on another machine begins with `/`, and cannot be checked from here."
+        elif not os.path.lexists(os.path.join(context.root, reference)):
+            remedy = "Correct the path. For data on another machine, write an absolute path."
             message = f"DataReferences: {reference!r} does not exist"
             yield subject.finding("missing-file", message, remedy, "DataReferences", at=at, severity=WARNING)

@@ -1,7 +1,7 @@
-"""What a check gets: a configuration file as it was read, and the project around it.
+"""The input of checks: a parsed configuration file, and the project with its other files.
 
-Invariant: asking never fails and never changes anything; a file that is broken is a file that says nothing. What was
-read is kept until the file changes on disk, and an editor's unsaved text counts more than the file.
+Reading never fails: a broken file counts as empty. Parsed files are cached until they change on disk; unsaved text of
+an editor takes precedence over the file.
 """
 
 from __future__ import annotations
@@ -24,19 +24,17 @@ from tui_workbench.core.model import ComputeTarget, RunConfiguration
 
 _SPARK = re.compile(rb"\b(?:pyspark|SparkSession|SparkContext|SQLContext|mmlspark|sparkdl)\b")
 _SCRIPT_BYTES = 200_000
-"""Enough of a script to see its imports."""
+"""Number of bytes of a script that are searched for imports."""
 
 
 class _Parsed(NamedTuple):
-    """A file that could be read."""
-
     tree: Tree
     kind: FileKind
     values: dict[str, Any]
 
 
-class Surroundings:
-    """The project around a configuration file. `root` is the project's folder."""
+class ProjectContext:
+    """The project of a configuration file, with the folder `root`."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -45,13 +43,13 @@ class Surroundings:
         self._unsaved: dict[str, str] = {}
 
     @classmethod
-    def of(cls, path: str) -> Surroundings | None:
-        """The project that a file belongs to: the nearest folder above it that is one; None when there is none."""
+    def of(cls, path: str) -> ProjectContext | None:
+        """Return the project of a file, None if it is not in a project."""
         root = project_above(os.path.dirname(os.path.abspath(path)))
         return cls(root) if root else None
 
     def show_unsaved(self, path: str, text: str | None) -> None:
-        """Let `text` count in place of the file at `path`; None ends that."""
+        """Use `text` instead of the file at `path`; None undoes this."""
         key = os.path.abspath(path)
         self._read.pop(key, None)
         if text is None:
@@ -60,7 +58,7 @@ class Surroundings:
             self._unsaved[key] = text
 
     def names(self, suffix: str) -> list[str]:
-        """Names of the configuration files that end with `suffix` (`.compute`), sorted."""
+        """Return the sorted names of the configuration files with `suffix` (`.compute`)."""
         try:
             found = os.listdir(self.directory)
         except OSError:
@@ -68,39 +66,39 @@ class Surroundings:
         return sorted(name[: -len(suffix)] for name in found if name.endswith(suffix) and name != suffix)
 
     def targets(self) -> list[ComputeTarget]:
-        """Every compute target that can be read."""
+        """Return all readable compute targets."""
         found = [self.target(name) for name in self.names(".compute")]
         return [target for target in found if target is not None]
 
     def target(self, name: str) -> ComputeTarget | None:
-        """The compute target of this name, None when there is none or its file is broken."""
+        """Return a compute target, None if it does not exist or its file is broken."""
         path = os.path.join(self.directory, f"{name}.compute")
         found = self._load(path) if name and "/" not in name else None
         return compute_target_of(path, found.values, found.values) if found is not None else None
 
     def configurations(self) -> list[RunConfiguration]:
-        """Every run configuration that can be read."""
+        """Return all readable run configurations."""
         found = [self.configuration(name) for name in self.names(".runconfig")]
         return [configuration for configuration in found if configuration is not None]
 
     def configuration(self, name: str) -> RunConfiguration | None:
-        """The run configuration of this name, None when there is none or its file is broken."""
+        """Return a run configuration, None if it does not exist or its file is broken."""
         path = os.path.join(self.directory, f"{name}.runconfig")
         found = self._load(path)
         return run_configuration_of(path, found.kind, found.values, {}) if found is not None else None
 
     def configurations_of(self, target: str) -> list[RunConfiguration]:
-        """The run configurations that name `target`."""
+        """Return the run configurations for `target`."""
         return [configuration for configuration in self.configurations() if configuration.target == target]
 
     def users_of(self, path: str) -> list[RunConfiguration]:
-        """The run configurations whose environment comes from the dependency file at `path`."""
+        """Return the run configurations that use the dependency file at `path`."""
         wanted = os.path.abspath(path)
         files_of = ((one, (one.conda_file, one.spark_file)) for one in self.configurations())
         return [one for one, names in files_of if wanted in map(self.absolute, names)]
 
     def role_of(self, path: str) -> FileKind | None:
-        """What the run configurations use the dependency file at `path` as; None when none of them names it."""
+        """Return the kind of the dependency file at `path`, None if no run configuration uses it."""
         if not path.lower().endswith((".yml", ".yaml")):
             return None
         wanted = os.path.abspath(path)
@@ -110,16 +108,16 @@ class Surroundings:
         return fields.CONDA if wanted == self.absolute(users[0].conda_file) else fields.SPARK
 
     def absolute(self, relative: str) -> str:
-        """The path of something named relative to the project."""
+        """Return the absolute path of a path relative to the project."""
         return os.path.normpath(os.path.join(self.root, relative))
 
     def exists(self, relative: str) -> bool:
-        """Whether a file of this name, relative to the project, is there."""
+        """Return True if a file exists; the path is relative to the project."""
         path = self.absolute(relative)
         return path in self._unsaved or os.path.isfile(path)
 
     def uses_spark(self, script: str = "") -> bool | None:
-        """Whether `script`, or for "" any script at the top of the project, mentions Spark; None when there is none."""
+        """Return True if `script`, or for "" any script in the project folder, uses Spark; None without a script."""
         try:
             names = [script] if script else sorted(os.listdir(self.root))
         except OSError:
@@ -128,7 +126,7 @@ class Surroundings:
         return None if all(each is None for each in known) else any(known)
 
     def tree(self, path: str) -> Tree | None:
-        """The parsed file at `path`, None when it is not there or broken."""
+        """Return the parsed file at `path`, None if it does not exist or is broken."""
         found = self._load(path)
         return found.tree if found is not None else None
 
@@ -159,34 +157,34 @@ def _mentions_spark(path: str) -> bool | None:
 
 
 class Subject:
-    """The file under inspection, with its typed values and faults; `target_type` is "" but for a `.compute` file."""
+    """A file to check, with its typed values and faults. `target_type` is set for `.compute` files."""
 
-    def __init__(self, path: str, kind: FileKind, tree: Tree, surroundings: Surroundings | None) -> None:
+    def __init__(self, path: str, kind: FileKind, tree: Tree, context: ProjectContext | None) -> None:
         self.path = path
         self.kind = kind
         self.tree = tree
-        self.surroundings = surroundings
+        self.context = context
         self.reading = read_fields(tree, kind)
         self.target_type = type_of(self.values) if kind is fields.COMPUTE else ""
 
     @property
     def name(self) -> str:
-        """The file's name without its suffix: that of the target or run configuration."""
+        """The name of the target or run configuration."""
         return os.path.splitext(os.path.basename(self.path))[0]
 
     @property
     def configuration(self) -> RunConfiguration:
-        """What a file in one of the forms of a run configuration says."""
+        """The run configuration, for a file of either form."""
         return run_configuration_of(self.path, self.kind, self.values, {})
 
     @property
     def values(self) -> dict[str, Any]:
-        """The typed value of every field that is set, by key."""
+        """Typed values of the fields that are set, by key."""
         return self.reading.values
 
     @property
     def nodes(self) -> dict[str, Node]:
-        """Where each set field's value stands."""
+        """YAML nodes of the fields that are set, by key."""
         return self.reading.nodes
 
     def finding(
@@ -200,7 +198,7 @@ class Subject:
         at: Node | tuple[int, int] | None = None,
         severity: str = "",
     ) -> Finding:
-        """A finding about a node or span, by default the value of the field `key`, else the whole file."""
+        """Return a finding for a node or span, by default for the value of the field `key`, else for the file."""
         node = at or self.nodes.get(key)
         start, end = node if isinstance(node, tuple) else (node.start, node.end) if node is not None else (0, 0)
         line, column = self.tree.place(start)

@@ -1,4 +1,4 @@
-"""Checks that need one file and the schema: shape, types, names, old forms."""
+"""Checks of one file against the schema: syntax, types, names and old forms."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tui_workbench.config.checks.findings import (
     SetValue,
     Unset,
     WriteAsYaml,
-    removing,
-    setting,
+    remove_field,
+    set_field,
 )
 from tui_workbench.config.checks.image_names import parse_image
 from tui_workbench.config.checks.project_context import Subject
@@ -38,7 +38,7 @@ from tui_workbench.core.masking import MASK, is_secret_name
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """All findings about the file alone."""
+    """Check a file."""
     for fault in subject.reading.faults:
         names = ".".join(step for step in fault.path if isinstance(step, str))
         key = fault.field.key if fault.field is not None else names
@@ -48,7 +48,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield _missing(subject, fault)
     ellipsis = subject.tree.ellipsis
     if ellipsis >= 0:
-        message = "`...` stands before the first key: other YAML readers refuse this"
+        message = "`...` precedes the first key: other YAML readers reject this"
         fix = Fix("remove the line", (_line_out(subject.tree.text, ellipsis),))
         yield subject.finding("ellipsis", message, "Remove the line.", "", fix, at=(ellipsis, ellipsis + 3))
     yield from _unknown_keys(subject)
@@ -64,11 +64,11 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from _variables(subject, variables)
 
 
-# -- text that is no YAML --------------------------------------------------------------------------------------------
+# -- syntax errors ---------------------------------------------------------------------------------------------------
 
 
 def syntax_finding(path: str, text: str, error: ConfigurationError) -> Finding:
-    """The one finding about a text that cannot be parsed."""
+    """Return the finding for a syntax error."""
     code, offset = getattr(error, "code", "refused"), getattr(error, "offset", 0)
     severity, end = CODES[code].severity, min(offset + 1, len(text))
     place = (path, error.line, error.column, offset, end)
@@ -79,14 +79,14 @@ def _syntax_fix(code: str, offset: int, text: str) -> Fix | None:
     start = line_start(text, offset)
     match code:
         case "missing-space":
-            return Fix("put a space behind the colon", (ReplaceText(offset, offset, " "),))
+            return Fix("add a space after the colon", (ReplaceText(offset, offset, " "),))
         case "missing-comma":
-            return Fix("put a comma there", (ReplaceText(offset, offset, ","),))
+            return Fix("add a comma", (ReplaceText(offset, offset, ","),))
         case "control-character":
             return Fix("remove the character", (ReplaceText(offset, offset + 1, ""),))
         case "indentation":
             blanks = " " * indent_above(text, start).indent
-            return Fix("begin the line where the one above begins", (ReplaceText(start, offset, blanks),))
+            return Fix("indent the line like the one above", (ReplaceText(start, offset, blanks),))
         case "tab":
             return _tab_fix(start, text)
     return None
@@ -100,14 +100,14 @@ def _tab_fix(start: int, text: str) -> Fix | None:
         try:
             parse(attempt)
         except ConfigurationError as error:
-            # Further tabs below are further findings; this one is put right when the complaint moves on.
+            # Tabs in later lines are separate findings: this tab is fixed if the error moves on.
             if getattr(error, "offset", 0) <= line_end(attempt, start):
                 continue
         return Fix("indent with spaces", (ReplaceText(start, start + len(indent), " " * column),))
     return None
 
 
-# -- faults of reading -----------------------------------------------------------------------------------------------
+# -- wrong values ----------------------------------------------------------------------------------------------------
 
 
 def _line_out(text: str, offset: int) -> ReplaceText:
@@ -124,7 +124,7 @@ def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
         case "missing-space":
             return _syntax_fix(fault.code, fault.start, subject.tree.text)
         case "duplicate-key":
-            # The key's last value is the one that counts for most readers, so the earlier ones go.
+            # Most YAML readers use the last value of a key.
             try:
                 text = drop_earlier(subject.tree, fault.path)
             except ConfigurationError:
@@ -133,9 +133,9 @@ def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
         case "wrong-choice" if field is not None and node is not None:
             words = {word.lower(): word for word in field.choices}
             near = get_close_matches(node.text.lower(), words, 1, 0.5)
-            return setting(field.key, words[near[0]]) if near else None
+            return set_field(field.key, words[near[0]]) if near else None
         case "wrong-type" if field is not None and node is not None and fault.path == field.path and not field.secret:
-            # A fix shows the value that it writes, so there is none for secrets.
+            # The title of a fix shows the value, so secrets get none.
             return _converted(field, node)
         case "missing-value" if field is not None and isinstance(fault.path[-1], int):
             return Fix("remove the empty item", (Unset(fault.path),))
@@ -143,7 +143,7 @@ def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
 
 
 def _converted(field: Field, node: Node) -> Fix | None:
-    """What a value of another type was surely meant to be."""
+    """Return the fix for a value of a wrong type, if its meaning is certain."""
     if field.type == field_types.STRINGS and node.kind == SCALAR:
         try:
             words = shlex.split(node.text)
@@ -151,9 +151,9 @@ def _converted(field: Field, node: Node) -> Fix | None:
             words = [node.text]
         return Fix("make it a list", (SetValue(field.path, words),)) if words else None
     if field.type == field_types.BOOLEAN and node.kind == SCALAR and node.text in ("0", "1"):
-        return setting(field.key, node.text == "1")
+        return set_field(field.key, node.text == "1")
     if field.type in (field_types.STRING, field_types.CHOICE) and node.kind == LIST and len(node.items) == 1:
-        return setting(field.key, node.items[0].text)
+        return set_field(field.key, node.items[0].text)
     return None
 
 
@@ -162,10 +162,10 @@ def _missing(subject: Subject, fault: Fault) -> Finding:
     value = ""
     if key == "type":
         value = _likely_type(subject.values)
-    elif key in ("Target", "target") and subject.surroundings is not None:
-        names = subject.surroundings.names(".compute")
+    elif key in ("Target", "target") and subject.context is not None:
+        names = subject.context.names(".compute")
         value = subject.name if subject.name in names else names[0] if len(names) == 1 else ""
-    fix = setting(key, value) if value else None
+    fix = set_field(key, value) if value else None
     return subject.finding(fault.code, fault.message, fault.remedy, key, fix, at=(0, 0))
 
 
@@ -192,16 +192,16 @@ def _unknown_keys(subject: Subject) -> Iterator[Finding]:
             continue
         likely = known.get(name.lower()) or next(iter(get_close_matches(name, known.values(), 1, 0.8)), "")
         fix = None
-        remedy = "It is kept and has no effect. Remove it, or correct its name."
+        remedy = "It has no effect. Remove it, or correct its name."
         if likely and len(path) == 1 and "." not in likely and likely not in subject.nodes:
-            fix = Fix(f"rename it to {likely}", (RenameKey(path, likely),))
+            fix = Fix(f"rename to {likely}", (RenameKey(path, likely),))
             remedy = f"Did you mean `{likely}`?"
-        message = f"`{name}` is no field of a {subject.kind.title.lower()}"
+        message = f"`{name}` is not a field of a {subject.kind.title.lower()}"
         yield subject.finding("unknown-key", message, remedy, name, fix, at=key)
     for field in subject.kind.fields if subject.kind is fields.COMPUTE else ():
         if field.key in subject.nodes and not field.applies_to(subject.target_type):
             message = f"`{field.key}` has no effect on a {subject.target_type} target"
-            yield subject.finding("no-effect", message, "Remove it.", field.key, removing(field.key))
+            yield subject.finding("no-effect", message, "Remove it.", field.key, remove_field(field.key))
 
 
 def _spellings(subject: Subject) -> Iterator[Finding]:
@@ -210,7 +210,7 @@ def _spellings(subject: Subject) -> Iterator[Finding]:
         if node is None or node.kind != SCALAR or field.key not in subject.values:
             continue
         code = "other-spelling"
-        message = f"`{field.key}: {node.text}` is understood as "
+        message = f"`{field.key}: {node.text}` is read as "
         if field.type == field_types.CHOICE and node.text not in field.offered:
             meant = subject.values[field.key]
             if any(node.text == word for word, _ in field.synonyms):
@@ -220,7 +220,7 @@ def _spellings(subject: Subject) -> Iterator[Finding]:
         elif field.type == field_types.BOOLEAN and node.text.strip().lower() in _ODD_BOOLEANS:
             meant = "true" if subject.values[field.key] else "false"
             edit = ReplaceText(node.start, node.end, meant)
-            message += f"{meant}; other readers may differ"
+            message += f"{meant}; other YAML readers may differ"
         else:
             continue
         yield subject.finding(code, message, f"Write {meant}.", field.key, Fix(f"write {meant}", (edit,)))
@@ -234,11 +234,11 @@ _ODD_BOOLEANS = (TRUE_WORDS | FALSE_WORDS) - {"true", "false"}
 
 def _compute(subject: Subject) -> Iterator[Finding]:
     values = subject.values
-    remedy = f"`workbench-tui computetarget login {subject.name} --move-secrets` moves it to the keyring."
+    remedy = f"Move it to the keyring: `workbench-tui computetarget login {subject.name} --move-secrets`."
     for key, what in (("password", "password"), ("privateKeyPassphrase", "passphrase")):
         if not (values.get(key) or "AzureMlSecret=").startswith("AzureMlSecret="):
-            fix = removing(key, f"the {what}", is_choice=True)
-            yield subject.finding("plain-password", f"the {what} itself stands in the file", remedy, key, fix)
+            fix = remove_field(key, f"the {what}", is_choice=True)
+            yield subject.finding("plain-password", f"the {what} is in plain text", remedy, key, fix)
     image = values.get("baseDockerImage")
     if image is not None and parse_image(image) is None:
         yield _bad_image(subject, image)
@@ -247,21 +247,21 @@ def _compute(subject: Subject) -> Iterator[Finding]:
 
 
 def _bad_image(subject: Subject, image: str) -> Finding:
-    """The finding about an image name that Docker would not accept, with the fix where it is sure."""
+    """Return the finding for an image name that Docker does not accept, with a fix if it is certain."""
     key = "baseDockerImage"
     stripped = "".join(image.split())
     name, colon, tag = image.rpartition(":")
     small = f"{name.lower()}{colon}{tag}" if name and "/" not in tag else image.lower()
     if stripped != image and parse_image(stripped) is not None:
         at_end = image.strip() == stripped
-        message = f"the image name {image!r} {'begins or ends with' if at_end else 'holds'} a blank"
-        fix = setting(key, stripped, is_choice=not at_end)
-        return subject.finding("bad-image", message, "Remove the blank.", key, fix)
+        message = f"the image name {image!r} {'begins or ends with' if at_end else 'contains'} a space"
+        fix = set_field(key, stripped, is_choice=not at_end)
+        return subject.finding("bad-image", message, "Remove the space.", key, fix)
     if parse_image(small) is not None:
-        message = f"{image!r} is no image name: its repository has capital letters"
-        remedy = "Write the repository in small letters."
-        return subject.finding("bad-image", message, remedy, key, setting(key, small, is_choice=True))
-    return subject.finding("bad-image", f"{image!r} is no image name", "Write REPOSITORY:TAG.", key)
+        message = f"{image!r} is not an image name: the repository has uppercase letters"
+        remedy = "Write the repository in lowercase."
+        return subject.finding("bad-image", message, remedy, key, set_field(key, small, is_choice=True))
+    return subject.finding("bad-image", f"{image!r} is not an image name", "Write REPOSITORY:TAG.", key)
 
 
 def _without_password(address: str) -> str:
@@ -280,8 +280,8 @@ def _address(subject: Subject) -> Iterator[Finding]:
     edits: list[Edit] = [SetValue(("address",), host)]
     if user and not subject.values.get("username"):
         edits.append(SetValue(("username",), user.partition(":")[0]))
-    message = f"`address` holds more than a host: {_without_password(address)!r}"
-    remedy = "Write HOST or HOST:PORT; the user goes to username."
+    message = f"`address` contains more than a host: {_without_password(address)!r}"
+    remedy = "Write HOST or HOST:PORT, and the user in username."
     yield subject.finding("bad-address", message, remedy, "address", Fix(f"set address: {host}", tuple(edits)))
 
 
@@ -292,7 +292,7 @@ def _old_cluster(subject: Subject) -> Iterator[Finding]:
         edits: list[Edit] = [Unset((key,))]
         if "type" not in subject.nodes and subject.target_type == target_types.CLUSTER.name:
             edits.insert(0, SetValue(("type",), target_types.CLUSTER.name))
-            # The second old key is removed by its own finding once `type` is there.
+            # The other old key is removed by its own finding once `type` is set.
         message, fix = f"`{key}` is an old form of `type: cluster`", Fix("write type: cluster", tuple(edits))
         yield subject.finding("old-form", message, "Write type: cluster.", key, fix)
 
@@ -303,41 +303,41 @@ def _old_cluster(subject: Subject) -> Iterator[Finding]:
 def _old_runconfig(subject: Subject) -> Iterator[Finding]:
     root = subject.tree.root
     if root is not None and root.flow and root.entries and "#" not in subject.tree.text:
-        # With comments in it, it is not JSON, and they would be lost.
-        fix = Fix("write it as YAML", (WriteAsYaml(),))
-        message = "the file is written as JSON, the form from before September 2017"
-        remedy = "It is understood; YAML has room for comments."
+        # Converting a file with comments would lose them.
+        fix = Fix("convert to YAML", (WriteAsYaml(),))
+        message = "the file is JSON, the form before September 2017"
+        remedy = "It still works. YAML allows comments."
         yield subject.finding("json-form", message, remedy, "", fix, at=(root.start, root.start + 1))
     old, new = "CondaFile", "CondaDependenciesFile"
     if old in subject.nodes:
         is_renamed = new not in subject.nodes and old in subject.values
-        fix = Fix(f"rename it to {new}", (RenameKey((old,), new),)) if is_renamed else removing(old)
+        fix = Fix(f"rename to {new}", (RenameKey((old,), new),)) if is_renamed else remove_field(old)
         yield subject.finding("old-form", f"`{old}` is the old name of `{new}`", "Use the new name.", old, fix)
     for key, why in (
-        ("Description", "nothing reads it any more"),
-        ("ManagedEnvironment", "the target's type decides it now"),
+        ("Description", "it has no effect"),
+        ("ManagedEnvironment", "the target's type replaces it"),
     ):
         if key in subject.nodes:
-            message = f"`{key}` is from before September 2017; {why}"
-            yield subject.finding("old-form", message, "Remove it.", key, removing(key))
+            message = f"`{key}` is an old form from before September 2017: {why}"
+            yield subject.finding("old-form", message, "Remove it.", key, remove_field(key))
 
 
 def _registry_password(subject: Subject) -> Iterator[Finding]:
     key = "environment.docker.baseImageRegistry.password"
     if subject.values.get(key):
-        message, remedy = "the registry's password itself stands in the file", "Remove it, and use `docker login`."
-        yield subject.finding("plain-password", message, remedy, key, removing(key, "the password", is_choice=True))
+        message, remedy = "the registry's password is in plain text", "Remove it, and use `docker login`."
+        yield subject.finding("plain-password", message, remedy, key, remove_field(key, "the password", is_choice=True))
 
 
 def _variables(subject: Subject, key: str) -> Iterator[Finding]:
     for name, value in subject.nodes[key].entries:
         if not name.text or "=" in name.text or "\0" in name.text:
-            message = f"{name.text!r} cannot be the name of a variable"
+            message = f"{name.text!r} is not a valid variable name"
             yield subject.finding("bad-variable", message, "Use letters, digits and _.", key, at=name)
         elif is_placeholder(value.text):
             message = f"`{name.text}` is still the placeholder {value.text!r}"
-            yield subject.finding("placeholder", message, "Write the real value.", key, at=value, severity=WARNING)
+            yield subject.finding("placeholder", message, "Enter the real value.", key, at=value, severity=WARNING)
         elif is_secret_name(name.text) and len(value.text) >= 8 and not value.text.startswith("AzureMlSecret="):
-            message = f"`{name.text}` looks like a secret, and this file is shared with the project"
-            remedy = "Keep it out of the project, for example in the keyring or the machine's own environment."
+            message = f"`{name.text}` looks like a secret in plain text"
+            remedy = "Keep secrets outside the project, for example in the keyring or the environment of the machine."
             yield subject.finding("secret-in-file", message, remedy, key, at=value)

@@ -11,7 +11,7 @@ RESERVED = frozenset(("outputs", ".workbench", ".git", "aml_config"))
 """Folders of a project that cannot be data."""
 
 
-def problem_of_reference(root: str, reference: str) -> str:
+def reference_problem(root: str, reference: str) -> str:
     """The mistake in a path of `DataReferences`, "" when there is none."""
     if not reference or "\0" in reference:
         return "DataReferences: an item is empty"
@@ -36,7 +36,7 @@ def inside_project(root: str, reference: str) -> str:
 
 def data_in_project(root: str, references: tuple[str, ...]) -> tuple[str, ...]:
     """The data inside the project: paths relative to it."""
-    found = (inside_project(root, each) for each in references if not problem_of_reference(root, each))
+    found = (inside_project(root, each) for each in references if not reference_problem(root, each))
     return tuple(dict.fromkeys(path for path in found if path))
 
 

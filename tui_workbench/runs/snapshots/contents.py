@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from tui_workbench.config.schema.data_references import IGNORE_FILE, data_in_project, problem_of_reference
+from tui_workbench.config.schema.data_references import IGNORE_FILE, data_in_project, reference_problem
 from tui_workbench.core.errors import ConfigurationError, LargeFiles, storage_errors
 from tui_workbench.core.model import Plan, RunConfiguration, RunSpec, Step
 from tui_workbench.core.progress import size_text
@@ -269,7 +269,7 @@ def _contents_of(spec: RunSpec, state_directory: str, *, is_again: bool) -> Cont
 
 def _require_data(project: Project, configuration: RunConfiguration) -> None:
     for reference in configuration.data_references:
-        problem = problem_of_reference(project.root, reference)
+        problem = reference_problem(project.root, reference)
         path = os.path.join(project.root, reference)
         if not problem and not os.path.isabs(reference) and not os.path.lexists(path):
             problem = f"DataReferences: {reference!r} does not exist"

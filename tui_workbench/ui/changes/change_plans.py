@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tui_workbench.config.changes import lifecycle
 from tui_workbench.config.changes.change_set import ChangeSet
 from tui_workbench.config.changes.gpu_ready import plan_gpu_ready
-from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.core import target_types
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.detach import Detachment, plan_detaching
@@ -67,9 +67,9 @@ def create_target(root: str) -> Change:
 
 def create_run_configuration(root: str, target: str = "") -> Change:
     """A new run configuration, of `target` where there is such a target."""
-    surroundings = Surroundings(root)
-    targets = tuple(surroundings.names(lifecycle.COMPUTE)) or ("local",)
-    name = _free(target, surroundings.names(lifecycle.RUNCONFIG))
+    context = ProjectContext(root)
+    targets = tuple(context.names(lifecycle.COMPUTE)) or ("local",)
+    name = _free(target, context.names(lifecycle.RUNCONFIG))
     chosen = target if target in targets else targets[0]
     return Change(
         "New run configuration",
@@ -80,7 +80,7 @@ def create_run_configuration(root: str, target: str = "") -> Change:
 
 def duplicate(root: str, path: str) -> Change:
     """A copy under another name."""
-    name = _free(f"{_stem(path)}-copy", Surroundings(root).names(os.path.splitext(path)[1]))
+    name = _free(f"{_stem(path)}-copy", ProjectContext(root).names(os.path.splitext(path)[1]))
     return Change(
         f"Duplicate {os.path.basename(path)}",
         (DialogField("name", "Name of the copy", name),),

@@ -16,7 +16,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui_workbench.config.checks.findings import Finding
-from tui_workbench.config.checks.project_context import Surroundings
+from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.checks.suggestions import Suggestion, suggestions
 from tui_workbench.config.document import Document
 from tui_workbench.config.schema.field_types import Field
@@ -47,33 +47,33 @@ class Checker:
         self.images_used = images_used
         """Images of earlier runs, which are suggested."""
         self._lock = Lock()
-        self._surroundings: dict[str, Surroundings | None] = {}
+        self._contexts: dict[str, ProjectContext | None] = {}
 
     def check(self, file: TextFile, text: str) -> Sequence[Finding]:
         """The findings in `text`, which stands in the editor for `file`; in the order of the text."""
         with self._lock:
-            around = self._around(file.path)
-            if around is not None:
-                around.show_unsaved(file.path, text)
-            return Document(file._replace(text=text), around).problems()
+            context = self._context(file.path)
+            if context is not None:
+                context.show_unsaved(file.path, text)
+            return Document(file._replace(text=text), context).problems()
 
     def forget(self, path: str) -> None:
         """The file at `path` is not in the editor any more: only what the disk has counts."""
         with self._lock:
-            around = self._around(path)
-            if around is not None:
-                around.show_unsaved(path, None)
+            context = self._context(path)
+            if context is not None:
+                context.show_unsaved(path, None)
 
     def suggestions(self, path: str, field: Field, folder: str) -> Sequence[Suggestion]:
         """Values that a field of the file at `path` could have; of files, those in `folder` ("" or ending in `/`)."""
         with self._lock:
-            return suggestions(field, folder, self._around(path), self.images_used)
+            return suggestions(field, folder, self._context(path), self.images_used)
 
-    def _around(self, path: str) -> Surroundings | None:
+    def _context(self, path: str) -> ProjectContext | None:
         directory = os.path.dirname(path)
-        if directory not in self._surroundings:
-            self._surroundings[directory] = Surroundings.of(path)
-        return self._surroundings[directory]
+        if directory not in self._contexts:
+            self._contexts[directory] = ProjectContext.of(path)
+        return self._contexts[directory]
 
 
 def view_of(file: TextFile, checker: Checker) -> FileView:

@@ -13,7 +13,7 @@ import os
 from functools import partial
 from typing import TypeGuard
 
-from tui_workbench.config.changes.lifecycle import declare_data, leave_out
+from tui_workbench.config.changes.lifecycle import declare_data, ignore_paths
 from tui_workbench.core.errors import ConfigurationError, LargeFiles, NoGpu, NotPrepared, UsageError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Run, RunConfiguration, RunRequest
 from tui_workbench.core.progress import listening
@@ -231,7 +231,7 @@ class Starting:
         if answer == DECLARE:
             changes = await in_thread(lambda: declare_data(error.configuration, paths))
         else:
-            changes = await in_thread(lambda: leave_out(root, [pattern_of(path) for path in paths]))
+            changes = await in_thread(lambda: ignore_paths(root, [pattern_of(path) for path in paths]))
         await self._changes.apply(changes)
         await self.submit(request)
 
