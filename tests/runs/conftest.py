@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.faults.support import until
+from tests.runs.gated_project import GatedProject
 from tests.runs.sources import Source
 from tests.runs.support import children
-from tests.runs.workshop import Workshop
 from tui_workbench.projects.project import Project
 
 
 @pytest.fixture
-def shop(project: Project, tmp_path: Path) -> Iterator[Workshop]:
-    shop = Workshop(project, tmp_path)
+def shop(project: Project, tmp_path: Path) -> Iterator[GatedProject]:
+    shop = GatedProject(project, tmp_path)
     yield shop
     for run in shop.runs.list():
         if run.is_active:
@@ -27,7 +27,7 @@ def shop(project: Project, tmp_path: Path) -> Iterator[Workshop]:
 
 @pytest.fixture(params=["git", "copy"])
 def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
-    """A project on a machine with git, and on one without: what a run sees is the same."""
+    """A project on a machine with git, and on a machine without git."""
     if request.param == "copy":
         monkeypatch.setenv("PATH", str(tmp_path / "nothing here"))
     return Source(tmp_path)

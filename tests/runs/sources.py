@@ -13,7 +13,7 @@ GIT = shutil.which("git") or "git"
 
 
 class Source:
-    """A project folder and the snapshots of it."""
+    """A project folder and its snapshots."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / 'a project\'s "folder"'
@@ -23,7 +23,7 @@ class Source:
         self.taken = 0
 
     def take(self, data: tuple[str, ...] = ()) -> Path:
-        """A working copy of the project as it is now."""
+        """Create a working copy of the current project."""
         self.taken += 1
         self.snapshot, copy = self.take_to(f"project_{self.taken}", data)
         return copy
@@ -33,7 +33,7 @@ class Source:
         return SnapshotStore(str(self.root), str(self.state), data).take(run_id, str(copy)), copy
 
     def git(self, *arguments: str) -> str:
-        """What a git command says about our hidden repository."""
+        """The output of a git command on the hidden repository."""
         command = [GIT, "--git-dir", str(self.state / "snapshots.git"), *arguments]
         return subprocess.run(command, capture_output=True, check=True).stdout.decode("utf-8", "surrogateescape")
 
@@ -43,7 +43,7 @@ class Source:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What a git command of the user says in a folder."""
+    """The output of a user's git command in a folder."""
     command = [GIT, "-c", "user.name=user", "-c", "user.email=user@example.org", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, check=True).stdout.decode()
 

@@ -1,4 +1,4 @@
-"""Run directories made by hand, and projects whose scripts do what a test needs."""
+"""Run directories without real runs, and projects with scripts for tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REQUEST = RunRequest("local", "hello.py")
 
 
 def record_of(directory: Path, number: int = 1, **changes: Any) -> Record:
-    """A record like that of a small untracked run."""
+    """The record of a small untracked run."""
     root = directory.parent.parent.parent
     configuration = RunConfiguration(
         name="local",
@@ -54,7 +54,7 @@ def record_of(directory: Path, number: int = 1, **changes: Any) -> Record:
 
 
 def make_run(project: Project, run_id: str, number: int = 1, **final: Any) -> RunDirectory:
-    """A run's directory as an ended run leaves it; `final` are fields of its last event, none for an active run."""
+    """Create the directory of an ended run; `final` are fields of its last event, none for an active run."""
     directory = Path(project.runs_directory, run_id)
     directory.mkdir(parents=True)
     run = RunDirectory(str(directory))
@@ -77,7 +77,7 @@ def write_configuration(root: Path, name: str = "local", *, suffix: str = "runco
 
 
 def write_files(root: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write files below a folder, with the folders that they need."""
+    """Write files and their folders below a folder."""
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ NOBODY = 65534
 
 
 def let_everybody_in(*folders: Path) -> None:
-    """Make the folders, and all above them that pytest keeps private, readable by every user."""
+    """Make the folders, and their private parents, readable by every user."""
     temporary = Path(tempfile.gettempdir())
     for folder in folders:
         for each in (folder, *folder.parents):
@@ -97,7 +97,7 @@ def let_everybody_in(*folders: Path) -> None:
 
 
 def as_anybody(check: Callable[[], None]) -> None:
-    """Make a check as a user to whom permissions apply: root makes it in a child that is nobody."""
+    """Run a check as a user without root's rights: root runs it in a child as the user `nobody`."""
     if os.geteuid() != 0:
         check()
         return
@@ -132,5 +132,5 @@ def children() -> set[int]:
 
 
 def descriptors() -> int:
-    """How many files this process has open."""
+    """Number of open files of this process."""
     return len(os.listdir("/proc/self/fd"))

@@ -1,4 +1,4 @@
-"""A run that is to end ends, with all its processes, whoever asks and however often."""
+"""Canceling ends a run with all its processes, from any process and any number of times."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.faults.support import is_running, until
+from tests.runs.gated_project import GatedProject, kill, step_by_step
 from tests.runs.support import REQUEST, children, descriptors, write_files
-from tests.runs.workshop import Workshop, kill, step_by_step
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.facade import Runs
@@ -21,7 +21,7 @@ from tui_workbench.runs.submission.launch import create_run
 
 
 class TestCancel:
-    def test_ends_the_script_politely_and_returns_when_nothing_is_left(self, shop: Workshop) -> None:
+    def test_script_is_asked_to_end_and_all_processes_are_gone(self, shop: GatedProject) -> None:
         run = shop.submit()
         script = shop.script(run)
         canceled = shop.runs.cancel(run.run_id, grace=30)
@@ -29,7 +29,7 @@ class TestCancel:
         assert not is_running(script)
         assert shop.runs.list()[0].state == "canceled"
 
-    def test_of_a_stubborn_script_takes_as_long_as_was_granted(self, shop: Workshop) -> None:
+    def test_stubborn_script_is_killed_after_the_grace(self, shop: GatedProject) -> None:
         run = shop.runs.submit(RunRequest("local", "stubborn.py"))
         script = shop.script(run)
         canceled = shop.runs.cancel(run.run_id, grace=0.1)
@@ -38,7 +38,7 @@ class TestCancel:
         assert not is_running(script)
 
     @pytest.mark.parametrize("stubborn", [False, True])
-    def test_works_without_a_controller(self, shop: Workshop, stubborn: bool) -> None:
+    def test_works_without_a_controller(self, shop: GatedProject, stubborn: bool) -> None:
         request = RunRequest("local", "stubborn.py") if stubborn else shop.request()
         run = shop.runs.submit(request)
         script = shop.script(run)
@@ -46,7 +46,7 @@ class TestCancel:
         assert shop.runs.cancel(run.run_id, grace=0.1).state == "canceled"
         assert not is_running(script)
 
-    def test_works_from_any_thread_and_leaves_the_process_as_it_was(self, shop: Workshop) -> None:
+    def test_works_from_any_thread(self, shop: GatedProject) -> None:
         before = (signal.getsignal(signal.SIGURG), signal.getsignal(signal.SIGHUP), os.getcwd(), descriptors())
         for with_controller in (True, False):
             run = shop.submit()
@@ -58,7 +58,7 @@ class TestCancel:
         after = (signal.getsignal(signal.SIGURG), signal.getsignal(signal.SIGHUP), os.getcwd(), descriptors())
         assert after == before
 
-    def test_of_a_run_that_has_not_begun_it_never_begins(self, shop: Workshop) -> None:
+    def test_queued_run_never_starts(self, shop: GatedProject) -> None:
         directory, lock, _ = create_run(shop.project, shop.request())
         lock.release()
         canceled = shop.runs.cancel(directory.run_id)
@@ -66,7 +66,7 @@ class TestCancel:
         assert not (shop.root / "ran").exists()
         assert shop.runs.resume() == []
 
-    def test_of_a_run_that_is_just_being_handed_over(self, shop: Workshop) -> None:
+    def test_run_during_handover(self, shop: GatedProject) -> None:
         directory, lock, _ = create_run(shop.project, shop.request())
         with ThreadPoolExecutor(1) as pool:
             canceling = pool.submit(shop.runs.cancel, directory.run_id)
@@ -75,27 +75,27 @@ class TestCancel:
             assert canceling.result(60).state == "canceled"
         assert not (shop.root / "ran").exists()
 
-    def test_of_a_run_whose_controller_does_not_answer_gives_up(self, shop: Workshop) -> None:
+    def test_gives_up_if_the_controller_does_not_answer(self, shop: GatedProject) -> None:
         directory, lock, _ = create_run(shop.project, shop.request())
         with pytest.raises(WorkbenchError, match="has not ended yet: queued"):
             cancel(directory, grace=0.0, patience=0.1)
         lock.release()
         assert shop.runs.cancel(directory.run_id).state == "canceled"
 
-    def test_of_a_run_that_has_ended_changes_nothing(self, shop: Workshop) -> None:
+    def test_ended_run_is_unchanged(self, shop: GatedProject) -> None:
         run = shop.ended(shop.runs.submit(REQUEST))
         before = sorted(os.listdir(run.directory))
         assert shop.runs.cancel(run.run_id) == run
         assert sorted(os.listdir(run.directory)) == before
 
-    def test_of_a_run_whose_script_has_just_ended_tells_one_end(self, shop: Workshop) -> None:
+    def test_script_that_has_just_ended_has_one_end(self, shop: GatedProject) -> None:
         run = step_by_step(shop, "ended")
         canceled = shop.runs.cancel(run.run_id)
         assert canceled.state in ("canceled", "failed")
         finals = [event for event in RunDirectory(run.directory).events() if event.get("final")]
         assert len(finals) == 1
 
-    def test_by_many_at_once_ends_it_once(self, shop: Workshop) -> None:
+    def test_concurrent_cancels_end_the_run_once(self, shop: GatedProject) -> None:
         run = shop.submit()
         with ThreadPoolExecutor(6) as pool:
             canceled = list(pool.map(lambda _: Runs(shop.project).cancel(run.run_id, grace=30), range(6)))
@@ -103,7 +103,7 @@ class TestCancel:
         finals = [event for event in RunDirectory(run.directory).events() if event.get("final")]
         assert len(finals) == 1
 
-    def test_goes_on_when_the_one_who_cancels_is_killed(self, shop: Workshop) -> None:
+    def test_continues_when_the_canceling_process_is_killed(self, shop: GatedProject) -> None:
         run = shop.runs.submit(RunRequest("local", "stubborn.py"))
         script = shop.script(run)
         kill(shop.controller(run))
@@ -121,7 +121,7 @@ class TestCancel:
         assert shop.ended(run).state == "canceled"
         assert not is_running(script)
 
-    def test_a_script_may_cancel_its_own_run(self, shop: Workshop) -> None:
+    def test_script_can_cancel_its_own_run(self, shop: GatedProject) -> None:
         text = (
             "import os, sys\nprint(os.getpid(), flush=True)\n"
             "from tui_workbench.projects.project import Project\nfrom tui_workbench.runs.facade import Runs\n"
@@ -153,7 +153,7 @@ if __name__ == "__main__":
     [(LEAVES, "the script left 1 background process running, now ended: sleep"), (HELPERS, "")],
     ids=["left", "helpers"],
 )
-def test_reason_names_background_processes_that_were_ended(shop: Workshop, script: str, reason: str) -> None:
+def test_reason_names_ended_background_processes(shop: GatedProject, script: str, reason: str) -> None:
     write_files(shop.root, {"leaves.py": script})
     run = shop.ended(shop.runs.submit(RunRequest("local", "leaves.py")))
     assert (run.state, run.exit_code, run.reason) == ("completed", 0, reason)

@@ -1,4 +1,4 @@
-"""Comparing runs: what differs first, nothing passed over, any number at once."""
+"""Comparing any number of runs: differences come first, and nothing is left out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROVENANCE = {
 
 
 def change(directory: Path, metrics: dict[str, float], provenance: dict[str, Any] | None, **record: Any) -> None:
-    """What a run logged and where it came from, and other values in its run.json."""
+    """Write metrics, provenance and run.json values of a run."""
     stored = json.loads((directory / "run.json").read_text())
     (directory / "run.json").write_text(json.dumps({**stored, **record}))
     lines = (json.dumps({"name": name, "value": value, "step": 0, "time": 1.0}) for name, value in metrics.items())
@@ -46,7 +46,7 @@ def change(directory: Path, metrics: dict[str, float], provenance: dict[str, Any
 
 @pytest.fixture
 def runs(project: Project) -> Runs:
-    """Three runs: the second has other code, arguments, packages and another GPU; the third is untracked."""
+    """Three runs: the second has different code, arguments, packages and GPU; the third is untracked."""
     root = Path(project.root)
     store = SnapshotStore(project.root, project.state_directory)
     project.prepare_state()
@@ -71,11 +71,11 @@ def runs(project: Project) -> Runs:
 
 
 def values(comparison: Comparison, section: str) -> dict[str, tuple[Any, ...]]:
-    """What differs in a section."""
+    """The differing rows of a section."""
     return {row.name: row.values for row in comparison.differences if row.section == section}
 
 
-def test_what_differs_is_found_in_every_section(runs: Runs) -> None:
+def test_differences_are_found_in_every_section(runs: Runs) -> None:
     found = compare(runs, [FIRST, SECOND])
     assert [run.run_id for run in found.runs] == [FIRST, SECOND]
     assert values(found, "metrics") == {"loss": (0.5, 0.25)}
@@ -93,7 +93,7 @@ def test_what_differs_is_found_in_every_section(runs: Runs) -> None:
     assert found.notes == ()
 
 
-def test_differences_come_first_and_sections_in_their_order(runs: Runs) -> None:
+def test_differences_come_first(runs: Runs) -> None:
     rows = compare(runs, [FIRST, SECOND]).rows
     assert [row.differs for row in rows] == sorted((row.differs for row in rows), reverse=True)
     for differs in (True, False):
@@ -110,7 +110,7 @@ def test_differences_come_first_and_sections_in_their_order(runs: Runs) -> None:
     assert first >= 3
 
 
-def test_any_number_of_runs_and_each_once(runs: Runs) -> None:
+def test_many_runs_are_compared_once_each(runs: Runs) -> None:
     found = compare(runs, ["1", "2", "3", FIRST])
     assert [run.run_number for run in found.runs] == [1, 2, 3]
     assert {len(row.values) for row in found.rows} == {3}
@@ -119,7 +119,7 @@ def test_any_number_of_runs_and_each_once(runs: Runs) -> None:
     assert any(THIRD in note and "untracked" in note for note in found.notes)
 
 
-def test_what_people_said_is_compared(runs: Runs) -> None:
+def test_annotations_are_compared(runs: Runs) -> None:
     runs.annotate(FIRST, lambda found: with_tags(found._replace(note="n"), {"b": "", "a": "1"}))
     found = values(compare(runs, [FIRST, SECOND]), "run")
     assert found == {"note": ("n", None), "tags": ("a=1, b", None)}
@@ -131,7 +131,7 @@ def test_one_run_cannot_be_compared(runs: Runs, ids: list[str]) -> None:
         compare(runs, ids)
 
 
-def test_a_run_that_is_none_is_named(runs: Runs) -> None:
+def test_unknown_run_is_named(runs: Runs) -> None:
     with pytest.raises(RunNotFound, match="project_9"):
         compare(runs, [FIRST, "project_9"])
 
@@ -139,14 +139,14 @@ def test_a_run_that_is_none_is_named(runs: Runs) -> None:
 @pytest.mark.parametrize(
     "content", ["", "[]", "{", '{"packages": 3, "gpus": {}, "git": [], "host": null}', "[" * 100_000]
 )
-def test_damaged_provenance_is_no_obstacle(runs: Runs, project: Project, content: str) -> None:
+def test_damaged_provenance_is_tolerated(runs: Runs, project: Project, content: str) -> None:
     Path(project.runs_directory, SECOND, FILE).write_text(content)
     found = compare(runs, [FIRST, SECOND])
     assert values(found, "packages")["torch"] == ("2.0", None)
     assert values(found, "metrics") == {"loss": (0.5, 0.25)}
 
 
-def test_without_its_snapshots_that_is_told(runs: Runs, project: Project) -> None:
+def test_missing_snapshots_are_reported(runs: Runs, project: Project) -> None:
     shutil.rmtree(Path(project.state_directory, "snapshots.git"))
     found = compare(runs, [FIRST, SECOND])
     assert [note.split(":")[0] for note in found.notes if "snapshot" in note] == ["all 2 runs"]
@@ -174,7 +174,7 @@ def test_arguments_have_names(arguments: list[str], named: dict[str, str]) -> No
 
 
 @given(st.lists(st.text(max_size=8), max_size=8))
-def test_no_argument_gets_lost(arguments: list[str]) -> None:
+def test_all_arguments_are_compared(arguments: list[str]) -> None:
     found = arguments_by_name(arguments)
     text = " ".join((*found, *found.values()))
     assert all(part in text for word in arguments for part in word.split("=", 1))
@@ -191,7 +191,7 @@ class TestSnapshots:
         assert files["train.py"].size == 6
         assert snapshot_content(project.state_directory, first, "train.py") == b"x = 1\n"
 
-    def test_a_difference_can_be_read(self, runs: Runs, project: Project) -> None:
+    def test_diff_of_a_file(self, runs: Runs, project: Project) -> None:
         first, second = self.commits(runs)
         text = snapshot_diff(project.state_directory, first, second)
         assert "-x = 1\n+x = 2\n" in text
@@ -202,16 +202,14 @@ class TestSnapshots:
         assert snapshot_diff(project.state_directory, first, first) == ""
         assert "+x = 1" in snapshot_diff(project.state_directory, "", first)
 
-    def test_a_very_long_one_is_cut_and_says_so(
-        self, runs: Runs, project: Project, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_long_diff_is_cut_with_a_note(self, runs: Runs, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("tui_workbench.runs.snapshots.snapshot_view.LARGEST_DIFF", 100)
         text = snapshot_diff(project.state_directory, *self.commits(runs))
         assert len(text) < 200
-        assert "goes on" in text
+        assert "more bytes not shown" in text
 
     @pytest.mark.parametrize("commit", ["0" * 40, "nonsense", "--help", ""])
-    def test_what_is_none_is_told(self, runs: Runs, project: Project, commit: str) -> None:
+    def test_missing_diff_is_reported(self, runs: Runs, project: Project, commit: str) -> None:
         with pytest.raises(StorageError):
             snapshot_files(project.state_directory, commit)
         with pytest.raises(StorageError):
@@ -220,7 +218,7 @@ class TestSnapshots:
             snapshot_content(project.state_directory, self.commits(runs)[0], "none.py")
 
 
-def test_a_note_about_many_runs_is_told_once(project: Project) -> None:
+def test_note_about_many_runs_is_shown_once(project: Project) -> None:
     made = [make_run(project, f"project_{number}", number, state="completed") for number in range(1, 22)]
     Path(made[4].path, FILE).write_text(json.dumps(PROVENANCE))
     found = compare(Runs(project), [directory.run_id for directory in made])
@@ -230,7 +228,7 @@ def test_a_note_about_many_runs_is_told_once(project: Project) -> None:
     )
 
 
-def test_metrics_that_are_not_complete_are_told(project: Project) -> None:
+def test_incomplete_metrics_are_reported(project: Project) -> None:
     made = [make_run(project, f"project_{number}", number, state="completed") for number in (1, 2)]
     log = b"loss: 2\n" + (b"x" * 899 + b"\n") * 10_000 + b"loss: 1\n"
     Path(made[1].path, "output.log").write_bytes(log)

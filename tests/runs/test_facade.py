@@ -1,4 +1,4 @@
-"""Runs from submit to end, for real: whatever is killed or asked at once, a run runs once and ends once."""
+"""Runs from submit to end with real processes: a run starts once and ends once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.support import is_running, until
+from tests.runs.gated_project import GATED, GatedProject
 from tests.runs.support import REQUEST, children, descriptors, write_configuration, write_files
-from tests.runs.workshop import GATED, Workshop
 from tui_workbench.core.errors import RunNotFound, StorageError, WorkbenchError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.facade import Runs
@@ -22,7 +22,7 @@ from tui_workbench.runs.store.rundir import RunDirectory
 
 
 class TestLife:
-    def test_submit_returns_while_it_runs(self, shop: Workshop) -> None:
+    def test_submit_returns_while_it_runs(self, shop: GatedProject) -> None:
         run = shop.submit()
         assert (run.state, run.is_active, run.run_number) == ("running", True, 1)
         assert run.start > 0
@@ -34,13 +34,13 @@ class TestLife:
         assert Path(run.log_path).read_text().endswith("the end\n")
 
     @pytest.mark.parametrize("code", [1, 3, 255])
-    def test_a_script_that_fails_is_a_run_that_failed(self, shop: Workshop, code: int) -> None:
+    def test_failing_script_fails_the_run(self, shop: GatedProject, code: int) -> None:
         run = shop.submit(code)
         shop.open()
         ended = shop.ended(run)
         assert (ended.state, ended.exit_code, ended.reason) == ("failed", code, f"exit code {code}")
 
-    def test_the_last_one_and_the_list_and_the_run_itself_say_the_same(self, shop: Workshop) -> None:
+    def test_last_list_and_get_agree(self, shop: GatedProject) -> None:
         for _ in range(3):
             shop.ended(shop.runs.submit(REQUEST))
         listed = shop.runs.list()
@@ -48,12 +48,12 @@ class TestLife:
         assert shop.runs.last() == listed[0] == shop.runs.get(listed[0].run_id)
         assert json.loads(b"".join(shop.runs.history_json()))[0]["run_id"] == listed[0].run_id
 
-    def test_runs_do_not_wait_for_each_other(self, shop: Workshop) -> None:
+    def test_runs_are_concurrent(self, shop: GatedProject) -> None:
         first = shop.submit()
         assert shop.ended(shop.runs.submit(REQUEST)).state == "completed"
         assert RunDirectory(first.directory).run().state == "running"
 
-    def test_many_may_be_submitted_from_many_threads(self, shop: Workshop) -> None:
+    def test_runs_can_be_submitted_from_many_threads(self, shop: GatedProject) -> None:
         before = descriptors()
         with ThreadPoolExecutor(6) as pool:
             runs = list(pool.map(lambda _: Runs(shop.project).submit(REQUEST), range(12)))
@@ -63,9 +63,7 @@ class TestLife:
         until(lambda: children() <= shop.children_before)
         assert descriptors() == before
 
-    def test_the_controller_stands_on_its_own(
-        self, shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_controller_is_detached(self, shop: GatedProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         stand = tmp_path / "stand"
         stand.mkdir()
         monkeypatch.chdir(stand)
@@ -91,7 +89,7 @@ class TestLife:
 
 
 class TestNames:
-    def test_a_run_answers_to_its_id_and_its_number(self, shop: Workshop) -> None:
+    def test_run_is_found_by_id_and_number(self, shop: GatedProject) -> None:
         run = shop.ended(shop.runs.submit(REQUEST))
         assert shop.runs.get(run.run_id) == shop.runs.get("1") == shop.runs.get("01") == run
 
@@ -99,7 +97,7 @@ class TestNames:
         "name", ["", ".", "..", "../runs", "a/b", "/etc", "0", "2", "-1", "\u00b2", "\u0661", "1.0", "x" * 5000, "a\0b",
                  "\udcff", ".new-project_1", "*"],
     )  # fmt: skip
-    def test_what_is_no_run_is_not_found(self, shop: Workshop, name: str) -> None:
+    def test_unknown_run_is_not_found(self, shop: GatedProject, name: str) -> None:
         shop.ended(shop.runs.submit(REQUEST))
         if name == "\u0661":  # a one, in another script
             assert shop.runs.get(name).run_number == 1
@@ -111,10 +109,10 @@ class TestNames:
 
 class TestTracked:
     @pytest.fixture(autouse=True)
-    def tracked(self, shop: Workshop) -> None:
+    def tracked(self, shop: GatedProject) -> None:
         write_configuration(shop.root, TrackedRun=True)
 
-    def test_edits_during_the_run_do_not_reach_it(self, shop: Workshop) -> None:
+    def test_edits_during_the_run_do_not_affect_it(self, shop: GatedProject) -> None:
         reads = (
             "import sys\nprint(1, flush=True)\nopen(sys.argv[1]).read()\nprint(open('data.txt').read())\nimport late\n"
         )
@@ -125,7 +123,7 @@ class TestTracked:
         assert shop.ended(run).state == "completed"
         assert Path(run.log_path).read_text() == "1\nbefore\nbefore\n"
 
-    def test_everything_that_it_made_is_kept_and_the_project_is_as_before(self, shop: Workshop) -> None:
+    def test_files_of_the_run_are_kept_and_project_is_unchanged(self, shop: GatedProject) -> None:
         text = (
             "import os, shutil\nopen('outputs/model.bin', 'w').write('weights')\nopen('notes.txt', 'w').write('n')\n"
             "open('data.txt', 'w').write('changed')\nos.remove('stubborn.py')\nos.rename('gated.py', 'moved.py')\n"
@@ -142,15 +140,15 @@ class TestTracked:
         (collect,) = [event for event in RunDirectory(run.directory).events() if event.get("step") == "collect"]
         assert collect["kept"] == ["data.txt", "moved.py", "notes.txt"]
 
-    def test_a_script_may_remove_outputs_and_all_the_rest(self, shop: Workshop) -> None:
+    def test_script_can_remove_all_its_files(self, shop: GatedProject) -> None:
         text = "import os, shutil\nshutil.rmtree('outputs')\nfor n in os.listdir('.'):\n    shutil.rmtree(n, True)\n"
         write_files(shop.root, {"removes.py": text})
         run = shop.ended(shop.runs.submit(RunRequest("local", "removes.py")))
         assert run.state == "completed"
         assert list(Path(run.directory, "outputs").iterdir()) == []
 
-    def test_without_git_a_run_looks_the_same(
-        self, shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_run_without_git_looks_the_same(
+        self, shop: GatedProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write_files(shop.root, {"makes.py": "open('outputs/m', 'w').write('w')\nopen('new', 'w')\n"})
         monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
@@ -160,7 +158,7 @@ class TestTracked:
         assert Path(run.directory, "work", "new").exists()
         assert Path(run.directory, "work", "makes.py").exists()  # the copy is the only snapshot there is
 
-    def test_canceled_it_keeps_what_it_had_made(self, shop: Workshop) -> None:
+    def test_canceled_run_keeps_its_files(self, shop: GatedProject) -> None:
         text = GATED.replace("print(os", "open('outputs/half.bin', 'w').write('half')\nprint(os")
         write_files(shop.root, {"gated.py": text})
         run = shop.submit()
@@ -169,9 +167,7 @@ class TestTracked:
 
 
 class TestFailures:
-    def test_a_controller_that_cannot_be_started_leaves_no_run_and_no_process(
-        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_failed_controller_start_leaves_no_run(self, shop: GatedProject, monkeypatch: pytest.MonkeyPatch) -> None:
         started: list[int] = []
         real = os.posix_spawn
 
@@ -190,9 +186,7 @@ class TestFailures:
         assert os.listdir(shop.project.runs_directory) == []
         assert descriptors() == before
 
-    def test_an_event_that_cannot_be_written_leaves_no_run_and_no_process(
-        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_failed_event_write_leaves_no_run(self, shop: GatedProject, monkeypatch: pytest.MonkeyPatch) -> None:
         real = RunDirectory.append_event
 
         def full(directory: RunDirectory, event: str, **fields: object) -> None:
@@ -208,12 +202,12 @@ class TestFailures:
         assert os.listdir(shop.project.runs_directory) == []
         assert not (shop.root / "ran").exists() or shop.times_run() <= 1
 
-    def test_a_script_that_cannot_be_started_is_a_run_that_failed(self, shop: Workshop) -> None:
+    def test_script_that_cannot_start_fails_the_run(self, shop: GatedProject) -> None:
         run = shop.ended(shop.runs.submit(RunRequest("local", "hello.py", tuple("x" * 100_000 for _ in range(100)))))
         assert run.state == "failed"
         assert "arguments" in run.reason
 
-    def test_a_run_directory_that_disappears_ends_its_controller(self, shop: Workshop) -> None:
+    def test_removed_run_directory_ends_its_controller(self, shop: GatedProject) -> None:
         run = shop.submit()
         holder = shop.controller(run)
         shutil.rmtree(run.directory)

@@ -1,4 +1,4 @@
-"""Whatever is killed and when, the next controller goes on where the last one stopped."""
+"""A new controller continues where a killed controller stopped."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.support import is_running
+from tests.runs.gated_project import GatedProject, kill, step_by_step
 from tests.runs.support import REQUEST, make_run, write_configuration, write_files
-from tests.runs.workshop import Workshop, kill, step_by_step
 from tui_workbench.core.errors import StorageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
@@ -28,7 +28,7 @@ STEPS = ("queued", "started", "noted", "running", "ended", "moved", "collected",
 class TestResuming:
     @pytest.mark.parametrize("tracked", [False, True])
     @pytest.mark.parametrize("step", STEPS)
-    def test_a_run_goes_on_after_any_step(self, shop: Workshop, step: str, tracked: bool) -> None:
+    def test_run_resumes_after_any_step(self, shop: GatedProject, step: str, tracked: bool) -> None:
         write_configuration(shop.root, TrackedRun=tracked)
         run = step_by_step(shop, step)
         shop.runs.resume()
@@ -40,7 +40,7 @@ class TestResuming:
         assert Path(run.directory, "outputs").is_dir() is tracked
 
     @pytest.mark.parametrize("ask", ["list", "get", "number", "resume", "take_over"])
-    def test_adopting_concludes_a_run_without_controller(self, shop: Workshop, ask: str) -> None:
+    def test_adopting_ends_a_run_without_controller(self, shop: GatedProject, ask: str) -> None:
         run = step_by_step(shop, "ended")
         assert RunDirectory(run.directory).run().is_active
         questions: dict[str, Callable[[Runs], object]] = {
@@ -54,7 +54,7 @@ class TestResuming:
         assert RunDirectory(run.directory).run().exit_code == 7
 
     @pytest.mark.parametrize("ask", ["list", "last", "get", "number", "history_json", "page"])
-    def test_reading_concludes_no_run(self, shop: Workshop, ask: str) -> None:
+    def test_reading_ends_no_run(self, shop: GatedProject, ask: str) -> None:
         run = step_by_step(shop, "ended")
         events = RunDirectory(run.directory).file("events.jsonl")
         before = Path(events).read_bytes()
@@ -69,14 +69,14 @@ class TestResuming:
         assert questions[ask](Runs(Project.find(shop.project.root))) == "running"
         assert Path(events).read_bytes() == before
 
-    def test_a_run_that_has_a_controller_is_left_to_it(self, shop: Workshop) -> None:
+    def test_run_with_a_controller_is_left_alone(self, shop: GatedProject) -> None:
         run = shop.submit()
         controller = shop.controller(run)
         assert shop.runs.resume() == []
         assert shop.runs.take_over(run.run_id) is False
         assert shop.controller(run) == controller
 
-    def test_a_killed_controller_is_replaced_and_the_script_goes_on(self, shop: Workshop) -> None:
+    def test_killed_controller_is_replaced(self, shop: GatedProject) -> None:
         run = shop.submit(3)
         script = shop.script(run)
         for _ in range(3):
@@ -87,14 +87,14 @@ class TestResuming:
         assert shop.ended(run).exit_code == 3
         assert shop.times_run() == 1
 
-    def test_all_that_are_asked_at_once_start_one_controller(self, shop: Workshop) -> None:
+    def test_concurrent_adopters_start_one_controller(self, shop: GatedProject) -> None:
         run = shop.submit()
         kill(shop.controller(run))
         with ThreadPoolExecutor(8) as pool:
             resumed = list(pool.map(lambda _: Runs(shop.project).resume(), range(8)))
         assert sorted(resumed) == [[]] * 7 + [[run.run_id]]
 
-    def test_controllers_killed_at_any_moment_cost_nothing(self, shop: Workshop) -> None:
+    def test_controllers_can_be_killed_at_any_moment(self, shop: GatedProject) -> None:
         run = shop.submit(5)
         for attempt in range(12):
             shop.runs.take_over(run.run_id)
@@ -109,7 +109,7 @@ class TestResuming:
         assert (ended.state, ended.exit_code) == ("failed", 5)
         assert shop.times_run() == 1
 
-    def test_of_a_machine_that_was_restarted_the_end_is_honestly_unknown(self, shop: Workshop) -> None:
+    def test_end_after_a_reboot_is_unknown(self, shop: GatedProject) -> None:
         run = shop.submit()
         kill(shop.controller(run))
         pid = Path(run.directory, "pid")
@@ -122,7 +122,7 @@ class TestResuming:
         assert (ended.state, ended.exit_code, ended.is_active) == ("unknown", None, False)
         assert "restarted" in ended.reason
 
-    def test_a_run_that_cannot_be_taken_over_hides_no_other(self, shop: Workshop) -> None:
+    def test_run_that_cannot_be_resumed_does_not_block_others(self, shop: GatedProject) -> None:
         whole = step_by_step(shop, "ended")
         make_run(shop.project, "project_2", 2)
         record = Path(shop.project.runs_directory, "project_2", "run.json")
@@ -133,7 +133,7 @@ class TestResuming:
         assert states == {whole.run_id: "failed", "project_2": "running"}
         shutil.rmtree(record.parent)
 
-    def test_a_secret_is_there_for_a_controller_that_begins_anew(self, shop: Workshop) -> None:
+    def test_new_controller_has_the_secrets(self, shop: GatedProject) -> None:
         write_files(shop.root, {"hello.py": "import os; print(os.environ['API_KEY'], os.environ['NAME'])"})
         write_configuration(shop.root, EnvironmentVariables={"API_KEY": "hunter2", "NAME": "***"})
         directory, lock, _ = create_run(shop.project, REQUEST)
@@ -142,7 +142,7 @@ class TestResuming:
         run = shop.ended(directory.run())
         assert (run.state, Path(run.log_path).read_text()) == ("completed", "hunter2 ***\n")
 
-    def test_a_secret_that_is_gone_ends_the_run_with_the_reason(self, shop: Workshop) -> None:
+    def test_missing_secret_ends_the_run_with_the_reason(self, shop: GatedProject) -> None:
         write_configuration(shop.root, EnvironmentVariables={"API_KEY": "hunter2"})
         directory, lock, _ = create_run(shop.project, REQUEST)
         lock.release()
@@ -152,9 +152,7 @@ class TestResuming:
         assert run.state == "failed"
         assert "API_KEY" in run.reason
 
-    def test_a_record_that_cannot_be_written_now_is_written_later(
-        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_failed_write_is_repeated_later(self, shop: GatedProject, monkeypatch: pytest.MonkeyPatch) -> None:
         run = step_by_step(shop, "ended")
 
         def full(*_: object, **__: object) -> None:

@@ -23,7 +23,7 @@ from tui_workbench.core.model import RunConfiguration, RunSpec
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.store.rundir import OUTPUTS, SHELL_COPY, WORKING_COPY, Record, RunDirectory
-from tui_workbench.runs.store.withheld import variables_of
+from tui_workbench.runs.store.secret_arguments import variables_of
 from tui_workbench.runs.submission.planning import bare_spec
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SDK_FOLDER, python_path
 from tui_workbench.targets.environments.managed import Environments

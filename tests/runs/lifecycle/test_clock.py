@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.support import until
-from tests.runs.workshop import Workshop
+from tests.runs.gated_project import GatedProject
 from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.runs.lifecycle.building import RUN_NUMBER_FILE
 from tui_workbench.runs.store.rundir import RunDirectory
@@ -27,14 +27,14 @@ def set_clock(directory: RunDirectory, seconds: float) -> None:
     path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
 
 
-def running(shop: Workshop) -> Run:
+def running(shop: GatedProject) -> Run:
     run = shop.submit()
     until(lambda: RunDirectory(run.directory).status().begin, "the start")
     return run
 
 
 @pytest.mark.parametrize("seconds", SET)
-def test_duration_is_the_time_that_passed(shop: Workshop, seconds: float) -> None:
+def test_duration_is_the_time_that_passed(shop: GatedProject, seconds: float) -> None:
     run = running(shop)
     set_clock(RunDirectory(run.directory), seconds)
     shop.open()
@@ -44,7 +44,7 @@ def test_duration_is_the_time_that_passed(shop: Workshop, seconds: float) -> Non
 
 
 @pytest.mark.parametrize("seconds", SET)
-def test_active_run_has_run_as_long_as_it_has(shop: Workshop, seconds: float) -> None:
+def test_active_run_has_run_as_long_as_it_has(shop: GatedProject, seconds: float) -> None:
     run = running(shop)
     set_clock(RunDirectory(run.directory), seconds)
     assert abs(time.time() - RunDirectory(run.directory).run().start) < 600
@@ -52,7 +52,7 @@ def test_active_run_has_run_as_long_as_it_has(shop: Workshop, seconds: float) ->
     shop.ended(run)
 
 
-def test_list_is_in_the_order_of_submission_after_the_clock_was_set_back(shop: Workshop) -> None:
+def test_list_is_in_the_order_of_submission_after_the_clock_was_set_back(shop: GatedProject) -> None:
     request = RunRequest("local", "gated.py", ("/dev/null", "0"))
     first = shop.runs.submit(request)
     # As after a submit while the clock was ten years ahead.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.runs.gated_project import GatedProject
 from tests.runs.support import write_configuration, write_files
-from tests.runs.workshop import Workshop
 from tui_workbench.core.model import Run, RunRequest, RunState
 from tui_workbench.runs.logs.log_traceback import MOST_CHARACTERS, TAIL_BYTES, explained
 from tui_workbench.runs.store.rundir import Ending
@@ -18,7 +18,7 @@ TRACEBACK = (
 )
 
 
-def run(shop: Workshop, script: str) -> Run:
+def run(shop: GatedProject, script: str) -> Run:
     write_files(shop.root, {"fails.py": script})
     return shop.ended(shop.runs.submit(RunRequest("local", "fails.py")))
 
@@ -30,13 +30,13 @@ def reason(folder: Path, log: bytes, ending: Ending = FAILED) -> str:
 
 
 @pytest.mark.parametrize("tracked", [False, True])
-def test_uncaught_exception_is_the_reason(shop: Workshop, tracked: bool) -> None:
+def test_uncaught_exception_is_the_reason(shop: GatedProject, tracked: bool) -> None:
     write_configuration(shop.root, TrackedRun=tracked)
     ended = run(shop, "print('begins')\ndef f():\n    raise ValueError('bad shape')\nf()\n")
     assert (ended.state, ended.exit_code, ended.reason) == ("failed", 1, "ValueError: bad shape (exit code 1)")
 
 
-def test_syntax_error_is_the_reason(shop: Workshop) -> None:
+def test_syntax_error_is_the_reason(shop: GatedProject) -> None:
     assert run(shop, "print('a'\n").reason == "SyntaxError: '(' was never closed (exit code 1)"
 
 
@@ -53,11 +53,11 @@ def test_syntax_error_is_the_reason(shop: Workshop) -> None:
     ],
     ids=["code", "message", "signal", "handled"],
 )
-def test_other_failures_keep_their_exit_code(shop: Workshop, script: str, told: str) -> None:
+def test_other_failures_keep_their_exit_code(shop: GatedProject, script: str, told: str) -> None:
     assert run(shop, script).reason == told
 
 
-def test_secret_of_the_run_is_not_in_the_reason(shop: Workshop) -> None:
+def test_secret_of_the_run_is_not_in_the_reason(shop: GatedProject) -> None:
     write_configuration(shop.root, EnvironmentVariables={"HF_TOKEN": "hf_hunter2"})
     script = "import os\nraise ValueError('wrong: ' + os.environ['HF_TOKEN'] + ' of postgres://u:p4ss@h/d')\n"
     assert run(shop, script).reason == "ValueError: wrong: *** of postgres://u:***@h/d (exit code 1)"

@@ -1,4 +1,4 @@
-"""What people say of a run: kept in its directory, by several at once, and never at the price of what is there."""
+"""Annotations of runs: stored in the run directory, changed concurrently, never lost."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def pinned(found: Annotations) -> Annotations:
     return found._replace(pinned=True)
 
 
-def test_nothing_said_is_nothing_written(runs: Runs, project: Project) -> None:
+def test_without_annotations_nothing_is_written(runs: Runs, project: Project) -> None:
     before = sorted(os.listdir(Path(project.runs_directory, RUN)))
     assert runs.facts(RUN).annotations == Annotations()
     assert runs.annotate(RUN, lambda found: found) == Annotations()
     assert sorted(os.listdir(Path(project.runs_directory, RUN))) == sorted([*before, LOCK])
 
 
-def test_what_is_said_is_found_in_every_answer(runs: Runs, project: Project) -> None:
+def test_annotations_are_in_every_result(runs: Runs, project: Project) -> None:
     runs.list()
     said = Annotations({"best": "", "model": "resnet"}, "a note\nof two lines", pinned=True)
     assert runs.annotate("1", lambda found: said) == said
@@ -64,7 +64,7 @@ def test_what_is_said_is_found_in_every_answer(runs: Runs, project: Project) -> 
     )  # fmt: skip
 
 
-def test_an_archived_run_is_left_out_of_lists_and_comes_back(runs: Runs) -> None:
+def test_archived_run_is_hidden_and_can_be_restored(runs: Runs) -> None:
     assert len(runs.history_records()) == 1
     runs.annotate(RUN, lambda found: found._replace(archived=True))
     assert runs.history_records() == []
@@ -76,7 +76,7 @@ def test_an_archived_run_is_left_out_of_lists_and_comes_back(runs: Runs) -> None
     assert len(runs.history_records()) == 1
 
 
-def test_an_archived_run_that_goes_on_is_left_out_too(project: Project) -> None:
+def test_archived_active_run_is_hidden(project: Project) -> None:
     run_id = make_run(project, "project_1700000000002", 2).run_id
     make_run(project, RUN, state="completed", exit_code=0)
     directory = os.path.join(project.runs_directory, run_id)
@@ -86,7 +86,7 @@ def test_an_archived_run_that_goes_on_is_left_out_too(project: Project) -> None:
         assert len(json.loads(b"[%b]" % index.history_json(hidden=True))) == 2
 
 
-def test_tags_are_added_replaced_and_taken_away() -> None:
+def test_tags_are_added_replaced_and_removed() -> None:
     found = with_tags(Annotations({"a": "1", "b": "2"}), {"b": "3", "c": ""}, ("a",))
     assert found.tags == {"b": "3", "c": ""}
 
@@ -98,7 +98,7 @@ def test_tags_are_added_replaced_and_taken_away() -> None:
     ),
     st.text(max_size=200),
 )
-def test_any_text_comes_back_as_it_was(tags: dict[str, str], note: str) -> None:
+def test_any_text_is_stored(tags: dict[str, str], note: str) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -114,9 +114,7 @@ def test_any_text_comes_back_as_it_was(tags: dict[str, str], note: str) -> None:
         Annotations({"a": "x" * 20_001}), Annotations(note="x" * 20_001),
     ],
 )  # fmt: skip
-def test_what_no_annotation_can_hold_is_refused_and_changes_nothing(
-    runs: Runs, project: Project, said: Annotations
-) -> None:
+def test_invalid_annotations_are_refused(runs: Runs, project: Project, said: Annotations) -> None:
     runs.annotate(RUN, pinned)
     with pytest.raises(UsageError):
         runs.annotate(RUN, lambda found: said)
@@ -126,9 +124,7 @@ def test_what_no_annotation_can_hold_is_refused_and_changes_nothing(
 @pytest.mark.parametrize(
     "content", [b"", b"[]", b"{", b"\xff", b'{"schema": 9}', b'{"tags": 3}', b'{"pinned": "yes"}', b"[" * 100_000]
 )
-def test_a_file_that_cannot_be_understood_is_told_of_and_never_overwritten(
-    runs: Runs, project: Project, content: bytes
-) -> None:
+def test_malformed_file_is_reported_and_not_overwritten(runs: Runs, project: Project, content: bytes) -> None:
     file(project).write_bytes(content)
     assert FILE in runs.facts(RUN).annotations.problem
     assert FILE in runs.history_record(RUN)["annotations_problem"]
@@ -139,7 +135,7 @@ def test_a_file_that_cannot_be_understood_is_told_of_and_never_overwritten(
     assert file(project).read_bytes() == content
 
 
-def test_what_its_script_said_is_said_too_and_people_have_the_last_word(runs: Runs, project: Project) -> None:
+def test_user_tags_override_script_tags(runs: Runs, project: Project) -> None:
     lines = (
         r'{"name":"{\"kind\":\"tag\",","step":null,"value":1,"time":1.0}',
         '{"kind":"tag","name":"best","value":null,"time":1.0}',
@@ -157,7 +153,7 @@ def test_what_its_script_said_is_said_too_and_people_have_the_last_word(runs: Ru
     assert read_annotations(os.path.join(project.runs_directory, RUN)).tags == {"model": "c", "mine": ""}
 
 
-def test_a_pipe_in_the_place_of_a_file_blocks_nobody(runs: Runs, project: Project) -> None:
+def test_pipe_in_place_of_a_file_does_not_block(runs: Runs, project: Project) -> None:
     folder = Path(project.runs_directory, RUN)
     for name in (FILE, "metrics.jsonl"):
         os.mkfifo(folder / name)
@@ -173,12 +169,12 @@ def test_keys_of_a_later_version_are_kept(runs: Runs, project: Project) -> None:
     assert (stored["stars"], stored["note"], stored["pinned"]) == (5, "n", True)
 
 
-def test_a_run_that_is_none_cannot_be_annotated(runs: Runs) -> None:
+def test_unknown_run_cannot_be_annotated(runs: Runs) -> None:
     with pytest.raises(RunNotFound):
         runs.annotate("9", pinned)
 
 
-def test_several_processes_at_once_lose_nothing(runs: Runs, project: Project) -> None:
+def test_concurrent_changes_are_not_lost(runs: Runs, project: Project) -> None:
     def say(tag: str) -> None:
         runs.annotate(RUN, lambda found: with_tags(found, {tag: ""}))
 
@@ -200,10 +196,8 @@ def test_several_processes_at_once_lose_nothing(runs: Runs, project: Project) ->
     assert len(row.facts.annotations.tags) == 40
 
 
-def test_the_index_notices_what_was_said_of_a_run_that_has_ended(
-    runs: Runs, project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index_module, "SETTLED_NS", -(10**12))
+def test_index_notices_annotations_of_ended_runs(runs: Runs, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "STABLE_NS", -(10**12))
     runs.list()
     runs.annotate(RUN, pinned)
     with RunIndex(project) as index:
@@ -218,7 +212,7 @@ def test_the_index_notices_what_was_said_of_a_run_that_has_ended(
             assert index.page(RunQuery("is:pinned")).total == runs.facts(RUN).annotations.pinned
 
 
-def test_what_is_being_said_is_looked_at_again(runs: Runs, project: Project) -> None:
+def test_annotations_being_changed_are_read_again(runs: Runs, project: Project) -> None:
     runs.list()
 
     def change(found: Annotations) -> Annotations:
@@ -231,7 +225,7 @@ def test_what_is_being_said_is_looked_at_again(runs: Runs, project: Project) -> 
     assert runs.page(RunQuery("is:pinned")).total == 1
 
 
-def test_what_cannot_be_written_is_told(runs: Runs, project: Project) -> None:
+def test_write_error_is_reported(runs: Runs, project: Project) -> None:
     folder = Path(project.runs_directory, RUN)
     for each in (folder, *folder.parents):
         if "pytest" in str(each):

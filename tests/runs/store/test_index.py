@@ -1,4 +1,4 @@
-"""The index answers as the run directories would, whatever has become of the file it is kept in."""
+"""The index always agrees with the run directories, in any state of its file."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ DONE: dict[str, Any] = {"state": "completed", "exit_code": 0}
 
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders count as at rest at once, so that what is remembered is really used, however slow the machine is."""
-    monkeypatch.setattr(index_module, "SETTLED_NS", -(10**12))
-    monkeypatch.setattr(index_module, "DEAR_SECONDS", math.inf)
+    """Trust the mtime of folders at once, so that the cache is used on slow machines too."""
+    monkeypatch.setattr(index_module, "STABLE_NS", -(10**12))
+    monkeypatch.setattr(index_module, "SLOW_SECONDS", math.inf)
 
 
 def run_id(number: int) -> str:
@@ -50,11 +50,11 @@ def index_path(project: Project) -> Path:
 
 
 def written(project: Project) -> tuple[bytes, int]:
-    """What changes whenever the index file is written: SQLite's own counter of changes, and which file it is."""
+    """A value that changes with every write of the index file: SQLite's change counter, and the inode."""
     return index_path(project).read_bytes()[24:28], index_path(project).stat().st_ino
 
 
-def test_a_project_without_runs_has_none_and_keeps_no_trace(project: Project) -> None:
+def test_project_without_runs_has_no_index_file(project: Project) -> None:
     with RunIndex(project) as index:
         assert index.runs() == []
         assert index.runs(1) == []
@@ -63,7 +63,7 @@ def test_a_project_without_runs_has_none_and_keeps_no_trace(project: Project) ->
     assert not os.path.exists(project.state_directory)
 
 
-def test_runs_come_newest_first_and_are_what_their_directories_say(project: Project) -> None:
+def test_runs_are_sorted_newest_first(project: Project) -> None:
     for number in (2, 3, 1):
         make_run(project, run_id(number), number, state="failed", exit_code=number, reason=f"exit code {number}")
     for _ in range(2):  # made and remembered
@@ -84,7 +84,7 @@ def test_history_is_one_json_list_of_the_same_records(project: Project) -> None:
 
 
 @pytest.mark.parametrize("active", [(), (7,), (0,), (3, 7)])
-def test_history_is_that_of_now(project: Project, active: tuple[int, ...]) -> None:
+def test_history_is_current(project: Project, active: tuple[int, ...]) -> None:
     def check() -> None:
         with RunIndex(project) as index:
             records = json.loads(b"[%b]" % index.history_json())
@@ -105,7 +105,7 @@ def test_history_is_that_of_now(project: Project, active: tuple[int, ...]) -> No
     check()
 
 
-def test_an_active_run_is_looked_at_each_time(project: Project) -> None:
+def test_active_run_is_read_each_time(project: Project) -> None:
     directory = make_run(project, run_id(1))
     make_run(project, run_id(2), 2, **DONE)
     with RunIndex(project) as index:
@@ -117,7 +117,7 @@ def test_an_active_run_is_looked_at_each_time(project: Project) -> None:
         assert [run.state for run in index.runs()] == ["completed", "failed"]
 
 
-def test_the_duration_of_an_active_run_goes_on(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duration_of_an_active_run_grows(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     make_run(project, run_id(1))
 
     def shown() -> str:
@@ -130,7 +130,7 @@ def test_the_duration_of_an_active_run_goes_on(project: Project, monkeypatch: py
 
 
 @pytest.mark.usefixtures("settled")
-def test_nothing_is_written_while_nothing_changes(project: Project) -> None:
+def test_unchanged_runs_cause_no_writes(project: Project) -> None:
     make_run(project, run_id(1))
     make_run(project, run_id(2), 2, **DONE)
     Path(project.runs_directory, "no run").mkdir()
@@ -143,7 +143,7 @@ def test_nothing_is_written_while_nothing_changes(project: Project) -> None:
 
 
 @pytest.mark.usefixtures("settled")
-def test_runs_that_come_and_go_are_noticed(project: Project) -> None:
+def test_new_and_removed_runs_are_noticed(project: Project) -> None:
     for number in range(4):
         make_run(project, run_id(number), number, **DONE)
     assert ids(project) == [run_id(number) for number in (3, 2, 1, 0)]
@@ -157,7 +157,7 @@ def test_runs_that_come_and_go_are_noticed(project: Project) -> None:
     assert ids(project) == [run_id(8)]
 
 
-def test_a_run_in_the_same_tick_as_the_look_before_is_noticed(project: Project) -> None:
+def test_run_created_in_the_same_clock_tick_is_noticed(project: Project) -> None:
     now = time.time_ns()
     for number in range(5):
         make_run(project, run_id(number), number, **DONE)
@@ -165,21 +165,21 @@ def test_a_run_in_the_same_tick_as_the_look_before_is_noticed(project: Project) 
         assert len(ids(project)) == number + 1
 
 
-def test_an_active_run_whose_directory_goes_is_gone(project: Project) -> None:
+def test_removed_active_run_is_dropped(project: Project) -> None:
     make_run(project, run_id(1))
     assert ids(project) == [run_id(1)]
     shutil.rmtree(Path(project.runs_directory, run_id(1)))
     assert ids(project) == []
 
 
-def test_a_run_that_is_being_made_is_none_yet(project: Project) -> None:
+def test_unfinished_run_directory_is_not_listed(project: Project) -> None:
     make_run(project, run_id(1), **DONE)
     Path(project.runs_directory, f".new-{run_id(2)}").mkdir()
     assert ids(project) == [run_id(1)]
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_directory_that_cannot_be_read_is_shown_with_the_reason_until_it_can(project: Project) -> None:
+def test_unreadable_directory_is_listed_with_the_reason(project: Project) -> None:
     make_run(project, run_id(1), **DONE)
     newer = Path(make_run(project, run_id(2), 2, **DONE).path, "run.json")
     whole = newer.read_text()
@@ -196,7 +196,7 @@ def test_a_directory_that_cannot_be_read_is_shown_with_the_reason_until_it_can(p
         assert {run.state for run in index.runs()} == {"completed"}
 
 
-def test_runs_of_another_user_are_shown_too(project: Project) -> None:
+def test_runs_of_another_user_are_listed(project: Project) -> None:
     shared = Path(make_run(project, run_id(1), **DONE).path)
     for file in shared.iterdir():
         file.chmod(0o644)
@@ -221,7 +221,7 @@ class TestFile:
             make_run(project, run_id(number), number, **DONE)
         assert len(ids(project)) == 30
 
-    def test_deleted_it_is_made_anew(self, project: Project) -> None:
+    def test_deleted_index_is_rebuilt(self, project: Project) -> None:
         index_path(project).unlink()
         assert len(ids(project)) == 30
         assert index_path(project).exists()
@@ -229,14 +229,14 @@ class TestFile:
     @pytest.mark.parametrize(
         "damage", [b"", b"not a database", b"SQLite format 3\0" + bytes(100), b"SQLite format 3\0" + b"\xff" * 9000]
     )
-    def test_damaged_it_is_made_anew(self, project: Project, damage: bytes) -> None:
+    def test_damaged_index_is_rebuilt(self, project: Project, damage: bytes) -> None:
         index_path(project).write_bytes(damage)
         assert len(ids(project)) == 30
         before = written(project)
         assert len(ids(project)) == 30
         assert written(project) == before
 
-    def test_damaged_on_any_page_it_gives_no_wrong_answer(self, project: Project) -> None:
+    def test_index_damaged_on_any_page_gives_right_answers(self, project: Project) -> None:
         whole = index_path(project).read_bytes()
         right = ids(project)
         for page in range(len(whole) // PAGE):
@@ -248,13 +248,13 @@ class TestFile:
                 assert index.active() == []
                 assert [run.run_id for run in index.runs()] == right
 
-    def test_cut_short_it_is_made_anew(self, project: Project) -> None:
+    def test_truncated_index_is_rebuilt(self, project: Project) -> None:
         whole = index_path(project).read_bytes()
         for size in range(0, len(whole), 3000):
             index_path(project).write_bytes(whole[:size])
             assert len(ids(project)) == 30
 
-    def test_a_journal_that_a_killed_process_left_is_rolled_back(self, project: Project) -> None:
+    def test_journal_of_a_killed_process_is_rolled_back(self, project: Project) -> None:
         child = os.fork()
         if child == 0:
             connection = sqlite3.connect(index_path(project), isolation_level=None)
@@ -271,7 +271,7 @@ class TestFile:
         ["UPDATE seen SET form = 'older'", "DELETE FROM seen", "DROP TABLE seen", "DROP TABLE runs",
          "UPDATE runs SET run = 'no json'", "UPDATE runs SET run = '[]'", "UPDATE runs SET run = '[1]'"],
     )  # fmt: skip
-    def test_of_another_form_it_is_made_anew(self, project: Project, statement: str) -> None:
+    def test_index_of_another_version_is_rebuilt(self, project: Project, statement: str) -> None:
         connection = sqlite3.connect(index_path(project))
         connection.execute(statement)
         connection.commit()
@@ -280,13 +280,13 @@ class TestFile:
             assert [run.run_number for run in index.runs()] == list(range(29, -1, -1))
         assert len(ids(project)) == 30
 
-    def test_a_file_in_its_place_that_cannot_be_removed_costs_time_only(self, project: Project) -> None:
+    def test_blocked_index_path_is_answered_from_memory(self, project: Project) -> None:
         index_path(project).unlink()
         index_path(project).mkdir()
         (index_path(project) / "file").write_text("")
         assert len(ids(project)) == 30
 
-    def test_read_only_it_answers_what_is_true_now(self, project: Project) -> None:
+    def test_read_only_index_answers_are_current(self, project: Project) -> None:
         let_everybody_in(Path(project.root))
         make_run(project, run_id(50), 50, **DONE)
         before = written(project)
@@ -297,9 +297,7 @@ class TestFile:
         as_anybody(check)
         assert written(project) == before
 
-    def test_locked_by_another_for_long_it_answers_all_the_same(
-        self, project: Project, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_locked_index_is_answered_from_memory(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(index_file, "BUSY_SECONDS", 0.05)
         make_run(project, run_id(50), 50, **DONE)
         for lock in ("BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"):
@@ -310,14 +308,14 @@ class TestFile:
             other.close()
         assert len(ids(project)) == 31
 
-    def test_nothing_stays_open(self, project: Project) -> None:
+    def test_no_descriptors_stay_open(self, project: Project) -> None:
         before = descriptors()
         for _ in range(5):
             ids(project)
         assert descriptors() == before
 
 
-def test_many_at_once_agree(project: Project) -> None:
+def test_concurrent_readers_agree(project: Project) -> None:
     for number in range(20):
         make_run(project, run_id(number), number, **DONE)
     started = threading.Barrier(8)
@@ -335,7 +333,7 @@ def test_many_at_once_agree(project: Project) -> None:
     assert len(ids(project)) == 28
 
 
-def test_two_processes_may_make_it_at_once(project: Project) -> None:
+def test_two_processes_can_create_the_index(project: Project) -> None:
     for number in range(200):
         make_run(project, run_id(number), number, **DONE)
     reading, writing = os.pipe()

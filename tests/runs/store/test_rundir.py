@@ -1,4 +1,4 @@
-"""A run is its directory: what is in it is read whatever else is in it, and nothing that was noted is lost."""
+"""The run directory: records and events are read despite foreign content, and never lost."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def put(directory: RunDirectory, *lines: str | bytes) -> None:
 
 
 class TestRecord:
-    def test_comes_back_as_it_was(self, directory: RunDirectory) -> None:
+    def test_round_trip(self, directory: RunDirectory) -> None:
         record = record_of(Path(directory.path), commit_id="abc", snapshot="git")
         directory.write_record(record)
         assert directory.read_record() == record
@@ -49,7 +49,7 @@ class TestRecord:
         directory.write_record(record._replace(spec=spec, user_id=odd))
         assert directory.read_record().spec == spec
 
-    def test_holds_no_secret(self, directory: RunDirectory) -> None:
+    def test_secrets_are_masked(self, directory: RunDirectory) -> None:
         record = record_of(Path(directory.path))
         variables = {"STORAGE_KEY": "hunter2", "Db_Password": "hunter2", "NAME": "value"}
         configuration = record.spec.run_configuration._replace(
@@ -63,7 +63,7 @@ class TestRecord:
             "NAME": "value",
         }
 
-    def test_is_an_interface_for_other_programs(self, directory: RunDirectory) -> None:
+    def test_format_is_documented(self, directory: RunDirectory) -> None:
         directory.write_record(record_of(Path(directory.path)))
         stored = json.loads(Path(directory.file("run.json")).read_text())
         assert stored["schema"] == SCHEMA == 1
@@ -74,7 +74,7 @@ class TestRecord:
         assert stored["run_configuration"]["environment_variables"] == {"NAME": "value"}
         assert [step["name"] for step in stored["plan"]] == ["start", "follow"]
 
-    def test_is_written_once(self, directory: RunDirectory) -> None:
+    def test_existing_record_is_not_overwritten(self, directory: RunDirectory) -> None:
         directory.write_record(record_of(Path(directory.path)))
         with pytest.raises(StorageError):
             directory.write_record(record_of(Path(directory.path), number=2))
@@ -82,7 +82,7 @@ class TestRecord:
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
     @given(data=st.data())
-    def test_half_written_is_no_run_and_says_which_file(self, directory: RunDirectory, data: st.DataObject) -> None:
+    def test_truncated_record_names_the_file(self, directory: RunDirectory, data: st.DataObject) -> None:
         path = Path(directory.file("run.json"))
         path.unlink(missing_ok=True)
         directory.write_record(record_of(Path(directory.path)))
@@ -94,14 +94,14 @@ class TestRecord:
     @pytest.mark.parametrize(
         "stored", ["", "null", "[]", "{}", '"text"', "1", '{"schema": "1"}', '{"schema": 1}', "[" * 100_000, "\xff"]
     )
-    def test_of_another_form_is_no_run_and_says_what_to_do(self, directory: RunDirectory, stored: str) -> None:
+    def test_malformed_record_names_a_remedy(self, directory: RunDirectory, stored: str) -> None:
         Path(directory.file("run.json")).write_bytes(stored.encode("latin-1"))
         with pytest.raises(RunNotFound) as raised:
             directory.run()
         assert raised.value.file == directory.file("run.json")
         assert raised.value.remedy
 
-    def test_of_a_newer_version_is_not_misread(self, directory: RunDirectory) -> None:
+    def test_newer_version_is_refused(self, directory: RunDirectory) -> None:
         directory.write_record(record_of(Path(directory.path)))
         path = Path(directory.file("run.json"))
         stored = json.loads(path.read_text())
@@ -110,7 +110,7 @@ class TestRecord:
             directory.run()
         assert json.loads(path.read_text())["schema"] == SCHEMA + 1
 
-    def test_a_moved_directory_knows_where_it_is(self, directory: RunDirectory, tmp_path: Path) -> None:
+    def test_paths_follow_a_moved_directory(self, directory: RunDirectory, tmp_path: Path) -> None:
         directory.write_record(record_of(Path(directory.path)))
         moved = tmp_path / "backup" / directory.run_id
         moved.parent.mkdir()
@@ -159,7 +159,7 @@ class TestEvents:
             "[" * 100_000 + "\n",
         ],
     )
-    def test_foreign_lines_change_nothing(self, directory: RunDirectory, foreign: str) -> None:
+    def test_foreign_lines_are_ignored(self, directory: RunDirectory, foreign: str) -> None:
         directory.append_event("state", state="running")
         before = directory.status()
         put(directory, foreign.encode("latin-1"))
@@ -168,7 +168,7 @@ class TestEvents:
         directory.append_event("state", state="completed", exit_code=0, final=True)
         assert directory.status().state == "completed"
 
-    def test_a_torn_last_line_is_not_there_yet(self, directory: RunDirectory) -> None:
+    def test_incomplete_last_line_is_ignored(self, directory: RunDirectory) -> None:
         directory.append_event("state", state="running")
         before = directory.status()
         line = b'{"time": 1700000000.0, "event": "state", "state": "failed", "exit_code": 1, "final": true}'
@@ -178,20 +178,20 @@ class TestEvents:
             with open(directory.file("events.jsonl"), "ab") as file:
                 file.truncate(os.path.getsize(directory.file("events.jsonl")) - size)
 
-    def test_an_event_after_a_torn_line_is_whole(self, directory: RunDirectory) -> None:
+    def test_event_after_an_incomplete_line_is_readable(self, directory: RunDirectory) -> None:
         put(directory, '{"time": 1, "event": "st')
         directory.append_event("state", state="running")
         directory.append_event("step", step="start", status="done")
         assert [event["event"] for event in directory.events()] == ["state", "step"]
 
-    def test_the_first_end_counts(self, directory: RunDirectory) -> None:
+    def test_first_final_state_counts(self, directory: RunDirectory) -> None:
         directory.append_event("state", state="completed", exit_code=0, final=True, end=1_700_000_000.0)
         end = directory.status()
         directory.append_event("state", state="unknown", reason="a late controller", final=True)
         directory.append_event("state", state="running")
         assert directory.status() == end
 
-    def test_unknown_is_not_the_end_unless_it_says_so(self, directory: RunDirectory) -> None:
+    def test_unknown_state_is_final_only_if_marked(self, directory: RunDirectory) -> None:
         directory.write_record(record_of(Path(directory.path)))
         ownership.register(directory.file(RECORD))
         directory.append_event("state", state="unknown", reason="the link is down")
@@ -202,11 +202,11 @@ class TestEvents:
         assert not directory.run().is_active
 
     @pytest.mark.parametrize("odd", ODD, ids=ascii)
-    def test_hold_any_text(self, directory: RunDirectory, odd: str) -> None:
+    def test_events_hold_any_text(self, directory: RunDirectory, odd: str) -> None:
         directory.append_event("state", state="failed", reason=odd, final=True)
         assert directory.status().reason == odd
 
-    def test_of_many_writers_none_is_lost(self, directory: RunDirectory) -> None:
+    def test_concurrent_events_are_not_lost(self, directory: RunDirectory) -> None:
         def write(writer: int) -> None:
             for number in range(50):
                 directory.append_event("note", writer=writer, number=number, padding="x" * 3000)
@@ -221,7 +221,7 @@ class TestEvents:
             seen.setdefault(event["writer"], []).append(event["number"])
         assert seen == {writer: list(range(50)) for writer in range(8)}
 
-    def test_a_disk_without_space_is_told_and_the_next_event_is_whole(
+    def test_full_disk_is_reported_and_next_event_is_readable(
         self, directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         directory.append_event("state", state="queued")
@@ -242,38 +242,38 @@ class TestEvents:
         directory.append_event("state", state="running")
         assert directory.status().state == "running"
 
-    def test_no_events_is_queued(self, directory: RunDirectory) -> None:
+    def test_run_without_events_is_queued(self, directory: RunDirectory) -> None:
         directory.write_record(record_of(Path(directory.path)))
         ownership.register(directory.file(RECORD))
         run = directory.run()
         assert (run.state, run.is_active, run.start, run.end) == ("queued", True, 0.0, 0.0)
 
-    def test_a_directory_that_is_gone_is_no_run(self, directory: RunDirectory) -> None:
+    def test_removed_directory_is_not_a_run(self, directory: RunDirectory) -> None:
         with pytest.raises(RunNotFound, match="history list"):
             RunDirectory(directory.path + "0").run()
 
 
 class TestCancelRequest:
-    def test_is_seen_with_the_grace_it_names(self, directory: RunDirectory) -> None:
+    def test_request_has_its_grace(self, directory: RunDirectory) -> None:
         assert not directory.cancel_requested
-        assert directory.cancel_wish.grace == DEFAULT_GRACE
+        assert directory.cancel_request.grace == DEFAULT_GRACE
         directory.request_cancel(2.5)
         assert directory.cancel_requested
-        assert directory.cancel_wish.grace == 2.5
+        assert directory.cancel_request.grace == 2.5
 
-    def test_the_last_one_counts(self, directory: RunDirectory) -> None:
+    def test_last_request_counts(self, directory: RunDirectory) -> None:
         for grace in (5.0, 0.0, 60.0, 0.5):
             directory.request_cancel(grace)
-        assert directory.cancel_wish.grace == 0.5
+        assert directory.cancel_request.grace == 0.5
 
     @pytest.mark.parametrize("content", [b"", b"5", b"x\n", b"\xff\n", b"\n"])
-    def test_of_another_form_still_is_one(self, directory: RunDirectory, content: bytes) -> None:
+    def test_malformed_request_still_cancels(self, directory: RunDirectory, content: bytes) -> None:
         Path(directory.file("cancel")).write_bytes(content)
         assert directory.cancel_requested
-        assert directory.cancel_wish.grace == DEFAULT_GRACE
+        assert directory.cancel_request.grace == DEFAULT_GRACE
 
 
-def test_what_a_run_says_of_itself(project: Project) -> None:
+def test_run_describes_its_files(project: Project) -> None:
     run = make_run(project, "project_1700000000000", 7, state="failed", exit_code=3, reason="exit code 3").run()
     assert (run.run_id, run.run_number, run.script_name) == ("project_1700000000000", 7, "hello.py")
     assert (run.state, run.exit_code, run.reason) == ("failed", 3, "exit code 3")

@@ -1,4 +1,4 @@
-"""The table of runs: what a filter finds, in which order, a part at a time."""
+"""The table of runs: filters, order and pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add(
     seconds: float = 10.0,
     **changed: Any,
 ) -> str:
-    """A run with these metrics, that took so many seconds; `changed` are keys of its run.json."""
+    """A run with these metrics and duration in seconds; `changed` are keys of its run.json."""
     run_id = f"project_{1_700_000_000_000 + number}"
     code = {"completed": 0, "failed": 1}.get(state)
     directory = Path(make_run(project, run_id, number).path)
@@ -48,7 +48,7 @@ def add(
 
 @pytest.fixture
 def runs(project: Project) -> Runs:
-    """Six runs of two scripts on two targets, the last of which goes on."""
+    """Six runs of two scripts on two targets; the last run is active."""
     record = {"name": "gpu", "path": "", "type": "local"}
     add(project, 1, script="train.py", arguments=["--lr", "0.1"], metrics={"loss": 0.5, "Accuracy": 0.7}, seconds=5)
     add(project, 2, script="train.py", arguments=["lr=0.2"], metrics={"loss": 0.3, "Accuracy": 0.8}, seconds=700)
@@ -117,28 +117,28 @@ def numbers(runs: Runs, text: str = "", **query: Any) -> list[int]:
         ("config=local", [6, 5, 4, 3, 2, 1]),
     ],
 )
-def test_a_filter_finds(runs: Runs, text: str, found: list[int]) -> None:
+def test_filter_matches(runs: Runs, text: str, found: list[int]) -> None:
     assert numbers(runs, text) == found
 
 
 @pytest.mark.parametrize(
     "text", ["loss<", "loss<x", "number>", "script:", "duration>1x", "started>soon", '"', "-", "is:"]
 )
-def test_what_is_not_complete_yet_filters_nothing(runs: Runs, text: str) -> None:
+def test_incomplete_conditions_are_ignored(runs: Runs, text: str) -> None:
     found = numbers(runs, text)
     # A lone hyphen is a word like any other, and every run has one in its arguments or not.
     assert found == [6, 5, 4, 3, 2, 1] or text == "-"
 
 
 @pytest.mark.parametrize("text", ["'; DROP TABLE runs; --", "%", "_", "\\", "a' OR '1'='1", "?", "is:'", 'x"y', "\0"])
-def test_no_text_becomes_part_of_the_query(runs: Runs, text: str) -> None:
+def test_filter_text_is_not_part_of_the_sql(runs: Runs, text: str) -> None:
     assert numbers(runs, text) in ([], [6, 5, 4, 3, 2, 1])
     assert len(numbers(runs)) == 6
 
 
 @settings(max_examples=200)
 @given(st.text(st.sampled_from("ab:=<>!-\"' .0#is?éß\0"), max_size=12))
-def test_any_text_is_a_filter(text: str) -> None:
+def test_any_text_is_a_valid_filter(text: str) -> None:
     import sqlite3
 
     from tui_workbench.runs.store import index_file
@@ -155,7 +155,7 @@ def test_any_text_is_a_filter(text: str) -> None:
         connection.close()
 
 
-def test_what_people_say_is_found(runs: Runs, project: Project) -> None:
+def test_annotations_are_found(runs: Runs, project: Project) -> None:
     for number, tags, note in ((1, {"best": "", "model": "ResNet"}, "Überraschend gut"), (2, {"bestest": ""}, "")):
         runs.annotate(str(number), lambda found, t=tags, n=note: with_tags(found._replace(note=n), t))  # type: ignore[misc]
     assert numbers(runs, "tag:best") == [2, 1]
@@ -181,21 +181,21 @@ class TestOrder:
             ({"group": "no such column"}, [6, 5, 4, 3, 2, 1]),
         ],
     )
-    def test_is_the_one_asked_for(self, runs: Runs, query: dict[str, Any], found: list[int]) -> None:
+    def test_order_is_as_requested(self, runs: Runs, query: dict[str, Any], found: list[int]) -> None:
         assert numbers(runs, **query) == found
 
     @pytest.mark.parametrize("column", sorted(COLUMNS))
     @pytest.mark.parametrize("descending", [True, False])
-    def test_by_any_column_every_run_comes_once(self, runs: Runs, column: str, descending: bool) -> None:
+    def test_sorting_by_any_column_lists_every_run_once(self, runs: Runs, column: str, descending: bool) -> None:
         assert sorted(numbers(runs, sort=column, descending=descending)) == [1, 2, 3, 4, 5, 6]
 
-    def test_pinned_runs_come_first_whatever_the_order(self, runs: Runs) -> None:
+    def test_pinned_runs_come_first_in_any_order(self, runs: Runs) -> None:
         runs.annotate("2", lambda found: found._replace(pinned=True))
         assert numbers(runs) == [2, 6, 5, 4, 3, 1]
         assert numbers(runs, descending=False) == [2, 1, 3, 4, 5, 6]
         assert numbers(runs, sort="loss", descending=False)[0] == 2
 
-    def test_parts_put_together_are_the_whole(self, project: Project) -> None:
+    def test_pages_together_are_the_whole_table(self, project: Project) -> None:
         for number in range(1, 60):
             add(project, number, script=f"s{number % 3}.py", metrics={"loss": float(number % 7)})
         with RunIndex(project) as index:
@@ -222,7 +222,7 @@ class TestRest:
             ]
             assert [group.value for group in index.groups(RunQuery("is:failed", group="target"))] == ["local"]
 
-    def test_a_column_of_values_for_a_chart(self, runs: Runs) -> None:
+    def test_column_returns_values_for_a_chart(self, runs: Runs) -> None:
         with RunIndex(runs.project) as index:
             assert [(n, v) for _, n, v in index.column(RunQuery("train"), "loss")] == [(1, 0.5), (2, 0.3), (4, 0.1)]
             assert [n for _, n, _ in index.column(RunQuery(), "loss", 2)] == [4, 5]
@@ -230,7 +230,7 @@ class TestRest:
             assert [round(value) for *_, value in durations] == [5, 700, 10, 70, 10]
             assert index.column(RunQuery(), "no such metric") == []
 
-    def test_metric_names_are_those_that_runs_have(self, runs: Runs, project: Project) -> None:
+    def test_metric_names_are_counted(self, runs: Runs, project: Project) -> None:
         import shutil
 
         with RunIndex(project) as index:
@@ -240,13 +240,13 @@ class TestRest:
         with RunIndex(project) as index:
             assert index.metric_names() == [("loss", 4), ("Accuracy", 2)]
 
-    def test_a_row_holds_the_run_and_its_metrics(self, runs: Runs) -> None:
+    def test_row_holds_the_run_and_its_metrics(self, runs: Runs) -> None:
         with RunIndex(runs.project) as index:
             (row,) = index.page(RunQuery("#2")).rows
             assert row.run in index.runs()
         assert row.facts.metrics == {"loss": 0.3, "Accuracy": 0.8}
 
-    def test_metrics_of_a_run_that_goes_on_are_those_of_now(self, project: Project) -> None:
+    def test_metrics_of_an_active_run_are_current(self, project: Project) -> None:
         run_id = add(project, 1, state="running", metrics={"loss": 0.5})
         with RunIndex(project) as index:
             assert index.page(RunQuery("loss=0.5")).total == 1
@@ -256,7 +256,7 @@ class TestRest:
             assert index.page(RunQuery("loss=0.25")).total == 1
             assert index.metric_names() == [("loss", 1)]
 
-    def test_a_script_that_logs_under_endless_names_does_not_fill_the_index(self, project: Project) -> None:
+    def test_number_of_metrics_in_the_index_is_limited(self, project: Project) -> None:
         add(project, 1, metrics={f"m{number}": 1.0 for number in range(1_200)})
         with RunIndex(project) as index:
             (row,) = index.page(RunQuery()).rows
@@ -265,7 +265,7 @@ class TestRest:
         assert record["metrics_left_out"] == 200
 
 
-def test_a_text_that_is_endless_is_cut_and_shows_it(project: Project) -> None:
+def test_long_text_metric_is_cut_with_an_ellipsis(project: Project) -> None:
     add(project, 1, metrics={"story": "x" * 5_000})
     with RunIndex(project) as index:
         (row,) = index.page(RunQuery()).rows
@@ -279,7 +279,7 @@ def test_a_text_that_is_endless_is_cut_and_shows_it(project: Project) -> None:
         {"created": 1e300}, {"arguments": [1]}, {"user_id": {}}, {"run_id": "another"}, {"commit_id": []},
     ],
 )  # fmt: skip
-def test_a_record_that_holds_anything_is_shown_as_what_it_is(project: Project, record: dict[str, Any]) -> None:
+def test_record_with_any_values_is_listed(project: Project, record: dict[str, Any]) -> None:
     add(project, 1)
     strange = add(project, 2, **record)
     with RunIndex(project) as index:

@@ -29,7 +29,7 @@ from tui_workbench.runs.lifecycle.building import (
     reserve_run_id,
     uninterrupted,
 )
-from tui_workbench.runs.store import withheld
+from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.runs.submission.launch import create_run
 from tui_workbench.runs.submission.planning import prepare
@@ -360,7 +360,7 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 
 BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "the arguments": lambda patch: patch.setattr(withheld, "keep", _no_space),
+    "the arguments": lambda patch: patch.setattr(secret_arguments, "save", _no_space),
     "the number": lambda patch: fail_at(patch, "next_run_number"),
     "the record": lambda patch: patch.setattr(RunDirectory, "write_record", _no_space),
     "the first event": lambda patch: patch.setattr(RunDirectory, "append_event", _no_space),

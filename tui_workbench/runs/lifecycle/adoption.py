@@ -30,8 +30,8 @@ from tui_workbench.runs.store.rundir import (
     COPY,
     EVENTS,
     FOLLOWED,
+    QUEUE_ENTRY,
     RECORD,
-    TURN,
     WAITING,
     WORKING_COPY,
     RunDirectory,
@@ -91,7 +91,7 @@ def _adopt(project: Project, target: ComputeTarget, run_id: str, text: bytes) ->
 _RENEWED = (ENVIRONMENT, CONTROLLER_LOCK, EVENTS)
 
 _OF_A_RUN_THAT_HAS_NOT_STARTED = frozenset(
-    (*_RENEWED, RECORD, WORKING_COPY, TURN, WAITING, COPY, trace.FILE, ANNOTATIONS, ANNOTATIONS_LOCK)
+    (*_RENEWED, RECORD, WORKING_COPY, QUEUE_ENTRY, WAITING, COPY, trace.FILE, ANNOTATIONS, ANNOTATIONS_LOCK)
 )
 """The files that `submit` makes before a run starts, and those that anybody may add."""
 

@@ -103,7 +103,7 @@ def remove_unfinished(project: Project) -> None:
                 continue
             if time.time() - os.lstat(building).st_ctime < BUILDING_SECONDS:
                 continue  # made a moment ago: its maker may not hold the lock yet
-            lock = ControllerLock.of_unfinished(RunDirectory(building))
+            lock = ControllerLock.acquire_new(RunDirectory(building))
         except (OSError, StorageError):
             continue
         if lock is not None:

@@ -15,7 +15,7 @@ from tui_workbench.core.files import is_folder_below, make_folders, open_folder,
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
-from tui_workbench.runs.store.annotations import tell_index
+from tui_workbench.runs.store.annotations import notify_index
 from tui_workbench.runs.store.rundir import OUTPUTS, WORKING_COPY, ControllerLock, RunDirectory
 from tui_workbench.runs.transfer.into_project import keep_outputs
 from tui_workbench.targets.base.registry import target_for
@@ -44,7 +44,7 @@ def collect(directory: RunDirectory, state_directory: str) -> None:
         metrics = MetricsRecorder(directory)
         metrics.read()
         metrics.store()
-        tell_index(state_directory, directory.run_id)
+        notify_index(state_directory, directory.run_id)
 
 
 CACHE = "__pycache__"

@@ -25,7 +25,7 @@ from tui_workbench.runs.lifecycle.collecting import collect_outputs
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.snapshots.provenance import start_collecting
-from tui_workbench.runs.store import rundir, withheld
+from tui_workbench.runs.store import rundir, secret_arguments
 from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.registry import target_for
@@ -111,9 +111,9 @@ class Controller:
         if self._directory.is_waiting:
             starting.end_waiting(self._directory, self._record)
             return
-        grace = self._directory.cancel_wish.grace
+        grace = self._directory.cancel_request.grace
         forced = self._lifecycle.persist(lambda: self._target.stop(self._record.spec, grace=grace))
-        wanted = self._directory.cancel_wish.reason
+        wanted = self._directory.cancel_request.reason
         reason = f"{wanted or 'canceled'}: it did not end within {grace:g} s and was killed" if forced else wanted
         state = RunState.FAILED if wanted.startswith(f"{REQUIRED}: ") else RunState.CANCELED
         self._wrap_up(Ending(state, reason or "canceled"))
@@ -136,7 +136,7 @@ class Controller:
         """The ending of a failed script with the exception that its log ends with, and why a file was not found."""
         if ending.state != RunState.FAILED:
             return ending
-        withheld.hide(self._record.spec)  # another process may have started the script
+        secret_arguments.hide(self._record.spec)  # another process may have started the script
         from tui_workbench.runs.lifecycle.failure import explained
 
         return explained(self._directory, self._record, ending)
@@ -216,7 +216,7 @@ def _record_gpus(directory: RunDirectory, record: Record) -> Recorder | None:
     from tui_workbench.runs.gpu.recording import Recorder
 
     def end(reason: str) -> None:
-        directory.request_cancel(directory.cancel_wish.grace, reason)
+        directory.request_cancel(directory.cancel_request.grace, reason)
         os.kill(os.getpid(), starting.CANCEL_SIGNAL)
 
     return Recorder(directory, record, end)

@@ -11,7 +11,7 @@ from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import append_below, load_json, write_below
 from tui_workbench.core.model import ComputeTarget, RunRequest, RunSpec, Step
 from tui_workbench.runs.lifecycle.building import keep_environment
-from tui_workbench.runs.store.rundir import TURN, WAITING, RunDirectory
+from tui_workbench.runs.store.rundir import QUEUE_ENTRY, WAITING, RunDirectory
 
 STEP = "queue"
 _NAMED_HOLDERS = 3
@@ -120,13 +120,13 @@ def register(directory: RunDirectory, spec: RunSpec, request: RunRequest, number
 
 def write_demand(directory: RunDirectory, demand: Demand) -> None:
     """Note what a run takes in its directory. Raises StorageError."""
-    with storage_errors("write", directory.file(TURN)):
-        write_below(directory.path, TURN, json.dumps(demand._asdict()).encode() + b"\n")
+    with storage_errors("write", directory.file(QUEUE_ENTRY)):
+        write_below(directory.path, QUEUE_ENTRY, json.dumps(demand._asdict()).encode() + b"\n")
 
 
 def read_demand(directory: RunDirectory) -> Demand:
     """What was noted. Raises OSError, ValueError or TypeError when there is none, or the run is not this user's own."""
     if not directory.is_own:
         raise PermissionError(f"{directory.path} is not a run of this user")
-    stored = load_json(directory.file(TURN))
+    stored = load_json(directory.file(QUEUE_ENTRY))
     return Demand(*stored) if isinstance(stored, list) else Demand(**stored)  # a list: of earlier versions

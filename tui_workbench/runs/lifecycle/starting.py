@@ -18,7 +18,7 @@ from tui_workbench.core.model import RunState
 from tui_workbench.core.processes import adopt, child_descriptor, start_detached
 from tui_workbench.runs.lifecycle.building import environment_of, forget_environment, make_copy
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
-from tui_workbench.runs.store import withheld
+from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.gpu import choice
@@ -30,7 +30,7 @@ def start_script(directory: RunDirectory, record: Record, target: Target, lifecy
     spec, plan = record.spec, record.plan
     begun = time.monotonic()
     try:
-        whole = withheld.with_secrets(spec)
+        whole = secret_arguments.with_secrets(spec)
         trace.hide_variables(whole.run_configuration.environment_variables)
         with trace.for_run(directory.path):
             make_copy(directory, record)
@@ -73,7 +73,7 @@ def end_waiting(directory: RunDirectory, record: Record) -> None:
 
 def forget_secrets(directory: RunDirectory, record: Record) -> None:
     """Remove what only the start of the script needed."""
-    withheld.forget(record.spec)
+    secret_arguments.remove(record.spec)
     forget_environment(directory)
 
 

@@ -1,11 +1,11 @@
-"""What people say of a run afterwards: tags, a note, pinned, archived; and the tags that its script put on it.
+"""Annotations of runs: tags, a note, pinned and archived; and the tags that a script logged.
 
-What people say is a small file in the run's directory. It is changed under a lock and written whole, so two workbenches
-at once lose nothing of each other's; keys of a later version are kept. A line in the project's journal tells the index
-which runs to look at again: it is written with the lock held and before the file, so who meets the line and a free lock
-meets the file as well. A file that cannot be understood is shown as a problem and never overwritten.
+Annotations are a small file in the run's directory. It is changed under a lock and written atomically, so concurrent
+workbenches do not lose each other's changes, and keys of later versions are kept. A line in the project's journal tells
+the index to read a run again. It is written before the file while the lock is held, so a reader that sees the line and
+a free lock also sees the new file. A file that cannot be parsed is shown as a problem and never overwritten.
 
-The tags of a script are lines of `metrics.jsonl`. The last one of a name counts, and what people say wins over it.
+The tags of a script are lines of `metrics.jsonl`. The last line of a name counts, and user tags override it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from tui_workbench.core.locks import held, is_locked
 
 FILE = "annotations.json"
 LOCK = "annotations.lock"
-JOURNAL = "annotated"
-"""In the state directory of the project: for each change of what people say of a run its id, a line each."""
+JOURNAL = "annotated"  # in the project's state directory: a run ID per line, for each change of annotations
 
 SCHEMA = 1
 LONGEST_NAME = 200
@@ -37,9 +36,9 @@ _BLOCK = 1 << 22
 
 
 class Annotations(NamedTuple):
-    """What was said of a run. `problem` is why its file cannot be understood, "" when it can."""
+    """The annotations of a run. `problem` is the error if its file cannot be parsed."""
 
-    tags: Mapping[str, str] = {}  # the value is "" for a tag that is only a word
+    tags: Mapping[str, str] = {}  # "" for a tag without a value
     note: str = ""
     pinned: bool = False
     archived: bool = False
@@ -47,7 +46,7 @@ class Annotations(NamedTuple):
 
 
 def read_annotations(directory: str) -> Annotations:
-    """The annotations of the run at `directory`; none when nothing was ever said."""
+    """Return the annotations of the run at `directory`."""
     try:
         return _read(directory)[1]
     except (StorageError, *_DAMAGES) as error:
@@ -55,7 +54,7 @@ def read_annotations(directory: str) -> Annotations:
 
 
 def is_being_changed(directory: str) -> bool:
-    """True while somebody changes the annotations of the run at `directory`."""
+    """Return True while a process changes the annotations of the run at `directory`."""
     try:
         with open(open_below(directory, LOCK), "rb") as file:
             return is_locked(file.fileno())
@@ -66,10 +65,10 @@ def is_being_changed(directory: str) -> bool:
 def change_annotations(
     directory: str, state_directory: str, change: Callable[[Annotations], Annotations]
 ) -> Annotations:
-    """Change the annotations of the run at `directory`, whose project keeps its state in `state_directory`.
+    """Change the annotations of the run at `directory`, whose project state is in `state_directory`.
 
-    `change` gets what is there and gives what is to be. Raises UsageError for what no annotation can hold, and
-    StorageError when the file cannot be written or holds what this version does not understand.
+    `change` maps the current annotations to the new ones. Raises UsageError for invalid annotations, and StorageError
+    when the file cannot be written or is from a later version.
     """
     with storage_errors("lock", f"{directory}/{LOCK}"):
         lock = open_below(directory, LOCK, os.O_RDWR | os.O_CREAT)
@@ -78,8 +77,8 @@ def change_annotations(
             stored, found = _read(directory)
         except _DAMAGES as error:
             raise StorageError(
-                f"this is no annotation that version {SCHEMA} can read ({error})",
-                remedy="Update the workbench, or move the file away: nothing else is in it.",
+                f"version {SCHEMA} cannot read these annotations ({error})",
+                remedy="Update the workbench, or move the file away: it holds only annotations.",
                 file=f"{directory}/{FILE}",
             ) from error
         wanted = change(found)
@@ -87,26 +86,26 @@ def change_annotations(
             _check(wanted)
             values = {**stored, "schema": SCHEMA, **wanted._asdict()}
             del values["problem"]
-            tell_index(state_directory, os.path.basename(directory))
+            notify_index(state_directory, os.path.basename(directory))
             with storage_errors("write", f"{directory}/{FILE}"):
                 write_below(directory, FILE, json.dumps(values, indent=1).encode() + b"\n", durable=True)
         return wanted
 
 
 def with_tags(found: Annotations, tags: Mapping[str, str], removed: tuple[str, ...] = ()) -> Annotations:
-    """The annotations with `tags` set and those named in `removed` taken away."""
+    """Return the annotations with `tags` added and the tags in `removed` removed."""
     kept = {name: value for name, value in found.tags.items() if name not in removed}
     return found._replace(tags={**kept, **tags})
 
 
-def tell_index(state_directory: str, run_id: str) -> None:
-    """Let the index look again at a run that has ended. Raises StorageError."""
+def notify_index(state_directory: str, run_id: str) -> None:
+    """Make the index read a run again that has ended. Raises StorageError."""
     with storage_errors("write", os.path.join(state_directory, JOURNAL)):
         append_below(state_directory, JOURNAL, os.fsencode(run_id) + b"\n")
 
 
 def _read(directory: str) -> tuple[dict[str, Any], Annotations]:
-    """What the file holds, {} when there is none, and the annotations in it. Raises StorageError, _DAMAGES."""
+    """Return the content of the file ({} if missing) and its annotations. Raises StorageError, _DAMAGES."""
     path = f"{directory}/{FILE}"
     try:
         stored = load_json(path)
@@ -115,13 +114,13 @@ def _read(directory: str) -> tuple[dict[str, Any], Annotations]:
     except OSError as error:
         raise storage_error("read", path, error) from error
     if not isinstance(stored, dict):
-        raise ValueError("it is no object")
+        raise ValueError("not a JSON object")
     if stored.get("schema", SCHEMA) > SCHEMA:
-        raise ValueError(f"it has the form {stored['schema']}")
+        raise ValueError(f"unknown schema {stored['schema']}")
     tags = {str(name): str(value) for name, value in stored.get("tags", {}).items()}
     note, pinned, archived = stored.get("note", ""), stored.get("pinned", False), stored.get("archived", False)
     if not (isinstance(note, str) and isinstance(pinned, bool) and isinstance(archived, bool)):
-        raise ValueError("a value in it is of another type")
+        raise ValueError("a value has the wrong type")
     return stored, Annotations(tags, note, pinned, archived)
 
 
@@ -129,23 +128,23 @@ def _check(wanted: Annotations) -> None:
     for name, value in wanted.tags.items():
         if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
             raise UsageError(
-                f"{name[:LONGEST_NAME]!r} is no name for a tag",
-                remedy=f"Take a word or a few, of at most {LONGEST_NAME} characters.",
+                f"invalid tag name {name[:LONGEST_NAME]!r}",
+                remedy=f"Use printable characters, at most {LONGEST_NAME}.",
             )
         if len(value) > LONGEST_TEXT:
             raise UsageError(
-                f"the value of the tag {name!r} has {len(value):,} characters",
-                remedy=f"{LONGEST_TEXT:,} is the most; keep longer texts in a file of outputs/.",
+                f"the value of tag {name!r} is too long: {len(value):,} characters",
+                remedy=f"Use at most {LONGEST_TEXT:,}; put longer texts into a file in outputs/.",
             )
     if len(wanted.note) > LONGEST_TEXT:
         raise UsageError(
-            f"the note has {len(wanted.note):,} characters",
-            remedy=f"{LONGEST_TEXT:,} is the most; keep longer texts in a file of outputs/.",
+            f"the note is too long: {len(wanted.note):,} characters",
+            remedy=f"Use at most {LONGEST_TEXT:,}; put longer texts into a file in outputs/.",
         )
 
 
 def script_tags(directory: str) -> dict[str, str]:
-    """Name and value of each tag that the script put on the run at `directory`, "" for one without a value."""
+    """Return name and value ("" if none) of each tag that the script of the run at `directory` logged."""
     found: dict[str, str] = {}
     for line in _script_tag_lines(f"{directory}/metrics.jsonl"):
         try:
@@ -160,7 +159,7 @@ def script_tags(directory: str) -> dict[str, str]:
 
 
 def _script_tag_lines(path: str) -> Iterator[bytes]:
-    """The whole lines of the file that begin as a tag does, found without reading the others one by one."""
+    """Yield the complete lines that begin like a tag, without parsing the other lines."""
     with contextlib.suppress(OSError), open_regular(path) as file:
         rest = b"\n"
         while data := file.read(_BLOCK):

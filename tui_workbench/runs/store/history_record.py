@@ -1,7 +1,7 @@
-"""A run as a history record: the original's keys, so its users' queries work (workbench reference, section 3 and 5).
+"""Runs as history records, with the keys of Azure ML Workbench, so existing queries work (reference, sections 3 and 5).
 
-A metric stands at the top level under its own name, as in the original; one that is named like a key of the record
-gets `metric_` in front, so no metric ever stands in for what the workbench itself says of a run.
+A metric is a top-level key under its own name, as there. If its name is a reserved key, it is prefixed with `metric_`,
+so a metric never replaces a value of the workbench.
 """
 
 from __future__ import annotations
@@ -19,67 +19,58 @@ from tui_workbench.runs.gpu.run_verdict import brief_of
 from tui_workbench.runs.metrics import summary_of
 from tui_workbench.runs.store.annotations import Annotations, read_annotations, script_tags
 
-MOST_METRICS = 1_000
-"""Of one run; further ones are counted. A script may log under as many names as it has batches."""
-
-LONGEST_TEXT = 1_000
-"""Characters of a metric that is a text; a longer one ends with an ellipsis. `metrics.jsonl` has all of it."""
+MOST_METRICS = 1_000  # per run; further metrics are counted. A script may use a new name for each batch.
+LONGEST_TEXT = 1_000  # characters of a text metric; longer ones end with an ellipsis. `metrics.jsonl` has all of it.
 
 METRIC_PREFIX = "metric_"
 
 
 class Facts(NamedTuple):
-    """What is known of a run besides what was asked and how it ended: values of metrics, and what people said."""
+    """Values of a run besides its request and end: metrics, annotations and GPU use."""
 
     metrics: Mapping[str, float | str] = {}  # the last value of each
-    more_metrics: int = 0  # how many a script that logs under endless names has besides
+    more_metrics: int = 0  # number of metrics beyond MOST_METRICS
     annotations: Annotations = Annotations()
-    gpu: Mapping[str, Any] = {}  # the verdict on its use of GPUs in brief; empty when it had none in reach
+    gpu: Mapping[str, Any] = {}  # a short form of the GPU verdict; empty without GPUs
 
 
 NO_FACTS = Facts()
 
 
 def facts_of(directory: str, known: Facts | None = None) -> Facts:
-    """What the run's directory tells of them now; with `known` its metrics are taken from there.
-
-    Tags are those that people gave it, and those of its script.
-    """
-    said = read_annotations(directory)
+    """Read the facts from the run's directory, with user and script tags; metrics come from `known` if given."""
+    annotations = read_annotations(directory)
     if tags := script_tags(directory):
-        said = said._replace(tags={**tags, **said.tags})
+        annotations = annotations._replace(tags={**tags, **annotations.tags})
     if known is not None:
-        return known._replace(annotations=said)
+        return known._replace(annotations=annotations)
     found = summary_of(directory)
     metrics = dict(islice(found.items(), MOST_METRICS))
     for name, value in metrics.items():
         if isinstance(value, str) and len(value) > LONGEST_TEXT:
             metrics[name] = f"{value[:LONGEST_TEXT]}…"
-    return Facts(metrics, len(found) - len(metrics), said, brief_of(directory))
+    return Facts(metrics, len(found) - len(metrics), annotations, brief_of(directory))
 
 
 def facts_text(facts: Facts) -> str:
-    """The facts as JSON, for the index alone: Python's, with words for what is no number."""
+    """Convert the facts to Python's JSON, which has NaN and infinities."""
     return json.dumps({**facts._asdict(), "annotations": facts.annotations._asdict()})
 
 
 def facts_from_text(text: str) -> Facts:
-    """The facts that the index holds. Raises ValueError, KeyError or TypeError when it holds something else."""
+    """Parse the result of `facts_text`. Raises ValueError, KeyError or TypeError."""
     values = json.loads(text)
     return Facts(**{**values, "annotations": Annotations(**values["annotations"])})
 
 
 def state_word(state: str) -> str:
-    """The original's word for a state; a run that is being wrapped up is still `Running` there."""
+    """Return the state in Azure ML Workbench's words; a finalizing run is still `Running` there."""
     return "Running" if state == RunState.FINALIZING else state.capitalize()
 
 
 def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
-    """The record of a run.
-
-    Times are ISO 8601 in UTC, or null; `duration` is `H:MM:SS.ffffff`, so far while it runs, or null.
-    """
-    said = facts.annotations
+    """Return the record of a run. Times are ISO 8601 in UTC, the duration is `H:MM:SS.ffffff`; both may be null."""
+    annotations = facts.annotations
     record: dict[str, Any] = {
         "run_id": run.run_id,
         "run_number": run.run_number,
@@ -95,15 +86,15 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
         "end_time_utc": utc(run.end),
         "duration": duration(run),
         "name": None,
-        "description": said.note or None,
-        "tags": dict(said.tags),
-        "pinned": said.pinned,
-        "hidden": said.archived,
+        "description": annotations.note or None,
+        "tags": dict(annotations.tags),
+        "pinned": annotations.pinned,
+        "hidden": annotations.archived,
         "parent_run_id": None,
         "user_id": run.user_id,
         "properties": {"CommitId": run.commit_id or None},
     }
-    extras = {"sweep_id": run.group, "gpu": facts.gpu, "annotations_problem": said.problem,
+    extras = {"sweep_id": run.group, "gpu": facts.gpu, "annotations_problem": annotations.problem,
               "metrics_left_out": facts.more_metrics}  # fmt: skip
     record |= {key: value for key, value in extras.items() if value}
     return record | {metric_key(name): value for name, value in facts.metrics.items()}
@@ -116,16 +107,16 @@ RESERVED = frozenset(
      "metrics_left_out", "attachments", "attachment_sizes", "experiment_id", "heartbeat_enabled", "provenance",
      "sweep_id", "gpu")
 )  # fmt: skip
-"""The keys of a record, those of the original and those that only some records have."""
+"""All keys of records, including keys of Azure ML Workbench and keys that only some records have."""
 
 
 def metric_key(name: str) -> str:
-    """The key of a metric in a record."""
+    """Return the key of a metric in a record."""
     return METRIC_PREFIX + name if _plain(name) in RESERVED else name
 
 
 def metric_name(key: str) -> str:
-    """The metric that a key of a record stands for, "" when it is the record's own."""
+    """Return the metric of a key; "" if the key is not a metric."""
     if key in RESERVED:
         return ""
     return key.removeprefix(METRIC_PREFIX) if _plain(key) in RESERVED else key
@@ -138,12 +129,12 @@ def _plain(name: str) -> str:
 
 
 def record_text(run: Run, facts: Facts = NO_FACTS) -> str:
-    """The record as JSON, indented to stand in a list."""
+    """Return the record as JSON, indented as a list item."""
     return "  " + json_text(history_record(run, facts)).replace("\n", "\n  ")
 
 
 def utc(seconds: float) -> str | None:
-    """Seconds since the epoch as ISO 8601; None for 0, which means never."""
+    """Convert seconds since the epoch to ISO 8601; None for 0, which means never."""
     if not seconds:
         return None
     try:
@@ -153,7 +144,7 @@ def utc(seconds: float) -> str | None:
 
 
 def duration(run: Run) -> str | None:
-    """How long the run took, or has taken so far."""
+    """Return the duration of the run, up to now if it is active."""
     if not run.start:
         return None
     return str(timedelta(seconds=max(0.0, (run.end or time.time()) - run.start)))

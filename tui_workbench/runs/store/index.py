@@ -1,9 +1,9 @@
-"""The run index: a cache in SQLite of what the run directories say. It can be deleted at any time and is then rebuilt.
+"""The run index: an SQLite cache of the run directories. It can be deleted at any time and is then rebuilt.
 
-A run that has ended never changes but for what people say of it, so only runs that are active, unreadable, new or gone
-are looked at, and those that the journal of annotations names. New and gone ones show in the modification time of the
-folder that holds them. That time is trusted only when the folder had been at rest for a while as it was read (git's
-rule for its index). Nothing is written while nothing has changed.
+A run that has ended changes only in its annotations. So a refresh reads only runs that are active, unreadable, new or
+gone, and those in the journal of annotations. New and gone runs change the mtime of the runs folder. That mtime is
+trusted only if it was old enough when the folder was read (git's rule for its index). Nothing is written without
+changes.
 """
 
 from __future__ import annotations
@@ -40,24 +40,19 @@ from tui_workbench.runs.store.table import (
 _Parameters = ParamSpec("_Parameters")
 _Answer = TypeVar("_Answer")
 
-SETTLED_NS = 1_000_000_000
-DEAR_SECONDS = 0.005
-"""When reading the metrics of a run that goes on took more, they are read again only after a pause."""
+STABLE_NS = 1_000_000_000  # age from which the mtime of the runs folder is trusted
+SLOW_SECONDS = 0.005  # metrics of an active run that took longer to read are read again only after a pause
+_PAUSES, _LONGEST_PAUSE = 100, 60.0  # the pause as a multiple of the reading time, and its maximum in seconds
 
-_PAUSES, _LONGEST_PAUSE = 100, 60.0
-"""The pause is so many times the time that the reading took, and at most so many seconds."""
-
-ENDED, ACTIVE, UNREADABLE, IMPORTED = 0, 1, 2, 3
-"""Of a row: it never changes again; the run goes on; the directory holds no run that this version reads; the run is
-imported."""
+ENDED, ACTIVE, UNREADABLE, IMPORTED = 0, 1, 2, 3  # kinds of rows; only ended runs never change
 
 _NEWEST_FIRST = "ORDER BY created DESC, run_id DESC"
 
 
-def _answering(
+def _rebuilds(
     question: Callable[Concatenate[RunIndex, _Parameters], _Answer],
 ) -> Callable[Concatenate[RunIndex, _Parameters], _Answer]:
-    """Answer from a new file when the file turns out to be damaged or not ours."""
+    """Rebuild the file and ask again if the file turns out to be damaged or foreign."""
 
     @functools.wraps(question)
     def answer(index: RunIndex, /, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Answer:
@@ -71,11 +66,11 @@ def _answering(
 
 
 class RunIndex:
-    """The index of a project's runs, brought up to date when it is entered."""
+    """The index of a project's runs; entering it refreshes it."""
 
     def __init__(self, project: Project) -> None:
         self._folder = project.runs_directory
-        # Outside of the project: looking writes nothing in it, and a database that lies in it may be anybody's.
+        # Outside of the project: reading writes nothing into it, and a database in it may be from another user.
         self._path = os.path.join(project.cache_directory, index_file.FILE) if project.cache_directory else ":memory:"
         self._journal_path = os.path.join(project.state_directory, JOURNAL)
         self._connection: sqlite3.Connection
@@ -88,24 +83,23 @@ class RunIndex:
     def __exit__(self, *_: object) -> None:
         self._connection.close()
 
-    @_answering
+    @_rebuilds
     def runs(self, limit: int = -1) -> list[Run]:
-        """Every run, or as many as the limit, newest first."""
+        """Return the newest runs, newest first."""
         rows = self._execute(f"SELECT run FROM runs {_NEWEST_FIRST} LIMIT ?", limit)
         return [run_from_text(text) for (text,) in rows]
 
-    @_answering
+    @_rebuilds
     def id_of(self, number: int) -> str:
-        """The id of the newest run of a number; "" when there is none."""
+        """Return the ID of the newest run with a number; "" if there is none."""
         rows = self._execute(f"SELECT run_id FROM listed WHERE number = ? {_NEWEST_FIRST} LIMIT 1", number)
         return next((str(run_id) for (run_id,) in rows), "")
 
-    @_answering
+    @_rebuilds
     def history_json(self, *, hidden: bool = False) -> bytes:
-        """The history record of every run that is not archived as JSON, newest first, separated as in a list.
+        """Return the history records of all runs as JSON, newest first, separated as in a list.
 
-        It is empty when there is none; with `hidden` the archived ones are among them. The duration of an active run is
-        up to now.
+        Archived runs are included with `hidden`. The duration of an active run is up to now.
         """
         active = "SELECT run_id, run, facts FROM runs WHERE open AND open = ?"
         now = {
@@ -115,14 +109,14 @@ class RunIndex:
         every = f"SELECT run_id, CAST(record AS BLOB) FROM runs WHERE ? OR NOT hidden {_NEWEST_FIRST}"
         return b",\n".join([now.get(run_id, record) for run_id, record in self._execute(every, hidden)])
 
-    @_answering
+    @_rebuilds
     def active(self) -> list[str]:
-        """The ids of the runs that have not ended."""
+        """Return the IDs of active runs."""
         return [run_id for (run_id,) in self._execute("SELECT run_id FROM runs WHERE open AND open = ?", ACTIVE)]
 
-    @_answering
+    @_rebuilds
     def page(self, query: RunQuery, offset: int = 0, limit: int = 100) -> Page:
-        """The rows of the table of runs from `offset` on, at most `limit` of them."""
+        """Return at most `limit` rows of the table of runs, starting at `offset`."""
         condition = condition_of(query.filter, archived=query.archived)
         is_plain = query.sort == "created" and not query.filter and not query.group
         source = "listed" if is_plain else SCANNED
@@ -135,9 +129,9 @@ class RunIndex:
             rows.append(RunRow(run_from_text(run), facts_from_text(facts)))
         return Page(total, rows)
 
-    @_answering
+    @_rebuilds
     def groups(self, query: RunQuery) -> list[Group]:
-        """The groups that the query's `group` makes, the one with the newest run first."""
+        """Return the groups of the query, the group with the newest run first."""
         condition = condition_of(query.filter, archived=query.archived)
         by = COLUMNS.get(query.group, "script")
         active = "sum(state NOT IN ('completed', 'failed', 'canceled') AND ended = 0)"
@@ -148,11 +142,11 @@ class RunIndex:
         )
         return [Group(str(value), *rest) for value, *rest in found]
 
-    @_answering
+    @_rebuilds
     def column(self, query: RunQuery, name: str, limit: int = 1000) -> list[tuple[str, int, Any]]:
-        """Id, number and value of a column or metric for the newest runs that the query finds, oldest first.
+        """Return ID, number and value of a column or metric for the newest matching runs, oldest first.
 
-        Runs that have no value there are left out.
+        Runs without a value are left out.
         """
         condition = condition_of(query.filter, archived=query.archived)
         value, join, values = value_of(name)
@@ -162,37 +156,34 @@ class RunIndex:
         )
         return self._execute(chosen, *values, *condition.values, limit).fetchall()[::-1]
 
-    @_answering
+    @_rebuilds
     def metric_names(self, limit: int = 1000) -> list[tuple[str, int]]:
-        """The metrics of all runs, and how many runs have each; the most common first."""
+        """Return the metrics of all runs with their number of runs, the most common first."""
         chosen = "SELECT name, count(*) AS runs FROM metrics GROUP BY name ORDER BY runs DESC, name LIMIT ?"
         return self._execute(chosen, limit).fetchall()
 
     def rebuild(self) -> None:
-        """Read every run anew into a new file."""
+        """Read every run again into a new file."""
         self._connection.close()
         self._connection = self._open(self._path, anew=True)
         self._refresh()
 
-    @_answering
+    @_rebuilds
     def refresh(self) -> None:
-        """Bring the index up to date with the run directories."""
+        """Update the index from the run directories."""
         self._refresh()
 
     def _execute(self, statement: str, *values: object) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)
 
     def _open(self, path: str, *, anew: bool = False) -> sqlite3.Connection:
-        """A connection to tables of our form; in memory where the file cannot be used.
-
-        Then the answer is the same, it only takes longer.
-        """
+        """Open the tables, in memory if the file cannot be used: that gives the same answers, only slower."""
         if anew and os.path.isabs(path):
             index_file.remove(path)
         try:
             return index_file.connect(path)
         except sqlite3.OperationalError:
-            return index_file.connect(":memory:")  # locked for long, no permission, no space
+            return index_file.connect(":memory:")  # locked for long, not permitted, or disk full
         except sqlite3.DatabaseError:
             return index_file.connect(":memory:") if anew else self._open(path, anew=True)
 
@@ -204,27 +195,27 @@ class RunIndex:
             mtime = os.stat(self._folder).st_mtime_ns
         except OSError:
             mtime = 0
-        # Before anything is read that it tells of: what comes meanwhile is looked at next time.
-        journal, told = self._journal(*seen_journal)
+        # Read the journal first, so that a later change is found by the next refresh.
+        journal, changed = self._journal(*seen_journal)
         new: set[str] = set()
         gone: set[str] = set()
         if mtime != seen_mtime:
             present = _run_ids(self._folder)
             known = {run_id for (run_id,) in self._execute("SELECT run_id FROM runs")}
             new, gone = present - known, known - present
-        settled = mtime if time.time_ns() - mtime > SETTLED_NS else 0
+        stable = mtime if time.time_ns() - mtime > STABLE_NS else 0
         rows = []
-        for run_id in metered("indexing", "runs", list(new | told | (known_open.keys() - gone))):
+        for run_id in metered("indexing", "runs", list(new | changed | (known_open.keys() - gone))):
             row = self._row(run_id, known_open.get(run_id))
             if row is not None and (*row.texts, row.due) != known_open.get(run_id):
                 rows.append(row)
-            if row is not None and row.openness != ACTIVE and is_being_changed(row.run.directory):
+            if row is not None and row.kind != ACTIVE and is_being_changed(row.run.directory):
                 journal = tuple(seen_journal)
-        if rows or gone or (settled and settled != seen_mtime) or journal != tuple(seen_journal):
-            self._store(rows, gone, settled, journal)
+        if rows or gone or (stable and stable != seen_mtime) or journal != tuple(seen_journal):
+            self._store(rows, gone, stable, journal)
 
     def _journal(self, seen: int, seen_mtime: int) -> tuple[tuple[int, int], set[str]]:
-        """Size and time of the journal of annotations, and the runs that it tells of since it was `seen` bytes long."""
+        """Return size and mtime of the journal of annotations, and the runs named after its first `seen` bytes."""
         size = mtime = 0
         data = b""
         try:
@@ -235,41 +226,41 @@ class RunIndex:
                     file.seek(seen)
                     data = file.read(min(size - seen, LARGEST + 1))
         except OSError:
-            pass  # there is none
+            pass  # there is no journal
         if (size, mtime) == (seen, seen_mtime):
             return (size, mtime), set()
         if size <= seen:
-            raise ValueError("the journal of annotations is another one")
+            raise ValueError("the journal of annotations was replaced")
         if len(data) > LARGEST:
-            return (size, mtime), _run_ids(self._folder)  # it is not ours: look at every run
+            return (size, mtime), _run_ids(self._folder)  # not the workbench's: read every run
         *lines, torn = data.split(b"\n")
         names = map(os.fsdecode, lines)
         return (size - len(torn), mtime), {name for name in names if name and "/" not in name and name[0] != "."}
 
     def _row(self, run_id: str, stored: tuple[str, str, float] | None) -> IndexRow | None:
-        """The run as it is now, also one that this version cannot read; None when its directory is gone.
+        """Read a run, also one that this version cannot parse; None if its directory is gone.
 
-        `stored` is what the index has of it as one that has not ended.
+        `stored` is the row of a run that had not ended.
         """
         path = os.path.join(self._folder, run_id)
         try:
             run = RunDirectory(path).run()
-            openness = IMPORTED if run.imported else ACTIVE if run.is_active else ENDED
+            kind = IMPORTED if run.imported else ACTIVE if run.is_active else ENDED
         except RunNotFound as error:
             try:
                 moment = os.stat(path).st_mtime
             except OSError:
                 return None
-            openness = UNREADABLE
+            kind = UNREADABLE
             run = Run(run_id, 0, path, "", (), "", "", "", RunState.UNKNOWN, str(error), created=moment, end=moment)
         begun = time.time()
-        if stored is not None and openness == ACTIVE and begun < stored[2] < begun + _LONGEST_PAUSE:
-            return IndexRow(run, openness, facts_of(run.directory, facts_from_text(stored[1])), stored[2])
+        if stored is not None and kind == ACTIVE and begun < stored[2] < begun + _LONGEST_PAUSE:
+            return IndexRow(run, kind, facts_of(run.directory, facts_from_text(stored[1])), stored[2])
         facts = facts_of(run.directory)
         spent = time.time() - begun
-        is_dear = openness == ACTIVE and spent > DEAR_SECONDS
-        due = round(begun + min(_PAUSES * spent, _LONGEST_PAUSE), 1) if is_dear else 0.0
-        return IndexRow(run, openness, facts, due)
+        is_slow = kind == ACTIVE and spent > SLOW_SECONDS
+        due = round(begun + min(_PAUSES * spent, _LONGEST_PAUSE), 1) if is_slow else 0.0
+        return IndexRow(run, kind, facts, due)
 
     def _store(self, rows: Sequence[IndexRow], gone: Iterable[str], mtime: int, journal: tuple[int, int]) -> None:
         try:
@@ -279,7 +270,7 @@ class RunIndex:
             self._execute("UPDATE seen SET folder_mtime = ?, journal = ?, journal_mtime = ?", mtime, *journal)
             self._execute("COMMIT")
         except sqlite3.OperationalError:
-            # Read-only, full, or locked for long: answer from memory this time.
+            # Read-only, disk full, or locked for long: answer from memory this time.
             if self._connection.in_transaction:
                 self._execute("ROLLBACK")
             memory = sqlite3.connect(":memory:", isolation_level=None)

@@ -1,9 +1,9 @@
-"""The file of the run index: its tables, how it is opened, and how runs are written into it.
+"""The file of the run index: its tables, how to open it, and how to store runs.
 
-A file that is damaged, of another version or not ours is an error of SQLite's; whoever meets it makes the file anew.
+A damaged or foreign file, or one of another version, causes SQLite errors; callers then create it again.
 
-The table `runs` holds what is read back as it is; `listed` and `metrics` hold the same once more, in columns, for the
-table of runs to filter and sort by.
+The table `runs` holds complete runs as JSON. `listed` and `metrics` hold the same data in columns, for filters and
+sorting.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from tui_workbench.runs.store.rundir import SCHEMA
 
 FILE = "index.db"
 
-FORM = f"10 {__version__} {SCHEMA} {' '.join(Run._fields)}"
-"""What the rows are made by. An index of any other form is built anew."""
+FORM = f"10 {__version__} {SCHEMA} {' '.join(Run._fields)}"  # the version of the rows; other versions are rebuilt
 
 BUSY_SECONDS = 5.0
 
@@ -43,35 +42,35 @@ CREATE TABLE seen (folder_mtime INTEGER, journal INTEGER, journal_mtime INTEGER,
 
 
 class IndexRow(NamedTuple):
-    """A run as it is about to be stored."""
+    """A run to be stored."""
 
     run: Run
-    openness: int
+    kind: int
     facts: Facts
-    due: float = 0.0  # when the metrics of a run that goes on are worth reading again, in seconds since the epoch
+    due: float = 0.0  # when to read the metrics of an active run again, in seconds since the epoch
 
     @property
     def texts(self) -> tuple[str, str]:
-        """The run and its facts as JSON, for the index alone."""
+        """The run and its facts as JSON."""
         return json.dumps(self.run._asdict()), facts_text(self.facts)
 
 
 def run_from_text(text: str) -> Run:
-    """The run that the index holds as JSON. Raises ValueError, KeyError or TypeError when it is none."""
+    """Parse a run from JSON. Raises ValueError, KeyError or TypeError."""
     values = json.loads(text)
     values["arguments"] = tuple(values["arguments"])
     return Run(**values)
 
 
 def connect(place: str) -> sqlite3.Connection:
-    """Open or make the tables. Raises DatabaseError when the file holds something else."""
+    """Open or create the tables. Raises DatabaseError when the file holds something else."""
     connection = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None)
     try:
         if connection.execute("PRAGMA user_version").fetchone()[0]:
             if connection.execute("SELECT form FROM seen").fetchone() != (FORM,):
                 raise sqlite3.DatabaseError("another version wrote this index")
             return connection
-        # What is read is mostly long: fewer, larger pages.
+        # Most rows are long, so larger pages are faster.
         connection.execute("PRAGMA page_size = 16384")
         connection.execute("BEGIN IMMEDIATE")
         if not connection.execute("PRAGMA user_version").fetchone()[0]:
@@ -87,24 +86,24 @@ def connect(place: str) -> sqlite3.Connection:
 
 
 def remove(path: str) -> None:
-    """Remove the file and what SQLite leaves beside it, as far as that can be done."""
+    """Remove the file and SQLite's files next to it, ignoring errors."""
     for suffix in ("", "-journal", "-wal", "-shm"):
         with contextlib.suppress(OSError):
             os.unlink(path + suffix)
 
 
 def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> None:
-    """Store the runs, in place of what is there of them. Call it in a transaction."""
+    """Insert or replace runs. Must be called in a transaction."""
     ((last,),) = connection.execute("SELECT coalesce(max(id), 0) FROM runs")
     known = _numbers(connection, (row.run.run_id for row in rows))
     _delete(connection, known.values())
     stored, listed, metrics = [], [], []
-    # In the order of a listing, which then reads the file from end to end.
+    # In the order of listings, which then read the file sequentially.
     for row in sorted(rows, key=lambda row: (row.run.created, row.run.run_id)):
         run, facts = row.run, row.facts
         if (number := known.get(run.run_id, 0)) == 0:
             number = last = last + 1
-        about = (number, run.run_id, run.created, row.openness, facts.annotations.archived)
+        about = (number, run.run_id, run.created, row.kind, facts.annotations.archived)
         stored.append((*about, *row.texts, record_text(run, facts), row.due))
         listed.append((number, *map(_storable, _columns(run, facts))))
         metrics += [(_storable(name), number, _storable(value)) for name, value in facts.metrics.items()]
@@ -114,12 +113,12 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> Non
 
 
 def delete_rows(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-    """Forget runs that are gone. Call it in a transaction."""
+    """Delete runs. Must be called in a transaction."""
     _delete(connection, _numbers(connection, run_ids).values())
 
 
 def _numbers(connection: sqlite3.Connection, run_ids: Iterable[str]) -> dict[str, int]:
-    """The numbers under which runs are stored."""
+    """Map the IDs of stored runs to their row numbers."""
     select = "SELECT run_id, id FROM runs WHERE run_id = ?"
     return dict(row for run_id in run_ids for row in connection.execute(select, (run_id,)))
 
@@ -131,22 +130,22 @@ def _delete(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
 
 
 def _storable(value: Any) -> Any:
-    """The value as SQLite takes it: in names that are no UTF-8, a mark stands for each byte that is none."""
+    """Replace bytes that are not valid UTF-8, which SQLite does not accept in texts."""
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     return value
 
 
 def _columns(run: Run, facts: Facts) -> tuple[Any, ...]:
-    said, gpu = facts.annotations, facts.gpu
-    tags = "\n".join(f"{name}={value}" if value else name for name, value in said.tags.items())
+    annotations, gpu = facts.annotations, facts.gpu
+    tags = "\n".join(f"{name}={value}" if value else name for name, value in annotations.tags.items())
     words = (
         f"#{run.run_number}", run.run_id, run.script_name, " ".join(run.arguments), run.target, run.run_configuration,
-        run.state, run.user_id, tags, said.note,
+        run.state, run.user_id, tags, annotations.note,
     )  # fmt: skip
     return (
         run.run_id, run.run_number, run.script_name, run.target, run.run_configuration, run.user_id, run.state,
-        run.exit_code, run.created, run.start, run.end, said.pinned, said.archived, tags.casefold(),
-        said.note.casefold(), run.group, "\n".join(words).casefold(), gpu.get("verdict", ""),
+        run.exit_code, run.created, run.start, run.end, annotations.pinned, annotations.archived, tags.casefold(),
+        annotations.note.casefold(), run.group, "\n".join(words).casefold(), gpu.get("verdict", ""),
         gpu.get("gpu_seconds"), gpu.get("energy_wh"),
     )  # fmt: skip

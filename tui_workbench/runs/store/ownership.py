@@ -1,12 +1,12 @@
-"""The registry of this user's own runs and sweeps: what tells them from those that came with a project's files.
+"""The registry of this user's own runs and sweeps, as opposed to runs that came with the files of a project.
 
-A project may be prepared by anybody, so nothing inside it can tell whether a run may be executed. The registry lies in
-the user's state directory. `submit` writes one small entry before the run directory gets its name, and so does a sweep.
+Anybody may have prepared a project, so nothing inside it can decide if a run may be executed. The registry is in the
+user's state directory. `submit` adds a small entry before it renames the new run directory, and so does a sweep.
 
-A record (run.json, or a sweep's file) is this user's own only if it is the very file that was registered: at the same
-place, in the same folder (inode), the same file (inode, time of change and digest), owned by this user, and reached
-without following a link. A copy, an unpacked archive or a changed record has no entry. A run without one is imported:
-it can be read, but nothing starts, continues, cancels or concludes it until the user asks for that one run.
+A record (run.json, or a sweep's file) is this user's own only if it is the registered file: at the same path, in the
+same folder (inode), the same file (inode, ctime and digest), owned by this user, and reached without following a link.
+Copies, unpacked archives and modified records have no valid entry. Such runs are imported: they can be read, but not
+started, resumed or canceled until the user asks for that run.
 
 Device numbers are not compared: those of network file systems and removable disks change with each mount.
 """
@@ -23,34 +23,31 @@ from typing import NamedTuple
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.files import open_folder, open_regular, write_below
 
-FOLDER = "registry"
-"""The folder of the registry in the user's state directory."""
-
-LARGEST_RECORD = 64 << 20
-"""Bytes; a larger record is not one of ours."""
+FOLDER = "registry"  # in the user's state directory
+LARGEST_RECORD = 64 << 20  # bytes
 
 _LARGEST_ENTRY = 64 << 10
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Entry(NamedTuple):
-    """The identity of a registered record. `record` is 0 while its folder is being built."""
+    """The identity of a registered record. `record` is 0 while its folder is being created."""
 
     path: str
     folder: int  # inode
     record: int = 0  # inode
-    changed: int = 0  # time of the last change in nanoseconds, which no program can set
+    changed: int = 0  # ctime in nanoseconds, which programs cannot set
     digest: str = ""
 
 
 def claim(folder: str, path: str) -> None:
-    """Note that `folder` is being built by this user, to become the folder of the record `path`. Raises OSError."""
+    """Register that this user is creating `folder`, which will hold the record `path`. Raises OSError."""
     path = _resolved(path)
     _write(path, Entry(path, os.lstat(folder).st_ino))
 
 
 def is_claimed(folder: str, path: str) -> bool:
-    """True if `folder` is one that this user began to build for the record `path`."""
+    """Return True if this user began to create `folder` for the record `path`."""
     known = _read_entry(_entry_path(_resolved(path)))
     try:
         status = os.lstat(folder)
@@ -61,13 +58,13 @@ def is_claimed(folder: str, path: str) -> bool:
 
 
 def register(record: str, path: str = "") -> None:
-    """Note that the file `record` is this user's own; `path` is where it is about to be. Raises OSError."""
+    """Register the file `record` as this user's own; `path` is its future path. Raises OSError."""
     path = _resolved(path or record)
     _write(path, _identify(record, path)[0])
 
 
 def own_record(path: str) -> bytes | None:
-    """The content of the record at `path`; None if it is not this user's own."""
+    """Return the content of the record at `path`; None if it is not this user's own."""
     path = _resolved(path)
     known = _read_entry(_entry_path(path))
     try:
@@ -78,13 +75,13 @@ def own_record(path: str) -> bytes | None:
 
 
 def forget(path: str) -> None:
-    """Remove the entry of the record at `path`, if there is one."""
+    """Remove the entry of the record at `path`, if any."""
     with contextlib.suppress(OSError):
         os.unlink(_entry_path(_resolved(path)))
 
 
 def prune(runs_directory: str) -> None:
-    """Remove the entries of runs in `runs_directory` that are not there any more."""
+    """Remove the entries of runs in `runs_directory` that no longer exist."""
     folder, parent = registry(), os.path.realpath(runs_directory)
     try:
         present = set(os.listdir(parent))
@@ -99,7 +96,7 @@ def prune(runs_directory: str) -> None:
 
 
 def has_other(path: str) -> bool:
-    """True if this user has an own run of the same id as that of the record `path` in another place."""
+    """Return True if this user has another run with the same ID as the record `path`."""
     path = _resolved(path)
     run_id = os.path.basename(os.path.dirname(path))
     try:
@@ -111,19 +108,19 @@ def has_other(path: str) -> bool:
 
 
 def registry() -> str:
-    """The folder of the registry, whether or not it is there."""
+    """Return the folder of the registry, which may not exist."""
     return os.path.join(user_state_directory(), FOLDER)
 
 
 def _resolved(path: str) -> str:
-    """The record's path with the links on the way to its folder resolved; neither the folder nor it may be one."""
+    """Resolve links in the path above the record's folder; the folder and the record must not be links."""
     folder, name = os.path.split(os.path.abspath(path))
     parent, folder_name = os.path.split(folder)
     return os.path.join(os.path.realpath(parent), folder_name, name)
 
 
 def _entry_path(path: str) -> str:
-    # For people and for `prune`: the folder's name is that of the run.
+    # The name of the run's folder is for people and for `prune`.
     key = blake2b(os.fsencode(path), digest_size=8).hexdigest()
     return os.path.join(registry(), f"{os.path.basename(os.path.dirname(path))}.{key}")
 
@@ -135,7 +132,7 @@ def _write(path: str, entry: Entry) -> None:
 
 
 def _read_entry(place: str) -> Entry | None:
-    """The entry at `place`; None unless this user alone can have written it."""
+    """Read an entry; None if another user may have written it."""
     try:
         with open_regular(place) as file:
             status = os.fstat(file.fileno())
@@ -147,7 +144,7 @@ def _read_entry(place: str) -> Entry | None:
 
 
 def _identify(record: str, path: str) -> tuple[Entry, bytes]:
-    """The identity that the file `record` has under the name `path`, and its content. Raises OSError."""
+    """Return the identity of the file `record` under the name `path`, and its content. Raises OSError."""
     parent, name = os.path.split(record)
     folder = open_folder(parent)
     try:

@@ -1,4 +1,4 @@
-"""`run.json` as values: what was asked for when a run was submitted."""
+"""`run.json`: the request of a run as values."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from tui_workbench.core.masking import mask_plan, mask_variables, mask_words
 from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step
 from tui_workbench.projects.project import root_of_state
 
-SCHEMA = 1
-"""Number of the form of run.json and events.jsonl; raised when a reader of the old form would misread the new one."""
+SCHEMA = 1  # version of run.json and events.jsonl; raised when readers of the old version would misread the new one
 
 WORKING_COPY = "work"
 _LARGEST = 1 << 63
-_END_OF_TIME = 1e12
-"""Seconds since the epoch that no clock shows."""
+_END_OF_TIME = 1e12  # seconds since the epoch; later times are invalid
 
 
 class Record(NamedTuple):
-    """`run.json`: what was asked, as it was at that moment."""
+    """`run.json`: the request of a run, at the time of its submission."""
 
     run_id: str
     run_number: int
@@ -29,20 +27,20 @@ class Record(NamedTuple):
     plan: Plan
     commit_id: str
     snapshot: str  # git, copy (no git on this machine) or none (untracked)
-    origin: str = ""  # the run that this one repeats
-    group: str = ""  # the sweep that it belongs to
-    member: int = 0  # its place in the group, from 1
+    origin: str = ""  # the run that this run repeats
+    group: str = ""  # the sweep of the run
+    member: int = 0  # its number in the sweep, from 1
 
 
 def record_to_json(record: Record) -> dict[str, Any]:
-    """The record as run.json holds it; secrets are masked."""
+    """Convert the record to JSON, with secrets masked."""
     spec = record.spec
     configuration = spec.run_configuration._replace(
         environment_variables=mask_variables(spec.run_configuration.environment_variables),
         argument_vector=tuple(mask_words(spec.run_configuration.argument_vector)),
     )
-    belongs = {"origin": record.origin, "group": record.group, "member": record.member,
-               "gpu_check_due": spec.gpu_check_due, "keep_outputs": spec.keep_outputs}  # fmt: skip
+    extras = {"origin": record.origin, "group": record.group, "member": record.member,
+              "gpu_check_due": spec.gpu_check_due, "keep_outputs": spec.keep_outputs}  # fmt: skip
     return {
         "schema": SCHEMA,
         "run_id": record.run_id,
@@ -56,31 +54,31 @@ def record_to_json(record: Record) -> dict[str, Any]:
         "arguments": mask_words(spec.arguments),
         "commit_id": record.commit_id,
         "snapshot": record.snapshot,
-        **{key: value for key, value in belongs.items() if value},
-        "run_configuration": _without_cause(configuration._asdict()),
-        "target": _without_cause(spec.target._asdict()),
+        **{key: value for key, value in extras.items() if value},
+        "run_configuration": _without_problem(configuration._asdict()),
+        "target": _without_problem(spec.target._asdict()),
         "interpreter": record.plan.interpreter,
         "plan": [step._asdict() for step in mask_plan(record.plan).steps],
     }
 
 
-def _without_cause(values: dict[str, Any]) -> dict[str, Any]:
-    # `problem` is about a file that cannot be used; a run never starts from one. `values` repeats the rest.
+def _without_problem(values: dict[str, Any]) -> dict[str, Any]:
+    # A run never starts from a file with a `problem`, and `values` repeats the other fields.
     return {key: value for key, value in values.items() if key not in ("problem", "values")}
 
 
 def record_from_json(stored: dict[str, Any], directory: str) -> Record:
-    """The record that run.json holds, for the run directory at `directory`. Raises what a wrong form brings about.
+    """Parse run.json of the run directory at `directory`. Raises various errors for malformed data.
 
-    Paths come from where the directory lies and never from the file, which anybody may have written.
+    Paths are derived from the place of the directory, never from the file, which another user may have written.
     """
     if stored["schema"] > SCHEMA:
-        raise ValueError(f"it has the form {stored['schema']}")
+        raise ValueError(f"unknown schema {stored['schema']}")
     if stored["run_id"] != os.path.basename(directory):
-        raise ValueError(f"this is the record of another run, {stored['run_id']!r}")
+        raise ValueError(f"it belongs to the run {stored['run_id']!r}")
     if not all(isinstance(argument, str) for argument in stored["arguments"]):
         raise TypeError("an argument is not text")
-    # Earlier versions kept more.
+    # Earlier versions stored more fields.
     known = {key: value for key, value in stored["run_configuration"].items() if key in RunConfiguration._fields}
     known["argument_vector"] = tuple(known["argument_vector"])
     known["data_references"] = tuple(known.get("data_references", ()))
@@ -110,16 +108,16 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
     )  # fmt: skip
 
 
-def fault_of(run: Run) -> str:
-    """What is wrong with the values of a run, "" when nothing is: files of others may hold anything."""
+def problem_of(run: Run) -> str:
+    """Return the error in the values of a run, or "": files of other users may hold any values."""
     texts = (run.script_name, run.run_configuration, run.target, run.target_type, run.interpreter, run.commit_id,
              run.user_id, run.group, *run.arguments)  # fmt: skip
     times = (run.created, run.start, run.end)
-    sound = (
+    is_valid = (
         all(isinstance(text, str) for text in texts)
         and all(isinstance(moment, int | float) and abs(moment) < _END_OF_TIME for moment in times)
         and isinstance(run.run_number, int)
         and abs(run.run_number) < _LARGEST
         and abs(run.exit_code or 0) < _LARGEST
     )
-    return "" if sound else "this is no record of a run: a value in it is of another kind"
+    return "" if is_valid else "not a record of a run: a value has the wrong type or range"

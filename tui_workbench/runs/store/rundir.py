@@ -1,9 +1,8 @@
-"""The run directory: the one place that knows the name and form of every file in it.
+"""The run directory. This module alone knows the name and format of every file in it.
 
-A run is this directory and nothing else. `run.json` is written once, before anything starts; `events.jsonl` only
-grows, a line an event, and a torn last line is ignored; `output.log` is written by the training process itself.
-Whatever is not derived from these files does not exist, so any process may die at any moment and any other may read,
-follow or resume the run.
+A run is this directory. `run.json` is written once, before anything starts. `events.jsonl` only grows, one event per
+line; an incomplete last line is ignored. The training process itself writes `output.log`. All state is derived from
+these files, so any process may die at any time, and any other process can read, follow or resume the run.
 """
 
 from __future__ import annotations
@@ -28,16 +27,11 @@ from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.record import SCHEMA as SCHEMA
 from tui_workbench.runs.store.record import WORKING_COPY as WORKING_COPY
 from tui_workbench.runs.store.record import Record as Record
-from tui_workbench.runs.store.record import fault_of, record_from_json, record_to_json
+from tui_workbench.runs.store.record import problem_of, record_from_json, record_to_json
 
-LARGEST_FOREIGN_RECORD = 8 << 20
-"""Bytes of a record of another user; this user's own may be as large as `ownership` registers."""
-
-LARGEST_EVENTS = 8 << 20
-"""Bytes of the events that count. A target out of reach adds two short lines each time it is lost."""
-
-MOST_UNREADABLE = 1000
-"""Lines that are no events, after which the file is not read further: it is not the workbench's."""
+LARGEST_FOREIGN_RECORD = 8 << 20  # bytes; for this user's own records see `ownership.LARGEST_RECORD`
+LARGEST_EVENTS = 8 << 20  # bytes; an unreachable target adds two short lines each time it is lost
+MOST_UNREADABLE = 1000  # lines that are not events, after which reading stops: the file is not the workbench's
 
 RECORD = "run.json"
 EVENTS = "events.jsonl"
@@ -47,95 +41,79 @@ METRICS_SUMMARY = "metrics.json"
 METRICS_CACHE = "metrics.cache"
 GPU_SAMPLES = "gpu.jsonl"
 GPU_VERDICT = "gpu.json"
-LIVE = "live"
-"""What a run elsewhere has written so far; its files come home in their own places when it has ended."""
+LIVE = "live"  # files fetched during a run on another machine; at its end they get their final places
 
 OUTPUTS = "outputs"
 CONTROLLER_LOCK = "controller.lock"
 CANCEL_REQUEST = "cancel"
-WAITING = "waiting"
-"""Stands in a run whose turn on its target, or in its sweep, has not come."""
+WAITING = "waiting"  # exists while a run is queued
+QUEUE_ENTRY = "queue.json"  # the limits that a run is subject to, if any
 
-TURN = "queue.json"
-"""Stands in a run that may have to wait for its turn: what that depends on."""
-
-COPY = "copy"
-"""Stands in a run whose working copy is made when it begins: empty before that, and last changed when it was whole."""
-
+COPY = "copy"  # empty until the working copy is made at the start of the run; its mtime is the end of copying
 PROVENANCE = "provenance.json"
 DIFF = "git.diff"
-MADE = "made"
-"""Where the files of a script arrive whose project is copied into its container."""
+CONTAINER_FILES = "made"  # receives the files of a script whose project is copied into its container
 
-SHELL_COPY = "shell"
-"""The copy of the project in which people look around and try things."""
-
-FOLLOWED = "followed"
-"""Stands in a run that another machine submitted: what it holds on its target is not ours to remove."""
-
-NOTE = "note"
-"""The event that tells whoever submits the run something about it, in `text`."""
-
-IMPORTED = "imported: not submitted by you on this machine"
-"""The reason of a run that has not ended by its record and is not this user's own."""
-
-DEFAULT_GRACE = 5.0
-"""Seconds between asking a script to end and making it."""
+SHELL_COPY = "shell"  # the working copy for interactive shells
+FOLLOWED = "followed"  # exists in a run that another machine submitted; its remains on the target are not cleaned up
+NOTE = "note"  # an event with a `text` for the submitter of the run
+IMPORTED = "imported: not submitted by you on this machine"  # the reason of an active run that is not this user's own
+DEFAULT_GRACE = 5.0  # seconds between asking a script to end and killing it
 
 
 class Ending(NamedTuple):
-    """How a run ended on its target, known before what it made is brought back."""
+    """How a run ended on its target; known before its files are fetched."""
 
     state: str
     reason: str = ""
     exit_code: int | None = None
     end: float = 0.0
-    error_code: int = 0  # what a command ends with when the script was not run: 3 or 4, as errors have it; else 0
+    error_code: int = 0  # exit code of the command if the script did not run (3 or 4, as for errors); else 0
 
 
-class CancelWish(NamedTuple):
-    """How a run is to end."""
+class CancelRequest(NamedTuple):
+    """A request to cancel a run."""
 
-    grace: float = DEFAULT_GRACE  # seconds between asking the script to end and making it
-    reason: str = ""  # why a policy wants the end; "" when a person does
+    grace: float = DEFAULT_GRACE  # seconds between asking the script to end and killing it
+    reason: str = ""  # set if a policy cancels the run
 
 
 class Status(NamedTuple):
-    """What the events of a run add up to."""
+    """The state of a run, derived from its events."""
 
     state: str = RunState.QUEUED
     reason: str = ""
     exit_code: int | None = None
     start: float = 0.0
-    end: float = 0.0  # 0.0 until the final state; no event after that one counts
-    done: frozenset[str] = frozenset()  # names of the steps that are complete
-    begun: frozenset[str] = frozenset()  # names of the steps that were begun, complete or not
+    end: float = 0.0  # 0.0 until the final state; later events do not count
+    done: frozenset[str] = frozenset()  # names of completed steps
+    begun: frozenset[str] = frozenset()  # names of started steps, completed or not
     ending: Ending | None = None
     error_code: int = 0  # see Ending
-    begin: Moment | None = None  # the moment of `start`
+    begin: Moment | None = None  # the start as a moment of the machine's clock
 
 
 class RunDirectory:
-    """A run's directory at `path`; its last component is the run id."""
+    """A run's directory at `path`; its last component is the run ID."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.run_id = os.path.basename(path)
 
     def file(self, name: str) -> str:
-        """The path of one of the files named in this module."""
+        """Return the path of a file of the run."""
         return f"{self.path}/{name}"
 
     def write_record(self, record: Record) -> None:
-        """Write run.json, which must not be there yet. Raises StorageError."""
+        """Write run.json, which must not exist. Raises StorageError."""
         data = json_bytes(record_to_json(record), indent=1)
         with storage_errors("write", self.file(RECORD)):
             append_below(self.path, RECORD, data, exclusive=True)
 
     def make_durable(self) -> None:
-        """See to it that the run is still there when the machine loses its power from now on, as far as can be."""
+        """Flush the run to disk, as far as the file system supports it."""
         for path in (self.file(RECORD), self.path, os.path.dirname(self.path)):
-            with contextlib.suppress(OSError):  # some file systems cannot do this for a folder
+            with contextlib.suppress(OSError):  # some file systems cannot flush folders
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
                 try:
                     os.fsync(descriptor)
@@ -148,18 +126,18 @@ class RunDirectory:
         return ownership.own_record(self.file(RECORD)) is not None
 
     def own_record(self) -> Record:
-        """Read run.json to act on it. Raises ImportedRun unless the run is this user's own, and RunNotFound."""
+        """Read run.json for actions on the run. Raises ImportedRun if the run is not this user's own, RunNotFound."""
         data = ownership.own_record(self.file(RECORD))
         if data is None:
             self.read_record()
             raise ImportedRun(
                 f"run {self.run_id} was not submitted by you on this machine",
-                remedy=f"See what it would execute and take it over: workbench-tui experiment resume -r {self.run_id}",
+                remedy=f"Review the run and take it over: workbench-tui experiment resume -r {self.run_id}",
             )
         return self._parsed(data)
 
     def read_record(self) -> Record:
-        """Read run.json. Raises RunNotFound when there is none or it cannot be understood."""
+        """Read run.json. Raises RunNotFound when it is missing or malformed."""
         try:
             return self._parsed(read_regular(self.file(RECORD), LARGEST_FOREIGN_RECORD))
         except OSError as error:
@@ -167,7 +145,7 @@ class RunDirectory:
             if own is not None:
                 return self._parsed(own)
             raise RunNotFound(
-                f"there is no run {self.run_id!r}: {error.strerror}",
+                f"no run {self.run_id!r}: {error.strerror}",
                 remedy="`workbench-tui history list` shows the runs.",
             ) from error
 
@@ -176,13 +154,13 @@ class RunDirectory:
             return record_from_json(json.loads(data), self.path)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise RunNotFound(
-                f"this is no record of a run that version {SCHEMA} can read ({type(error).__name__}: {error})",
+                f"version {SCHEMA} cannot read this record of a run ({type(error).__name__}: {error})",
                 remedy="The other files of the run are untouched; update the workbench, or move the folder away.",
                 file=self.file(RECORD),
             ) from error
 
     def append_event(self, event: str, **fields: Any) -> None:
-        """Append one line to events.jsonl; states are made durable. Raises StorageError."""
+        """Append an event to events.jsonl; final states are flushed to disk. Raises StorageError."""
         moment = this_moment()
         more = {"up": moment.up, "boot": moment.boot} if event == "state" and moment.boot else {}
         data = json_bytes({"time": moment.time, "event": event, **fields, **more})
@@ -192,17 +170,17 @@ class RunDirectory:
         ):
             size = file.tell()
             if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
-                data = b"\n" + data  # the last line is torn
+                data = b"\n" + data  # the last line is incomplete
             write_all(file.fileno(), data)
             if event == "state" and fields.get("state") in RunState.TERMINAL:
                 os.fsync(file.fileno())
 
     def notes(self) -> list[str]:
-        """What the submitter should know about the files of the run, a line each."""
+        """Return the notes for the submitter, one line each."""
         return [str(event.get("text", "")) for event in self.events() if event["event"] == NOTE]
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Every readable event in order; torn or foreign lines are skipped, as is a last line that is not complete."""
+        """Yield the readable events in order; invalid lines and an incomplete last line are skipped."""
         try:
             data = read_below(self.path, EVENTS, LARGEST_EVENTS)
         except OSError:
@@ -220,7 +198,7 @@ class RunDirectory:
                 yield event
 
     def status(self) -> Status:
-        """The state that the events add up to."""
+
         status = Status()
         done: set[str] = set()
         begun: set[str] = set()
@@ -237,12 +215,12 @@ class RunDirectory:
         return status._replace(done=frozenset(done), begun=frozenset(begun))
 
     def now(self) -> float:
-        """The time by the clock that the run started with, which may have been set since."""
+        """Return the time on the clock that the run started with; the clock may have been set since."""
         begin = self.status().begin
         return begin.now if begin is not None else time.time()
 
     def run(self) -> Run:
-        """The run as its files tell it. Raises RunNotFound."""
+        """Return the run as its files describe it. Raises RunNotFound."""
         record, status = self.read_record(), self.status()
         spec, lacks_outputs = record.spec, bool(status.end) and "fetch" in status.begun - status.done
         run = Run(
@@ -250,7 +228,7 @@ class RunDirectory:
             run_number=record.run_number,
             directory=self.path,
             script_name=spec.script,
-            # A record of an earlier version may hold secrets.
+            # Records of earlier versions may hold secrets.
             arguments=tuple(mask_words(spec.arguments)),
             run_configuration=spec.run_configuration.name,
             target=spec.target.name,
@@ -268,18 +246,18 @@ class RunDirectory:
             user_id=record.user_id,
             group=record.group,
         )
-        if fault := fault_of(run):
+        if problem := problem_of(run):
             remedy = "The other files of the run are untouched; move the folder away."
-            raise RunNotFound(fault, remedy=remedy, file=self.file(RECORD))
+            raise RunNotFound(problem, remedy=remedy, file=self.file(RECORD))
         if run.is_active and not self.is_own:
             return run._replace(state=RunState.UNKNOWN, reason=IMPORTED, imported=True)
         return run
 
     def request_cancel(self, grace: float, reason: str = "") -> None:
-        """Leave the wish to cancel where every controller, present or future, sees it; the last one asked for counts.
+        """Request to cancel the run, for the current or any later controller; the last request counts.
 
-        `grace` is the seconds between asking the script to end and making it, `reason` why a policy wants it. Raises
-        StorageError.
+        `grace` is the time in seconds between asking the script to end and killing it, `reason` the reason of a policy.
+        Raises StorageError.
         """
         text = " ".join(reason.encode("utf-8", "replace").decode().split())
         with storage_errors("write", self.file(CANCEL_REQUEST)):
@@ -287,17 +265,17 @@ class RunDirectory:
 
     @property
     def is_limited(self) -> bool:
-        """True for a run that counts where only so many may go on at a time."""
-        return os.path.exists(self.file(TURN))
+        """True if limits on concurrent runs apply to the run."""
+        return os.path.exists(self.file(QUEUE_ENTRY))
 
     @property
     def is_waiting(self) -> bool:
-        """True while the run's turn has not come."""
+        """True while the run is queued."""
         return os.path.exists(self.file(WAITING))
 
     @property
     def copied_at(self) -> int:
-        """The moment, in nanoseconds of the file system's time, at which the working copy was whole."""
+        """When the working copy was complete, in nanoseconds of the file system's time."""
         try:
             return os.stat(self.file(COPY)).st_mtime_ns
         except OSError:
@@ -305,24 +283,23 @@ class RunDirectory:
 
     @property
     def cancel_requested(self) -> bool:
-        """True once somebody asked for the run to end."""
         return os.path.exists(self.file(CANCEL_REQUEST))
 
     @property
-    def cancel_wish(self) -> CancelWish:
-        """What whoever asked last for the end of the run wants."""
+    def cancel_request(self) -> CancelRequest:
+        """The last request to cancel the run."""
         try:
             text = read_below(self.path, CANCEL_REQUEST, LARGEST).decode("utf-8", "replace")
             grace, _, reason = text.split("\n")[-2].partition(" ")
-            return CancelWish(float(grace), reason)
+            return CancelRequest(float(grace), reason)
         except (OSError, ValueError, IndexError):
-            return CancelWish()
+            return CancelRequest()
 
 
 class ControllerLock:
-    """Who drives the run.
+    """The lock of the process that drives a run.
 
-    Held through an open file description, so it can be handed to a child and never outlives its holders.
+    It belongs to an open file description, so it can be passed to a child, and is freed when all holders have ended.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -330,16 +307,16 @@ class ControllerLock:
 
     @classmethod
     def acquire(cls, directory: RunDirectory) -> ControllerLock | None:
-        """The lock of this user's own run, or None when another process holds it.
+        """Lock this user's own run; None if another process holds the lock.
 
-        Nothing starts, continues, cancels or concludes a run without it. Raises ImportedRun, StorageError.
+        Every action on a run needs the lock. Raises ImportedRun, StorageError.
         """
         directory.own_record()
-        return cls.of_unfinished(directory)
+        return cls.acquire_new(directory)
 
     @classmethod
-    def of_unfinished(cls, directory: RunDirectory) -> ControllerLock | None:
-        """The lock of a directory that is still being built by this user; as `acquire`. Raises StorageError."""
+    def acquire_new(cls, directory: RunDirectory) -> ControllerLock | None:
+        """Like `acquire`, for a directory that this user is still creating. Raises StorageError."""
         with _opened_lock(directory) as lock:
             if locks.try_lock(lock.descriptor):
                 lock.sign()
@@ -349,7 +326,7 @@ class ControllerLock:
 
     @classmethod
     def wait_for(cls, directory: RunDirectory) -> ControllerLock:
-        """The lock of a directory that this process has just made, once it is free. Raises StorageError."""
+        """Wait for the lock of a directory that this process has created. Raises StorageError."""
         with _opened_lock(directory) as lock:
             locks.lock(lock.descriptor)
             lock.sign()
@@ -362,21 +339,21 @@ class ControllerLock:
         self.release()
 
     def sign(self, pid: int = 0) -> None:
-        """Write a process id, by default this process's, into the lock file, for `holder`."""
-        # Over what is there and never shorter: a full disk has no say in it.
+        """Write a process ID (default: this process) into the lock file, for `holder`."""
+        # Overwrites without truncating, which works on a full disk.
         os.pwrite(self.descriptor, b"%-11d\n" % (pid or os.getpid()), 0)
 
     def release(self) -> None:
-        """Give up this process's share of the lock; a second time does nothing."""
+        """Release the lock in this process; can be called again."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
     @staticmethod
     def holder(directory: RunDirectory) -> int:
-        """The process id of the running controller, or of who is just handing the run to it.
+        """Return the process ID of the controller, or of the process that is starting it.
 
-        0 when there is none, -1 when there is one that has not signed.
+        0 without a controller, -1 if it has not written its ID yet.
         """
         try:
             with open(open_below(directory.path, CONTROLLER_LOCK), "rb") as file:
@@ -390,7 +367,7 @@ class ControllerLock:
 
 @contextlib.contextmanager
 def _opened_lock(directory: RunDirectory) -> Iterator[ControllerLock]:
-    """A lock whose file is open; an OSError closes it and is raised as a StorageError."""
+    """Open the lock file; an OSError closes it and becomes a StorageError."""
     lock = ControllerLock(-1)
     try:
         lock.descriptor = _above_standard(open_below(directory.path, CONTROLLER_LOCK, os.O_RDWR | os.O_CREAT))
@@ -401,7 +378,7 @@ def _opened_lock(directory: RunDirectory) -> Iterator[ControllerLock]:
 
 
 def _after_state(status: Status, event: dict[str, Any]) -> Status:
-    """The status after a state event; one that is not of our form changes nothing."""
+    """Return the status after a state event; malformed events are ignored."""
     state, reason, code = event.get("state"), event.get("reason", ""), event.get("exit_code", status.exit_code)
     moment = moment_of(event)
     end = event.get("end", event.get("time", 0.0)) if event.get("final") else 0.0
@@ -415,7 +392,7 @@ def _after_state(status: Status, event: dict[str, Any]) -> Status:
 
 
 def _ending(event: dict[str, Any]) -> Ending | None:
-    """The ending that an event tells; None when it is not of our form."""
+    """Parse an ending; None if malformed."""
     state, reason, code, end = (event.get(key) for key in ("state", "reason", "exit_code", "end"))
     if isinstance(state, str) and isinstance(reason, str) and isinstance(code, int | None):
         moment = float(end) if isinstance(end, int | float) else 0.0
@@ -429,7 +406,7 @@ def _error_code(event: dict[str, Any]) -> int:
 
 
 def _above_standard(descriptor: int) -> int:
-    """The same open file under a number that is not stdin, stdout or stderr, should those have been closed."""
+    """Return a descriptor other than stdin, stdout and stderr, in case those are closed."""
     if descriptor > 2:
         return descriptor
     duplicate = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -438,7 +415,7 @@ def _above_standard(descriptor: int) -> int:
 
 
 def json_bytes(value: Any, *, indent: int | None = None) -> bytes:
-    """The value as JSON in UTF-8 with a line end; names that are no UTF-8 stand in it as escapes."""
+    """Encode as a line of UTF-8 JSON; characters that are not valid UTF-8 are escaped."""
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent).encode() + b"\n"
     except UnicodeEncodeError:

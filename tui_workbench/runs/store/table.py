@@ -1,14 +1,14 @@
-"""The table of runs: which rows, in which order, a part at a time.
+"""The table of runs: filters, sorting, grouping and paging.
 
-Everything is answered by the index (`RunIndex.page` and the like). Pinned runs come first, runs without a value in
-the column that is sorted by come last, and among equals the newest first: an order that never depends on anything else.
+The index answers every query (`RunIndex.page` and others). Pinned runs come first, runs without a value in the sorted
+column come last, and equal runs are sorted newest first, so the order is always the same.
 
-The filter is what a person types, made a condition in SQL. Words must all occur (in any case) in what a row shows:
-number, script, arguments, target, configuration, state, user, tags, note. `"two words"` is one, `-word` must not occur.
-`column:text` looks in one column, `column=value` wants all of it, and numbers, times and metrics compare: `loss<0.1`,
+A filter is translated to an SQL condition. All words must occur (in any case) in a row: number, script, arguments,
+target, configuration, state, user, tags, note. `"two words"` is one word, `-word` must not occur. `column:text`
+searches one column, `column=value` compares all of it, and numbers, times and metrics can be compared: `loss<0.1`,
 `duration>10m`, `started>=2026-01-31`, `accuracy!=1`. `is:pinned`, `is:active`, `is:archived`, `has:accuracy`,
-`has:note`, `has:gpu` (a verdict on its use of GPUs). What is not complete yet (`loss<`) filters nothing, so that the
-table does not become empty while you type. No text ever becomes part of the SQL: it goes in as values.
+`has:note`, `has:gpu` (a GPU verdict). Incomplete conditions (`loss<`) are ignored, so that the table does not become
+empty while you type. User input never becomes part of the SQL: it is passed as values.
 """
 
 from __future__ import annotations
@@ -46,39 +46,36 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 _DURATION = r"(\d+(?:\.\d*)?)\s*([smhd]?)"
 _CLOCK = r"(?:(\d+):)?(\d+):(\d+(?:\.\d*)?)"
 
-SCANNED = "listed NOT INDEXED"
-"""All rows as they lie in the file: a twentieth of the time that it takes to go through them by an index."""
-
-COLUMNS = {**NUMBER_COLUMNS, **TEXT_COLUMNS}
-"""Columns to sort and group by, as names that people use; any other name is that of a metric."""
+SCANNED = "listed NOT INDEXED"  # a full scan takes a twentieth of the time of going through an index
+COLUMNS = {**NUMBER_COLUMNS, **TEXT_COLUMNS}  # columns to sort and group by; any other name is a metric
 
 
 class RunQuery(NamedTuple):
-    """Which runs, and in which order."""
+    """The filter and order of a table of runs."""
 
     filter: str = ""
     sort: str = "created"  # a column, or a metric
     descending: bool = True
-    group: str = ""  # a column whose equal values stand together: script, target, state, sweep, ...
-    archived: bool = False  # archived runs are among them
+    group: str = ""  # a column whose equal values are grouped: script, target, state, sweep, ...
+    archived: bool = False  # include archived runs
 
 
 class RunRow(NamedTuple):
-    """One row: the run, its metrics and what people said of it."""
+    """A row: a run, its metrics and annotations."""
 
     run: Run
     facts: Facts
 
 
 class Page(NamedTuple):
-    """Part of a table: `total` is the number of rows of all of it, `rows` those that were asked for."""
+    """A part of a table; `total` is the number of rows in the whole table."""
 
     total: int
     rows: list[RunRow]
 
 
 class Group(NamedTuple):
-    """Runs with the same value in a column: how many, how many of them go on, and when the newest was created."""
+    """Runs with the same value in a column: their number, how many are active, and the newest creation time."""
 
     value: str
     total: int
@@ -87,7 +84,7 @@ class Group(NamedTuple):
 
 
 def order_of(query: RunQuery, condition: Condition) -> tuple[str, str, tuple[Any, ...]]:
-    """What to order by, what to join for it, and the values in that."""
+    """Return the ORDER BY and JOIN clauses, and their values."""
     direction = "DESC" if query.descending else "ASC"
     values: tuple[Any, ...] = ()
     if query.sort == "created":
@@ -105,21 +102,21 @@ def order_of(query: RunQuery, condition: Condition) -> tuple[str, str, tuple[Any
 
 
 def value_of(name: str) -> tuple[str, str, tuple[Any, ...]]:
-    """The SQL of a column's or metric's value, what to join for it, and the values in that."""
+    """Return the SQL of a column's or metric's value, the JOIN clause for it, and its values."""
     if name in COLUMNS:
         return COLUMNS[name], "", ()
     return "metrics.value", "LEFT JOIN metrics ON metrics.id = listed.id AND metrics.name = ?", (name,)
 
 
 class Condition(NamedTuple):
-    """A condition on a row of `listed`, with the values for its question marks."""
+    """An SQL condition on a row of `listed`, with its values."""
 
     sql: str
     values: tuple[Any, ...] = ()
 
 
 def condition_of(text: str, *, archived: bool = False) -> Condition:
-    """The condition that the filter `text` makes. Archived runs are left out unless wanted or asked for by it."""
+    """Translate a filter. Archived runs are excluded unless `archived` is set or the filter asks for them."""
     parts: list[str] = []
     values: list[Any] = []
     for minus, word in re.findall(_TOKEN, text):
@@ -135,7 +132,7 @@ def condition_of(text: str, *, archived: bool = False) -> Condition:
 
 
 def _condition(word: str) -> Condition | None:
-    """The condition of one word of the filter; None for one that is not complete yet."""
+    """Translate one word of the filter; None if it is incomplete."""
     match = None if word.startswith('"') else re.fullmatch(_COMPARISON, word)
     if match is None:
         return _occurs("search", word.strip('"'))
@@ -164,21 +161,21 @@ def _occurs(column: str, value: str) -> Condition | None:
 
 def _on_text(column: str, operator: str, value: str) -> Condition | None:
     if column == "tags" and operator in ("=", "!="):
-        # Tags stand there a line each; one with a value is also found by its name.
+        # Tags are one per line; a tag with a value also matches by its name.
         lines = "('\n' || tags || '\n')"
         sql = f"(instr({lines}, ?) OR instr({lines}, ?))"
         folded = value.casefold()
         return Condition(sql if operator == "=" else f"NOT {sql}", (f"\n{folded}\n", f"\n{folded}="))
     if operator == ":":
-        looked_for = value.casefold() if column in ("tags", "note") else value
-        return Condition(f"instr(lower({column}), lower(?))", (looked_for,))
+        text = value.casefold() if column in ("tags", "note") else value
+        return Condition(f"instr(lower({column}), lower(?))", (text,))
     if operator in ("=", "!="):
         return Condition(f"{column} {operator} ? COLLATE NOCASE", (value,))
     return Condition(f"{column} {operator} ?", (value,))
 
 
 def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | None:
-    """A condition on a metric; what could as well be part of the arguments (`lr=0.1`) is looked for there too."""
+    """Compare a metric; `lr=0.1` may also be an argument, so it is searched in the row as well."""
     one = f"{_OF_METRIC} AND value"
     compared: float | str = value
     try:
@@ -188,13 +185,13 @@ def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | N
             return None
     if operator in (":", "="):
         return Condition(f"listed.id IN ({one} = ?) OR instr(search, ?)", (name, compared, word.casefold()))
-    # In SQL texts are larger than all numbers.
+    # In SQL, texts are larger than all numbers.
     kind = "" if isinstance(compared, str) else " AND typeof(value) != 'text'"
     return Condition(f"listed.id IN ({one} {operator} ?{kind})", (name, compared))
 
 
 def _number_of(column: str, value: str) -> float | None:
-    """The number that a value stands for: of a duration in seconds, of a time in seconds since the epoch."""
+    """Parse a number; a duration becomes seconds, a time seconds since the epoch."""
     if column == "duration":
         if clock := re.fullmatch(_CLOCK, value):
             return int(clock[1] or 0) * 3600 + int(clock[2]) * 60 + float(clock[3])

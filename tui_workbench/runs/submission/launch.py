@@ -21,7 +21,7 @@ from tui_workbench.runs.gpu.gate import admit
 from tui_workbench.runs.lifecycle import building, limits
 from tui_workbench.runs.lifecycle.starting import detach, leave_descriptors, spawn, start_script
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
-from tui_workbench.runs.store import withheld
+from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory
 from tui_workbench.runs.submission.planning import asks_for_gpu, planned, prepare
 from tui_workbench.targets.base.registry import target_for
@@ -89,14 +89,14 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         plan = contents.add_to_plan(plan)
     limited = limits.is_limited(spec.target, request)
     with building.new_directory(project, spec.run_id) as (directory, lock), contextlib.ExitStack() as undone:
-        undone.callback(withheld.forget, spec)
+        undone.callback(secret_arguments.remove, spec)
         with for_run(directory.path):
             commit_id, kind = _take_snapshot(project, spec, directory, origin_commit, contents, copy_later=limited)
         record = Record(
             spec.run_id, building.next_run_number(project), building.created_at(spec.run_id), _user(), spec, plan,
             commit_id, kind, request.origin, request.group, request.member,
         )  # fmt: skip
-        withheld.keep(spec)
+        secret_arguments.save(spec)
         directory.write_record(record)
         if limited:
             limits.register(directory, spec, request, record.run_number)

@@ -18,7 +18,7 @@ from tui_workbench.projects.project import COMPUTE_SUFFIX, RUN_CONFIGURATION_SUF
 from tui_workbench.runs.gpu.gate import STEP, TITLE
 from tui_workbench.runs.lifecycle.building import likely_run_id
 from tui_workbench.runs.lifecycle.limits import is_limited, step_of
-from tui_workbench.runs.store import withheld
+from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import WORKING_COPY, Record, RunDirectory
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Report
@@ -61,7 +61,7 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
         script, arguments = script_in_snapshot(project, request, origin), request.arguments
     else:
         script, arguments = _script_and_arguments(project, request, configuration)
-    withheld.refuse_masks(arguments)
+    secret_arguments.refuse_masks(arguments)
     spec = bare_spec(project, configuration, target)._replace(
         script=script, arguments=arguments, keep_outputs=request.keep_outputs
     )
@@ -70,7 +70,7 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
 
         refuse_unseen(script)
     if origin is not None:
-        withheld.with_secrets(spec)
+        secret_arguments.with_secrets(spec)
     return Prepared(*planned(project, spec, request, likely_run_id(project)), commit)
 
 

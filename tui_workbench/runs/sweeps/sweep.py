@@ -25,7 +25,7 @@ from tui_workbench.core.processes import start_detached
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.building import without_secrets
 from tui_workbench.runs.lifecycle.queueing import resume
-from tui_workbench.runs.store import ownership, withheld
+from tui_workbench.runs.store import ownership, secret_arguments
 from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.launch import create_run
@@ -87,7 +87,7 @@ def create(project: Project, request: RunRequest, members: tuple[Member, ...], m
     if max_parallel < 1:
         raise UsageError(f"{max_parallel} runs at a time cannot be", remedy="Name 1 or more.")
     for member in members:
-        withheld.refuse_secrets(member.arguments)
+        secret_arguments.refuse_secrets(member.arguments)
     for member in members[:1]:
         prepare(project, _request_of(request, member.arguments))
     project.prepare_state()

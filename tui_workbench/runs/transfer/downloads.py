@@ -17,10 +17,10 @@ from tui_workbench.core.files import open_regular, replacing
 from tui_workbench.core.progress import BYTES, Meter, meter, size_text
 from tui_workbench.runs.snapshots.file_copy import copy_content
 from tui_workbench.runs.store.rundir import (
+    CONTAINER_FILES,
     DIFF,
     EVENTS,
     LIVE,
-    MADE,
     METRICS,
     OUTPUT,
     OUTPUTS,
@@ -38,7 +38,7 @@ RECORDS = (OUTPUT, EVENTS, RECORD, METRICS, PROVENANCE, DIFF)
 ALIASES = {"driver_log": OUTPUT, "driver_log.txt": OUTPUT, "control_log": EVENTS, "control_log.txt": EVENTS}
 """The original's names for them."""
 
-_FOLDERS = frozenset((OUTPUTS, WORKING_COPY, RANKS, LIVE, SHELL_COPY, MADE))
+_FOLDERS = frozenset((OUTPUTS, WORKING_COPY, RANKS, LIVE, SHELL_COPY, CONTAINER_FILES))
 """Folders in a run's directory that are the workbench's own."""
 
 MOST_ATTACHMENTS = 10_000

@@ -36,7 +36,7 @@ PLACED = "placed.json"
 LARGEST_PLACED = 1 << 28
 """Bytes of that file that are read."""
 
-MADE = "made"
+CONTAINER_FILES = "made"
 """Where it arrives that the script made there."""
 
 
@@ -143,10 +143,10 @@ def take_made(chunks: Iterator[bytes], run_directory: str) -> None:
         return parts[:1] == [OUTPUTS] or info.isdir() or known.get("/".join(parts)) != identity_of(info)
 
     try:
-        if is_folder_below(run_directory, MADE):
-            remove_below(run_directory, MADE)
-        make_folders(run_directory, MADE)
-        unpack(_Chunks(chunks), os.path.join(run_directory, MADE), is_wanted=is_made)
+        if is_folder_below(run_directory, CONTAINER_FILES):
+            remove_below(run_directory, CONTAINER_FILES)
+        make_folders(run_directory, CONTAINER_FILES)
+        unpack(_Chunks(chunks), os.path.join(run_directory, CONTAINER_FILES), is_wanted=is_made)
         _move_home(run_directory)
     except (OSError, tarfile.TarError) as error:
         raise StorageError(
@@ -169,7 +169,7 @@ class _Chunks(io.RawIOBase):
 
 
 def _move_home(run_directory: str) -> None:
-    inside = f"{MADE}/{os.path.basename(PROJECT_IN_CONTAINER)}"
+    inside = f"{CONTAINER_FILES}/{os.path.basename(PROJECT_IN_CONTAINER)}"
     made = os.path.join(run_directory, inside)
     if is_folder_below(made, OUTPUTS):
         remove_below(run_directory, OUTPUTS)
@@ -180,4 +180,4 @@ def _move_home(run_directory: str) -> None:
             path = os.path.relpath(os.path.join(folder, name), made)
             make_folders(run_directory, os.path.join(WORKING_COPY, os.path.dirname(path)))
             rename_below(run_directory, f"{inside}/{path}", f"{WORKING_COPY}/{path}")
-    remove_below(run_directory, MADE)
+    remove_below(run_directory, CONTAINER_FILES)

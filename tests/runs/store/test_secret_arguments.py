@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.runs.gated_project import GatedProject
 from tests.runs.support import write_configuration, write_files
-from tests.runs.workshop import Workshop
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunRequest
-from tui_workbench.runs.store import withheld
+from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.submission.launch import create_run
 from tui_workbench.runs.sweeps import sweep
 
@@ -24,7 +24,7 @@ REQUEST = RunRequest("local", "say.py", ARGUMENTS)
 
 
 @pytest.fixture(params=[False, True], ids=["untracked", "tracked"])
-def secretive(shop: Workshop, request: pytest.FixtureRequest) -> Workshop:
+def secretive(shop: GatedProject, request: pytest.FixtureRequest) -> GatedProject:
     """A project whose script prints its arguments and a variable with a password in its value."""
     write_files(shop.root, {"say.py": SAY})
     variables = {"DATABASE_URL": URL, "GITHUB_PAT": "hunter2"}
@@ -34,23 +34,23 @@ def secretive(shop: Workshop, request: pytest.FixtureRequest) -> Workshop:
 
 
 def files_with_secret(folder: str) -> list[str]:
-    """Files below a folder that hold the secret, but for the log and the configuration files."""
+    """Files below a folder that hold the secret, except the log and the configuration files."""
     paths = [path for path in Path(folder).rglob("*") if path.is_file() and "aml_config" not in path.parts]
     return [path.name for path in paths if b"hunter2" in path.read_bytes() and path.name != "output.log"]
 
 
 def kept(home: Path) -> list[Path]:
-    return list((home / ".local" / "state" / "workbench-tui" / withheld.FOLDER).glob("*"))
+    return list((home / ".local" / "state" / "workbench-tui" / secret_arguments.FOLDER).glob("*"))
 
 
-def test_script_gets_the_secrets_and_no_file_holds_them(secretive: Workshop, home: Path) -> None:
+def test_script_gets_the_secrets_and_no_file_holds_them(secretive: GatedProject, home: Path) -> None:
     run = secretive.ended(secretive.runs.submit(REQUEST))
     assert Path(run.log_path).read_text() == f"{list(ARGUMENTS)} {URL}\n"
     assert list(run.arguments) == MASKED
     assert files_with_secret(run.directory) == files_with_secret(str(home)) == []
 
 
-def test_another_process_starts_the_run_with_its_secrets(secretive: Workshop, home: Path) -> None:
+def test_another_process_starts_the_run_with_its_secrets(secretive: GatedProject, home: Path) -> None:
     directory, lock, _ = create_run(secretive.project, REQUEST)
     lock.release()
     (path,) = kept(home)
@@ -62,7 +62,7 @@ def test_another_process_starts_the_run_with_its_secrets(secretive: Workshop, ho
     assert kept(home) == []
 
 
-def test_secret_that_is_gone_fails_the_run_with_the_reason(secretive: Workshop, home: Path) -> None:
+def test_missing_secret_fails_the_run_with_the_reason(secretive: GatedProject, home: Path) -> None:
     directory, lock, _ = create_run(secretive.project, REQUEST)
     lock.release()
     kept(home)[0].unlink()
@@ -71,18 +71,18 @@ def test_secret_that_is_gone_fails_the_run_with_the_reason(secretive: Workshop, 
     assert (run.state, "the argument ***" in run.reason) == ("failed", True)
 
 
-def test_secrets_of_a_removed_run_go_with_the_next_submit(secretive: Workshop, home: Path) -> None:
+def test_next_submit_removes_secrets_of_removed_runs(secretive: GatedProject, home: Path) -> None:
     directory, lock, record = create_run(secretive.project, REQUEST)
     lock.release()
     shutil.rmtree(directory.path)
     other = record.spec._replace(run_directory=secretive.project.root)
-    withheld.keep(other)
+    secret_arguments.save(other)
     assert len(kept(home)) == 1
-    withheld.forget(other)
+    secret_arguments.remove(other)
     assert kept(home) == []
 
 
-def test_plan_shows_masks(secretive: Workshop) -> None:
+def test_plan_shows_masks(secretive: GatedProject) -> None:
     plan, _ = secretive.runs.survey(REQUEST)
     start = plan.step("start")
     assert start is not None
@@ -91,7 +91,7 @@ def test_plan_shows_masks(secretive: Workshop) -> None:
     assert "hunter2" not in json.dumps(plan)
 
 
-def test_mask_is_no_argument(secretive: Workshop) -> None:
+def test_masked_argument_is_refused(secretive: GatedProject) -> None:
     run = secretive.ended(secretive.runs.submit(REQUEST))
     with pytest.raises(UsageError, match=r"the argument \*\*\* is a mask"):
         secretive.runs.submit(RunRequest("", origin=run.run_id))
@@ -100,7 +100,7 @@ def test_mask_is_no_argument(secretive: Workshop) -> None:
     assert "other" in Path(secretive.ended(again).log_path).read_text()
 
 
-def test_sweep_refuses_secret_arguments(secretive: Workshop) -> None:
+def test_sweep_refuses_secret_arguments(secretive: GatedProject) -> None:
     members = sweep.members_of(("--token", "hunter2"), [{"lr": "1"}, {"lr": "2"}])
     with pytest.raises(UsageError, match=r"written to a file.*is a secret"):
         sweep.create(secretive.project, REQUEST, members, 1)

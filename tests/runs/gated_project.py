@@ -1,4 +1,4 @@
-"""A project with runs that wait at a gate, for tests that end them in every way."""
+"""A project whose runs wait for a file, the gate, so that tests can end them in every way."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ while True:
 """
 
 
-class Workshop:
+class GatedProject:
     """A project, its runs, and a gate that its script waits at."""
 
     def __init__(self, project: Project, folder: Path) -> None:
@@ -59,7 +59,7 @@ class Workshop:
         return run
 
     def script(self, run: Run) -> int:
-        """The process id of a run's script, which is its first line."""
+        """The process ID of a run's script, the first line of its output."""
         log = Path(run.log_path)
         return int(until(lambda: log.exists() and log.read_text().partition("\n")[0], "the script"))
 
@@ -67,11 +67,11 @@ class Workshop:
         return int(until(lambda: max(0, ControllerLock.holder(RunDirectory(run.directory))), "a controller"))
 
     def open(self) -> None:
-        """Let the script that waits go on."""
+        """Open the gate, so that waiting scripts continue."""
         self.gate.write_text("go")
 
     def ended(self, run: Run) -> Run:
-        """The run when it has ended."""
+        """Wait for the end of the run and return it."""
         directory = RunDirectory(run.directory)
         until(lambda: not directory.run().is_active, "the end of the run")
         return directory.run()
@@ -85,8 +85,8 @@ def kill(pid: int) -> None:
     until(lambda: not is_running(pid))
 
 
-def step_by_step(shop: Workshop, until_step: str) -> Run:
-    """A run whose controller was killed after a certain step; the script goes through the gate at once."""
+def step_by_step(shop: GatedProject, until_step: str) -> Run:
+    """A run whose controller was killed after a step; the gate is open."""
     directory, lock, record = create_run(shop.project, RunRequest("local", "gated.py", ("/dev/null", "7")))
     target = LocalTarget(record.spec.target)
     end: dict[str, Any] = {"exit_code": 7, "reason": "exit code 7"}

@@ -1,7 +1,7 @@
-"""Secrets that a run needs and its record does not hold.
+"""Secret arguments and variables of a run, which its record does not hold.
 
-run.json holds masks in their place. Until the script has started, the true arguments lie in a file that only this user
-can read, in the user's state directory: a run may be started later by another process than the one that submitted it.
+run.json holds masks instead. Until the script starts, the arguments are stored in the user's state directory in a file
+that only this user can read, because another process may start the run later.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.core.trace import hide_variables
 from tui_workbench.runs.store.rundir import json_bytes
 
-FOLDER = "arguments"
-"""Name of the folder in the user's state directory."""
+FOLDER = "arguments"  # in the user's state directory
 
 
 def refuse_masks(arguments: Sequence[str]) -> None:
-    """Raise UsageError for arguments that were copied from a record, with a mask in place of a secret."""
+    """Raise UsageError for arguments that were copied from a record and have masks instead of secrets."""
     masked = find_mask(arguments)
     if masked:
         raise UsageError(
-            f"the argument {masked} is a mask: the record of a run does not hold the secret behind it",
-            remedy="Name the arguments again, or pass the secret in EnvironmentVariables of the run configuration.",
+            f"the argument {masked} is a mask: records do not hold secrets",
+            remedy="Enter the arguments again, or set the secret in EnvironmentVariables of the run configuration.",
         )
 
 
-def keep(spec: RunSpec) -> None:
-    """Keep the arguments if run.json will not hold all of them. Raises StorageError."""
+def save(spec: RunSpec) -> None:
+    """Store the arguments if run.json masks any of them. Raises StorageError."""
     if tuple(mask_words(spec.arguments)) == spec.arguments:
         return
     _prune()
@@ -47,25 +46,25 @@ def keep(spec: RunSpec) -> None:
 
 
 def with_secrets(spec: RunSpec) -> RunSpec:
-    """The specification with the values that run.json does not hold.
+    """Return the specification with the submitted arguments and the current values of secret variables.
 
-    Arguments are those that were submitted. Raises ConfigurationError when a value is not there any more.
+    Raises ConfigurationError when a value no longer exists.
     """
     arguments, masked = spec.arguments, find_mask(spec.arguments)
     if masked:
         run_directory, arguments = _read(_path(spec.run_directory))
         if run_directory != spec.run_directory:
             raise ConfigurationError(
-                f"the secret behind the argument {masked} is not kept any more", remedy="Submit the run again."
+                f"the secret behind the argument {masked} is no longer stored", remedy="Submit the run again."
             )
     configuration = spec.run_configuration._replace(environment_variables=variables_of(spec))
     return spec._replace(arguments=arguments, run_configuration=configuration)
 
 
 def variables_of(spec: RunSpec) -> Mapping[str, str]:
-    """The run's variables; secret ones are taken from the run configuration as it is now.
+    """Return the run's variables; secret ones come from the current run configuration.
 
-    Raises ConfigurationError when one is not there any more.
+    Raises ConfigurationError when a variable no longer exists.
     """
     variables = spec.run_configuration.environment_variables
     masked = [name for name, value in variables.items() if MASK in value]
@@ -75,33 +74,33 @@ def variables_of(spec: RunSpec) -> Mapping[str, str]:
     missing = [name for name in masked if name not in now]
     if missing:
         raise ConfigurationError(
-            f"EnvironmentVariables no longer holds {missing[0]}, which this run was submitted with",
-            remedy="Submit it again.",
+            f"EnvironmentVariables no longer has {missing[0]}, which this run needs",
+            remedy="Add it again, or submit the run again.",
             file=spec.run_configuration.path,
         )
     return {name: now[name] if name in masked else value for name, value in variables.items()}
 
 
 def hide(spec: RunSpec) -> None:
-    """Have the run's secret variables masked in everything that this process writes down."""
-    # A secret that is not there any more cannot be in a text that is about to be written.
+    """Mask the run's secret variables in everything that this process logs."""
+    # A secret that no longer exists cannot be logged.
     with contextlib.suppress(ConfigurationError):
         hide_variables(variables_of(spec))
 
 
-def forget(spec: RunSpec) -> None:
-    """Remove the arguments of a run that has started or never will."""
+def remove(spec: RunSpec) -> None:
+    """Remove the stored arguments of a run that has started or will never start."""
     with contextlib.suppress(OSError):
         os.unlink(_path(spec.run_directory))
 
 
 def refuse_secrets(arguments: Sequence[str]) -> None:
-    """Raise UsageError for secret arguments where they would be written to a file of the project."""
+    """Raise UsageError for secret arguments that would be written to a file of the project."""
     for argument, masked in zip(arguments, mask_words(arguments), strict=True):
         if argument != masked:
             shown = masked if masked != MASK else "the value of an option"
             raise UsageError(
-                f"the arguments of a sweep are written to a file, and {shown} is a secret",
+                f"the arguments of a sweep are written to a file, but {shown} is a secret",
                 remedy="Set it in EnvironmentVariables of the run configuration.",
             )
 
@@ -121,7 +120,7 @@ def _prune() -> None:
 
 
 def _read(path: str) -> tuple[str, tuple[str, ...]]:
-    """The run directory in a file of arguments and its true arguments; nothing where that cannot be read."""
+    """Read a file of arguments: the run directory and the arguments; empty if unreadable."""
     try:
         stored = load_json(path)
         return str(stored["run_directory"]), tuple(map(str, stored["arguments"]))
