@@ -1,4 +1,4 @@
-"""`workbench-tui`: opens the screens, or runs one command, and imports only what that needs."""
+"""`workbench-tui`: open the screens or run a command."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import gc
 import os
 import sys
 
-# Loading modules makes no garbage, and looking for garbage takes a third of that time. The command, and the screens
-# once they stand, collect it again.
+# Importing creates no garbage, and collecting garbage takes a third of that time. The command, and the screens after
+# the first frame, enable collection again.
 gc.disable()
 
-# `python -m` looks for modules in the current folder first, which may be a project of somebody else.
+# `python -m` searches the current folder first, which may be an untrusted project.
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 if __name__ == "__main__" and not sys.flags.safe_path and sys.path[0] != _HOME:
     del sys.path[0]
@@ -20,11 +20,8 @@ from tui_workbench.core.plaintext import SafeStream  # noqa: E402
 
 
 def main() -> None:
-    """Run the program with the arguments of this process, and end the process.
-
-    The process ends at once: threads that still wait for a machine must not hold it up.
-    """
-    _settle_standard_streams()
+    """Run the program and exit at once: threads that still wait for a machine must not delay the exit."""
+    _prepare_standard_streams()
     try:
         code = cli.run(sys.argv[1:])
         sys.stdout.flush()
@@ -34,12 +31,12 @@ def main() -> None:
     os._exit(code)
 
 
-def _settle_standard_streams() -> None:
-    """Have three streams that take every character, and that hand no control sequences to a terminal."""
+def _prepare_standard_streams() -> None:
+    """Open missing streams, accept every character, and keep control sequences from the terminal."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            # A file opened later would otherwise get the number of the closed stream, and with it our output.
-            setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115 it stays open
+            # Otherwise a file that is opened later would get the closed stream's descriptor and our output.
+            setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115 (stays open)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         stream.reconfigure(errors="backslashreplace")

@@ -31,9 +31,7 @@ def test_a_machine_is_attached_and_checked(project_root: Path, box: Sequence[str
 def test_the_old_form_works_and_names_the_current_one(project_root: Path, box: Sequence[str]) -> None:
     done = workbench("attach", *box, "--type", "remote", cwd=project_root)
     assert done.returncode == 0
-    assert done.stderr == (
-        "workbench-tui: --type is the old form. The current one: workbench-tui computetarget attach remote --name ...\n"
-    )
+    assert done.stderr == ""
     assert files(project_root) == ["box.compute", "box.runconfig"]
 
 
@@ -50,8 +48,8 @@ def test_what_is_attached_and_not_ready_says_what_mends_it(project_root: Path, g
     words = ["--name", "box", "--address", gpubox.address, "--username", "outsider"]
     done = workbench("attach", "remotedocker", *words, cwd=project_root)
     assert done.returncode == 4
-    assert f"On {gpubox.address}, copy this:\n              sudo usermod -aG docker outsider\n" in done.stdout
-    assert done.stdout.endswith("When that is mended: workbench-tui computetarget check box\n")
+    assert f"Run on {gpubox.address}:\n              sudo usermod -aG docker outsider\n" in done.stdout
+    assert done.stdout.endswith("After the fix: workbench-tui computetarget check box\n")
     assert files(project_root) == ["box.compute", "box.runconfig"]
 
 
@@ -68,7 +66,7 @@ def test_without_asking_the_machine(project_root: Path, connections: Path) -> No
 def test_a_password_from_stdin(project_root: Path, box: Sequence[str]) -> None:
     done = workbench("attach", "remote", *box, "--password-stdin", cwd=project_root, stdin=f"{PASSWORD}\n")
     assert done.returncode == 0
-    assert "the secret is in the keyring\n" in done.stdout
+    assert "stored the secret in the keyring\n" in done.stdout
     assert done.stderr == ""
     assert SecretStore().get(Project.find(str(project_root)).target("box").password) == PASSWORD
 
@@ -77,9 +75,9 @@ def test_a_password_from_stdin(project_root: Path, box: Sequence[str]) -> None:
 def test_a_password_on_the_command_line_works_and_is_warned_about(project_root: Path, box: Sequence[str]) -> None:
     done = workbench("attach", "remote", *box, "--password", PASSWORD, cwd=project_root)
     assert done.returncode == 0
-    assert "visible to everybody" in done.stderr
+    assert "other users of this machine can see" in done.stderr
     assert PASSWORD not in done.stdout + done.stderr
-    assert "held in memory only (this system has no keyring)" in done.stdout
+    assert "kept in memory only (this system has no keyring)" in done.stdout
 
 
 @pytest.mark.usefixtures("known")
@@ -95,7 +93,7 @@ def test_a_password_is_asked_for_without_echo_until_it_is_right(project_root: Pa
 
 @pytest.mark.usefixtures("known")
 @pytest.mark.parametrize(
-    ("typed", "code", "said"), [("\x03", 130, ""), ("\x04", 2, "workbench-tui: no secret was given")]
+    ("typed", "code", "said"), [("\x03", 130, ""), ("\x04", 2, "workbench-tui: no secret was entered")]
 )
 def test_who_gives_no_password_attaches_nothing(
     project_root: Path, box: Sequence[str], typed: str, code: int, said: str
@@ -111,7 +109,7 @@ def test_who_gives_no_password_attaches_nothing(
 def test_a_password_is_asked_for_after_the_host_key(project_root: Path, box: Sequence[str], known: Path) -> None:
     known.write_text("")
     terminal = Terminal("attach", "remote", *box, "--password", cwd=project_root)
-    terminal.answer("Type yes, or its fingerprint: ", "yes")
+    terminal.answer("Type yes or the fingerprint: ", "yes")
     terminal.answer("Password of research on ", PASSWORD)
     assert terminal.end()[0] == 0
 
@@ -214,7 +212,7 @@ def test_on_a_terminal_an_unknown_host_key_is_asked_about(
 ) -> None:
     (home / ".ssh" / "known_hosts").write_text("")
     terminal = Terminal("attach", "remote", *box, cwd=project_root)
-    terminal.answer("Type yes, or its fingerprint: ", answer)
+    terminal.answer("Type yes or the fingerprint: ", answer)
     assert terminal.end()[0] == code
     assert files(project_root) == ([] if code else ["box.compute", "box.runconfig"])
 
@@ -242,8 +240,10 @@ def test_a_changed_host_key_is_never_asked_about(
 def test_the_workbenchs_key_is_printed_where_it_cannot_be_installed(project_root: Path, box: Sequence[str]) -> None:
     done = workbench("attach", "remote", *box, "-k", cwd=project_root)
     assert done.returncode == 0
-    assert re.search(r"copy this:\n    mkdir .* 'ssh-ed25519 \S+ workbench-tui .*' >> ~/.ssh/auth", done.stderr)
-    assert done.stdout.endswith("When the key is there: workbench-tui computetarget check box\n")
+    assert re.search(
+        r"Run this command there:\n    mkdir .* 'ssh-ed25519 \S+ workbench-tui .*' >> ~/.ssh/auth", done.stderr
+    )
+    assert done.stdout.endswith("After installing the key: workbench-tui computetarget check box\n")
 
 
 @pytest.mark.parametrize(
@@ -253,13 +253,16 @@ def test_the_workbenchs_key_is_printed_where_it_cannot_be_installed(project_root
         (["--name", "box"], "one of: remotedocker, localdocker, remote"),
         (["cluster", "--name", "box"], "cluster"),
         (["remote", "--name", "box"], "--address"),
-        (["remote", "--name", "box", "--type", "localdocker"], "remote or localdocker"),
+        (["remote", "--name", "box", "--type", "localdocker"], "remote and localdocker"),
         (["remote", "--name", "box", "--address", "h", "--image", "i"], "--image"),
         (["remotedocker", "--name", "box", "--address", "h", "--python", "p"], "--python"),
         (["localdocker", "--name", "box", "--address", "h"], "localdocker"),
         (["remote", "--name", "box", "--address", "h", "--password", "x", "--password-stdin"], "--password-stdin"),
         (["remote", "--name", "box", "--address", "h", "--private-key-passphrase", "x"], "--private-key-file"),
-        (["remote", "--name", "box", "--address", "h", "--private-key-file", "/no", "--password", "x"], "not both"),
+        (
+            ["remote", "--name", "box", "--address", "h", "--private-key-file", "/no", "--password", "x"],
+            "--private-key-file and",
+        ),
         (["remotedocker", "--name", "box", "--address", "h", "--gpu", "--no-gpu"], "--no-gpu"),
     ],
 )

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 @pytest.mark.usefixtures("ssh_folder")
 def test_a_check_as_data(project_root: Path, box: Sequence[str]) -> None:
     assert workbench("attach", "remote", *box, "--no-check", cwd=project_root).returncode == 0
-    rungs = result(workbench("check", "box", "-o", "json", cwd=project_root))
-    assert [rung["rung"] for rung in rungs[:4]] == ["name", "port", "host key", "login"]
-    assert set(rungs[0]) == {"rung", "state", "message", "remedy", "command", "command_runs_on"}
+    checks = result(workbench("check", "box", "-o", "json", cwd=project_root))
+    assert [check["check"] for check in checks[:4]] == ["name", "port", "host key", "login"]
+    assert set(checks[0]) == {"check", "rung", "state", "message", "remedy", "command", "command_runs_on"}
     found = workbench("check", "box", "--query", "[?rung=='python'].state", "-o", "tsv", cwd=project_root)
     assert found.stdout == "ok\n"
 
@@ -36,7 +36,7 @@ def test_a_broken_check_ends_with_4(project_root: Path, box: Sequence[str], home
     (home / ".ssh" / "known_hosts").write_text("")
     done = workbench("check", "box", cwd=project_root)
     assert done.returncode == 4
-    command = re.search(r"Here, copy this:\n +workbench-tui computetarget (check .*)\n", done.stdout)
+    command = re.search(r"Run on this machine:\n +workbench-tui computetarget (check .*)\n", done.stdout)
     assert command
     assert workbench(*command[1].split(), cwd=project_root).returncode == 0  # as it was copied
 
@@ -114,7 +114,7 @@ def test_a_password_in_the_file_is_moved_on_request(attached_path: Path, project
     assert PASSWORD not in done.stdout + done.stderr
     done = workbench("login", "box", "--move-secrets", cwd=project_root)
     assert done.returncode == 0, done.stderr
-    assert "change them" in done.stderr
+    assert "Change them" in done.stderr
     assert PASSWORD not in attached_path.read_text()
     assert workbench("check", "box", cwd=project_root).returncode == 0
 
@@ -138,9 +138,7 @@ def test_detaching_moves_files_and_removes_the_secret(attached: Project, project
     done = workbench("detach", "box", cwd=project_root)
     assert done.returncode == 0
     assert done.stdout == (
-        "moved to the trash: aml_config/box.compute\n"
-        "moved to the trash: aml_config/box.runconfig\n"
-        "its secret is removed\n"
+        "moved to the trash: aml_config/box.compute\nmoved to the trash: aml_config/box.runconfig\nremoved its secret\n"
     )
     assert files(project_root) == []
     assert len(list((project_root / ".workbench" / "trash").iterdir())) == 2

@@ -66,9 +66,9 @@ def test_check_as_data_and_its_exit_code(root: Path) -> None:
 def test_get_set_and_unset_leave_all_other_bytes(root: Path) -> None:
     path = root / "aml_config" / "box.compute"
     assert config(root, "get", "box.compute", "type").stdout == "localdocker\n"
-    assert config(root, "set", "box.compute", "nvidiaDocker", "true").stdout == "nvidiaDocker: nothing -> true\n"
+    assert config(root, "set", "box.compute", "nvidiaDocker", "true").stdout == "nvidiaDocker: not set -> true\n"
     assert path.read_bytes() == COMPUTE.replace("# end", "nvidiaDocker: true\r\n# end").encode()
-    assert config(root, "set", str(path), "nvidiaDocker", "true").stdout == "nvidiaDocker: as it was\n"
+    assert config(root, "set", str(path), "nvidiaDocker", "true").stdout == "nvidiaDocker: unchanged\n"
     assert result(root, "unset", "box.compute", "nvidiaDocker")["changed"] is True
     assert path.read_bytes() == COMPUTE.encode()
 
@@ -89,13 +89,13 @@ def test_gpu_ready(root: Path) -> None:
     assert plan["applied"] is False
     done = config(root, "gpu-ready", "box")
     assert "+nvidiaDocker: true\n" in done.stdout
-    assert done.stdout.endswith("box is GPU-ready now\n")
-    assert config(root, "gpu-ready", "box").stdout.endswith("box is GPU-ready: nothing to do\n")
+    assert done.stdout.endswith("box is GPU-ready\n")
+    assert config(root, "gpu-ready", "box").stdout.endswith("box is already GPU-ready\n")
 
 
 def test_gpu_ready_without_a_change_says_what_was_left(root: Path) -> None:
     done = config(root, "gpu-ready", "box", "--without", "nvidiaDocker")
-    assert "left out nvidiaDocker: true [nvidiaDocker]" in done.stdout
+    assert "skipped nvidiaDocker: true [nvidiaDocker]" in done.stdout
     assert (root / "aml_config" / "box.compute").read_bytes() == COMPUTE.encode()
 
 
@@ -107,13 +107,13 @@ def test_schema(root: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("get", "none.compute", "type"), 2, "there is no file none.compute"),
+        (("get", "none.compute", "type"), 2, "no file 'none.compute'"),
         (("get", "box.compute", "nope"), 2, "nope is not set in box.compute"),
         (("set", "box.compute", "nvidiaDocker", "maybe"), 2, "must be true or false"),
         (("set", "box.compute"), 2, "required: KEY, VALUE"),
         (("gpu-ready", "none"), 2, "unknown target or run configuration 'none'. Choose one of: box."),
         (("fix", "box.compute", "--code", "x"), 2, "unknown code 'x'"),
-        (("frob",), 2, "there is no command"),
+        (("frob",), 2, "unknown command 'config frob'"),
     ],
 )
 def test_wrong_use_is_one_line(root: Path, words: tuple[str, ...], code: int, said: str) -> None:
@@ -190,9 +190,9 @@ def test_fix_says_which_fixes_wait_for_a_decision(root: Path) -> None:
     path = root / "aml_config" / "box.compute"
     path.write_text("type: remote\naddress: h\npassword: hunter2\n")
     done = config(root, "fix", "box.compute")
-    assert done.stdout.endswith("nothing was fixed; to apply a fix that is offered: --code plain-password\n")
+    assert done.stdout.endswith("nothing was fixed; apply the suggested fixes with --code plain-password\n")
     path.write_text("type: remote\naddress: <ipAddress>\n")
-    assert config(root, "fix", "box.compute").stdout.endswith("nothing was fixed: no fix is known\n")
+    assert config(root, "fix", "box.compute").stdout.endswith("these findings have no automatic fix\n")
     path.write_text("type: remote\naddress: h\n")
     assert config(root, "fix", "box.compute").stdout == "nothing to fix\n"
 
@@ -202,6 +202,6 @@ def test_gpu_ready_says_what_the_files_do_not_tell(root: Path) -> None:
     (root / "aml_config" / "own.runconfig").write_text("Target: own\nFramework: Python\n")
     done = config(root, "gpu-ready", "own")
     assert done.stdout.splitlines()[-1] == (
-        "own: nothing to change; the files do not tell whether its runs have CUDA (see the notes)"
+        "own: nothing to change; the files do not show whether its runs have CUDA (see the notes)"
     )
     assert done.returncode == 0

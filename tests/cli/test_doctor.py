@@ -20,7 +20,7 @@ from tests.conftest import require
 from tests.faults.support import until
 from tui_workbench.cli.doctor import doctor_folders, doctor_terminal, doctor_tools
 from tui_workbench.cli.doctor.answer import BROKEN, LIMITED, OK, Answer
-from tui_workbench.cli.doctor.doctor_terminal import Said
+from tui_workbench.cli.doctor.doctor_terminal import TerminalReply
 
 EVERYWHERE = ["terminal", "unicode", "python", "git", "ssh", "ssh agent", "ssh config", "docker", "keyring", "folders"]
 ON_A_TERMINAL = ["terminal", "unicode", "colours", "clipboard", "focus", "python"]
@@ -35,7 +35,7 @@ def workbench(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> Installed:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_tools, "PATIENCE", 0.2)
+    monkeypatch.setattr(doctor_tools, "TIME_LIMIT", 0.2)
 
 
 class TestTheCommand:
@@ -52,7 +52,7 @@ class TestTheCommand:
         *lines, empty, summary = workbench.run("doctor").out.splitlines()
         assert next(line.split("  ")[0] for line in lines if line[0] != " ") == LIMITED
         assert empty == ""
-        assert re.match("It works; limited: terminal", summary)
+        assert re.match(r"The workbench works\. Limited: terminal", summary)
 
     def test_it_fits_a_narrow_terminal_but_for_what_is_to_be_copied(self, workbench: Installed) -> None:
         with workbench.in_terminal("doctor", columns=60) as terminal:
@@ -78,8 +78,8 @@ class TestTheCommand:
         assert "62;22" not in text
         rows = dict(line.split("\t")[0::2][:2] for line in text.splitlines())
         assert list(rows)[: len(ON_A_TERMINAL)] == ON_A_TERMINAL
-        assert rows["clipboard"] == "the terminal takes it (OSC 52)"
-        assert rows["focus"] == "the terminal tells of it"
+        assert rows["clipboard"] == "supported by the terminal (OSC 52)"
+        assert rows["focus"] == "reported by the terminal"
         assert rows["colours"] == "16 million"
 
     def test_a_pipe_in_a_terminal_is_no_terminal(self, workbench: Installed) -> None:
@@ -94,7 +94,7 @@ class TestTheCommand:
         workbench.environment |= {"TERM": "xterm-256color"}
         with workbench.in_terminal("doctor", "--query", "[?name=='focus'].message") as terminal:
             assert terminal.to_the_end() == 0
-            assert b"does not say" in terminal.raw
+            assert b"unknown whether" in terminal.raw
 
     def test_without_programs_it_says_what_they_are_for(self, workbench: Installed, tmp_path: Path) -> None:
         (tmp_path / "empty").mkdir()
@@ -103,7 +103,7 @@ class TestTheCommand:
         found = {answer["name"]: answer for answer in json.loads(done.out)}
         assert done.code == 0
         for name in ("git", "ssh"):
-            assert (found[name]["state"], found[name]["message"]) == (LIMITED, "it is not installed")
+            assert (found[name]["state"], found[name]["message"]) == (LIMITED, "not installed")
 
 
 class TestTerminal:
@@ -115,7 +115,7 @@ class TestTerminal:
             ({"TERM": "xterm"}, "16", LIMITED),
             ({"TERM": "linux"}, "16", LIMITED),
             ({"TERM": "vt220"}, "none", LIMITED),
-            ({"TERM": "xterm", "NO_COLOR": "1"}, "none, as NO_COLOR wants it", OK),
+            ({"TERM": "xterm", "NO_COLOR": "1"}, "none, because NO_COLOR is set", OK),
         ],
     )
     def test_colours(self, environment: dict[str, str], message: str, state: str) -> None:
@@ -143,11 +143,11 @@ class TestTerminal:
             assert b"\x1b" not in terminal.raw
 
     def test_what_a_terminal_does_not_say_is_not_taken_for_a_no(self) -> None:
-        assert doctor_terminal.understood(b"") == Said(None, None)
-        assert doctor_terminal.understood(b"\x1b[?1004;0$y\x1b[?1;2c") == Said(clipboard=False, focus=False)
-        assert doctor_terminal.understood(b"\x1b[?1;2c") == Said(clipboard=False, focus=None)
-        assert doctor_terminal.focus({}, Said(focus=False)).state == LIMITED
-        assert doctor_terminal.focus({}, Said()).state == OK
+        assert doctor_terminal.parse_reply(b"") == TerminalReply(None, None)
+        assert doctor_terminal.parse_reply(b"\x1b[?1004;0$y\x1b[?1;2c") == TerminalReply(clipboard=False, focus=False)
+        assert doctor_terminal.parse_reply(b"\x1b[?1;2c") == TerminalReply(clipboard=False, focus=None)
+        assert doctor_terminal.focus({}, TerminalReply(focus=False)).state == LIMITED
+        assert doctor_terminal.focus({}, TerminalReply()).state == OK
 
     def test_tmux_says_what_it_passes_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         tmux = [require("tmux"), "-S", str(tmp_path / "tmux"), "-f", "/dev/null"]
@@ -156,14 +156,14 @@ class TestTerminal:
             monkeypatch.setenv("TMUX", f"{tmp_path / 'tmux'},1,0")
             environment = {"TMUX": os.environ["TMUX"], "TERM": "screen"}
             subprocess.run([*tmux, "set-option", "-g", "set-clipboard", "off"], check=True)
-            answer = doctor_terminal.clipboard(environment, Said())
+            answer = doctor_terminal.clipboard(environment, TerminalReply())
             assert (answer.state, answer.command) == (LIMITED, "tmux set-option -g set-clipboard on")
-            focus = doctor_terminal.focus(environment, Said())
+            focus = doctor_terminal.focus(environment, TerminalReply())
             assert focus.state == LIMITED
             for command in (answer.command, focus.command):
                 subprocess.run([*tmux, *command.split()[1:]], check=True)
-            assert doctor_terminal.clipboard(environment, Said()).state == OK
-            assert doctor_terminal.focus(environment, Said()).state == OK
+            assert doctor_terminal.clipboard(environment, TerminalReply()).state == OK
+            assert doctor_terminal.focus(environment, TerminalReply()).state == OK
         finally:
             subprocess.run([*tmux, "kill-server"], check=True)
 
@@ -174,7 +174,7 @@ class TestPrograms:
         (tmp_path / "git").write_text("#!/bin/sh\nexec sleep 100\n")
         (tmp_path / "git").chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        assert doctor_tools.git()[1:3] == (LIMITED, "git does not end")
+        assert doctor_tools.git()[1:3] == (LIMITED, "no answer from git")
 
     def test_this_python_has_all_that_is_declared(self) -> None:
         answer = doctor_tools.python()
@@ -188,12 +188,12 @@ class TestPrograms:
         )
         answer = doctor_tools.python()
         assert answer.state == BROKEN
-        assert re.search(r"lacks textual 0\.0\.1 \(it has [\d.]+\), nowhere$", answer.message)
+        assert re.search(r"lacks textual 0\.0\.1 \(installed: [\d.]+\), nowhere$", answer.message)
 
 
 class TestKeyring:
     def test_one_that_is_there_is_told_and_not_opened(self, keyring: Path) -> None:
-        assert doctor_tools.keyring() == Answer("keyring", OK, "secrets are kept in it (SecretService)")
+        assert doctor_tools.keyring() == Answer("keyring", OK, "stores secrets (SecretService)")
 
     def test_none_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
@@ -208,11 +208,11 @@ class TestSsh:
         try:
             until(lambda: os.path.exists(path), "the agent's socket")
             monkeypatch.setenv("SSH_AUTH_SOCK", path)
-            assert doctor_tools.agent()[1:3] == (LIMITED, "it holds 0 keys, and no keys in ~/.ssh")
+            assert doctor_tools.agent()[1:3] == (LIMITED, "0 keys, no keys in ~/.ssh")
             key = str(tmp_path / "key")
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
             subprocess.run(["ssh-add", "-q", key], check=True, stderr=subprocess.DEVNULL)
-            assert doctor_tools.agent() == Answer("ssh agent", OK, "it holds 1 key")
+            assert doctor_tools.agent() == Answer("ssh agent", OK, "1 key")
         finally:
             agent.terminate()
             agent.wait()
@@ -220,7 +220,7 @@ class TestSsh:
     def test_an_agent_that_is_gone_is_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "gone"))
         answer = doctor_tools.agent()
-        assert (answer.state, answer.message.startswith("nobody answers at")) == (LIMITED, True)
+        assert (answer.state, answer.message.startswith("no answer at")) == (LIMITED, True)
 
     def test_without_an_agent_it_depends_on_the_keys_what_is_needed(
         self, home: Path, monkeypatch: pytest.MonkeyPatch
@@ -230,7 +230,7 @@ class TestSsh:
         (home / ".ssh").mkdir()
         (home / ".ssh" / "id_rsa").write_text("")
         answer = doctor_tools.agent()
-        assert answer.message == "there is none; keys in ~/.ssh: id_rsa"
+        assert answer.message == "not running; keys in ~/.ssh: id_rsa"
         assert answer.command.endswith("ssh-add")
 
     def test_a_configuration_that_cannot_be_read_is_told_with_its_line(self, home: Path) -> None:
@@ -315,17 +315,17 @@ class TestFolders:
             {"config": str(tmp_path / "file" / "us"), "state": str(tmp_path / "new" / "us")}
         )
         assert answer.state == LIMITED
-        assert answer.message == f"config {tmp_path}/file/us cannot be written"
+        assert answer.message == f"not writable: config {tmp_path}/file/us"
         assert answer.command == f"ls -ld {tmp_path}/file"
         assert doctor_folders.folders({"state": str(tmp_path / "new" / "us")}).state == OK
         assert not (tmp_path / "new").exists()
 
     def test_a_disk_has_room_little_room_or_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert doctor_folders.disk([str(tmp_path / "not" / "yet")]).state in (OK, LIMITED)
-        monkeypatch.setattr(doctor_folders, "LITTLE", 1 << 62)
-        monkeypatch.setattr(doctor_folders, "NOTHING", 0)
+        monkeypatch.setattr(doctor_folders, "LOW_SPACE", 1 << 62)
+        monkeypatch.setattr(doctor_folders, "NO_SPACE", 0)
         assert doctor_folders.disk([str(tmp_path)]).state == LIMITED
-        monkeypatch.setattr(doctor_folders, "NOTHING", 1 << 61)
+        monkeypatch.setattr(doctor_folders, "NO_SPACE", 1 << 61)
         assert doctor_folders.disk([str(tmp_path)]).state == BROKEN
 
     def test_a_clock_before_our_time_is_broken(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -291,7 +291,7 @@ class TestStatusAndCancel:
         record = json.loads(result.out)
         assert (record["status"], record["reason"], record["exit_code"]) == ("Canceled", "canceled", None)
         assert not is_running(script)
-        workbench.run("experiment", "cancel", "--run", run_id).error(2, "has ended already")
+        workbench.run("experiment", "cancel", "--run", run_id).error(2, "has already ended")
 
     def test_the_grace_is_the_caller_s(self, workbench: Installed) -> None:
         run_id = workbench.detach("stubborn.py")

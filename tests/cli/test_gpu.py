@@ -57,7 +57,7 @@ def test_a_run_configuration_has_an_environment_of_its_own(workbench: Workbench)
 
 
 def test_neither_a_target_nor_a_configuration_is_wrong_use(workbench: Workbench) -> None:
-    workbench.run("gpu", "check").error(2, "neither a target nor a run configuration was named")
+    workbench.run("gpu", "check").error(2, "no target or run configuration given")
     workbench.run("gpu", "check", "-t", "nowhere").error(3, "nowhere")
 
 
@@ -66,6 +66,6 @@ def test_a_machine_without_a_driver_says_how_to_get_one(workbench: Workbench) ->
     result = workbench.run("gpu", "check", "-t", "local")
     assert result.code == 4
     assert result.out.split("\n")[2:4] == [
-        "          Here, copy this:",
+        "          Run on this machine:",
         "              sudo ubuntu-drivers install --gpgpu",
     ]

@@ -60,7 +60,7 @@ def test_the_overview_names_every_command(nowhere: Installed, option: str) -> No
     for command in COMMANDS:
         assert f"  {names(command.words)} " in out
         assert command.help in out
-    for code in ("130", "1 when", "2 for", "3 for", "4 when"):
+    for code in ("130", "1 for", "2 for", "3 for", "4 if"):
         assert code in out
 
 
@@ -101,4 +101,4 @@ def test_a_mistyped_command_is_answered_by_the_one_that_was_meant(
     result = nowhere.run(*typed)
     assert result.code == 2
     assert result.err.endswith(f"Did you mean `workbench-tui {meant}`?\n")
-    assert "one project at a time" not in result.err
+    assert "expected one project" not in result.err

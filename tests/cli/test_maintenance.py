@@ -81,7 +81,7 @@ def test_clean_lists_asks_and_removes(workbench: Workbench, index: PackageIndex)
     assert listed.code == 0, listed
     (found,) = json.loads(listed.out)
     assert (found["kind"], found["name"], found["removed"]) == ("environment", folder, False)
-    workbench.run("experiment", "clean").error(2, "nobody to ask")
+    workbench.run("experiment", "clean").error(2, "no terminal to ask")
     assert Path(folder).is_dir()
     done = workbench.run("experiment", "clean", "--yes")
     assert [each["removed"] for each in json.loads(done.out)] == [True]

@@ -27,9 +27,9 @@ def test_restores_says_what_changed_and_undoes(workbench: Installed) -> None:
     assert dry.out == "changed hello.py\nremoved new␛.txt\n2 files would change.\n"
     assert (workbench.folder / "hello.py").read_text() == "print('new')"
     done = workbench.run(*RESTORE, "--run-id", "1")
-    assert done.out.endswith("2 files changed. What was there: workbench-tui project restore --undo\n")
+    assert done.out.endswith("2 files changed. Undo: workbench-tui project restore --undo\n")
     assert (workbench.folder / "hello.py").read_text() == 'print("hello")\n'
-    assert workbench.run(*RESTORE, "--run-id", "1").out.startswith("Nothing differs from project_")
+    assert workbench.run(*RESTORE, "--run-id", "1").out.startswith("The project is identical to project_")
     assert workbench.run(*RESTORE, "--undo", "--dry-run").out.endswith("2 files would change.\n")
     undone = json.loads(workbench.run(*RESTORE, "--undo", "-o", "json").out)
     assert undone["restored"].startswith("the state before project_")
@@ -38,7 +38,7 @@ def test_restores_says_what_changed_and_undoes(workbench: Installed) -> None:
 
 
 def test_mistakes_are_told(workbench: Installed) -> None:
-    workbench.run(*RESTORE).error(2, "one of --run-id and --undo")
+    workbench.run(*RESTORE).error(2, "either --run-id or --undo")
     workbench.run(*RESTORE, "--undo").error(2, "nothing to undo")
     workbench.run(*RESTORE, "--run-id", "1").error(2, "there is no run '1'")
 

@@ -107,7 +107,7 @@ class TestAnnotations:
         assert len(workbench.history()) == 3
 
     def test_mistakes_are_told(self, workbench: Installed) -> None:
-        workbench.run("history", "tag", "-r", "1").error(2, "no tag was named")
+        workbench.run("history", "tag", "-r", "1").error(2, "no tag given")
         workbench.run("history", "tag", "-r", "1", "--remove", "none").error(2, "none")
         workbench.run("history", "tag", "-r", "1", "a\nb").error(2, "name for a tag")
         workbench.run("history", "note", "-r", "9", "x").error(2, "no run '9'")
@@ -137,7 +137,7 @@ class TestComparison:
             assert workbench.submit("train.py").code == 0
         out = workbench.run("history", "compare", "4", "5", "--diff").out
         assert "-print(1)\n+print('zwei ä')\n" in out
-        workbench.run("history", "compare", "1", "5", "--diff").error(2, "no snapshot")
+        workbench.run("history", "compare", "1", "5", "--diff").error(2, "no git snapshot")
 
     def test_one_run_is_too_few(self, workbench: Installed) -> None:
         by_option = answer(workbench, "history", "compare", "--run", "1", "-r", "2", "-o", "json")

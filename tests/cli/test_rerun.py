@@ -49,7 +49,7 @@ class TestRerun:
     def test_mistakes_are_told(self, workbench: Installed) -> None:
         workbench.submit("report.py")
         workbench.run("experiment", "rerun", "-r", "9").error(2, "there is no run '9'")
-        workbench.run("experiment", "rerun", "-r", "1", "--env", "X").error(2, "no NAME=VALUE")
+        workbench.run("experiment", "rerun", "-r", "1", "--env", "X").error(2, "not NAME=VALUE")
         workbench.run("experiment", "rerun", "-r", "1", "--env", "API_KEY=1").error(2, "is a secret")
         workbench.run("experiment", "rerun", "-r", "1", "--script", "none.py").error(2, "holds no script none.py")
 
@@ -104,13 +104,13 @@ class TestSweep:
     @pytest.mark.parametrize(
         ("words", "part"),
         [
-            (("report.py",), "one of --param and --list"),
-            (("--param", "n=1", "--list", "x.csv", "report.py"), "one of --param and --list"),
+            (("report.py",), "either --param or --list"),
+            (("--param", "n=1", "--list", "x.csv", "report.py"), "either --param or --list"),
             (("--param", "n", "report.py"), "no name and values"),
             (("--param", "n=1", "none.py"), "none.py does not exist"),
             (("--param", "n=uniform(0,1)", "report.py"), "--random N"),
             (("--param", "n=1", "--max-parallel", "0", "report.py"), "0 runs at a time"),
-            (("--param", "n=1", "-o", "json", "report.py"), "--detach and --dry-run"),
+            (("--param", "n=1", "-o", "json", "report.py"), "--detach or --dry-run"),
         ],
     )
     def test_mistakes_are_told_and_nothing_runs(self, workbench: Installed, words: tuple[str, ...], part: str) -> None:
@@ -118,5 +118,5 @@ class TestSweep:
         assert workbench.history() == []
 
     def test_cancel_needs_one_or_the_other(self, workbench: Installed) -> None:
-        workbench.run("experiment", "cancel").error(2, "one of --run and --group")
+        workbench.run("experiment", "cancel").error(2, "either --run or --group")
         workbench.run("experiment", "cancel", "--group", "sweep-9").error(2, "there is no sweep 'sweep-9'")

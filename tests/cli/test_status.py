@@ -26,7 +26,7 @@ def status(folder: str, *options: str) -> str:
 
 def test_without_a_run_there_is_nothing_to_tell(project: Project) -> None:
     assert status(project.root, "--line") == ""
-    assert status(project.root) == "No run yet.\n"
+    assert status(project.root) == "No runs yet.\n"
 
 
 def test_outside_of_a_project_the_line_is_empty(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_pipe_in_place_of_the_log_blocks_nobody(project: Project, follow: tupl
     directory.append_event("state", state="completed", exit_code=0, final=True)
     result = Installed(Path(project.root)).run("logs", *follow, "1")
     assert result.code == 1
-    assert "the log cannot be read: not a regular file" in result.err
+    assert "cannot read the log: not a regular file" in result.err
 
 
 class Shrinking(OutputStream):

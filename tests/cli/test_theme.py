@@ -62,7 +62,7 @@ def test_a_file_is_checked_for_mistakes_and_for_what_is_hard_to_read(shell: Inst
     result = shell.run("theme", "check", "./mine.yaml")
     assert (result.code, result.out) == (3, "")
     assert "mine.yaml:15:8: muted is 'grey', which is no colour" in result.err
-    assert shell.run("theme", "check", "slate").out.endswith("slate.yaml: nothing to complain of\n")
+    assert shell.run("theme", "check", "slate").out.endswith("slate.yaml: no problems found\n")
 
 
 def test_what_cannot_be_told_apart_is_said() -> None:

@@ -290,7 +290,7 @@ def test_a_polite_script_is_not_killed(workbench: Workbench, place: Path) -> Non
 def test_what_has_ended_cannot_be_canceled(workbench: Workbench) -> None:
     assert workbench.submit("hello.py").code == 0
     (information,) = workbench.history()
-    workbench.run("experiment", "cancel", "--run", information["run_id"]).error(2, "has ended already", "completed")
+    workbench.run("experiment", "cancel", "--run", information["run_id"]).error(2, "has already ended", "completed")
     assert workbench.info(information["run_id"])["status"] == "Completed"
 
 

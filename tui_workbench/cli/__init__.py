@@ -1,8 +1,8 @@
-"""The command line: a noun, a verb and options, as in the original. Only the module of the given command is imported.
+"""The command line: a noun, a verb and options. Only the module of the given command is imported.
 
-Exit codes: a finished run ends with its script's own code, 130 when it was canceled or the wait for it was
-interrupted; otherwise 0, or 1 for a failure of this machine, 2 for wrong use, 3 for a configuration problem, 4 when
-the target cannot be reached.
+Exit codes: the exit code of the script for a finished run, 130 if the run was canceled or following it was
+interrupted; otherwise 0, 1 for a failure of this machine, 2 for wrong usage, 3 for a configuration problem, 4 if
+the target is unreachable.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Command(NamedTuple):
-    """A command: its words, its module in this package, and its help line.
+    """A command with its module in this package and its help line.
 
-    The module has the functions `configure_WORD(parser)` and `run_WORD(arguments)`, where WORD is the last word.
+    The module defines `configure_WORD(parser)` and `run_WORD(arguments)`, where WORD is the last word of the name.
     """
 
     name: str
@@ -41,87 +41,88 @@ class Command(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The name word by word."""
         return tuple(self.name.split())
 
     @property
     def function(self) -> str:
-        """What the names of its two functions end with."""
+        """The suffix of its two functions."""
         return self.words[-1].replace("-", "_")
 
 
 COMMANDS = (
-    Command("experiment submit", "experiment.submit", "run a script on a compute target and follow it"),
-    Command("experiment rerun", "experiment.rerun", "run the snapshot of a run again, as it was or with changes"),
-    Command("experiment sweep", "experiment.sweep", "run a script over many values of its arguments"),
-    Command("experiment status", "experiment.status", "what a run is doing"),
-    Command("experiment cancel", "experiment.cancel", "end a run and wait until nothing of it is left"),
+    Command("experiment submit", "experiment.submit", "run a script on a compute target and follow its output"),
+    Command("experiment rerun", "experiment.rerun", "run the snapshot of a run again, unchanged or with changes"),
+    Command("experiment sweep", "experiment.sweep", "run a script with many combinations of arguments"),
+    Command("experiment status", "experiment.status", "show the state of a run"),
+    Command("experiment cancel", "experiment.cancel", "cancel a run and wait until all its processes have ended"),
+    Command("experiment resume", "experiment.maintenance", "resume watching active runs, or take over an imported run"),
     Command(
-        "experiment resume",
-        "experiment.maintenance",
-        "see active runs through to their end, or take over an imported run",
+        "experiment prepare", "experiment.maintenance", "prepare the environment of a run configuration in advance"
     ),
-    Command("experiment prepare", "experiment.maintenance", "make the environment of a run configuration beforehand"),
-    Command("experiment collect", "experiment.maintenance", "fetch files of ended runs that are not all here"),
-    Command("experiment clean", "experiment.maintenance", "remove what runs have left on their targets"),
-    Command("logs", "logs", "print or follow what a run wrote"),
-    Command("doctor", "doctor.doctor", "what of this machine the workbench stands on, and what is missing"),
-    Command("completion", "completion", "the script that lets a shell complete these commands"),
-    Command("serve", "serve", "the screens in a browser, for this machine and through ssh -L"),
-    Command("theme list", "theme", "the themes of the screens"),
-    Command("theme check", "theme", "whether a theme file is right, and what in it is hard to read"),
-    Command("theme use", "theme", "start the screens with a theme from now on"),
-    Command("keys", "keys", "every command of the screens with its keys, and whether keys.yaml is right"),
-    Command("status", "status", "what runs, in a line: for the status line of tmux or of a prompt"),
-    Command("trace", "trace", "the calls of ssh, docker, git and other programs that were made"),
-    Command("shell", "shell", "a shell in the project, with the target's Python and the `az ml` commands"),
-    Command("history list", "history.history", "every run of the project, newest first"),
-    Command("history last", "history.history", "the newest run"),
-    Command("history info", "history.history", "one run, or one of its attachments"),
-    Command("history compare", "history.compare", "what differs between runs"),
-    Command("history download", "history.artifacts", "copy what a run left into a folder"),
-    Command("history promote", "history.artifacts", "make an artifact of a run a version of an asset"),
-    Command("history tag", "history.history", "give a run tags, or take some away"),
-    Command("history note", "history.history", "give a run a note"),
-    Command("history archive", "history.history", "leave a run out of lists; nothing of it is removed"),
-    Command("history pin", "history.history", "keep a run at the head of the table of runs"),
-    Command("history export", "history.artifacts", "write runs as an MLflow file store or as CSV"),
-    Command("history import", "history.artifacts", "take the runs of an MLflow file store in"),
-    Command("history sync", "experiment.maintenance", "fetch the runs of this project that a target knows"),
-    Command("asset list", "asset", "the promoted artifacts of the project"),
-    Command("asset download", "asset", "copy the content of an asset into a folder"),
-    Command("computetarget list", "computetarget.listing", "the compute targets of the project"),
-    Command("computetarget attach", "computetarget.attach", "make a machine or a Docker engine a compute target"),
-    Command("computetarget check", "computetarget.check", "whether a compute target can be used, and what mends it"),
-    Command("computetarget login", "computetarget.attach", "give a password or passphrase again, and keep it"),
-    Command("computetarget disconnect", "computetarget.attach", "end the SSH connection; runs go on"),
-    Command("computetarget detach", "computetarget.attach", "take a compute target and its secrets away"),
-    Command("gpu list", "gpu", "the GPUs of all targets: what they do, and whose they are"),
-    Command("gpu top", "gpu", "the processes on the GPUs of all targets, and whose they are"),
-    Command("gpu check", "gpu", "whether runs on a target would compute on its GPUs, and what mends it"),
-    Command("runconfiguration list", "runconfiguration", "the run configurations of the project"),
-    Command("runconfiguration create", "runconfiguration", "make a run configuration for a compute target"),
-    Command("runconfiguration delete", "runconfiguration", "put a run configuration into the trash"),
-    Command("config check", "config", "what is wrong or unwise in configuration files"),
-    Command("config get", "config", "one value of a configuration file"),
-    Command("config set", "config", "change one value and nothing else"),
-    Command("config unset", "config", "remove one key or list item and nothing else"),
-    Command("config fix", "config", "apply the fixes that a check offers"),
-    Command("config gpu-ready", "config_gpu_ready", "make a compute target use its GPU, in one step"),
-    Command("config schema", "config", "the JSON Schema of the configuration files"),
-    Command("project create", "project", "make a project from a template"),
-    Command("project add", "project", "make a project of a folder that is there"),
-    Command("project restore", "project", "make the project what it was when a run was submitted"),
-    Command("project sample list", "project", "the templates"),
+    Command("experiment collect", "experiment.maintenance", "fetch the missing files of ended runs"),
+    Command(
+        "experiment clean", "experiment.maintenance", "remove files, containers and environments of runs from targets"
+    ),
+    Command("logs", "logs", "print or follow the output of a run"),
+    Command("doctor", "doctor.doctor", "check the requirements of this machine and suggest fixes"),
+    Command("completion", "completion", "print the completion script for a shell"),
+    Command("serve", "serve", "serve the screens to a browser on this machine, or through ssh -L"),
+    Command("theme list", "theme", "list the themes of the screens"),
+    Command("theme check", "theme", "check a theme file for errors and poor contrast"),
+    Command("theme use", "theme", "choose the theme that the screens start with"),
+    Command("keys", "keys", "list every command of the screens with its keys, and check keys.yaml"),
+    Command("status", "status", "show active runs, in one line for tmux or a shell prompt"),
+    Command("trace", "trace", "list calls of ssh, docker, git and other programs"),
+    Command("shell", "shell", "open a shell in the project with the target's Python and `az ml` commands"),
+    Command("history list", "history.history", "list the runs of the project, newest first"),
+    Command("history last", "history.history", "show the newest run"),
+    Command("history info", "history.history", "show a run, or print one of its artifacts"),
+    Command("history compare", "history.compare", "show the differences between runs"),
+    Command("history download", "history.artifacts", "copy the files of a run into a folder"),
+    Command("history promote", "history.artifacts", "save an artifact of a run as a version of an asset"),
+    Command("history tag", "history.history", "add tags to a run, or remove them"),
+    Command("history note", "history.history", "set the note of a run"),
+    Command("history archive", "history.history", "hide a run from lists and keep its files"),
+    Command("history pin", "history.history", "pin a run to the top of the runs table"),
+    Command("history export", "history.artifacts", "export runs to an MLflow file store or CSV"),
+    Command("history import", "history.artifacts", "import runs from an MLflow file store"),
+    Command(
+        "history sync", "experiment.maintenance", "fetch runs of this project that other machines submitted to a target"
+    ),
+    Command("asset list", "asset", "list the promoted artifacts of the project"),
+    Command("asset download", "asset", "copy the files of an asset into a folder"),
+    Command("computetarget list", "computetarget.listing", "list the compute targets of the project"),
+    Command("computetarget attach", "computetarget.attach", "attach a machine or a Docker engine as a compute target"),
+    Command("computetarget check", "computetarget.check", "check a compute target and suggest fixes"),
+    Command("computetarget login", "computetarget.attach", "enter and store a missing password or passphrase"),
+    Command("computetarget disconnect", "computetarget.attach", "close the SSH connection to a target; runs continue"),
+    Command("computetarget detach", "computetarget.attach", "remove a compute target and its secrets"),
+    Command("gpu list", "gpu", "list the GPUs of all targets with their use and users"),
+    Command("gpu top", "gpu", "list the processes on the GPUs of all targets"),
+    Command("gpu check", "gpu", "check that runs on a target would use its GPUs"),
+    Command("runconfiguration list", "runconfiguration", "list the run configurations of the project"),
+    Command("runconfiguration create", "runconfiguration", "create a run configuration for a compute target"),
+    Command("runconfiguration delete", "runconfiguration", "move a run configuration to the trash"),
+    Command("config check", "config", "check configuration files for errors and give advice"),
+    Command("config get", "config", "print a value of a configuration file"),
+    Command("config set", "config", "set a value and leave every other byte unchanged"),
+    Command("config unset", "config", "remove a key or list item and leave every other byte unchanged"),
+    Command("config fix", "config", "apply the fixes that `config check` offers"),
+    Command("config gpu-ready", "config_gpu_ready", "change the configuration so that runs on a target use its GPU"),
+    Command("config schema", "config", "print the JSON Schema of the configuration files"),
+    Command("project create", "project", "create a project from a template"),
+    Command("project add", "project", "make an existing folder a project"),
+    Command("project restore", "project", "restore the project files from the snapshot of a run"),
+    Command("project sample list", "project", "list the project templates"),
 )
 AZ = "az"
-"""The word before a line of the original's pages: our shells have an `az` that calls the workbench with it."""
+"""First word of a call by the `az` program that `workbench-tui shell` puts on the PATH."""
 
 NOUNS = frozenset(command.words[0] for command in COMMANDS)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command, or the screens. Returns the exit code; errors are printed on stderr."""
+    """Run a command, or open the screens. Return the exit code; errors are printed on stderr."""
     try:
         command, rest = find_command(arguments)
         if command is not None:
@@ -135,10 +136,10 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except WorkbenchError as error:
         sys.stdout.flush()
-        _complain("\n".join(map(visible, error.lines)))
+        _print_error("\n".join(map(visible, error.lines)))
         return error.exit_code
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`); the interpreter must not complain about it at exit.
+        # The reader of stdout is gone (`| head`). Otherwise the interpreter would print an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -147,29 +148,29 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def report_system_error(error: OSError) -> int:
-    """Print an error that no command has handled on stderr, in one line. Returns the exit code.
+    """Print an unhandled system error on stderr and return the exit code.
 
-    As a rule stdout itself has failed: the disk is full, or the terminal is gone.
+    Usually writing to stdout failed: the disk is full, or the terminal is gone.
     """
-    said = StorageError(
+    failure = StorageError(
         f"{'' if error.filename else 'cannot write the output: '}{(error.strerror or str(error)).lower()}",
         remedy="Free space, or send the output elsewhere." if error.errno in _NO_SPACE else "",
         file=os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "",
     )
-    _complain(visible(str(said)))
-    return said.exit_code
+    _print_error(visible(str(failure)))
+    return failure.exit_code
 
 
-def _complain(line: str) -> None:
+def _print_error(text: str) -> None:
     try:
-        sys.stderr.write(f"workbench-tui: {line}\n")
+        sys.stderr.write(f"workbench-tui: {text}\n")
         sys.stderr.flush()
     except OSError:
-        pass  # stderr is full or gone as well: only the exit code is left
+        pass  # stderr is full or gone as well; the exit code reports the failure
 
 
 def find_command(arguments: Sequence[str]) -> tuple[Command | None, Sequence[str]]:
-    """The command whose words the arguments begin with, and the rest of them."""
+    """Return the command that the arguments begin with, and the remaining arguments."""
     for command in COMMANDS:
         size = len(command.words)
         if tuple(arguments[:size]) == command.words:
@@ -178,10 +179,10 @@ def find_command(arguments: Sequence[str]) -> tuple[Command | None, Sequence[str
 
 
 def parse(command: Command, words: Sequence[str]) -> argparse.Namespace:
-    """The words of a command's line parsed. Raises UsageError; exits when they ask for help."""
+    """Parse the arguments of a command. Raises UsageError, or SystemExit after printing help."""
     parsed = build_parser(command).parse(words)
     if getattr(parsed, "plain", False):
-        # `--plain` is an output like those of `-o`, and no bars are drawn.
+        # `--plain` selects an output format, as `-o` does, and turns progress bars into lines.
         shared().be_plain()
         if hasattr(parsed, "output"):
             parsed.output = "plain"
@@ -189,19 +190,18 @@ def parse(command: Command, words: Sequence[str]) -> argparse.Namespace:
 
 
 def build_parser(command: Command) -> Parser:
-    """The argument parser of one command."""
     parser = Parser(f"workbench-tui {command.name}", command.help)
     configure(command, parser)
     return parser
 
 
 def configure(command: Command, parser: argparse.ArgumentParser) -> None:
-    """Declare a command's options to a parser."""
+    """Add the options of a command to a parser."""
     getattr(_load(command.module), f"configure_{command.function}")(parser)
 
 
 def _load(module: str) -> ModuleType:
-    """A module of this package. This is the only place of the package that imports one of its modules late."""
+    """Import a module of this package. Other modules of the package are not imported late anywhere else."""
     return importlib.import_module(f"tui_workbench.cli.{module}")
 
 
@@ -221,13 +221,13 @@ def _unknown_verb(arguments: Sequence[str]) -> int:
     verbs = ", ".join(" ".join(command.words[1:]) for command in known)
     near = _nearest(arguments)
     raise UsageError(
-        f"there is no command `{' '.join(arguments[:2])}`",
-        remedy=near or f"After `{arguments[0]}` comes one of: {verbs}.",
+        f"unknown command '{' '.join(arguments[:2])}'",
+        remedy=near or f"Commands of `{arguments[0]}`: {verbs}.",
     )
 
 
 def _nearest(words: Sequence[str]) -> str:
-    """A sentence that suggests the command which the first words were meant to be, "" when none is near."""
+    """Suggest the most similar command in a sentence; "" if none is similar."""
     from difflib import get_close_matches
 
     nouns = [words[0]] if words[0] in NOUNS else get_close_matches(words[0], NOUNS, 1, 0.75)
@@ -251,20 +251,20 @@ def _help() -> str:
 usage: workbench-tui [PROJECT]
        workbench-tui COMMAND [--help] ...
 
-Opens the project folder in the workbench (default: here, or the nearest folder above that holds aml_config/).
+Opens PROJECT in the workbench (default: the current folder, or the nearest parent that contains aml_config/).
 
 commands:
 {_overview(COMMANDS)}
-Every command has --help and --project DIR; those with a result have -o json|table|tsv,
---query JMESPATH and, for screen readers, --plain.
+Every command has --help. Commands that work on a project have --project DIR; commands that print data
+have -o json|table|tsv, --query JMESPATH and, for screen readers, --plain.
 
 options:
   --ascii        draw the screens in ASCII
-  -h, --help     this text
-  -V, --version  the version
+  -h, --help     show this help
+  -V, --version  show the version
 
-exit codes: the script's own of a finished run, 130 for a canceled one; else 0, 1 when something failed on this
-machine, 2 for wrong use, 3 for a configuration problem, 4 when the target cannot be reached.
+exit codes: the exit code of the script for a finished run, 130 for a canceled run; otherwise 0, 1 for a failure
+of this machine, 2 for wrong usage, 3 for a configuration problem, 4 if the target is unreachable.
 """
 
 
@@ -278,18 +278,15 @@ def _without_command(arguments: Sequence[str]) -> int:
         return 0
     names = [word for word in arguments if not word.startswith("-")]
     unknown = [word for word in arguments if word.startswith("-") and word != "--ascii"]
-    # A mistyped command may have options of its own behind it.
+    # Options may follow a mistyped command.
     is_first = bool(names) and (arguments[0] == names[0] or not unknown)
     if is_first and not os.path.isdir(names[0]) and os.sep not in names[0]:
         near = _nearest(names)
-        what = f"there is no folder and no command {names[0]!r}"
-        raise UsageError(what, remedy=near or "See `workbench-tui --help`.")
+        raise UsageError(f"no folder or command named {names[0]!r}", remedy=near or "See `workbench-tui --help`.")
     if unknown or len(names) > 1:
-        what = f"unknown option {unknown[0]}" if unknown else f"one project at a time, and {len(names)} were named"
+        what = f"unknown option {unknown[0]}" if unknown else f"expected one project folder, not {len(names)}"
         raise UsageError(what, remedy="See `workbench-tui --help`.")
     if "TEXTUAL_DRIVER" not in os.environ and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(
-            "the screens need a terminal, and this is none", remedy="See `workbench-tui --help` for the commands."
-        )
+        raise UsageError("not a terminal", remedy="The screens need a terminal. For commands: `workbench-tui --help`.")
     code: int = _load("screens").open_screens(names[0] if names else ".", ascii_only="--ascii" in arguments)
     return code

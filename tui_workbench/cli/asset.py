@@ -13,18 +13,16 @@ from tui_workbench.runs.transfer.assets import asset_of, assets, download_asset
 
 COLUMNS = ("name", "version", "link")
 
-
 configure_list = options(output())
 configure_download = options(
-    option("-l", "--link-file", metavar="FILE", required=True, help="as in assets/model.pkl.link"),
-    option("-d", "--directory", metavar="DIR", required=True, help="where to; it is made when missing"),
-    option("--overwrite", action="store_true", help="replace files that are there already"),
+    option("-l", "--link-file", metavar="FILE", required=True, help="link of the asset: assets/model.pkl.link"),
+    option("-d", "--directory", metavar="DIR", required=True, help="destination folder; created if missing"),
+    option("--overwrite", action="store_true", help="replace existing files"),
     output(),
 )
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """The assets of the project whose content is here."""
     project = Project.find(arguments.project)
     records = [
         {"name": asset.name, "version": str(asset.version), "link": os.path.relpath(asset.link, project.root)}
@@ -34,7 +32,6 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def run_download(arguments: argparse.Namespace) -> int:
-    """Copy the content of an asset, and print the paths."""
     project = Project.find(arguments.project)
     asset = asset_of(project, folder_of(arguments.link_file))
     return emit(download_asset(asset, folder_of(arguments.directory), overwrite=arguments.overwrite), arguments)

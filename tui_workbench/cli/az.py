@@ -1,7 +1,6 @@
-"""`az` as the shells of the workbench have it: `az ml` lines of the original's pages, done by the workbench.
+"""The `az` program of `workbench-tui shell`: translate `az ml` commands of Azure ML Workbench.
 
-Everything else goes to the real `az`, unchanged. A line is first made one of ours, word by word; what has no
-counterpart here is answered in one line that says what takes its place.
+Other commands go to the Azure CLI. Commands without a counterpart raise an error that names the replacement.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ NOT_FOUND = 127
 
 
 class Line(NamedTuple):
-    """How an `az ml` line becomes one of ours."""
+    """The translation of an `az ml` command."""
 
-    renamed: Mapping[str, str] = {}  # options by another name
-    dropped: Mapping[str, bool] = {}  # options that mean nothing here; True for one with a value
-    added: tuple[str, ...] = ()  # words of our own
-    names_script: bool = False  # what follows the script is the script's
+    renamed: Mapping[str, str] = {}  # options with another name
+    dropped: Mapping[str, bool] = {}  # ignored options; True if the option has a value
+    added: tuple[str, ...] = ()  # additional arguments
+    names_script: bool = False  # the arguments after the script belong to the script
 
 
 _CLOUD = dict.fromkeys(
@@ -57,37 +56,36 @@ LINES: Mapping[tuple[str, ...], Line] = {
     ("project", "sample", "list"): Line(),
 }
 
-_GONE = "the cloud service behind it was shut down in January 2019"
+_GONE = "its cloud service was shut down in January 2019"
 REMEDIES: Mapping[str, str] = {
     "account": f"{_GONE}; the workbench needs no account",
-    "workspace": f"{_GONE}; a project is a folder, wherever it lies",
+    "workspace": f"{_GONE}; a project is a folder anywhere on this machine",
     "project update": f"{_GONE}; use git in the project folder",
     "project delete": "a project is a folder: remove it",
-    "project list": "a project is a folder, wherever it lies",
-    "experiment diagnostics": "`workbench-tui history download -r ID -d DIR` copies what a run left",
+    "project list": "a project is a folder anywhere on this machine",
+    "experiment diagnostics": "copy the files of a run with `workbench-tui history download -r ID -d DIR`",
     "notebook": "start a notebook server in this shell: `jupyter notebook`",
-    "datasource": "data sources belonged to the original's own screens; read the files in the script",
+    "datasource": "read the files in the script",
     **dict.fromkeys(
-        ("env", "model", "manifest", "image", "service"), f"deployment is no part of the workbench, and {_GONE}"
+        ("env", "model", "manifest", "image", "service"), f"the workbench does not deploy models, and {_GONE}"
     ),
 }
-"""What is said of the original's commands that are none here, by their first words."""
+"""Hints for unsupported commands of Azure ML Workbench, by their first words."""
 
 _COMMON = {"--debug": False, "--verbose": False}
 
 
 def translated(words: Sequence[str]) -> list[str]:
-    """The words behind `az ml` as words of ours. Raises UsageError for what has no counterpart here."""
+    """Translate the arguments of `az ml`. Raises UsageError for a command without a counterpart."""
     for size in (3, 2):
         line = LINES.get(tuple(words[:size]))
         if line is not None:
             return [*words[:size], *_options(line, words[size:])]
     for size in (2, 1):
-        said = REMEDIES.get(" ".join(words[:size]))
-        if said:
-            raise UsageError(f"`az ml {' '.join(words[:size])}` is none of the workbench's: {said}")
+        if hint := REMEDIES.get(" ".join(words[:size])):
+            raise UsageError(f"`az ml {' '.join(words[:size])}` is not supported: {hint}")
     known = ", ".join(sorted(" ".join(words) for words in LINES))
-    raise UsageError(f"there is no `az ml {' '.join(words[:2])}`", remedy=f"After `az ml` comes one of: {known}.")
+    raise UsageError(f"unknown command 'az ml {' '.join(words[:2])}'", remedy=f"Commands of `az ml`: {known}.")
 
 
 def _options(line: Line, words: Sequence[str]) -> list[str]:
@@ -117,11 +115,11 @@ def _options(line: Line, words: Sequence[str]) -> list[str]:
 
 
 _SWITCHES = frozenset(("--wait", "--detach", "--dry-run", "-h", "--help"))
-"""Options of `submit` that have no value."""
+"""Options of `submit` without a value."""
 
 
 def main(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
-    """`az ARGUMENTS`: with `run` when it begins with `ml`, else the real one's. Returns the exit code."""
+    """Pass `az ml` commands to `run`, other commands to the Azure CLI. Return the exit code."""
     if arguments[:1] != ["ml"]:
         return _real_az(arguments)
     if len(arguments) == 1 or arguments[1] in ("-h", "--help"):
@@ -129,16 +127,16 @@ def main(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
         return 0
     words = translated(arguments[1:])
     if words[:2] == ["project", "create"] and {"-r", "--repo"} & set(arguments):
-        sys.stderr.write("az ml: --repo is left out: the workbench takes snapshots by itself; use git as you like\n")
+        sys.stderr.write("az ml: --repo is ignored: the workbench takes snapshots without a repository\n")
     return run(words)
 
 
 def _real_az(arguments: Sequence[str]) -> int:
-    """Become the next `az` on the PATH that is not one of ours."""
+    """Replace this process by the first `az` on the PATH outside the folder of `workbench-tui shell`."""
     folders = search_folders(os.environ.get("PATH", os.defpath))
     others = [folder for folder in folders if os.path.dirname(folder) != commands_folder()]
     path = shutil.which("az", path=os.pathsep.join(others))
     if path is not None:
         os.execv(path, [path, *arguments])
-    sys.stderr.write("az: the Azure CLI is not installed on this machine; only `az ml` lines work without it\n")
+    sys.stderr.write("az: the Azure CLI is not installed; only `az ml` commands work without it\n")
     return NOT_FOUND

@@ -1,7 +1,7 @@
-"""`completion SHELL`: the script that lets a shell complete our commands, and the values that it asks for as one types.
+"""`completion SHELL`: completion scripts, and the values that they request.
 
-The script is made from the same declarations as the help, so it knows every option. Values are printed one a line, and
-only those that mean themselves in any shell: a name with a blank or a dollar sign in it is left to the one who types.
+The scripts are generated from the same declarations as the help, so they know every option. Values are printed one per
+line. Names with characters that are special in a shell, such as a space or a dollar sign, are left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tui_workbench.runs.store.table import RunQuery
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 MOST_RUNS = 50
-"""Of the newest runs, how many are offered."""
+"""Number of runs that are offered, the newest ones."""
 
 _HARMLESS = "[A-Za-z0-9_%+./@][A-Za-z0-9_%+=:,./@-]*"
 
@@ -47,7 +47,7 @@ _VALUES = {
     "file": "files",
     "files": "files",
 }
-"""What is offered for an argument of this name, whatever the command."""
+"""Kinds of values by the name of an argument, for every command."""
 
 _NAMES: dict[tuple[str, ...], str] = {
     ("computetarget", "check"): "targets",
@@ -57,14 +57,11 @@ _NAMES: dict[tuple[str, ...], str] = {
     ("config", "gpu-ready"): "targets",
     ("runconfiguration", "delete"): "configurations",
 }
-"""The commands whose NAME is one that exists already."""
-
-
-# -- values ----------------------------------------------------------------------------------------------------------
+"""Kinds of values of the argument NAME, by command."""
 
 
 def values(kind: str, project: str) -> list[str]:
-    """What there is of a kind in a project; nothing where there is no project, or no way to look."""
+    """Return the values of a kind in a project; an empty list if they cannot be read."""
     try:
         return list(SOURCES[kind](project))
     except (OSError, WorkbenchError):
@@ -105,21 +102,20 @@ SOURCES: dict[str, Callable[[str], Iterable[str]]] = {
 
 configure_completion = options(
     option("shell", metavar="SHELL", nargs="?", choices=SHELLS, help=", ".join(SHELLS)),
-    option("--values", metavar="KIND", choices=sorted(SOURCES), help="what the script asks for"),
+    option("--values", metavar="KIND", choices=sorted(SOURCES), help="print values, for the scripts"),
     PROJECT,
     epilog="""\
-Prints the script. Once for each shell, in a folder that has to be there; then open a new one:
+Save the script in an existing folder, then open a new shell:
   bash  workbench-tui completion bash > ~/.local/share/bash-completion/completions/workbench-tui
-  zsh   workbench-tui completion zsh > DIR/_workbench-tui      (DIR is one of those in $fpath)
+  zsh   workbench-tui completion zsh > DIR/_workbench-tui      (DIR is a folder in $fpath)
   fish  workbench-tui completion fish > ~/.config/fish/completions/workbench-tui.fish
   tcsh  workbench-tui completion tcsh > ~/.workbench-tui.tcsh  (and in ~/.tcshrc: source ~/.workbench-tui.tcsh)""",
 )
 
 
 def run_completion(arguments: argparse.Namespace) -> int:
-    """Print the script, or values."""
     if bool(arguments.shell) == bool(arguments.values):
-        raise UsageError("which shell?", remedy=f"Name one of: {', '.join(SHELLS)}.")
+        raise UsageError("no shell given", remedy=f"Choose one of: {', '.join(SHELLS)}.")
     if arguments.values:
         found = values(arguments.values, arguments.project)
         sys.stdout.write("".join(f"{value}\n" for value in found if re.fullmatch(_HARMLESS, value)))
@@ -128,22 +124,19 @@ def run_completion(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# -- the script ------------------------------------------------------------------------------------------------------
-
-
 def script(shell: str) -> str:
-    """The completion script of a shell."""
+    """Return the completion script of a shell."""
     import shtab
 
     text: str = shtab.complete(whole_parser(), shell=shell, preamble=_preamble(shell))
     if shell == "bash":
-        # A project folder may stand where a command may.
+        # The first word can be a project folder instead of a command.
         text += "\ncomplete -o bashdefault -o default -F _shtab_workbench_tui workbench-tui\n"
     return text
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """One parser of all commands, whose arguments carry what is offered for them."""
+    """Return a parser of all commands whose arguments know their completions."""
     root = Parser("workbench-tui", "the GPU training workbench in a terminal")
     branches: dict[tuple[str, ...], Any] = {(): root.add_subparsers()}
     for command in COMMANDS:
@@ -156,14 +149,14 @@ def whole_parser() -> argparse.ArgumentParser:
         parser = branches[command.words[:-1]].add_parser(command.words[-1], help=command.help, description=command.help)
         configure(command, parser)
         for action in parser._actions:
-            offered = _offered(command.words, action)
-            if offered is not None:
-                action.complete = offered
+            completions = _completions(command.words, action)
+            if completions is not None:
+                action.complete = completions
     return root
 
 
-def _offered(words: tuple[str, ...], action: Action) -> Any:
-    """What is offered for an argument, in the form of shtab; None for what only a person can know."""
+def _completions(words: tuple[str, ...], action: Action) -> Any:
+    """Return the completions of an argument in the format of shtab; None for free text."""
     import shtab
 
     name = action.dest.removeprefix("old_")
@@ -186,11 +179,11 @@ def _offered(words: tuple[str, ...], action: Action) -> Any:
     }
 
 
-# No `compgen -W`: it would run what stands in a name.
+# Not `compgen -W`, which would execute commands in a name.
 _BASH = """\
 _workbench_tui_values() {
   local i project=. value program=workbench-tui
-  # What is only being typed is run when there is no other.
+  # The program of the command line runs only if the PATH has none.
   type -P workbench-tui >/dev/null || program=${COMP_WORDS[0]/#\\~/$HOME}
   for ((i = 1; i < COMP_CWORD; i++)); do
     [ "${COMP_WORDS[i]}" = --project ] && project=${COMP_WORDS[i + 1]}
@@ -214,7 +207,7 @@ _workbench_tui_values() {
 
 
 def _preamble(shell: str) -> str:
-    """The functions that fetch values, where a shell has functions."""
+    """Return the shell functions that request values; empty for shells without functions."""
     text, words = {"bash": (_BASH, '"$1"; '), "zsh": (_ZSH, '"$@" ')}.get(shell, ("", ""))
     kinds = SOURCES if text else ()
     return text + "".join(f"_workbench_tui_{kind}() {{ _workbench_tui_values {kind} {words}}}\n" for kind in kinds)

@@ -1,4 +1,4 @@
-"""`config check|get|set|unset|fix|schema`: the configuration files from the command line."""
+"""`config check|get|set|unset|fix|schema`."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from tui_workbench.projects.project import Project
 
 FINDING_COLUMNS = ("file", "line", "column", "severity", "code", "message", "fix")
 
-FILE = option("file", metavar="FILE", help="a file, or its name in aml_config/")
-KEY = option("key", metavar="KEY", help="as in EnvironmentVariables.LR or packages[0].version")
-DRY_RUN = option("--dry-run", action="store_true", help="print the change and do not make it")
+FILE = option("file", metavar="FILE", help="a path, or the name of a file in aml_config/")
+KEY = option("key", metavar="KEY", help="for example EnvironmentVariables.LR or packages[0].version")
+DRY_RUN = option("--dry-run", action="store_true", help="print the changes without making them")
 RESULT = output(TEXT, example="[?severity=='error']")
 
 configure_check = options(
-    option("files", metavar="FILE", nargs="*", help="a file, or its name in aml_config/ (default: all)"), RESULT
+    option("files", metavar="FILE", nargs="*", help="a path, or the name of a file in aml_config/ (default: all)"),
+    RESULT,
 )
 configure_get = options(FILE, KEY, RESULT)
 configure_set = options(
     FILE,
     KEY,
-    option("value", metavar="VALUE", help="a list as '[a, b]', a map as '{A: 1}', no value as null"),
-    option("--any-key", action="store_true", help="allow a key that no field has"),
+    option("value", metavar="VALUE", help="a list as '[a, b]', a mapping as '{A: 1}', no value as null"),
+    option("--any-key", action="store_true", help="allow an unknown key"),
     RESULT,
 )
 configure_unset = options(FILE, KEY, RESULT)
 configure_fix = options(
     FILE,
-    option("--code", metavar="CODE", default="", help="fix findings of this code only, advice included"),
+    option("--code", metavar="CODE", default="", help="fix only findings with this code, including advice"),
     DRY_RUN,
     RESULT,
 )
@@ -45,7 +46,6 @@ configure_schema = options(RESULT)
 
 
 def run_check(arguments: argparse.Namespace) -> int:
-    """Print what is wrong or unwise; 3 when there is an error."""
     root = project_root(arguments, needed=not arguments.files)
     paths = [_existing(name, root) for name in arguments.files] or file_edits.configuration_files(root or "")
     findings = file_edits.check(paths)
@@ -58,24 +58,20 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def run_get(arguments: argparse.Namespace) -> int:
-    """Print one value."""
     value = file_edits.get(_file(arguments), arguments.key)
     return emit(value, arguments, text=[written(value)])
 
 
 def run_set(arguments: argparse.Namespace) -> int:
-    """Change one value and nothing else."""
     result = file_edits.set_text(_file(arguments), arguments.key, arguments.value, any_key=arguments.any_key)
     return _edited(result, arguments)
 
 
 def run_unset(arguments: argparse.Namespace) -> int:
-    """Remove one key or list item and nothing else."""
     return _edited(file_edits.unset(_file(arguments), arguments.key), arguments)
 
 
 def run_fix(arguments: argparse.Namespace) -> int:
-    """Apply the fixes of a file's findings; 3 when an error is left."""
     result = file_edits.fix(_file(arguments), code=arguments.code, dry_run=arguments.dry_run)
     text = result.diff.split("\n")[:-1] if arguments.dry_run else []
     text += [f"{'would fix' if arguments.dry_run else 'fixed'}: {title}" for title in result.fixed]
@@ -89,14 +85,13 @@ def run_fix(arguments: argparse.Namespace) -> int:
 
 
 def run_schema(arguments: argparse.Namespace) -> int:
-    """Print the JSON Schema of every kind of file."""
     if arguments.output == TEXT:
         arguments.output = "json"
     return emit(json_schemas(), arguments)
 
 
 def project_root(arguments: argparse.Namespace, *, needed: bool) -> str | None:
-    """The project of the command, None for none. Raises ProjectNotFound where it is needed."""
+    """Return the project folder, or None without a project. Raises ProjectNotFound if `needed`."""
     try:
         return Project.find(arguments.project).root
     except ProjectNotFound:
@@ -107,7 +102,7 @@ def project_root(arguments: argparse.Namespace, *, needed: bool) -> str | None:
 
 def _file(arguments: argparse.Namespace) -> str:
     if os.path.isfile(arguments.file):
-        # No project is needed to edit a file by its path, and finding one takes time.
+        # Editing a file by its path needs no project, and finding the project takes time.
         return str(arguments.file)
     return _existing(arguments.file, project_root(arguments, needed=False))
 
@@ -115,24 +110,23 @@ def _file(arguments: argparse.Namespace) -> str:
 def _existing(name: str, root: str | None) -> str:
     path = file_edits.find_file(name, root)
     if not os.path.exists(path):
-        raise UsageError(f"there is no file {name}", remedy="Name a file, or one of aml_config/.")
+        raise UsageError(f"no file {name!r}", remedy="Give a path, or the name of a file in aml_config/.")
     return path
 
 
 def _edited(result: file_edits.EditResult, arguments: argparse.Namespace) -> int:
-    old, new = ("nothing" if one is None else written(one) for one in (result.old, result.new))
-    return emit(
-        result._asdict(), arguments, text=[f"{result.key}: {f'{old} -> {new}' if result.changed else 'as it was'}"]
-    )
+    old, new = ("not set" if value is None else written(value) for value in (result.old, result.new))
+    text = f"{old} -> {new}" if result.changed else "unchanged"
+    return emit(result._asdict(), arguments, text=[f"{result.key}: {text}"])
 
 
 def finding_record(finding: Finding) -> dict[str, Any]:
-    """A finding as it stands in a result."""
+    """Return a finding as data."""
     return {**finding.problem._asdict(), "fix": finding.fix.title if finding.fix is not None else None}
 
 
 def finding_line(finding: Finding) -> str:
-    """A finding in one line."""
+    """Format a finding in one line."""
     fix = f" [fix: {finding.fix.title}]" if finding.fix is not None else ""
     place = f"{finding.file}:{finding.line}:{finding.column}"
     return f"{place}: {finding.severity}: {finding.message}. {finding.remedy} ({finding.code}){fix}"
@@ -141,8 +135,8 @@ def finding_line(finding: Finding) -> str:
 def _nothing_fixed(left: Sequence[Finding]) -> str:
     codes = sorted({finding.code for finding in left if finding.fix is not None})
     if codes:
-        return f"nothing was fixed; to apply a fix that is offered: --code {' or '.join(codes)}"
-    return "nothing was fixed: no fix is known" if left else "nothing to fix"
+        return f"nothing was fixed; apply the suggested fixes with --code {' or '.join(codes)}"
+    return "nothing was fixed: these findings have no automatic fix" if left else "nothing to fix"
 
 
 def _exit_code(findings: Iterable[Finding]) -> int:
@@ -150,5 +144,5 @@ def _exit_code(findings: Iterable[Finding]) -> int:
 
 
 def counted(number: int, word: str) -> str:
-    """`1 file`, `2 files`."""
+    """Return `1 file` or `2 files`."""
     return f"{number} {word}{'' if number == 1 else 's'}"

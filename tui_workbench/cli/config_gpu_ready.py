@@ -12,15 +12,14 @@ from tui_workbench.core.errors import ConfigurationError
 
 configure_gpu_ready = options(
     option("name", metavar="NAME", help="a compute target or a run configuration"),
-    option("--image", default="", help="the Docker image to use (default: one that fits the project's packages)"),
-    option("--without", metavar="CHANGE", action="append", default=[], help="leave a change out, by its id"),
+    option("--image", default="", help="the Docker image (default: chosen for the project's packages)"),
+    option("--without", metavar="CHANGE", action="append", default=[], help="skip a change, by its ID; repeatable"),
     DRY_RUN,
     RESULT,
 )
 
 
 def run_gpu_ready(arguments: argparse.Namespace) -> int:
-    """Make every change that a GPU needs, in one step."""
     root = project_root(arguments, needed=True) or ""
     result = make_gpu_ready(
         root, arguments.name, image=arguments.image, without=arguments.without, dry_run=arguments.dry_run
@@ -28,7 +27,7 @@ def run_gpu_ready(arguments: argparse.Namespace) -> int:
     plan = result.plan
     text = result.diff.split("\n")[:-1]
     for hunk in plan.hunks:
-        mark = "left out" if hunk.id in arguments.without else "change"
+        mark = "skipped" if hunk.id in arguments.without else "change"
         text.append(f"{mark} {hunk.title} [{hunk.id}]: {hunk.reason}")
     text += [f"note: {note}" for note in plan.notes]
     text += [f"left: {finding_line(finding)}" for finding in result.left]
@@ -50,7 +49,6 @@ def run_gpu_ready(arguments: argparse.Namespace) -> int:
 
 
 def _summary(result: GpuReadyResult, left_out: int) -> str:
-    """The last line: whether the target is ready, and if not, why."""
     plan = result.plan
     changes = len(plan.hunks) - left_out
     if changes and not result.applied:
@@ -58,8 +56,8 @@ def _summary(result: GpuReadyResult, left_out: int) -> str:
     if result.left:
         return f"{plan.target} is not GPU-ready: {counted(len(result.left), 'problem')} left"
     if left_out:
-        return f"{plan.target} is not GPU-ready: {counted(left_out, 'change')} left out"
+        return f"{plan.target} is not GPU-ready: {counted(left_out, 'change')} skipped"
     if not plan.is_certain:
         done = "changed" if changes else "nothing to change"
-        return f"{plan.target}: {done}; the files do not tell whether its runs have CUDA (see the notes)"
-    return f"{plan.target} is GPU-ready now" if changes else f"{plan.target} is GPU-ready: nothing to do"
+        return f"{plan.target}: {done}; the files do not show whether its runs have CUDA (see the notes)"
+    return f"{plan.target} is GPU-ready" if changes else f"{plan.target} is already GPU-ready"

@@ -1,4 +1,4 @@
-"""`gpu list|top|check`: the GPUs of all targets and the processes on them, and whether runs would use them."""
+"""`gpu list|top|check`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from tui_workbench.cli.computetarget.check import HOST_KEYS, RESULT, accept_host_keys, climb, report
+from tui_workbench.cli.computetarget.check import HOST_KEYS, RESULT, accept_host_keys, print_checks, report
 from tui_workbench.cli.shared.output import emit, is_text, output
 from tui_workbench.cli.shared.parser import option, options
-from tui_workbench.cli.shared.prompts import settle_login
+from tui_workbench.cli.shared.prompts import ensure_login
 from tui_workbench.core.errors import RunNotFound, TargetUnreachable, UsageError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.core.plaintext import write_controls
@@ -31,35 +31,34 @@ from tui_workbench.targets.ssh.ssh_host import SshHost
 Record = dict[str, Any]
 
 GPU_COLUMNS = (
-    "target", "gpu", "name", "utilization", "memory_used", "memory_total", "power", "temperature", "held_down", "ecc",
-    "whose", "problem",
+    "target", "gpu", "name", "utilization", "memory_used", "memory_total", "power", "temperature", "throttled", "ecc",
+    "used_by", "problem",
 )  # fmt: skip
 PROCESS_COLUMNS = ("target", "gpu", "pid", "process", "user", "run", "script", "memory", "utilization", "problem")
 DEFAULT_WAIT = 20.0
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 FRESH_SECONDS = 3.0
-"""A sample that is older was told before anybody asked."""
+"""Older samples were taken before the command started."""
 
 _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
 OPTIONS = (
-    option(
-        "-t", "--target", metavar="NAME", action="append", default=[], help="of this target (default: all); repeatable"
-    ),
-    option("--watch", action="store_true", help="once a second until Ctrl-C; with -o json a line each"),
+    option("-t", "--target", metavar="NAME", action="append", default=[],
+           help="only this target (default: all); repeatable"),
+    option("--watch", action="store_true", help="repeat every second until Ctrl-C; -o json prints one line each time"),
     option("--wait", metavar="SECONDS", type=float, default=DEFAULT_WAIT,
-           help=f"for the first answer of each machine (default: {DEFAULT_WAIT:g})"),
+           help=f"wait so long for the machines to answer (default: {DEFAULT_WAIT:g})"),
     output(default="table", note="default: table"),
 )  # fmt: skip
 
 configure_list = options(
     *OPTIONS,
     epilog="""\
-A line a GPU. Utilisation in %, memory in MiB, power in W, temperature in degrees Celsius; `held_down` says why its
-clocks are low, `ecc` counts uncorrected errors. A machine that is not seen has a line with its problem.
+Prints one line per GPU: utilization in %, memory in MiB, power in W, temperature in °C, `throttled` with the reason of
+low clocks, and `ecc` with the number of uncorrected errors. An unreachable machine has a line with its problem.
 
 exit codes:
-  0 at least one machine was seen, 4 none
+  0 if at least one machine answered, otherwise 4
 
 examples:
   workbench-tui gpu list
@@ -69,11 +68,11 @@ examples:
 configure_top = options(
     *OPTIONS,
     epilog="""\
-A line a process that holds memory of a GPU, with whose it is: a run of yours by its id and script, else a user.
-Memory in MiB, its own share of the GPU in % where the driver tells it.
+Prints one line per process that holds GPU memory, with its user and, for your runs, the run ID and script. Memory is in
+MiB; utilization is the share of the process in %, if the driver reports it.
 
 exit codes:
-  0 at least one machine was seen, 4 none
+  0 if at least one machine answered, otherwise 4
 
 examples:
   workbench-tui gpu top
@@ -86,16 +85,16 @@ configure_check = options(
         "--run-configuration",
         metavar="NAME",
         default="",
-        help="the .runconfig whose environment is asked (default: the one of the target's name)",
+        help="check the environment of this .runconfig (default: the one with the target's name)",
     ),
     HOST_KEYS,
     RESULT,
     epilog="""\
-Asks the driver, its GPUs, a container with them, the framework in the run's own environment, whether that fits the
-driver, and shared memory. A matrix product on each GPU proves it. Nothing is installed or left behind.
+Checks the driver, its GPUs, GPU access in containers, the framework in the environment of the run, its CUDA version,
+and shared memory. A matrix product on each GPU proves that it works. Nothing is installed or left behind.
 
 exit codes:
-  0 runs would compute on a GPU, 4 they would not (the last line says what mends it)
+  0 if runs would use a GPU, otherwise 4 (the last line shows the fix)
 
 examples:
   workbench-tui gpu check -t local
@@ -105,12 +104,10 @@ examples:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Print every GPU."""
     return _print(arguments, gpu_records, GPU_COLUMNS)
 
 
 def run_top(arguments: argparse.Namespace) -> int:
-    """Print every process on a GPU."""
     return _print(arguments, process_records, PROCESS_COLUMNS)
 
 
@@ -122,7 +119,7 @@ def _print(
     project = Project.find(arguments.project)
     titles = _titles(project)
     with Fleet(_targets(project, arguments.target)) as fleet:
-        states = _answered(fleet, arguments.wait)
+        states = _wait_for_samples(fleet, arguments.wait)
         try:
             _emit(records(states, titles), arguments, columns)
             while arguments.watch:
@@ -132,8 +129,8 @@ def _print(
                 _emit(records(states, titles), arguments, columns)
         except KeyboardInterrupt:
             sys.stdout.write("\n")
-    seen = any(state.machine is not None and (state.machine.devices or state.machine.problem) for state in states)
-    return 0 if seen else TargetUnreachable.exit_code
+    answered = any(state.machine is not None and (state.machine.devices or state.machine.problem) for state in states)
+    return 0 if answered else TargetUnreachable.exit_code
 
 
 def _targets(project: Project, names: Sequence[str]) -> list[ComputeTarget]:
@@ -145,18 +142,18 @@ def _targets(project: Project, names: Sequence[str]) -> list[ComputeTarget]:
     return targets
 
 
-def _answered(fleet: Fleet, seconds: float) -> tuple[MachineState, ...]:
-    """What the machines tell, once each has told something or the time is over."""
+def _wait_for_samples(fleet: Fleet, seconds: float) -> tuple[MachineState, ...]:
+    """Wait until each machine has answered, or for so many seconds."""
     started = time.time()
     while True:
         fleet.read()
         states = fleet.states
-        if all(_is_settled(state, started) for state in states) or time.time() - started > seconds:
+        if all(_has_answered(state, started) for state in states) or time.time() - started > seconds:
             return states
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
-def _is_settled(state: MachineState, started: float) -> bool:
+def _has_answered(state: MachineState, started: float) -> bool:
     return bool(state.problem) or (state.sample is not None and state.sample.time > started - FRESH_SECONDS)
 
 
@@ -166,17 +163,14 @@ def _emit(records: list[Record], arguments: argparse.Namespace, columns: Sequenc
     else:
         if arguments.watch and sys.stdout.isatty():
             write_controls(sys.stdout, _HOME_AND_CLEAR)
-        # What is empty in every line is no column of a table.
+        # Leave out columns that are empty in every row.
         known = [name for name in columns if any(record.get(name) not in (None, "", []) for record in records)]
         emit(records, arguments, known or columns)
     sys.stdout.flush()
 
 
-# --- Records
-
-
 Titles = Callable[[str], str | None]
-"""The script and the number of a run by its id: `train.py [7]`; None for a run of another project, and for none."""
+"""Returns the title `train.py [7]` of a run by its ID; None for an empty ID and for a run of another project."""
 
 
 def _titles(project: Project) -> Titles:
@@ -191,7 +185,7 @@ def _titles(project: Project) -> Titles:
 
 
 def gpu_records(states: Sequence[MachineState], titles: Titles) -> list[Record]:
-    """A record a GPU; of a machine without any a record with its problem."""
+    """Return one record per GPU, and one with the problem per machine without GPUs."""
     found: list[Record] = []
     for state in states:
         devices = state.machine.devices if state.machine else ()
@@ -202,13 +196,15 @@ def gpu_records(states: Sequence[MachineState], titles: Titles) -> list[Record]:
     return found
 
 
-def _gpu(state: MachineState, device: Device, told: Reading | None, titles: Titles) -> Record:
+def _gpu(state: MachineState, device: Device, latest: Reading | None, titles: Titles) -> Record:
     notes = [note.text for note in state.notes if note.device == device.number]
-    if told is None and state.sample is not None:
+    if latest is None and state.sample is not None:
         notes.append("stopped responding")
     processes = state.sample.processes if state.sample else ()
-    on_it = [process for process in processes if process.device == device.number and not process.graphics]
-    machine, reading = state.machine or Machine(), told or Reading(device.number)
+    computing = [process for process in processes if process.device == device.number and not process.graphics]
+    machine, reading = state.machine or Machine(), latest or Reading(device.number)
+    throttled = ", ".join(reading.throttled_by)
+    used_by = list(dict.fromkeys(titles(each.run) or each.run or each.user or "?" for each in computing))
     return {
         **_place(state, device.number),
         "name": device.name,
@@ -221,18 +217,20 @@ def _gpu(state: MachineState, device: Device, told: Reading | None, titles: Titl
         "temperature": reading.temperature,
         "sm_clock": reading.sm_clock,
         "memory_clock": reading.memory_clock,
-        "held_down": ", ".join(reading.throttled_by),
+        "throttled": throttled,
+        "held_down": throttled,  # the former name
         "ecc": reading.ecc,
         "mig": len(device.slices),
         "driver": machine.driver,
         "cuda": machine.cuda,
-        "whose": list(dict.fromkeys(titles(each.run) or each.run or each.user or "?" for each in on_it)),
+        "used_by": used_by,
+        "whose": used_by,  # the former name
         "problem": "; ".join(part for part in (_problem(state), *notes) if part) or None,
     }
 
 
 def process_records(states: Sequence[MachineState], titles: Titles) -> list[Record]:
-    """A record a process; of a machine that is not seen a record with its problem."""
+    """Return one record per process, and one with the problem per unreachable machine."""
     found: list[Record] = []
     for state in states:
         if state.problem or state.sample is None:
@@ -268,34 +266,30 @@ def _problem(state: MachineState) -> str | None:
     return f"no answer for {state.silent:.0f} s" if state.silent else None
 
 
-# --- Whether runs would compute on a GPU
-
-
 def run_check(arguments: argparse.Namespace) -> int:
-    """Ask rung by rung; 4 when one is broken."""
-    spec = _specification(arguments)
-    host = _logged_in(spec.target, arguments)
-    return report(climb(run_gpu_checks(spec, host), spec.target, arguments), arguments)
+    spec = _run_spec(arguments)
+    host = _log_in(spec.target, arguments)
+    return report(print_checks(run_gpu_checks(spec, host), spec.target, arguments), arguments)
 
 
-def _logged_in(target: ComputeTarget, arguments: argparse.Namespace) -> Host | None:
-    """The other machine of a target, once what a login needs was asked for; None where the first rung says why."""
+def _log_in(target: ComputeTarget, arguments: argparse.Namespace) -> Host | None:
+    """Log in on the machine of a target; None on an error, which the first check then reports."""
     try:
         host = host_of(target)
         accept_host_keys(host, arguments.accept_host_key)
         if isinstance(host, SshHost) and is_text(arguments):
-            settle_login(target)
+            ensure_login(target)
     except WorkbenchError:
         return None
     return host
 
 
-def _specification(arguments: argparse.Namespace) -> RunSpec:
-    """What is asked: of a run configuration and its target, or another; or of a target alone."""
+def _run_spec(arguments: argparse.Namespace) -> RunSpec:
+    """Return the run to check: of a run configuration, on its own target or the one given; or of a target alone."""
     project = Project.find(arguments.project)
     if arguments.run_configuration:
         configuration = project.run_configuration(arguments.run_configuration)
         return spec_of(project.target_of(configuration, arguments.target), configuration)
     if not arguments.target:
-        raise UsageError("neither a target nor a run configuration was named", remedy="Name one with -t or -c.")
+        raise UsageError("no target or run configuration given", remedy="Name one with -t or -c.")
     return spec_of(project.target(arguments.target))

@@ -1,11 +1,11 @@
-"""`keys`: every command of the screens with its keys, and what is wrong with the user's keymap."""
+"""`keys`: list the commands of the screens with their keys, and check the user's keymap."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from tui_workbench.cli.shared.output import emit, output, tell
+from tui_workbench.cli.shared.output import emit, notify, output
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.ui.commands.command import all_key_labels, use_keys
@@ -16,21 +16,21 @@ COLUMNS = ("scope", "id", "keys", "name", "help")
 
 configure_keys = options(
     option("--json", dest="output", action="store_const", const="json", help="the same as -o json"),
-    output(default="table", example="[?scope=='log']", is_of_project=False),
+    output(default="table", example="[?scope=='log']", has_project=False),
 )
 
 
 def run_keys(arguments: argparse.Namespace) -> int:
-    """List the commands as they are with the user's keymap; 3 when something is wrong with it."""
+    """List the commands with the user's keymap applied. Return 3 if the keymap has an error."""
     keymap = load_keymap()
     use_keys(keymap.keys)
     emit(records(), arguments, COLUMNS)
-    tell(*map(str, keymap.errors))
+    notify(*map(str, keymap.errors))
     return ConfigurationError.exit_code if keymap.errors else 0
 
 
 def records() -> list[dict[str, Any]]:
-    """Every command as data; `keys` as people know them, `key_names` as the keymap may name them."""
+    """Return every command; `keys` are the labels on the screens, `key_names` the names in a keymap."""
     return [
         {
             "scope": scope,

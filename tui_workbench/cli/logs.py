@@ -1,10 +1,10 @@
-"""`logs [-f] [--tail N] [--rank N|all] ID`: what a run wrote, to the byte when it goes to a file or a pipe."""
+"""`logs [-f] [--tail N] [--rank N|all] ID`."""
 
 from __future__ import annotations
 
 import argparse
 
-from tui_workbench.cli.shared.output import tell
+from tui_workbench.cli.shared.output import notify
 from tui_workbench.cli.shared.parser import PROJECT, number_of, option, options
 from tui_workbench.cli.shared.stream import OutputStream
 from tui_workbench.projects.project import Project
@@ -18,28 +18,24 @@ def _rank(text: str) -> int | None:
     if text == "all":
         return None
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no rank: write a number, or all")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rank: give a number or 'all'")
     return int(text)
 
 
 configure_logs = options(
-    option("id", metavar="ID", help="the run's id, or its number"),
-    option("-f", "--follow", action="store_true", help="go on until the run has ended"),
-    option("--tail", metavar="N", type=number_of("lines"), help="only the last N lines"),
-    option(
-        "--rank", metavar="N", type=_rank, help="what this process of torchrun wrote; all (the default): every process"
-    ),
+    option("id", metavar="ID", help="the ID or number of the run"),
+    option("-f", "--follow", action="store_true", help="continue until the run has ended"),
+    option("--tail", metavar="N", type=number_of("lines"), help="print only the last N lines"),
+    option("--rank", metavar="N", type=_rank, help="print only the output of this torchrun process (default: all)"),
     option("--plain", action="store_true", help="for screen readers: complete lines of plain text"),
     PROJECT,
     epilog="""\
-A file or a pipe gets every byte that the run wrote to stdout and stderr. A terminal gets its text, colours, tabs,
-carriage returns and erasing in a line; other control characters and sequences are shown and not obeyed. Ctrl-C ends
-following, not the run.""",
+A file or pipe gets every byte that the run wrote to stdout and stderr. On a terminal, control sequences other than
+colors and line erasing are shown as text. Ctrl-C stops following; the run continues.""",
 )
 
 
 def run_logs(arguments: argparse.Namespace) -> int:
-    """Print a run's output. Ctrl-C ends following, not the run."""
     directory = History(Project.find(arguments.project)).directory(arguments.id)
     path = directory.file(OUTPUT) if arguments.rank is None else file_of_rank(directory, arguments.rank)
     offset = 0 if arguments.tail is None else _start_of_last(arguments.tail, path)
@@ -47,7 +43,7 @@ def run_logs(arguments: argparse.Namespace) -> int:
         if arguments.follow:
             run = stream.follow()
             if run.imported:
-                tell(f"{run.run_id} is not followed: {run.reason}")
+                notify(f"{run.run_id} is not followed: {run.reason}")
         else:
             stream.copy_new()
     if stream.problem is not None:
@@ -56,6 +52,5 @@ def run_logs(arguments: argparse.Namespace) -> int:
 
 
 def _start_of_last(lines: int, path: str) -> int:
-    """The offset of the last `lines` lines of the log."""
     with LogFile(path) as log:
         return log.start_before(log.size, lines)

@@ -14,15 +14,15 @@ from tui_workbench.runs.facade import Runs
 
 configure_create = options(
     option("name", metavar="NAME", nargs="?", default="", help="2 to 32 letters, digits and hyphens"),
-    option("-n", "--name", dest="name_option", metavar="NAME", default="", help="the same, as the original had it"),
-    option("--path", metavar="DIR", default=".", help="where the project folder is made (default: here)"),
+    option("-n", "--name", dest="name_option", metavar="NAME", default="", help="the same as an option"),
+    option("--path", metavar="DIR", default=".", help="the parent of the new project folder (default: here)"),
     option("--template", "--from", metavar="NAME|DIR|URL", default=DEFAULT_TEMPLATE,
-           help="default: %(default)s; `project sample list` shows all"),
-    option("-u", "--template-url", metavar="URL", default="", help="a git repository to start from"),
+           help="default: %(default)s; `project sample list` lists them"),
+    option("-u", "--template-url", metavar="URL", default="", help="a git repository to copy"),
     output(),
     epilog="""\
-A folder or repository without aml_config/ gets a configuration for this machine and for Docker. What the ignore files
-of a folder exclude is not taken, nor its runs and outputs.
+A folder or repository without aml_config/ gets a configuration for this machine and for Docker. Ignored files, runs and
+outputs of the folder are not copied.
 
 examples:
   workbench-tui project create my-digits --template digits
@@ -33,17 +33,17 @@ configure_add = options(
     option("folder", metavar="DIR", help="the folder"),
     output(),
     epilog="""\
-A project of the original opens as it is and stays as it is. A folder without aml_config/ gets one, for this machine and
-for Docker; nothing else in it is touched.""",
+A project of Azure ML Workbench opens unchanged. A folder without aml_config/ gets one, for this machine and for Docker;
+other files are not changed.""",
 )
 configure_restore = options(
-    option("-r", "--run-id", dest="run", metavar="ID", default="", help="the run id, or the run's number"),
-    option("--undo", action="store_true", help="bring back what was there before the last restore"),
-    option("--dry-run", action="store_true", help="print what would change, and change nothing"),
+    option("-r", "--run-id", dest="run", metavar="ID", default="", help="the ID or number of the run"),
+    option("--undo", action="store_true", help="undo the last restore"),
+    option("--dry-run", action="store_true", help="print the changes without making them"),
     output(default="", note="default: text"),
     epilog="""\
-What is there is saved first, with all that was not committed anywhere; --undo brings it back. What the ignore files
-exclude, and outputs/, stay as they are.
+The current files, including uncommitted changes, are saved first; --undo brings them back. Ignored files and outputs/
+are not changed.
 
 examples:
   workbench-tui project restore --run-id 7 --dry-run
@@ -54,14 +54,12 @@ configure_list = options(output())
 
 
 def run_create(arguments: argparse.Namespace) -> int:
-    """Make a project folder."""
     name, template = arguments.name or arguments.name_option, arguments.template_url or arguments.template
     folder = create_project(name, arguments.path, template)
     return emit({"name": name, "path": folder, "template": mask_text(template)}, arguments)
 
 
 def run_add(arguments: argparse.Namespace) -> int:
-    """Make a project of a folder where it is."""
     added = add_folder(arguments.folder)
     project = Project(arguments.folder)
     record = {
@@ -75,9 +73,8 @@ def run_add(arguments: argparse.Namespace) -> int:
 
 
 def run_restore(arguments: argparse.Namespace) -> int:
-    """Restore a run's snapshot, or undo that."""
     if bool(arguments.run) == arguments.undo:
-        raise UsageError("one of --run-id and --undo says what to restore", remedy="Name a run, or --undo.")
+        raise UsageError("give either --run-id or --undo", remedy="`history list` lists the runs.")
     runs = Runs(Project.find(arguments.project))
     if arguments.undo:
         restoration = runs.undo_restore(dry_run=arguments.dry_run)
@@ -87,18 +84,17 @@ def run_restore(arguments: argparse.Namespace) -> int:
         changes = [change._asdict() for change in restoration.changes]
         return emit({"restored": restoration.what, "saved": restoration.saved or None, "changes": changes}, arguments)
     for kind, path in restoration.changes:
-        note = "  (it is excluded, or none of the project's: not touched)" if kind == "left" else ""
+        note = "  (ignored, or not part of the project: not changed)" if kind == "left" else ""
         write_lines([f"{kind:8}{path}{note}"])
     changed = sum(kind != "left" for kind, _ in restoration.changes)
     if not changed:
-        write_lines([f"Nothing differs from {restoration.what}."])
+        write_lines([f"The project is identical to {restoration.what}."])
     elif arguments.dry_run:
         write_lines([f"{changed} files would change."])
     else:
-        write_lines([f"{changed} files changed. What was there: workbench-tui project restore --undo"])
+        write_lines([f"{changed} files changed. Undo: workbench-tui project restore --undo"])
     return 0
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Every template."""
     return emit([template._asdict() for template in list_templates()], arguments)

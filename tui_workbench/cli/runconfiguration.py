@@ -12,10 +12,9 @@ from tui_workbench.projects.project import RUN_CONFIGURATION_SUFFIX, Project
 
 COLUMNS = ("name", "target", "framework", "argument_vector", "tracked_run", "problem")
 
-
 configure_list = options(output())
 configure_create = options(
-    option("-n", "--name", metavar="NAME", required=True, help="what to call it"),
+    option("-n", "--name", metavar="NAME", required=True, help="the name of the new run configuration"),
     option("-t", "--target", metavar="TARGET", required=True, help="the compute target to run on"),
     output(),
 )
@@ -25,7 +24,6 @@ configure_delete = options(
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Every run configuration; one whose file cannot be used says why."""
     rows = [
         {
             "name": configuration.name,
@@ -42,7 +40,6 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def run_create(arguments: argparse.Namespace) -> int:
-    """Write the .runconfig file; one that exists is never written over."""
     project = Project.find(arguments.project)
     project.target(arguments.target)
     create_run_configuration(project.root, arguments.name, arguments.target).apply()
@@ -50,7 +47,6 @@ def run_create(arguments: argparse.Namespace) -> int:
 
 
 def run_delete(arguments: argparse.Namespace) -> int:
-    """Put the .runconfig file into the trash of the project."""
     project = Project.find(arguments.project)
     delete(_path(project, arguments.name)).apply()
     return emit({"name": arguments.name, "trash": trash_directory(project.root)}, arguments)

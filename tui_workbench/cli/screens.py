@@ -1,4 +1,4 @@
-"""The screens, which open when no command is given."""
+"""Open the screens."""
 
 from __future__ import annotations
 
@@ -7,5 +7,4 @@ from tui_workbench.ui import start
 
 
 def open_screens(folder: str, *, ascii_only: bool) -> int:
-    """Open the screens on the project of a folder. Returns the exit code."""
     return start.run(Project.find(folder).root, ascii_only=ascii_only)

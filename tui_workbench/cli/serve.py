@@ -1,4 +1,4 @@
-"""`serve`: the screens in a browser, for this machine alone."""
+"""`serve`: the screens in a browser, on this machine only."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ PORT = 8347
 
 
 def configure_serve(parser: argparse.ArgumentParser) -> None:
-    """Options of `serve`."""
     parser.add_argument("folder", nargs="?", default="", metavar="PROJECT", help="the same as --project")
     PROJECT(parser)
     parser.add_argument(
-        "--port", type=_port, default=PORT, metavar="N", help="where to listen; 0: any free port (default: %(default)s)"
+        "--port", type=_port, default=PORT, metavar="N", help="the port; 0: any free port (default: %(default)s)"
     )
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
-    """Serve until interrupted. Returns 0; raises UsageError when what it takes is not installed."""
+    """Serve until interrupted. Raises UsageError if the extra `serve` is not installed."""
     root = Project.find(arguments.folder or arguments.project).root
     try:
         from tui_workbench.ui.browser.serving import serve  # with the libraries of the extra `serve`
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"the screens in a browser need a package that is not installed ({error.name})",
+            f"`serve` needs the package {error.name}, which is not installed",
             remedy="Install it: pip install 'workbench-tui[serve]'",
         ) from error
     serve(root, arguments.port)
@@ -36,5 +35,5 @@ def run_serve(arguments: argparse.Namespace) -> int:
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: a number from 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
     return int(text)

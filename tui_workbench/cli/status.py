@@ -1,4 +1,4 @@
-"""`status [--line]`: what runs, in a sentence; short and quick enough for the status line of tmux or of a prompt."""
+"""`status [--line]`: active runs, in one line for tmux or a shell prompt."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ GLYPHS = {
     RunState.FAILED: "✗",
     RunState.CANCELED: "⊘",
 }
-"""As in the screens: a state is a glyph and a word."""
+"""The same glyphs as on the screens."""
 
 ACTIVE = (RunState.RUNNING, RunState.FINALIZING, RunState.PREPARING, RunState.QUEUED, RunState.UNKNOWN)
 LONGEST_NAME = 40
 
 configure_status = options(
-    option("--line", action="store_true", help="one short line, nothing where there is no project"),
+    option("--line", action="store_true", help="print one short line; nothing outside a project"),
     PROJECT,
     epilog="""\
-Without --line: a line for each active run, or the newest one. --line prints one short line for the status line of tmux,
-and nothing outside of a project: set -g status-right "#(cd '#{pane_current_path}' && workbench-tui status --line)".""",
+Prints one line per active run, or the newest run if none is active.
+
+example for ~/.tmux.conf:
+  set -g status-right "#(cd '#{pane_current_path}' && workbench-tui status --line)\"""",
 )
 
 
 def run_status(arguments: argparse.Namespace) -> int:
-    """Print it. With --line nothing is an error."""
     try:
         project = Project.find(arguments.project)
         active, last = _runs_of(project)
@@ -47,17 +48,17 @@ def run_status(arguments: argparse.Namespace) -> int:
             return 0
         raise
     if arguments.line:
-        # What begins with # would be a command of the status line that shows it.
+        # tmux would execute text after a #.
         line = _line(project.name, active, last).replace("#", "")
         write_lines([line] if line else [])
     else:
         shown = active or ([last] if last else [])
-        write_lines(map(_told, shown) if shown else ["No run yet."])
+        write_lines(map(_summary, shown) if shown else ["No runs yet."])
     return 0
 
 
 def _runs_of(project: Project) -> tuple[list[Run], Run | None]:
-    """The active runs, newest first, and the newest run if there is one."""
+    """Return the active runs, newest first, and the newest run."""
     with RunIndex(project) as index:
         active = [RunDirectory(os.path.join(project.runs_directory, run_id)).run() for run_id in index.active()]
         return sorted(active, key=lambda run: -run.created), next(iter(index.runs(1)), None)
@@ -65,13 +66,13 @@ def _runs_of(project: Project) -> tuple[list[Run], Run | None]:
 
 def _line(project: str, active: list[Run], last: Run | None) -> str:
     if not active:
-        return f"{_told(last)} · {project}" if last else ""
+        return f"{_summary(last)} · {project}" if last else ""
     states = [run.state for run in active]
     counted = [f"{GLYPHS[state]} {states.count(state)} {state}" for state in ACTIVE if state in states]
     return " · ".join([*counted, project])
 
 
-def _told(run: Run) -> str:
+def _summary(run: Run) -> str:
     name = run.script_name
     if len(name) > LONGEST_NAME:
         name = f"…{name[1 - LONGEST_NAME :]}"

@@ -1,4 +1,4 @@
-"""`trace [--run ID] [-f]`: the calls of ssh, docker, git and other programs that the workbench has made."""
+"""`trace [--run ID] [-f]`: calls of ssh, docker, git and other programs."""
 
 from __future__ import annotations
 
@@ -22,25 +22,23 @@ DEFAULT_COUNT = 100
 COLUMNS = ("time", "seconds", "result", "kind", "command")
 
 configure_trace = options(
-    option("--run", metavar="ID", default="", help="only what was called for this run: its id or number"),
-    option("-f", "--follow", action="store_true", help="go on, until the run has ended if one is named"),
+    option("--run", metavar="ID", default="", help="only calls for this run, by ID or number"),
+    option("-f", "--follow", action="store_true", help="continue; with --run until the run has ended"),
     option(
         "-n", "--last", metavar="N", type=number_of("calls"), default=DEFAULT_COUNT, help="the last N (default: 100)"
     ),
-    option("--kind", choices=KINDS, help="only these"),
-    option("--failed", action="store_true", help="only calls that failed"),
-    option("--filter", metavar="TEXT", default="", help="only those in which each of these words stands"),
-    option("--shell", action="store_true", help="as a script: commands as they are, the rest as comments"),
-    output(default="", note="default: a line a call"),
+    option("--kind", choices=KINDS, help="only calls of this kind"),
+    option("--failed", action="store_true", help="only failed calls"),
+    option("--filter", metavar="TEXT", default="", help="only calls that contain every word of TEXT"),
+    option("--shell", action="store_true", help="print a shell script: full commands, with the rest as comments"),
+    output(default="", note="default: one line per call"),
     epilog="""\
-A line a call: when it began, how long it took, how it ended, and what was called, in short. --shell has it in full, to
-be copied. Without --run the calls of all your workbenches, in whatever project. Secrets stand as ***. Ctrl-C ends
-following.""",
+Prints the start, duration, result and shortened command of each call, the newest last; --shell prints full commands to
+copy. Without --run, the calls of all projects are listed. Secrets are shown as ***.""",
 )
 
 
 def run_trace(arguments: argparse.Namespace) -> int:
-    """Print calls, the newest last."""
     folder, has_ended = user_state_directory(), None
     if arguments.run:
         directory = History(Project.find(arguments.project)).directory(arguments.run)
@@ -66,7 +64,7 @@ def run_trace(arguments: argparse.Namespace) -> int:
 def _follow(
     trace: TraceFile, chosen: str, write: Callable[[Sequence[TracedCall]], None], has_ended: Callable[[], bool] | None
 ) -> None:
-    """Write what comes. A call is written when it is over; those that go on stand above as that."""
+    """Write each new call when it has ended."""
     while True:
         is_last = has_ended is not None and has_ended()
         write([call for call in trace.read_new() if call.state != RUNNING and matches(call, chosen)])
@@ -77,7 +75,6 @@ def _follow(
 
 
 def _record(call: TracedCall) -> dict[str, Any]:
-    """A call as a record of a result."""
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(call.started)),
         "seconds": None if call.seconds is None else round(call.seconds, 3),
@@ -112,6 +109,6 @@ def _write_script(calls: Sequence[TracedCall]) -> None:
         for line in call.error_text.split("\n") if call.error_text else ():
             sys.stdout.write(f"#   {visible(line)}\n")
         text = shell_line(call)
-        # What is no text of a line is shown to a person and kept for a shell.
+        # On a terminal, control characters are shown as glyphs; a shell gets the exact command.
         sys.stdout.write("\n".join(map(visible, text.split("\n"))) if to_terminal else text)
         sys.stdout.write("\n")

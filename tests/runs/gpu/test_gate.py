@@ -59,7 +59,7 @@ def test_a_run_that_would_train_on_the_cpu_is_stopped_with_the_reason_and_the_re
         "this run would not use a GPU, but gpus is all: PyTorch 2.4.0+cpu is a CPU build: it trains on the CPU."
     )
     assert "-m pip install --force-reinstall torch" in first
-    assert (second, rest) == ("  With --allow-cpu it runs all the same.", "")
+    assert (second, rest) == ("  To run on the CPU, add --allow-cpu.", "")
     assert asking.history() == []
 
 

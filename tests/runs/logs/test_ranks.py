@@ -150,7 +150,7 @@ def test_a_run_of_one_process_has_no_ranks(project_root: Path) -> None:
     workbench.submit("hello.py")
     workbench.run("logs", "1", "--rank", "0").error(2, "the run has no ranks", "ProcessesPerNode")
     assert workbench.run("logs", "1", "--rank", "all").out == "hello\n"
-    workbench.run("logs", "1", "--rank", "one").error(2, "'one' is no rank")
+    workbench.run("logs", "1", "--rank", "one").error(2, "'one' is not a rank")
 
 
 # --- What torchrun says, in the words of its versions

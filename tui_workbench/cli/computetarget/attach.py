@@ -1,13 +1,13 @@
-"""`computetarget attach|detach|login|disconnect`: machines come and go, and the secrets that let us in."""
+"""`computetarget attach|detach|login|disconnect`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from tui_workbench.cli.computetarget.check import HOST_KEYS, RESULT, accept_host_keys, climb, exit_code, record
+from tui_workbench.cli.computetarget.check import HOST_KEYS, RESULT, accept_host_keys, exit_code, print_checks, record
 from tui_workbench.cli.shared import prompts
-from tui_workbench.cli.shared.output import emit, is_text, tell, write_lines
+from tui_workbench.cli.shared.output import emit, is_text, notify, write_lines
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import ComputeTarget
@@ -21,23 +21,20 @@ from tui_workbench.targets.checks.check import run_checks
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 
 ASK = object()
-"""Stands for the value of an option that was given without one."""
-
+"""The value of an option that was given without a value."""
 
 NAME = option("name", metavar="NAME", help="the compute target")
 
 configure_detach = options(
     option("name", metavar="NAME", nargs="?", help="the compute target"),
-    option("-n", "--name", dest="old_name", metavar="NAME", help="the same"),
-    option("--force", action="store_true", help="even while runs are active on it"),
+    option("-n", "--name", dest="old_name", metavar="NAME", help="the same as an option"),
+    option("--force", action="store_true", help="detach even if runs are active on it"),
     RESULT,
 )
 configure_login = options(
     NAME,
-    option("--password-stdin", action="store_true", help="read the secret from stdin, do not ask for it"),
-    option(
-        "--move-secrets", action="store_true", help="move a password that stands in the target's file to the keyring"
-    ),
+    option("--password-stdin", action="store_true", help="read the secret from stdin"),
+    option("--move-secrets", action="store_true", help="move a password from the target's file to the keyring"),
     HOST_KEYS,
     RESULT,
 )
@@ -45,7 +42,6 @@ configure_disconnect = options(NAME, RESULT)
 
 
 def configure_attach(parser: argparse.ArgumentParser) -> None:
-    """Options of `computetarget attach`, in groups."""
     parser.usage = (
         "%(prog)s remotedocker --name NAME --address HOST[:PORT] [--username USER] [login options]\n"
         "       %(prog)s remote       --name NAME --address HOST[:PORT] [--username USER] [login options]\n"
@@ -54,33 +50,33 @@ def configure_attach(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("type", metavar="TYPE", nargs="?", choices=TYPES,
         help="remotedocker (Docker over SSH), remote (Python over SSH) or localdocker")  # fmt: skip
-    add("-t", "--type", dest="old_type", metavar="TYPE", choices=TYPES, help="the old form of TYPE")
-    add("-n", "--name", metavar="NAME", required=True, help="what to call the target")
-    add("-a", "--address", metavar="HOST[:PORT]", default="", help="name, address, or an alias of ~/.ssh/config")
-    add("-u", "--username", metavar="USER", default="", help="default: as ssh would choose")
-    login = parser.add_argument_group("login (default: what ssh would use: its agent, your keys, ~/.ssh/config)")
+    add("-t", "--type", dest="old_type", metavar="TYPE", choices=TYPES, help="the same as an option")
+    add("-n", "--name", metavar="NAME", required=True, help="the name of the new target")
+    add("-a", "--address", metavar="HOST[:PORT]", default="", help="host name, IP address or alias of ~/.ssh/config")
+    add("-u", "--username", metavar="USER", default="", help="default: the user that ssh would choose")
+    login = parser.add_argument_group("login (default: like ssh, with its agent, your keys and ~/.ssh/config)")
     add = login.add_argument
-    add("--private-key-file", metavar="FILE", default="", help="a key to log in with")
+    add("--private-key-file", metavar="FILE", default="", help="log in with this key")
     add("--private-key-passphrase", metavar="TEXT", nargs="?", const=ASK,
-        help="what opens it; asked for when no TEXT is given")  # fmt: skip
+        help="the passphrase of the key; asked for if TEXT is missing")  # fmt: skip
     add("-k", "--use-azureml-ssh-key", dest="workbench_key", action="store_true",
-        help="a key of the workbench's own, made once and installed on the machine")  # fmt: skip
+        help="create a key for the workbench, once, and install it on the machine")  # fmt: skip
     add("-w", "--password", metavar="TEXT", nargs="?", const=ASK,
-        help="log in with a password; asked for when no TEXT is given")  # fmt: skip
-    add("--password-stdin", action="store_true", help="the same, read from stdin")
+        help="log in with a password; asked for if TEXT is missing")  # fmt: skip
+    add("--password-stdin", action="store_true", help="read the password from stdin")
     HOST_KEYS(login)
-    machine = parser.add_argument_group("the target")
-    machine.add_argument("--image", metavar="IMAGE", default="", help="baseDockerImage (default: suits the machine)")
+    machine = parser.add_argument_group("target")
+    machine.add_argument("--image", metavar="IMAGE", default="", help="baseDockerImage (default: by GPU)")
     gpu = machine.add_mutually_exclusive_group()
-    gpu.add_argument("--gpu", dest="gpu", action="store_true", default=None, help="nvidiaDocker: true")
-    gpu.add_argument("--no-gpu", dest="gpu", action="store_false", help="false (default: whether there is one)")
+    gpu.add_argument("--gpu", dest="gpu", action="store_true", default=None, help="set nvidiaDocker: true")
+    gpu.add_argument("--no-gpu", dest="gpu", action="store_false", help="set nvidiaDocker: false (default: detected)")
     machine.add_argument("--python", metavar="PATH", default="", help="pythonLocation of a remote target")
-    machine.add_argument("--no-check", action="store_true", help="write the files without asking the machine anything")
+    machine.add_argument("--no-check", action="store_true", help="write the files without contacting the machine")
     RESULT(parser)
 
 
 def run_attach(arguments: argparse.Namespace) -> int:
-    """Attach, then check; 4 when the target is attached and cannot be used yet."""
+    """Attach a target and check it. Return 4 if it is attached but cannot be used yet."""
     project = Project.find(arguments.project)
     request = _request(arguments)
     attachment = Attachment(project.root, request)
@@ -100,47 +96,46 @@ def run_attach(arguments: argparse.Namespace) -> int:
     target = project.target(request.name)
     key = attachment.install_by_hand
     if key is not None:
-        tell(f"the workbench's key is not on {request.address} yet. On it, copy this:")
+        notify(f"the workbench's key is not installed on {request.address} yet. Run this command there:")
         sys.stderr.write(f"    {visible(key.install_command)}\n")
-    rungs = [] if arguments.no_check or key is not None else climb(run_checks(target), target, arguments)
+    checks = [] if arguments.no_check or key is not None else print_checks(run_checks(target), target, arguments)
     result = {
         "name": request.name,
         "type": request.type,
         "compute": attached.compute,
         "runconfig": attached.run_configuration,
         "secrets": [one._asdict() for one in attached.kept],
-        "check": [record(rung) for rung in rungs],
+        "check": [record(check) for check in checks],
         "install": key.install_command if key is not None else None,
     }
-    code = exit_code(rungs)
-    emit(result, arguments, text=[_what_next(request.name, is_ready=not code, by_hand=key is not None)])
+    code = exit_code(checks)
+    emit(result, arguments, text=[_next_step(request.name, is_ready=not code, by_hand=key is not None)])
     return code
 
 
 def run_detach(arguments: argparse.Namespace) -> int:
-    """Move the target's files to the trash and remove its secrets."""
     name = arguments.name or arguments.old_name
     if not name:
-        raise UsageError("which target?", remedy="Name it: computetarget detach NAME.")
+        raise UsageError("no target given", remedy="Name it: computetarget detach NAME.")
     project = Project.find(arguments.project)
     detachment = plan_detaching(project, name)
     active = [run.run_id for run in Runs(project).list() if run.is_active and run.target == name]
     if active and not arguments.force:
         raise UsageError(
-            f"{name} is in use by {', '.join(active)}", remedy="Wait for its end, cancel it, or add --force."
+            f"{name} is used by {', '.join(active)}", remedy="Wait for its end, cancel it, or add --force."
         )
     detach(detachment)
     notes, secrets = detachment.change_set.notes, detachment.references
-    gone = [change.path for change in detachment.change_set.changes if change.after is None]
+    removed = [change.path for change in detachment.change_set.changes if change.after is None]
     kept = [change.path for change in detachment.change_set.changes if change.after not in (None, b"*\n")]
-    text = [f"moved to the trash: {_short(project, path)}" for path in gone]
-    text += [*(["its secret is removed"] if secrets else []), *notes]
-    result = {"name": name, "files": gone, "trash": kept, "secrets_removed": len(secrets), "notes": list(notes)}
+    text = [f"moved to the trash: {_short(project, path)}" for path in removed]
+    text += [*(["removed its secret"] if secrets else []), *notes]
+    result = {"name": name, "files": removed, "trash": kept, "secrets_removed": len(secrets), "notes": list(notes)}
     return emit(result, arguments, text=text)
 
 
 def run_login(arguments: argparse.Namespace) -> int:
-    """Log in, give the secret that is missing, and keep it."""
+    """Log in, and store the missing secret."""
     project = Project.find(arguments.project)
     target = _over_ssh(project, arguments.name)
     if arguments.move_secrets:
@@ -150,7 +145,7 @@ def run_login(arguments: argparse.Namespace) -> int:
     if arguments.password_stdin:
         reference = target.password or target.private_key_passphrase
         if not reference:
-            raise UsageError(f"{target.name} needs no secret", remedy="Leave --password-stdin out.")
+            raise UsageError(f"{target.name} needs no secret", remedy="Leave out --password-stdin.")
         typed = {reference: prompts.secret_from_stdin()}
         host.give_secret(reference, typed[reference])
         host.run(["true"])
@@ -163,24 +158,19 @@ def run_login(arguments: argparse.Namespace) -> int:
 
 
 def run_disconnect(arguments: argparse.Namespace) -> int:
-    """End the connection that all programs share; runs go on, and who needs the machine next logs in anew."""
+    """Close the connection that all programs of the user share; the next use logs in again."""
     target = _over_ssh(Project.find(arguments.project), arguments.name)
     ssh_host_of(target).disconnect()
-    text = [f"disconnected from {target.address}; what runs there goes on"]
+    text = [f"disconnected from {target.address}; runs continue there"]
     return emit({"name": target.name, "state": "down"}, arguments, text=text)
-
-
-# -- attaching -------------------------------------------------------------------------------------------------------
 
 
 def _request(arguments: argparse.Namespace) -> AttachRequest:
     kind = arguments.type or arguments.old_type
     if kind is None:
-        raise UsageError("what kind of target?", remedy=f"After `attach` comes one of: {', '.join(TYPES)}.")
+        raise UsageError("no target type given", remedy=f"Choose one of: {', '.join(TYPES)}.")
     if arguments.type and arguments.old_type and arguments.type != arguments.old_type:
-        raise UsageError(f"is it {arguments.type} or {arguments.old_type}?", remedy="Leave --type out.")
-    if arguments.old_type:
-        tell(f"--type is the old form. The current one: workbench-tui computetarget attach {kind} --name ...")
+        raise UsageError(f"two target types: {arguments.type} and {arguments.old_type}", remedy="Leave out --type.")
     has_password = arguments.password is not None or arguments.password_stdin
     _refuse_contradictions(arguments, kind, has_password=has_password)
     return AttachRequest(
@@ -200,23 +190,27 @@ def _request(arguments: argparse.Namespace) -> AttachRequest:
 def _refuse_contradictions(arguments: argparse.Namespace, kind: str, *, has_password: bool) -> None:
     login = arguments.private_key_file or arguments.workbench_key or has_password
     if kind == LOCAL_DOCKER and (login or arguments.address or arguments.username):
-        raise UsageError("localdocker is this machine's own Docker", remedy="Leave out address and login.")
+        raise UsageError(
+            "localdocker is the Docker engine of this machine", remedy="Leave out address, user and login options."
+        )
     if kind == REMOTE and (arguments.image or arguments.gpu is not None):
-        raise UsageError("a remote target has no Docker image and sees every GPU", remedy="Leave --image, --gpu out.")
+        raise UsageError(
+            "a remote target has no Docker image and uses every GPU", remedy="Leave out --image, --gpu and --no-gpu."
+        )
     if kind != REMOTE and arguments.python:
-        raise UsageError("--python is for remote targets", remedy="The image brings the Python of a Docker target.")
+        raise UsageError("--python is for remote targets", remedy="A Docker target uses the Python of its image.")
     if arguments.password is not None and arguments.password_stdin:
-        raise UsageError("--password and --password-stdin cannot both be", remedy="Leave one out.")
+        raise UsageError("--password and --password-stdin exclude each other", remedy="Leave one out.")
     if arguments.private_key_file and has_password and not arguments.workbench_key:
-        raise UsageError("a key or a password, not both", remedy="Leave one out.")
+        raise UsageError("--private-key-file and a password exclude each other", remedy="Leave one out.")
     if arguments.private_key_passphrase is not None and not arguments.private_key_file:
-        raise UsageError("a passphrase without a key", remedy="Name the key with --private-key-file.")
+        raise UsageError("--private-key-passphrase without a key", remedy="Name the key with --private-key-file.")
 
 
 def _give_secrets(attachment: Attachment, arguments: argparse.Namespace) -> None:
     if ASK in (arguments.password, arguments.private_key_passphrase):
         prompts.require_terminal()
-    # Who connects asks for it, once the machine is known to be the right one.
+    # Otherwise `connect` asks for it after the host key is verified.
     asks_now = arguments.no_check
     if arguments.password_stdin:
         attachment.give_password(prompts.secret_from_stdin())
@@ -233,39 +227,36 @@ def _give_secrets(attachment: Attachment, arguments: argparse.Namespace) -> None
         attachment.give_passphrase(arguments.private_key_passphrase)
 
 
-def _what_next(name: str, *, is_ready: bool, by_hand: bool) -> str:
+def _next_step(name: str, *, is_ready: bool, by_hand: bool) -> str:
     if by_hand:
-        return f"{name} is attached. When the key is there: workbench-tui computetarget check {name}"
+        return f"{name} is attached. After installing the key: workbench-tui computetarget check {name}"
     if not is_ready:
-        return f"{name} is attached, and not ready yet. When that is mended: workbench-tui computetarget check {name}"
+        return f"{name} is attached but not ready. After the fix: workbench-tui computetarget check {name}"
     return f"{name} is attached. Run on it: workbench-tui experiment submit -c {name} SCRIPT"
 
 
 def _kept(kept: KeyringResult) -> str:
     if kept.in_keyring:
-        return "the secret is in the keyring"
+        return "stored the secret in the keyring"
     return (
-        f"the secret is held in memory only ({kept.reason}): "
+        f"the secret is kept in memory only ({kept.reason}): "
         "after a day without use, or a restart, `computetarget login` asks for it again"
     )
-
-
-# -- the others ------------------------------------------------------------------------------------------------------
 
 
 def _over_ssh(project: Project, name: str) -> ComputeTarget:
     target = project.target(name)
     if not target.kind.is_remote:
-        raise UsageError(f"{name} is this machine: there is no login", remedy="Name a target over SSH.")
+        raise UsageError(f"{name} is this machine and has no login", remedy="Name a target over SSH.")
     return target
 
 
 def _move_secrets(project: Project, target: ComputeTarget) -> ComputeTarget:
     if secrets_in_file(target):
         move_secrets(target)
-        tell(
-            f"the secrets of {_short(project, target.path)} are in the keyring now. Where the file was committed or "
-            "copied before, they still stand: change them."
+        notify(
+            f"moved the secrets of {_short(project, target.path)} to the keyring. Change them if the file was "
+            "committed or copied before."
         )
     return project.target(target.name)
 

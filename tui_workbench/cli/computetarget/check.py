@@ -1,4 +1,4 @@
-"""`computetarget check`: the run_checks, rung by rung as it is answered."""
+"""`computetarget check`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tui_workbench.targets.hosts.host import HostKeyRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
-COLUMNS = ("rung", "state", "message", "command")
+COLUMNS = ("check", "state", "message", "command")
 _STATE_WIDTH, _NAME_WIDTH = 8, 14
 
 HOST_KEYS = option(
     "--accept-host-key", metavar="SHA256:...", action="append", default=[],
-    help="accept the machine's host key, once and for good, if it has this fingerprint",
+    help="trust and remember the machine's host key if it has this fingerprint",
 )  # fmt: skip
 RESULT = output(TEXT, example="[?state=='broken']")
 
@@ -31,72 +31,73 @@ configure_check = options(option("name", metavar="NAME", help="the compute targe
 
 
 def run_check(arguments: argparse.Namespace) -> int:
-    """Ask rung by rung; 4 when one is broken."""
+    """Check a target. Return 4 if a check fails."""
     target = Project.find(arguments.project).target(arguments.name)
     try:
         host = host_of(target)
     except WorkbenchError:
-        host = None  # the first rung says why
+        host = None  # the first check reports the error
     accept_host_keys(host, arguments.accept_host_key)
-    rungs = climb(run_checks(target), target, arguments)
-    if rungs and _can_be_settled(rungs[-1]) and isinstance(host, SshHost) and is_text(arguments):
+    checks = print_checks(run_checks(target), target, arguments)
+    if checks and _can_log_in(checks[-1]) and isinstance(host, SshHost) and is_text(arguments):
         log_in(host)
-        rungs = climb(run_checks(target), target, arguments)
-    return report(rungs, arguments)
+        checks = print_checks(run_checks(target), target, arguments)
+    return report(checks, arguments)
 
 
-def climb(rungs: Iterable[CheckResult], target: ComputeTarget, arguments: argparse.Namespace) -> list[CheckResult]:
-    """Run every check of a target; as text, print each result at once."""
-    answered = []
-    for rung in rungs:
-        answered.append(rung)
+def print_checks(
+    checks: Iterable[CheckResult], target: ComputeTarget, arguments: argparse.Namespace
+) -> list[CheckResult]:
+    """Run the checks of a target; with `-o text`, print each result at once."""
+    results = []
+    for check in checks:
+        results.append(check)
         if is_text(arguments):
-            write_lines(_lines(rung, target.address or "this machine"))
-    return answered
+            write_lines(_lines(check, target.address or "this machine"))
+    return results
 
 
-def report(rungs: list[CheckResult], arguments: argparse.Namespace) -> int:
-    """Print the rungs unless `climb` has. Returns the exit code."""
-    emit([record(rung) for rung in rungs], arguments, COLUMNS, text=())
-    return exit_code(rungs)
+def report(checks: list[CheckResult], arguments: argparse.Namespace) -> int:
+    """Print the checks unless the output is text. Return the exit code."""
+    emit([record(check) for check in checks], arguments, COLUMNS, text=())
+    return exit_code(checks)
 
 
 def accept_host_keys(host: object, fingerprints: Iterable[str]) -> None:
-    """Accept the keys that the user named, where the host is another machine."""
     if isinstance(host, SshHost):
         for fingerprint in fingerprints:
             host.accept_host_key(fingerprint)
 
 
-def _lines(rung: CheckResult, place: str) -> list[str]:
-    """A rung for people: the answer, the remedy, and the command on a line of its own."""
+def _lines(check: CheckResult, place: str) -> list[str]:
+    """Format a check as text, with the fix and its command on their own lines."""
     indent = " " * (_STATE_WIDTH + 2)
-    lines = [f"{rung.state:{_STATE_WIDTH}}  {rung.name:{_NAME_WIDTH}}  {rung.message}"]
-    if rung.remedy:
-        lines += [f"{indent}{line}" for line in rung.remedy.split("\n")]
-    if rung.command:
-        lines += [f"{indent}{f'On {place}' if rung.there else 'Here'}, copy this:", f"{indent}    {rung.command}"]
+    lines = [f"{check.state:{_STATE_WIDTH}}  {check.name:{_NAME_WIDTH}}  {check.message}"]
+    if check.remedy:
+        lines += [f"{indent}{line}" for line in check.remedy.split("\n")]
+    if check.command:
+        lines += [f"{indent}Run on {place if check.there else 'this machine'}:", f"{indent}    {check.command}"]
     return lines
 
 
-def record(rung: CheckResult) -> dict[str, Any]:
-    """A rung as data."""
+def record(check: CheckResult) -> dict[str, Any]:
+    """Return a check as data."""
     return {
-        "rung": rung.name,
-        "state": rung.state,
-        "message": rung.message,
-        "remedy": rung.remedy or None,
-        "command": rung.command or None,
-        "command_runs_on": ("target" if rung.there else "here") if rung.command else None,
+        "check": check.name,
+        "rung": check.name,  # the former name of `check`
+        "state": check.state,
+        "message": check.message,
+        "remedy": check.remedy or None,
+        "command": check.command or None,
+        "command_runs_on": ("target" if check.there else "here") if check.command else None,
     }
 
 
-def exit_code(rungs: list[CheckResult]) -> int:
-    """0, or that of a target that cannot be used."""
-    return TargetUnreachable.exit_code if any(rung.state == BROKEN for rung in rungs) else 0
+def exit_code(checks: list[CheckResult]) -> int:
+    return TargetUnreachable.exit_code if any(check.state == BROKEN for check in checks) else 0
 
 
-def _can_be_settled(rung: CheckResult) -> bool:
-    """Whether a person at the terminal can mend it on the spot."""
-    is_new_key = isinstance(rung.error, HostKeyRefused) and not rung.error.known
-    return (is_new_key or isinstance(rung.error, SecretNeeded)) and can_ask()
+def _can_log_in(check: CheckResult) -> bool:
+    """Return True if the check failed because of a question that the user can answer now."""
+    is_new_key = isinstance(check.error, HostKeyRefused) and not check.error.known
+    return (is_new_key or isinstance(check.error, SecretNeeded)) and can_ask()

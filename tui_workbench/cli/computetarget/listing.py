@@ -10,12 +10,10 @@ from tui_workbench.projects.project import Project
 
 COLUMNS = ("name", "type", "address", "interpreter", "problem")
 
-
 configure_list = options(output())
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Every compute target; one whose file cannot be used says why."""
     rows = [
         {
             "name": target.name,

@@ -1,4 +1,4 @@
-"""What `doctor` says about one thing."""
+"""The result of a check of `doctor`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.targets.hosts.host import Completed, LocalHost
 
 OK, LIMITED, BROKEN = "ok", "limited", "broken"
-"""It is there; the workbench works without, at a price; the workbench does not work."""
+"""Present; missing, with a feature that does not work; missing, so that the workbench does not work."""
 
 
 class Answer(NamedTuple):
-    """What was found about one thing.
+    """The result of a check.
 
-    `cost` says what one does without, `remedy` what to do, as sentences; `command` does it, to be copied. All three are
-    empty where the state is `ok`.
+    `cost` says in a sentence what does not work, and `remedy` how to fix it; `command` is the command of the fix. All
+    three are empty if the state is `ok`.
     """
 
     name: str
@@ -27,23 +27,20 @@ class Answer(NamedTuple):
 
 
 def ok(name: str, message: str) -> Answer:
-    """It is there."""
     return Answer(name, OK, message)
 
 
 def limited(name: str, message: str, cost: str, remedy: str = "", command: str = "") -> Answer:
-    """The workbench works without it, at a cost."""
     return Answer(name, LIMITED, message, cost, remedy, command)
 
 
 def broken(name: str, message: str, cost: str, remedy: str = "", command: str = "") -> Answer:
-    """The workbench does not work without it."""
     return Answer(name, BROKEN, message, cost, remedy, command)
 
 
-def ask(*command: str, patience: float) -> Completed | None:
-    """The result of a program of this machine; None when it does not end in `patience` seconds."""
+def run_program(*command: str, timeout: float) -> Completed | None:
+    """Run a program on this machine; return None after `timeout` seconds."""
     try:
-        return LocalHost().run(command, timeout=patience)
+        return LocalHost().run(command, timeout=timeout)
     except TargetUnreachable:
         return None

@@ -1,7 +1,7 @@
-"""What `doctor` finds out about the terminal: from what the environment says, and from asking the terminal itself.
+"""Checks of the terminal, from the environment and from a query to the terminal.
 
-The question is one that every terminal answers at once or not at all; its answer is waited for no longer than
-`PATIENCE`, and read before anybody else can take it for keys.
+Terminals answer the query at once or never. The answer is read within `QUERY_SECONDS`, so that no program takes it for
+keys.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import tty
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from tui_workbench.cli.doctor.answer import Answer, ask, limited, ok
+from tui_workbench.cli.doctor.answer import Answer, limited, ok, run_program
 from tui_workbench.ui.terminal.capabilities import Terminal, UnsupportedTerminal, check_size, examine
 
 NARROWEST, LOWEST = 80, 24
 """Columns and rows that every screen fits in."""
 
-PATIENCE = 1.0
-"""Seconds that a terminal far away has for its answer."""
+QUERY_SECONDS = 1.0
+"""Time limit for the answer of a terminal over a slow connection."""
 
-_ASK_FOCUS, _ASK_WHAT = b"\x1b[?1004$p", b"\x1b[c"
+_QUERY_FOCUS, _QUERY_ATTRIBUTES = b"\x1b[?1004$p", b"\x1b[c"
+_OTHER_TERMINAL = "Use a desktop terminal, or connect over SSH from one."
 _CLIPBOARD = "52"
-"""Among the attributes of a terminal: that it takes text for the clipboard."""
+"""The attribute of a terminal that accepts text for the clipboard."""
 
 
-class Said(NamedTuple):
-    """What the terminal said of itself; None for what it did not answer."""
+class TerminalReply(NamedTuple):
+    """The reply of the terminal; None for abilities that it does not report."""
 
     clipboard: bool | None = None
     focus: bool | None = None
 
 
 def answers() -> Iterator[Answer]:
-    """Terminal, colours, characters, clipboard, focus."""
     is_there = sys.stdin.isatty() or sys.stdout.isatty()
     terminal = _controlling_terminal() if is_there else -1
     try:
@@ -46,24 +46,24 @@ def answers() -> Iterator[Answer]:
         yield characters(os.environ)
         if terminal >= 0:
             yield colours(os.environ)
-            said = _asked(terminal) if _may_be_asked(os.environ) else Said()
-            yield clipboard(os.environ, said)
-            yield focus(os.environ, said)
+            reply = _query(terminal) if _can_query(os.environ) else TerminalReply()
+            yield clipboard(os.environ, reply)
+            yield focus(os.environ, reply)
     finally:
         if terminal >= 0:
             os.close(terminal)
 
 
 def _controlling_terminal() -> int:
-    """The terminal, also where one of stdin and stdout leads elsewhere; -1 when there is none."""
+    """Open the terminal, even if stdin or stdout is redirected; -1 without a terminal."""
     try:
         return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
     except OSError:
         return -1
 
 
-def _may_be_asked(environment: Mapping[str, str]) -> bool:
-    """Whether the question is sure not to be shown as text, nor its answer to be read by a pager behind us."""
+def _can_query(environment: Mapping[str, str]) -> bool:
+    """Return False if the terminal might print the query, or a pager might read the answer."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     is_odd = environment.get("TERM_PROGRAM") == "Apple_Terminal"
@@ -74,9 +74,9 @@ def _size(terminal: int, name: str) -> Answer:
     if terminal < 0:
         return limited(
             "terminal",
-            "this is none",
-            "The screens need one; every command works without.",
-            "Over SSH, ask for one:",
+            "not a terminal",
+            "The screens need a terminal; commands do not.",
+            "Over SSH, request a terminal:",
             "ssh -t HOST workbench-tui",
         )
     size = os.get_terminal_size(terminal)
@@ -87,103 +87,100 @@ def _size(terminal: int, name: str) -> Answer:
         examine(os.environ)
         check_size(size.columns, size.lines)
     except UnsupportedTerminal as error:
-        return limited("terminal", error.message, "Every command works without.", error.remedy)
+        return limited("terminal", error.message, "Only commands work, not the screens.", error.remedy)
     if 0 < size.columns < NARROWEST or 0 < size.lines < LOWEST:
-        cost = f"Below {NARROWEST}x{LOWEST} parts of the screens are not to be seen."
-        return limited("terminal", shown, cost, "Make the window larger, or its letters smaller.")
+        cost = f"Below {NARROWEST}x{LOWEST}, parts of the screens are hidden."
+        return limited("terminal", shown, cost, "Enlarge the window or reduce the font size.")
     inside = "tmux" if os.environ.get("TMUX") else "screen" if os.environ.get("STY") else ""
     return ok("terminal", f"{shown} in {inside}" if inside else shown)
 
 
 def colours(environment: Mapping[str, str]) -> Answer:
-    """How many colours the screens will use there."""
     if environment.get("NO_COLOR"):
-        return ok("colours", "none, as NO_COLOR wants it")
+        return ok("colours", "none, because NO_COLOR is set")
     shown = _examined(environment).colors
     if shown == "truecolor":
         return ok("colours", "16 million")
     if shown == "256":
         return ok("colours", "256")
-    cost = f"Themes are shown in {'the 16 colours of the terminal' if shown == '16' else 'black and white'}."
+    cost = f"Themes are shown in {'the 16 colors of the terminal' if shown == '16' else 'black and white'}."
     if environment.get("TERM", "").startswith("xterm"):
-        return limited("colours", shown, cost, "Where it has more than it says:", "export COLORTERM=truecolor")
-    return limited("colours", shown, cost, "Use a terminal of a desktop, or SSH from one.")
+        return limited("colours", shown, cost, "If the terminal has more colors:", "export COLORTERM=truecolor")
+    return limited("colours", shown, cost, _OTHER_TERMINAL)
 
 
 def characters(environment: Mapping[str, str]) -> Answer:
-    """Whether lines and marks can be drawn with Unicode."""
+    """Check that lines and marks can be drawn with Unicode."""
     named = next((value for key in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(key))), "")
     if _examined(environment).unicode:
-        return ok("unicode", named or "no locale is set, which is taken for UTF-8")
+        return ok("unicode", named or "no locale is set; UTF-8 is assumed")
     cost = "Lines, marks and charts are drawn with ASCII characters."
     if environment.get("TERM") == "linux":
-        return limited("unicode", "the console has few characters", cost, "Use a terminal of a desktop, or SSH.")
-    said = f"the locale is {named}" if named else "no locale is set"
-    return limited("unicode", said, cost, "Where the terminal shows Unicode:", "export LANG=C.UTF-8")
+        return limited("unicode", "the Linux console has few characters", cost, _OTHER_TERMINAL)
+    message = f"the locale is {named}" if named else "no locale is set"
+    return limited("unicode", message, cost, "If the terminal shows Unicode:", "export LANG=C.UTF-8")
 
 
 def _examined(environment: Mapping[str, str]) -> Terminal:
-    """What the screens would use there; for a terminal that cannot show them, what the plainest one could."""
+    """Return the abilities of the terminal; those of xterm for an unsupported terminal."""
     try:
         return examine(environment)
     except UnsupportedTerminal:
         return examine({**environment, "TERM": "xterm"})
 
 
-def clipboard(environment: Mapping[str, str], said: Said) -> Answer:
-    """Whether what is copied reaches the clipboard of the desk one sits at."""
-    cost = "What is copied does not leave the workbench; it can be saved to a file."
+def clipboard(environment: Mapping[str, str], reply: TerminalReply) -> Answer:
+    """Check that copied text reaches the clipboard of the user's desktop."""
+    cost = "Copied text stays in the workbench; it can be saved to a file."
     if environment.get("TERM") == "linux":
-        return limited("clipboard", "the console has none", cost, "Use a terminal of a desktop, or SSH.")
+        return limited("clipboard", "the Linux console has no clipboard", cost, _OTHER_TERMINAL)
     if environment.get("TMUX"):
         if _tmux("set-clipboard") == "off":
-            return limited("clipboard", "tmux keeps it to itself", cost, "", "tmux set-option -g set-clipboard on")
-        return ok("clipboard", "tmux passes it on to the terminal around it")
-    if said.clipboard:
-        return ok("clipboard", "the terminal takes it (OSC 52)")
-    return ok("clipboard", "sent as OSC 52; the terminal does not say whether it takes that")
+            return limited("clipboard", "switched off in tmux", cost, "", "tmux set-option -g set-clipboard on")
+        return ok("clipboard", "tmux passes it to its terminal")
+    if reply.clipboard:
+        return ok("clipboard", "supported by the terminal (OSC 52)")
+    return ok("clipboard", "sent as OSC 52; the terminal does not report whether it supports this")
 
 
-def focus(environment: Mapping[str, str], said: Said) -> Answer:
-    """Whether the terminal tells when one looks elsewhere, and messages should come by the desktop."""
-    cost = "The end of a run is told in the screens only, since nobody knows whether you look at them."
+def focus(environment: Mapping[str, str], reply: TerminalReply) -> Answer:
+    """Check that the terminal reports losing focus, when desktop notifications are useful."""
+    cost = "The end of a run is shown on the screens only, without a desktop notification."
     if environment.get("TMUX"):
         if _tmux("focus-events") == "off":
-            return limited("focus", "tmux does not tell of it", cost, "", "tmux set-option -g focus-events on")
-        return ok("focus", "tmux tells of it when its terminal does")
-    if said.focus is False:
-        return limited("focus", "the terminal does not tell of it", cost, "Most other terminals do.")
-    return ok("focus", "the terminal tells of it" if said.focus else "the terminal does not say whether it tells of it")
+            return limited("focus", "tmux does not report it", cost, "", "tmux set-option -g focus-events on")
+        return ok("focus", "tmux reports it if its terminal does")
+    if reply.focus is False:
+        return limited("focus", "the terminal does not report it", cost, "Most other terminals do.")
+    return ok("focus", "reported by the terminal" if reply.focus else "unknown whether the terminal reports it")
 
 
 def _tmux(option: str) -> str:
-    told = ask("tmux", "show-options", "-gqv", option, patience=PATIENCE)
-    return told.text.strip() if told is not None else ""
+    done = run_program("tmux", "show-options", "-gqv", option, timeout=QUERY_SECONDS)
+    return done.text.strip() if done is not None else ""
 
 
-def _asked(terminal: int) -> Said:
-    """Ask the terminal; nothing is known of one that is not ours to ask."""
+def _query(terminal: int) -> TerminalReply:
     if os.tcgetpgrp(terminal) != os.getpgrp():
-        return Said()  # in the background, where changing its mode would stop us
+        return TerminalReply()  # changing the terminal's mode would stop a background process
     before = termios.tcgetattr(terminal)
-    reply, deadline = b"", time.monotonic() + PATIENCE
+    reply, deadline = b"", time.monotonic() + QUERY_SECONDS
     try:
         tty.setcbreak(terminal, termios.TCSANOW)
-        os.write(terminal, _ASK_FOCUS + _ASK_WHAT)
+        os.write(terminal, _QUERY_FOCUS + _QUERY_ATTRIBUTES)
         while not re.search(rb"\x1b\[\?[\d;]+c", reply):
             if not select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 break
             reply += os.read(terminal, 1024)
     finally:
         termios.tcsetattr(terminal, termios.TCSANOW, before)
-    return understood(reply)
+    return parse_reply(reply)
 
 
-def understood(reply: bytes) -> Said:
-    """What a terminal's answer means."""
+def parse_reply(reply: bytes) -> TerminalReply:
     focus = re.search(rb"\x1b\[\?1004;(\d)\$y", reply)
     attributes = re.search(rb"\x1b\[\?([\d;]+)c", reply)
-    return Said(
+    return TerminalReply(
         clipboard=_CLIPBOARD in attributes[1].decode().split(";") if attributes else None,
         focus=focus[1] in b"123" if focus else None,
     )

@@ -1,7 +1,4 @@
-"""What `doctor` finds out about the programs that the workbench works with: Python, git, SSH, Docker, the keyring.
-
-Each is asked in a way that ends by itself: a program with a time limit, a socket with one.
-"""
+"""Checks of Python, git, SSH, Docker and the keyring; every call has a time limit."""
 
 from __future__ import annotations
 
@@ -15,40 +12,40 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tui_workbench.cli.doctor.answer import Answer, ask, broken, limited, ok
+from tui_workbench.cli.doctor.answer import Answer, broken, limited, ok, run_program
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.targets.base.secrets import SecretStore
 from tui_workbench.targets.checks.check_engine import check_version
 from tui_workbench.targets.checks.result import CheckFailed
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach, docker_socket
 from tui_workbench.targets.docker.engine import EngineFacts
-from tui_workbench.targets.hosts.host import Completed, LocalHost
+from tui_workbench.targets.hosts.host import LocalHost
 
-PATIENCE = 5.0
-"""Seconds for a program or a service that others wait for as well."""
+TIME_LIMIT = 5.0
+"""Seconds for a program or service."""
 
 IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 
 _LIST_KEYS, _KEYS = b"\x00\x00\x00\x01\x0b", 12
-"""The agent protocol's question for its keys, and the kind of its answer."""
+"""The request for the keys in the protocol of SSH agents, and the type of the answer."""
 
 _READ_CONFIGURATION = "from tui_workbench.targets.ssh.ssh_config import Hop; Hop('localhost', 0, '')"
 _ANSWER_LIMIT = 1 << 20
 
 
 def python() -> Answer:
-    """Whether this Python will do, and everything is installed in it."""
+    """Check that the required packages are installed."""
     version = ".".join(map(str, sys.version_info[:3]))
     wrong = _wrong_packages()
     if wrong:
-        said = f"{version} in {sys.prefix} lacks {', '.join(wrong)}"
+        message = f"{version} in {sys.prefix} lacks {', '.join(wrong)}"
         command = f"{sys.executable} -m pip install --upgrade --force-reinstall workbench-tui"
-        return broken("python", said, "What needs them fails.", "Install the workbench again:", command)
+        return broken("python", message, "Features that need them fail.", "Install the workbench again:", command)
     return ok("python", f"{version} in {sys.prefix}")
 
 
 def _wrong_packages() -> list[str]:
-    """What the installation asks for and does not have; nothing is known where it has no record of itself."""
+    """Return missing packages and wrong versions; an empty list if the workbench is not installed as a package."""
     from importlib import metadata
 
     try:
@@ -65,68 +62,69 @@ def _wrong_packages() -> list[str]:
         except metadata.PackageNotFoundError:
             wrong.append(found[1])
         else:
-            wrong += [f"{found[1]} {found[3]} (it has {has})"] if found[3] not in (None, has) else []
+            wrong += [f"{found[1]} {found[3]} (installed: {has})"] if found[3] not in (None, has) else []
     return wrong
 
 
 def program(name: str, option: str, cost: str, package: str) -> Answer:
-    """Whether a program is there; the workbench works without."""
-    done = ask(name, option, patience=PATIENCE)
+    done = run_program(name, option, timeout=TIME_LIMIT)
     if done is not None and done.code == 0:
         return ok(name, (done.stderr + done.stdout).decode("utf-8", "replace").strip())
-    return limited(name, _fault(name, done), cost, "Install it:", _install(package))
+    if done is None:
+        message = f"no answer from {name}"
+    else:
+        message = "not installed" if done.code == 127 else f"{name} fails: {done.complaint}"
+    return limited(name, message, cost, "Install it:", _install(package))
 
 
 def git() -> Answer:
-    """Whether snapshots are taken by git."""
-    cost = "Runs work in plain copies of the project: nothing can be restored, no code compared, no commit told."
+    cost = "Snapshots are plain copies: projects cannot be restored, and code and commits of runs cannot be compared."
     return program("git", "--version", cost, "git")
 
 
 def ssh() -> Answer:
-    """Whether there is an OpenSSH client. The workbench's own connections do not need it."""
-    cost = "The workbench logs in without it, but ProxyCommand lines and copied commands mostly call it."
+    cost = "The workbench connects without it, but ProxyCommand lines and copied commands usually call it."
     return program("ssh", "-V", cost, "openssh-client")
 
 
 def agent() -> Answer:
-    """Whether keys are at hand without their passphrases being asked for."""
+    """Check that an SSH agent provides keys."""
     folder = os.path.join(os.path.expanduser("~"), ".ssh")
     files = [name for name in IDENTITIES if os.path.exists(os.path.join(folder, name))]
-    cost = "A key with a passphrase asks for it at each login."
+    cost = "The passphrase of a key is asked for at each login."
     path = os.environ.get("SSH_AUTH_SOCK", "")
     try:
-        reply = _asked(path, _LIST_KEYS) if path else b""
+        reply = _request(path, _LIST_KEYS) if path else b""
         number = struct.unpack(">I", reply[5:9])[0] if reply[4:5] == bytes([_KEYS]) else 0
-        said = f"it holds {number} key{'' if number == 1 else 's'}" if path else "there is none"
+        message = f"{number} key{'' if number == 1 else 's'}" if path else "not running"
     except (OSError, struct.error) as error:
-        number, said = 0, f"nobody answers at {path} ({error})"
+        number, message = 0, f"no answer at {path} ({error})"
         path = ""
     if not number and not files:
-        cost = "There is no key to log in with; `computetarget attach -k` makes one for the workbench alone."
-        return limited("ssh agent", f"{said}, and no keys in ~/.ssh", cost, "Make one:", "ssh-keygen -t ed25519")
+        cost = "There is no key to log in with; `computetarget attach -k` creates a key for the workbench."
+        return limited("ssh agent", f"{message}, no keys in ~/.ssh", cost, "Create a key:", "ssh-keygen -t ed25519")
     if path:
-        return ok("ssh agent", said)
+        return ok("ssh agent", message)
     command = 'eval "$(ssh-agent)" && ssh-add'
-    return limited("ssh agent", f"{said}; keys in ~/.ssh: {', '.join(files)}", cost, "Start one:", command)
+    return limited("ssh agent", f"{message}; keys in ~/.ssh: {', '.join(files)}", cost, "Start the agent:", command)
 
 
 def configuration() -> Answer:
-    """Whether ~/.ssh/config can be understood, and its keys are safe from others."""
+    """Check that ~/.ssh/config is valid and that private keys are not readable by others."""
     path = os.path.join(os.path.expanduser("~"), ".ssh")
     loose = [name for name in IDENTITIES if _mode(os.path.join(path, name)) & 0o077]
     if loose:
         files = " ".join(f"~/.ssh/{name}" for name in loose)
-        cost = "OpenSSH refuses a key that others may read."
-        return limited("ssh config", f"others may read {files}", cost, "Keep it to yourself:", f"chmod 600 {files}")
+        cost = "OpenSSH refuses keys that others can read."
+        return limited("ssh config", f"others can read {files}", cost, "Restrict access:", f"chmod 600 {files}")
     if not os.path.exists(os.path.join(path, "config")):
-        return ok("ssh config", "there is no ~/.ssh/config, and none is needed")
-    done = ask(sys.executable, "-P", "-c", _READ_CONFIGURATION, patience=PATIENCE)
+        return ok("ssh config", "no ~/.ssh/config (optional)")
+    done = run_program(sys.executable, "-P", "-c", _READ_CONFIGURATION, timeout=TIME_LIMIT)
     if done is not None and done.code == 0:
-        return ok("ssh config", "~/.ssh/config is understood")
-    said = "reading ~/.ssh/config does not end" if done is None else done.complaint.rpartition("\n")[2]
+        return ok("ssh config", "~/.ssh/config is valid")
+    message = "reading ~/.ssh/config takes too long" if done is None else done.complaint.rpartition("\n")[2]
     return limited(
-        "ssh config", said, "No machine over SSH can be reached.", "See how ssh reads it:", "ssh -G localhost"
+        "ssh config", message, "Machines over SSH are unreachable.", "See how ssh reads it:", "ssh -G localhost"
     )
 
 
@@ -138,8 +136,8 @@ def _mode(path: str) -> int:
 
 
 def docker() -> Answer:
-    """Whether the engine of this machine may be used."""
-    cost = "Targets of the type localdocker cannot be used; local ones and other machines can."
+    """Check that the user may use the Docker engine."""
+    cost = "Targets of type localdocker do not work; local and remote targets do."
     try:
         socket = docker_socket(LocalHost())
         facts: dict[str, Any] = _engine(socket)
@@ -148,31 +146,31 @@ def docker() -> Answer:
         remedy = error.remedy.partition(command)[0].strip() if command else error.remedy
         return limited("docker", error.message, cost, remedy, command)
     except (OSError, ValueError) as error:
-        said = f"the engine at {socket} does not answer: {error}"
-        return limited("docker", said, cost, "Look what ails it:", "sudo systemctl status docker")
+        message = f"the engine at {socket} does not answer: {error}"
+        return limited("docker", message, cost, "Check the service:", "sudo systemctl status docker")
     version, system, kind = (str(facts.get(key, "")) for key in ("Version", "Os", "Arch"))
     try:
-        result = check_version(EngineFacts(version, system, kind, rootless=False, runtimes=(), root=""))
+        check = check_version(EngineFacts(version, system, kind, rootless=False, runtimes=(), root=""))
     except CheckFailed as broken:
         return limited("docker", broken.message, cost, broken.remedy, broken.command)
-    return ok("docker", f"{result.message}, at {socket}")
+    return ok("docker", f"{check.message}, at {socket}")
 
 
 def _engine(socket: str) -> dict[str, Any]:
-    """What the engine says of itself. Raises OSError, ValueError."""
-    reply = _asked(socket, b"GET /version HTTP/1.0\r\nHost: docker\r\n\r\n", to_the_end=True)
+    """Request the version of the engine. Raises OSError, ValueError."""
+    reply = _request(socket, b"GET /version HTTP/1.0\r\nHost: docker\r\n\r\n", to_the_end=True)
     facts = json.loads(reply.partition(b"\r\n\r\n")[2])
     if not isinstance(facts, dict):
-        raise ValueError("what answers there is no Docker engine")
+        raise ValueError("not a Docker engine")
     return facts
 
 
-def _asked(path: str, question: bytes, *, to_the_end: bool = False) -> bytes:
-    """The answer at a unix socket. Raises OSError; TimeoutError is one."""
+def _request(path: str, request: bytes, *, to_the_end: bool = False) -> bytes:
+    """Send a request to a unix socket and return the answer. Raises OSError, also after the time limit."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIME_LIMIT)
         connection.connect(path)
-        connection.sendall(question)
+        connection.sendall(request)
         reply = b""
         while (piece := connection.recv(1 << 16)) and len(reply) < _ANSWER_LIMIT:
             reply += piece
@@ -182,22 +180,16 @@ def _asked(path: str, question: bytes, *, to_the_end: bool = False) -> bytes:
 
 
 def keyring() -> Answer:
-    """Whether secrets can be kept."""
-    found = SecretStore().look(PATIENCE)
+    """Check that secrets can be stored."""
+    found = SecretStore().look(TIME_LIMIT)
     if found.in_keyring:
-        return ok("keyring", f"secrets are kept in it ({found.reason})")
-    cost = "Passwords and passphrases are held in memory, and asked for again after a day or a restart."
+        return ok("keyring", f"stores secrets ({found.reason})")
+    cost = "Passwords and passphrases are kept in memory, and asked for again after a day or a restart."
     return limited("keyring", found.reason, cost, "Install one, or log in with keys:", _install("gnome-keyring"))
 
 
-def _fault(name: str, done: Completed | None) -> str:
-    if done is None:
-        return f"{name} does not end"
-    return "it is not installed" if done.code == 127 else f"{name} fails: {done.complaint}"
-
-
 def _install(package: str) -> str:
-    """The command that installs a package of this system."""
+    """Return the system's command to install a package; "" if its package manager is unknown."""
     managers: Sequence[tuple[str, str]] = (
         ("apt-get", "sudo apt-get install"),
         ("dnf", "sudo dnf install"),

@@ -1,4 +1,4 @@
-"""What commands that make runs print instead of the output of the run: its plan, or its record."""
+"""The plan and the record of a run, printed by `experiment submit` and `rerun`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 
-from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, tell
+from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, notify
 from tui_workbench.core.masking import mask_plan
 from tui_workbench.core.model import Plan, Run, RunRequest
 from tui_workbench.core.plaintext import visible
@@ -18,24 +18,22 @@ from tui_workbench.targets.docker.docker_socket import EngineOutOfReach
 
 
 def print_record(run: Run, arguments: argparse.Namespace) -> int:
-    """Print the record of a run that goes on."""
     return emit(history_record(run), arguments, HISTORY_COLUMNS)
 
 
 def print_plan(project: Project, request: RunRequest, arguments: argparse.Namespace) -> int:
-    """Print what a run would do."""
     plan, unknown = _survey(project, request)
     if arguments.output or arguments.query:
         emit({**plan._asdict(), "steps": [step._asdict() for step in plan.steps]}, arguments)
     else:
         sys.stdout.write(plan_text(plan))
     if unknown:
-        tell(f"the target could not be asked: {unknown}")
+        notify(f"the target is unreachable: {unknown}")
     return 0
 
 
 def _survey(project: Project, request: RunRequest) -> tuple[Plan, str]:
-    """The plan, and why the target could not be asked; a plan needs no target."""
+    """Return the plan and, if the target was unreachable, the reason; the plan is made without it."""
     try:
         plan, unknown = survey(prepare(project, request))
     except EngineOutOfReach as error:
@@ -44,7 +42,7 @@ def _survey(project: Project, request: RunRequest) -> tuple[Plan, str]:
 
 
 def plan_text(plan: Plan) -> str:
-    """A plan as lines for a terminal."""
+    """Format a plan as lines of text."""
     lines = [f"target       {plan.target} ({plan.target_type})", f"interpreter  {plan.interpreter}", ""]
     for number, step in enumerate(plan.steps, 1):
         lines.append(f"{number}. {step.name}: {step.title}")

@@ -1,4 +1,4 @@
-"""`experiment prepare|collect|clean|resume` and `history sync`: care for environments, files and runs on targets."""
+"""`experiment prepare|collect|clean|resume` and `history sync`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from tui_workbench.cli.experiment.answers import plan_text
 from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, output
-from tui_workbench.cli.shared.parser import PROJECT, RUN_IF_ANY, option, options
+from tui_workbench.cli.shared.parser import OPTIONAL_RUN, PROJECT, option, options
 from tui_workbench.cli.shared.progress_bar import shared
-from tui_workbench.cli.shared.prompts import says_yes, settle_login
+from tui_workbench.cli.shared.prompts import confirm, ensure_login
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.plaintext import visible
@@ -28,83 +28,76 @@ from tui_workbench.targets.base.values import Report
 CLEAN_COLUMNS = ("target", "kind", "name", "size", "note", "removed", "problem")
 
 configure_prepare = options(
-    option("-c", "--run-configuration", metavar="NAME", required=True, help="the .runconfig to prepare for"),
-    option("-t", "--target", metavar="TARGET", default="", help="instead of its Target"),
+    option("-c", "--run-configuration", metavar="NAME", required=True, help="the .runconfig to prepare"),
+    option("-t", "--target", metavar="TARGET", default="", help="replaces the Target of the run configuration"),
     PROJECT,
     epilog="""\
-Runs on Docker targets, and on local targets with `userManagedEnvironment: false`, have environments to prepare. Runs
-on other targets use your own Python.""",
+Docker targets, and local targets with `userManagedEnvironment: false`, have environments to prepare. Other targets use
+your own Python.""",
 )
 configure_collect = options(
-    option("-r", "--run", metavar="ID", default="", help="the run id, or the run's number (default: every such run)"),
+    option("-r", "--run", metavar="ID", default="", help="the ID or number of the run (default: all)"),
     output(),
     epilog="""\
-A run on another machine whose files could not be brought here when it ended, because the disk was full, keeps them
-there. This command fetches them; calling it again fetches what is still missing.""",
+If the files of a run could not be fetched from another machine when it ended, for example because the disk was full,
+they stay there. This command fetches the missing files; it can be repeated.""",
 )
 configure_clean = options(
-    option("-t", "--target", metavar="TARGET", action="append", default=[], help="only this one (default: all)"),
-    option("--dry-run", action="store_true", help="list what is left and remove nothing"),
-    option("-y", "--yes", action="store_true", help="do not ask"),
+    option("-t", "--target", metavar="TARGET", action="append", default=[], help="only this target (default: all)"),
+    option("--dry-run", action="store_true", help="print the list and remove nothing"),
+    option("-y", "--yes", action="store_true", help="do not ask for confirmation"),
     output(),
 )
-configure_sync = options(
-    option("-t", "--target", metavar="TARGET", required=True, help="the target to look at"), output()
-)
+configure_sync = options(option("-t", "--target", metavar="TARGET", required=True, help="the target"), output())
 configure_resume = options(
-    RUN_IF_ANY,
+    OPTIONAL_RUN,
     option("-y", "--yes", action="store_true", help="take over an imported run without asking"),
     output(),
     epilog="""\
-Without --run: gives each of your active runs whose controller has died a new one. The screens do so by themselves.
-With --run ID: the same for that run. An imported run, which you did not submit on this machine, is shown with every
-command that it would execute; it is taken over only if you agree and it has not started.""",
+Starts a new controller for each of your active runs whose controller has died, or only for the run of --run. The
+screens do this on their own. An imported run, which you did not submit on this machine, is shown with every command
+that it would execute; it is taken over only if you agree and it has not started.""",
 )
 
 
 class Printer(Report):
-    """A target's report on stderr."""
+    """Prints the report of a target on stderr."""
 
     def begin(self, step: str, title: str) -> None:
-        """What is done now."""
         self.line(title)
 
     def line(self, text: str) -> None:
-        """A line of what a preparation prints."""
         shared().line(text)
 
     def lost(self, reason: str) -> None:
-        """That the target is out of reach."""
         self.line(reason)
 
 
 def run_prepare(arguments: argparse.Namespace) -> int:
-    """Make the environment, its progress on stderr and its name on stdout."""
+    """Prepare the environment. Print progress on stderr and the name on stdout."""
     project = Project.find(arguments.project)
     target = project.target_of(project.run_configuration(arguments.run_configuration), arguments.target)
     if (refusal := nothing_to_prepare(target)) is not None:
         raise refusal
-    settle_login(target)
+    ensure_login(target)
     name = prepare_environment(project, arguments.run_configuration, arguments.target, Printer())
     sys.stdout.write(f"{visible(name)}\n")
     return 0
 
 
 def run_collect(arguments: argparse.Namespace) -> int:
-    """Fetch what is missing, and print the runs."""
     project = Project.find(arguments.project)
     runs = Runs(project)
     lacking = (run for run in runs.list() if run.lacks_outputs and runs.directory(run.run_id).is_own)
     collected = []
     for run in [runs.get(arguments.run)] if arguments.run else lacking:
         if target_types.find(run.target_type).is_remote:
-            settle_login(runs.directory(run.run_id).own_record().spec.target)
+            ensure_login(runs.directory(run.run_id).own_record().spec.target)
         collected.append(runs.collect(run.run_id))
     return emit([history_record(run) for run in collected], arguments, HISTORY_COLUMNS)
 
 
 def run_clean(arguments: argparse.Namespace) -> int:
-    """List what is left of the project's runs, ask, and remove it."""
     cleaning = Cleaning(Runs(Project.find(arguments.project)), arguments.target)
     found = cleaning.find()
     removed = False
@@ -117,12 +110,12 @@ def run_clean(arguments: argparse.Namespace) -> int:
 
 def _is_agreed(found: Sequence[Found]) -> bool:
     if not sys.stdin.isatty():
-        raise UsageError("this removes things, and there is nobody to ask", remedy="Give --yes, or --dry-run to look.")
+        raise UsageError("no terminal to ask for confirmation", remedy="Add --yes, or --dry-run to list only.")
     for each in found:
         if each.item is not None:
             what = f"{each.target}: {each.item.kind} {each.item.name} {_size(each.item.size)}"
             sys.stderr.write(f"{visible(what.rstrip())}\n")
-    return says_yes("Remove all of it?")
+    return confirm("Remove all of these?")
 
 
 def _row(found: Found, *, removed: bool) -> dict[str, object]:
@@ -144,9 +137,9 @@ def _size(number: int) -> str:
 
 
 def run_sync(arguments: argparse.Namespace) -> int:
-    """Bring the runs that other machines submitted to the target into the history here, and print them."""
+    """Add runs that other machines submitted to the target to the history, and print them."""
     project = Project.find(arguments.project)
-    settle_login(project.target(arguments.target))
+    ensure_login(project.target(arguments.target))
     adopted = adopt_runs(project, arguments.target)
     runs = Runs(project)
     runs.resume()
@@ -154,7 +147,7 @@ def run_sync(arguments: argparse.Namespace) -> int:
 
 
 def run_resume(arguments: argparse.Namespace) -> int:
-    """Adopt runs and print their records."""
+    """Give runs a controller and print their records."""
     runs = Runs(Project.find(arguments.project))
     if not arguments.run:
         return emit([history_record(runs.get(run_id)) for run_id in runs.resume()], arguments, HISTORY_COLUMNS)
@@ -163,19 +156,19 @@ def run_resume(arguments: argparse.Namespace) -> int:
         _agree(runs.directory(run.run_id), yes=arguments.yes)
         runs.take_in(run.run_id)
     elif not run.is_active:
-        raise UsageError(f"run {run.run_id} has ended already ({run.state})", remedy="Nothing is left to resume.")
+        raise UsageError(f"run {run.run_id} has already ended ({run.state})", remedy="Only active runs can be resumed.")
     return emit(history_record(runs.get(run.run_id, adopt=True)), arguments, HISTORY_COLUMNS)
 
 
 def _agree(directory: RunDirectory, *, yes: bool) -> None:
-    """Show what an imported run would execute, and ask. Raises UsageError unless the user agrees."""
+    """Show what an imported run would execute, and ask for consent. Raises UsageError if the user refuses."""
     refuse_unless_new(directory)
     sys.stderr.write(_description(directory))
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError("taking over an imported run needs your consent", remedy="Add --yes if you trust it.")
-    if not says_yes("Take over this run and execute it as you?"):
+        raise UsageError("taking over an imported run needs your consent", remedy="Add --yes if you trust the run.")
+    if not confirm("Take over this run and execute it as your user?"):
         raise UsageError(f"run {directory.run_id} was not taken over", remedy="Nothing was changed.")
 
 
@@ -194,5 +187,5 @@ def _description(directory: RunDirectory) -> str:
         return f"{text}Its target cannot run it now: {visible(str(error))}\n"
     start, recorded = now.step("start"), record.plan.step("start")
     if start is not None and (recorded is None or recorded.command != start.command):
-        text += f"Its files plan this instead:\n{plan_text(now)}"
+        text += f"The plan from its current files differs:\n{plan_text(now)}"
     return text

@@ -13,23 +13,23 @@ from tui_workbench.runs.submission.planning import request_of
 
 configure_rerun = options(
     RUN,
-    option("-c", "--run-configuration", metavar="NAME", default="", help="a .runconfig as it is now"),
-    option("-t", "--target", metavar="TARGET", default="", help="a .compute as it is now"),
-    option("--script", dest="other_script", metavar="SCRIPT", default="", help="another one of the snapshot"),
+    option("-c", "--run-configuration", metavar="NAME", default="", help="use a current .runconfig of the project"),
+    option("-t", "--target", metavar="TARGET", default="", help="use a current .compute of the project"),
+    option("--script", dest="other_script", metavar="SCRIPT", default="", help="run another script of the snapshot"),
     option(
-        "--env", metavar="NAME=VALUE", action="append", default=[], help="on top of EnvironmentVariables; no secrets"
+        "--env", metavar="NAME=VALUE", action="append", default=[], help="set an environment variable; not for secrets"
     ),
     DETACH,
     DRY_RUN,
     ALLOW_CPU,
     OUTPUT,
-    option("script", metavar="--", nargs="?", default="", help="what follows are the script's arguments"),
-    option("arguments", metavar="ARGS", nargs="...", help="instead of those that the run had"),
+    option("script", metavar="--", nargs="?", default="", help="arguments of the script follow"),
+    option("arguments", metavar="ARGS", nargs="...", help="the arguments of the script (default: those of the run)"),
     usage="%(prog)s -r ID [-c NAME] [-t TARGET] [--env NAME=VALUE] [--detach | --dry-run]\n"
     "                                      [--script SCRIPT] [-- ARGS...]",
     epilog="""\
-Runs the snapshot of a run again: its code, arguments, run configuration and target as they were then. Secrets are
-taken from the configuration as it is now. What an option names is taken instead; the project's files never are.
+Runs the snapshot of a run again with the same code, arguments, run configuration and target, unless an option replaces
+them. Secrets come from the current configuration. The current project files are not used.
 
 examples:
   workbench-tui experiment rerun -r 7
@@ -40,7 +40,6 @@ examples:
 
 
 def run_rerun(arguments: argparse.Namespace) -> int:
-    """Submit the run again, and follow it unless told otherwise."""
     project = Project.find(arguments.project)
     request = request_of(project, History(project).directory(arguments.run).run_id)
     request = request._replace(
@@ -49,7 +48,7 @@ def run_rerun(arguments: argparse.Namespace) -> int:
         script=arguments.other_script or request.script,
         environment=tuple(_variable(text) for text in arguments.env),
     )
-    # Behind `--` the parser has found what would be a script of its own.
+    # The parser takes the first word after `--` for a script.
     if given := [*([arguments.script] if arguments.script else []), *arguments.arguments]:
         request = request._replace(arguments=tuple(given))
     return submit_request(project, request, arguments)
@@ -58,5 +57,5 @@ def run_rerun(arguments: argparse.Namespace) -> int:
 def _variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise UsageError(f"--env {text!r} is no NAME=VALUE", remedy="Write it as in `--env SEED=2`.")
+        raise UsageError(f"--env {text!r} is not NAME=VALUE", remedy="Example: `--env SEED=2`.")
     return name, value

@@ -15,16 +15,16 @@ configure_status = options(RUN, output())
 
 
 def run_status(arguments: argparse.Namespace) -> int:
-    """Print what the run is doing; its metrics and artifacts, which take reading, are in `history info`."""
+    """Print the state of a run; its metrics and artifacts, which take longer to read, are in `history info`."""
     project = Project.find(arguments.project)
     run = History(project).get(arguments.run)
     if run.is_active:
-        run = _adopted(project, run)
+        run = _with_controller(project, run)
     return emit(history_record(run), arguments, HISTORY_COLUMNS)
 
 
-def _adopted(project: Project, run: Run) -> Run:
-    """The active run, which gets a controller if it needs one."""
+def _with_controller(project: Project, run: Run) -> Run:
+    """Give an active run a controller if it has none."""
     from tui_workbench.runs.facade import Runs
 
     return Runs(project).get(run.run_id, adopt=True)

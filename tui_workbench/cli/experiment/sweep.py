@@ -1,4 +1,4 @@
-"""`experiment sweep`: one script over many values of its arguments."""
+"""`experiment sweep`: a run for each combination of arguments."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tui_workbench.cli.experiment.submit import (
     CONFIGURATION,
     OUTPUT,
     SCRIPT,
-    settle_target,
-    telling_of_allow_cpu,
+    ensure_target_login,
+    suggesting_allow_cpu,
 )  # fmt: skip
-from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, write_lines
+from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, notify, write_lines
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import Run, RunRequest, RunState
@@ -29,51 +29,51 @@ from tui_workbench.runs.submission.planning import prepare
 from tui_workbench.runs.sweeps import sweep, sweep_values
 from tui_workbench.runs.sweeps.sweep import Member
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 RESUME_SECONDS = 2.0
-"""Between looks at the runs of a sweep, and between looks after those that nobody drives any more."""
+"""Interval of looking for runs without a controller."""
 
 configure_sweep = options(
     CONFIGURATION,
-    option("-t", "--target", metavar="TARGET", default="", help="instead of its Target"),
-    option("--param", metavar="NAME=VALUES", action="append", default=[], help="values of an argument, with commas"),
-    option("--list", metavar="FILE", default="", help="combinations of values, one run a line"),
-    option("--random", metavar="N", type=int, default=0, help="so many combinations, at random"),
-    option("--seed", metavar="N", type=int, default=0, help="of --random (default: %(default)s)"),
-    option("--max-parallel", metavar="N", type=int, default=1, help="runs at a time (default: 1)"),
-    option("--detach", action="store_true", help="print the sweep's name and return"),
-    option("--dry-run", action="store_true", help="print the runs that would be made, and do nothing"),
+    option("-t", "--target", metavar="TARGET", default="", help="replaces the Target of the run configuration"),
+    option("--param", metavar="NAME=VALUES", action="append", default=[],
+           help="values of an argument, separated by commas; repeatable"),
+    option("--list", metavar="FILE", default="", help="a file of combinations, one run per line"),
+    option("--random", metavar="N", type=int, default=0, help="run only N random combinations"),
+    option("--seed", metavar="N", type=int, default=0, help="the seed of --random (default: %(default)s)"),
+    option("--max-parallel", metavar="N", type=int, default=1, help="runs at the same time (default: 1)"),
+    option("--detach", action="store_true", help="print the name of the sweep and return"),
+    option("--dry-run", action="store_true", help="print the runs without creating them"),
     ALLOW_CPU,
     OUTPUT,
     SCRIPT,
-    option("arguments", metavar="ARGS", nargs="...", help="the script's arguments, the same for all"),
+    option("arguments", metavar="ARGS", nargs="...", help="arguments of the script that all runs share"),
     names_script=True,
     usage="%(prog)s -c NAME (--param NAME=VALUE,... | --list FILE) [--random N [--seed N]]\n"
     "                                      [--max-parallel N] [--detach | --dry-run] SCRIPT [ARGS...]",
     epilog="""\
-One run for each combination of the values, all of the same snapshot. A value goes where `{name}` stands in the
-arguments, else `--name value` is appended. Runs that wait for their turn are `queued`; they begin also when this
-command has ended. Ctrl-C stops following; `experiment cancel --group SWEEP` cancels what has not begun.
+Creates a run for each combination of the values, all from the same snapshot. A value replaces `{name}` in the
+arguments; without `{name}`, `--name value` is appended. Queued runs start even after this command has ended. Ctrl-C
+stops following; `experiment cancel --group SWEEP` cancels queued runs.
 
-with --random N, values can also be drawn:  lr=loguniform(1e-5,1e-1)  dropout=uniform(0,0.5)  layers=randint(1,4)
---list takes CSV or TSV with names in its first line, JSON, or one JSON object a line
+with --random N, values can be distributions:  lr=loguniform(1e-5,1e-1)  dropout=uniform(0,0.5)  layers=randint(1,4)
+--list reads CSV or TSV with a header line, JSON, or JSON Lines
 
-exit code: 0 when every run has completed, else 1; 130 when it was no longer followed
+exit code: 0 if every run completed, otherwise 1; 130 if following was stopped
 
 examples:
   workbench-tui experiment sweep -c local --param lr=0.1,0.01 --param batch=32,64 --max-parallel 2 train.py
   workbench-tui experiment sweep -c gpu --random 20 --seed 1 --param 'lr=loguniform(1e-5,1e-1)' train.py --lr {lr}
   workbench-tui experiment sweep -c local --list values.csv --detach train.py""",
-)
+)  # fmt: skip
 
 
 def run_sweep(arguments: argparse.Namespace) -> int:
-    """Make the runs and follow them until all have ended, unless told otherwise."""
-    # What is told while the runs go on is plain lines already.
+    # Following a sweep prints plain lines anyway.
     follows_plainly = arguments.plain and not arguments.query and not (arguments.detach or arguments.dry_run)
     wants_record = bool(arguments.output or arguments.query) and not follows_plainly
     if wants_record and not (arguments.detach or arguments.dry_run):
-        raise UsageError("-o and --query are for --detach and --dry-run", remedy="Leave them out.")
+        raise UsageError("-o and --query need --detach or --dry-run", remedy="Leave them out.")
     runs = Runs(Project.find(arguments.project))
     request, members = _request(runs, arguments)
     if arguments.dry_run:
@@ -84,9 +84,9 @@ def run_sweep(arguments: argparse.Namespace) -> int:
             return emit(rows, arguments)
         write_lines(f"{number}. {shlex.join((request.script, *each.arguments))}" for number, each in numbered)
         return 0
-    settle_target(runs.project, request)
+    ensure_target_login(runs.project, request)
     made: list[Run] = []
-    with telling_of_allow_cpu():
+    with suggesting_allow_cpu():
         group = runs.sweep(request, members, arguments.max_parallel, made.append)
     if arguments.detach and wants_record:
         records = [history_record(RunDirectory(run.directory).run()) for run in made]
@@ -99,7 +99,7 @@ def run_sweep(arguments: argparse.Namespace) -> int:
 def _request(runs: Runs, arguments: argparse.Namespace) -> tuple[RunRequest, Sequence[Member]]:
     parameters = [sweep_values.parameter(text) for text in arguments.param]
     if bool(parameters) == bool(arguments.list):
-        raise UsageError("one of --param and --list says what the values are", remedy="See `--help`.")
+        raise UsageError("give either --param or --list", remedy="Example: `--param lr=0.1,0.01`.")
     if arguments.list:
         sets = sweep_values.listed(arguments.list)
     elif arguments.random:
@@ -109,43 +109,42 @@ def _request(runs: Runs, arguments: argparse.Namespace) -> tuple[RunRequest, Seq
     request = RunRequest(arguments.run_configuration, arguments.script, tuple(arguments.arguments), arguments.target)
     request = request._replace(allow_cpu=arguments.allow_cpu)
     if not request.script or not request.arguments:
-        # What stands in ArgumentVector is the same for all as well.
+        # All runs share the arguments in ArgumentVector.
         spec = prepare(runs.project, request).spec
         request = request._replace(script=spec.script, arguments=spec.arguments)
     return request, sweep.members_of(request.arguments, sets)
 
 
 def _follow(runs: Runs, group: str, members: Sequence[RunDirectory]) -> int:
-    """Tell what each run comes to, as it does."""
-    told: dict[str, str] = {}
-    looked = time.monotonic()
+    """Print the start and the end of each run until all have ended."""
+    reported: dict[str, str] = {}
+    last_resume = time.monotonic()
     try:
-        while len(ended := [each for each in members if told.get(each.run_id) in _ENDED]) < len(members):
+        while len(ended := [each for each in members if reported.get(each.run_id) in _ENDED]) < len(members):
             for directory in members:
                 if directory not in ended:
-                    _tell(directory, told)
-            if time.monotonic() - looked > RESUME_SECONDS:
+                    _report(directory, reported)
+            if time.monotonic() - last_resume > RESUME_SECONDS:
                 runs.resume()
-                looked = time.monotonic()
-            time.sleep(LOOK_SECONDS)
+                last_resume = time.monotonic()
+            time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
-        sys.stderr.write(
-            f"\nworkbench-tui: {group} goes on. Cancel what has not begun: "
-            f"workbench-tui experiment cancel --group {group}\n"
-        )
+        sys.stderr.write("\n")
+        notify(f"{group} continues. Cancel queued runs: workbench-tui experiment cancel --group {group}")
         return INTERRUPTED
-    return 0 if all(state == RunState.COMPLETED for state in told.values()) else 1
+    return 0 if all(state == RunState.COMPLETED for state in reported.values()) else 1
 
 
-_ENDED = frozenset((*RunState.TERMINAL, "unknown how it ended"))
+UNKNOWN_STATE = "end unknown"
+_ENDED = frozenset((*RunState.TERMINAL, UNKNOWN_STATE))
 
 
-def _tell(directory: RunDirectory, told: dict[str, str]) -> None:
+def _report(directory: RunDirectory, reported: dict[str, str]) -> None:
     run = directory.run()
-    state = run.state if run.is_active or run.state in RunState.TERMINAL else "unknown how it ended"
-    if state == told.get(run.run_id) or (run.is_active and state != RunState.RUNNING):
+    state = run.state if run.is_active or run.state in RunState.TERMINAL else UNKNOWN_STATE
+    if state == reported.get(run.run_id) or (run.is_active and state != RunState.RUNNING):
         return
-    told[run.run_id] = state
+    reported[run.run_id] = state
     note = f": {run.reason}" if run.reason and not run.is_active else ""
     seconds = f" ({run.duration:.1f} s)" if run.duration else ""
     words = " ".join((f"[{run.run_number}]", run.script_name, *run.arguments))

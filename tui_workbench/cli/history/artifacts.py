@@ -1,16 +1,14 @@
-"""`history download|promote|export|import`: what runs made, and runs themselves, on their way in and out."""
+"""`history download|promote|export|import`."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 
 from tui_workbench.cli.history.history import folder_of
-from tui_workbench.cli.shared.output import emit, output
+from tui_workbench.cli.shared.output import emit, notify, output
 from tui_workbench.cli.shared.parser import RUN, option, options
 from tui_workbench.core.errors import UsageError
-from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
 from tui_workbench.runs.transfer.assets import promote
@@ -23,39 +21,34 @@ EXPORT_FORMATS = ("mlflow", "csv")
 
 configure_download = options(
     RUN,
-    option("-d", "--directory", metavar="DIR", default="", help="where to; it is made when missing"),
-    option(
-        "--into-project", action="store_true", help="to their places in the project; default: files outside outputs/"
-    ),
-    option("-a", "--artifact", metavar="NAME", action="append", default=[], help="only this one, file or folder"),
-    option("--overwrite", action="store_true", help="replace files that are there already"),
+    option("-d", "--directory", metavar="DIR", default="", help="destination folder; created if missing"),
+    option("--into-project", action="store_true",
+           help="copy to the same paths in the project (default: files outside outputs/)"),
+    option("-a", "--artifact", metavar="NAME", action="append", default=[],
+           help="copy only this file or folder; repeatable"),
+    option("--overwrite", action="store_true", help="replace existing files"),
     output(),
     usage="%(prog)s -r ID (-d DIR | --into-project) [-a NAME]... [--overwrite]",
-)
+)  # fmt: skip
 configure_promote = options(
     RUN,
-    option("-ap", "--artifact-path", metavar="PATH", required=True, help="file or folder, as in outputs/model.pkl"),
-    option("-n", "--name", metavar="NAME", default="", help="of the asset (default: that of the file)"),
+    option("-ap", "--artifact-path", metavar="PATH", required=True, help="file or folder, such as outputs/model.pkl"),
+    option("-n", "--name", metavar="NAME", default="", help="the name of the asset (default: the file name)"),
     output(),
 )
 configure_export = options(
     option("destination", metavar="PATH", help="the folder (mlflow) or the file (csv) to write"),
-    option("--format", choices=EXPORT_FORMATS, required=True, help="MLflow's file store, or one table"),
-    option(
-        "-r", "--run", metavar="ID", action="append", default=[], help="only this run (default: all that have ended)"
-    ),
-    option("--all", action="store_true", help="archived runs too"),
+    option("--format", choices=EXPORT_FORMATS, required=True, help="an MLflow file store or a table"),
+    option("-r", "--run", metavar="ID", action="append", default=[], help="only this run (default: all ended runs)"),
+    option("--all", action="store_true", help="include archived runs"),
     output(),
 )
-configure_import = options(
-    option("source", metavar="MLRUNS_DIR", help="a folder in the form of MLflow's file store"), output()
-)
+configure_import = options(option("source", metavar="MLRUNS_DIR", help="the folder of an MLflow file store"), output())
 
 
 def run_download(arguments: argparse.Namespace) -> int:
-    """Copy artifacts of a run, and print the paths."""
     if bool(arguments.directory) == arguments.into_project:
-        raise UsageError("one of --directory and --into-project says where to", remedy="Give one of them.")
+        raise UsageError("no destination, or two", remedy="Give either --directory or --into-project.")
     project = Project.find(arguments.project)
     directory = History(project).directory(arguments.run).path
     if arguments.into_project:
@@ -63,14 +56,13 @@ def run_download(arguments: argparse.Namespace) -> int:
             directory, project.root, project.state_directory, arguments.artifact, overwrite=arguments.overwrite
         )
         emit([os.path.join(project.root, path) for path in brought.copied], arguments)
-        _tell(brought.text)
+        notify(brought.text)
         return 1 if brought.refused else 0
     destination = folder_of(arguments.directory)
     return emit(download(directory, destination, arguments.artifact, overwrite=arguments.overwrite), arguments)
 
 
 def run_promote(arguments: argparse.Namespace) -> int:
-    """Make an artifact a version of an asset."""
     project = Project.find(arguments.project)
     directory = History(project).directory(arguments.run).path
     asset = promote(project, directory, arguments.artifact_path, arguments.name)
@@ -79,7 +71,6 @@ def run_promote(arguments: argparse.Namespace) -> int:
 
 
 def run_export(arguments: argparse.Namespace) -> int:
-    """Write runs in a form that other programs read."""
     runs = History(Project.find(arguments.project))
     chosen = runs.exportable(arguments.run, hidden=arguments.all)
     destination = folder_of(arguments.destination)
@@ -91,13 +82,7 @@ def run_export(arguments: argparse.Namespace) -> int:
 
 
 def run_import(arguments: argparse.Namespace) -> int:
-    """Make the runs of an MLflow folder runs of this project."""
     report = import_mlflow(Project.find(arguments.project), folder_of(arguments.source))
     emit({"imported": report.imported, "known": report.known, "skipped": report.skipped}, arguments)
-    for note in (*report.notes, *report.elsewhere):
-        _tell(note)
+    notify(*report.notes, *report.elsewhere)
     return 1 if report.notes and not report.imported and not report.known else 0
-
-
-def _tell(note: str) -> None:
-    sys.stderr.write(f"{visible(note)}\n")

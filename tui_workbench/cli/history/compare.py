@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 from typing import Any
 
 from tui_workbench.cli.history.history import write_bytes
-from tui_workbench.cli.shared.output import PLAIN, emit, output
+from tui_workbench.cli.shared.output import PLAIN, emit, notify, output
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
-from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.comparing import Comparison, compare
 from tui_workbench.runs.history import History
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_diff
 
 WIDEST = 60
-"""Characters of a value in a table of differences."""
+"""Characters of a value in the table."""
 
 configure_compare = options(
-    option("runs", metavar="ID", nargs="*", help="two runs or more, by id or number"),
+    option("runs", metavar="ID", nargs="*", help="two or more runs, by ID or number"),
     option("-r", "--run", dest="named_runs", metavar="ID", action="append", default=[], help="the same as an option"),
-    option("--all", action="store_true", help="also what is the same in all of them"),
-    option("--diff", action="store_true", help="how the code of each differs from that of the one before"),
+    option("--all", action="store_true", help="include values that do not differ"),
+    option("--diff", action="store_true", help="print the diff of the code between each run and the next"),
     output(default="table", note="default: table"),
 )
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
-    """What differs between runs."""
     runs = History(Project.find(arguments.project))
     comparison = compare(runs, [*arguments.runs, *arguments.named_runs])
     if arguments.diff:
@@ -53,13 +50,12 @@ def run_compare(arguments: argparse.Namespace) -> int:
         for row in shown
     ]
     emit(rows, arguments, ("section", "name", *names))
-    notes = [*([] if rows else ["They do not differ in anything that is recorded."]), *comparison.notes]
-    sys.stderr.write("".join(f"{visible(note)}\n" for note in notes))
+    notify(*([] if rows else ["the runs have no recorded differences"]), *comparison.notes)
     return 0
 
 
 def _shown(value: Any) -> Any:
-    # Enough to see what differs; the JSON has all of it.
+    # `-o json` has the complete value.
     if value is None:
         return "-"
     if isinstance(value, str) and len(value) > WIDEST:
@@ -68,12 +64,11 @@ def _shown(value: Any) -> Any:
 
 
 def _print_differences(runs: History, comparison: Comparison) -> None:
-    """The code of each run against that of the one before it."""
     for before, after in itertools.pairwise(comparison.runs):
         for run in (before, after):
             if not run.commit_id:
                 raise UsageError(
-                    f"there is no snapshot of {run.run_id} in git", remedy="Runs without one have no code to show."
+                    f"run {run.run_id} has no git snapshot", remedy="Compare runs with a snapshot (TrackedRun: true)."
                 )
         text = snapshot_diff(runs.project.state_directory, before.commit_id, after.commit_id)
         write_bytes((text.encode("utf-8", "surrogateescape"),))

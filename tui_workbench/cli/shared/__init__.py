@@ -1,4 +1,1 @@
-"""Parts that several commands share: output, prompts, progress and parsing.
-
-A command belongs to the module of its noun.
-"""
+"""Output, prompts, progress and option parsing that several commands share."""

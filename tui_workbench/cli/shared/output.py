@@ -1,7 +1,7 @@
-"""Printing results: `-o json|table|tsv`, `--plain` and `--query`, the same for every command that has a result.
+"""Print results with `-o json|table|tsv`, `--plain` and `--query`.
 
-`--plain` is for ears, and for whoever reads line by line: a `name: value` a line, in the same order every time, what is
-empty left out; nothing is told by colour, by boxes or by where it stands.
+`--plain` is for screen readers: one `name: value` per line, always in the same order, without empty values, colors,
+boxes or columns.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from tui_workbench.core.plaintext import visible
 
 FORMATS = ("json", "table", "tsv")
 PLAIN = "plain"
-"""The output that `--plain` stands for."""
+"""The output format of `--plain`."""
 
 TEXT = "text"
-"""The output for people, of commands whose results are no records in the first place."""
+"""The output format for people, of commands that print more than records."""
 
 LONGEST_NUMBER = 10
 _ARGUMENT_VECTORS = ("arguments", "argument_vector", "command")
-
 
 HISTORY_COLUMNS = ("run_number", "run_id", "script_name", "target", "status", "start_time_utc", "duration", "reason")
 """The columns of a table of runs."""
@@ -39,38 +38,34 @@ def output(
     note: str = "default: %(default)s",
     example: str = "[?status=='Completed']",
     *,
-    is_of_project: bool = True,
+    has_project: bool = True,
 ) -> Part:
-    """`--project`, and `-o`, `--plain` and `--query`, whose help shows an example.
-
-    With `TEXT` as the default, `-o text` is offered too: see `is_text`.
-    """
+    """Declare `--project`, `-o`, `--plain` and `--query`. With `TEXT` as the default, `-o text` is a choice too."""
 
     def declare(parser: argparse._ActionsContainer) -> None:
-        if is_of_project:
+        if has_project:
             PROJECT(parser)
         formats = (TEXT, *FORMATS) if default == TEXT else FORMATS
         parser.add_argument("-o", "--output", choices=formats, default=default, help=note)
-        # `cli.parse` makes `--plain` an output like those of `-o`.
-        parser.add_argument("--plain", action="store_true", help="for screen readers: a `name: value` a line")
-        parser.add_argument("--query", metavar="JMESPATH", help=f'pick from the result, as in "{example}"')
+        # `cli.parse` turns `--plain` into an output format.
+        parser.add_argument("--plain", action="store_true", help="for screen readers: one `name: value` per line")
+        parser.add_argument("--query", metavar="JMESPATH", help=f'filter the result, for example "{example}"')
 
     return declare
 
 
 def is_text(arguments: argparse.Namespace) -> bool:
-    """True if the result is asked for as text for people."""
     return arguments.output == TEXT and not arguments.query
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write lines of any origin to stdout, at once."""
+    """Write untrusted lines to stdout and flush."""
     sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))
     sys.stdout.flush()
 
 
-def tell(*texts: str) -> None:
-    """Write messages of the program to stderr, a line each."""
+def notify(*texts: str) -> None:
+    """Write messages to stderr, one per line."""
     sys.stdout.flush()
     sys.stderr.write("".join(f"workbench-tui: {visible(text)}\n" for text in texts))
 
@@ -78,10 +73,9 @@ def tell(*texts: str) -> None:
 def emit(
     result: Any, arguments: argparse.Namespace, columns: Sequence[str] = (), *, text: Iterable[str] | None = None
 ) -> int:
-    """Print a result as asked. Returns the exit code of a command that has nothing more to say, 0.
+    """Print a result in the requested format. Return exit code 0.
 
-    `columns` are a table's columns when the result is a list of records and no query changed it; `text` are the lines
-    for people of a command whose results are no records in the first place.
+    `columns` selects the columns of a table unless `--query` changes the result; `text` are the lines of `-o text`.
     """
     if text is not None and is_text(arguments):
         write_lines(text)
@@ -102,23 +96,24 @@ def emit(
 
 
 def query(result: Any, expression: str) -> Any:
-    """Apply a JMESPath expression. Raises UsageError, with the place in the expression, when it is none."""
+    """Apply a JMESPath expression. Raises UsageError that shows the position of a syntax error."""
     import jmespath
     from jmespath.exceptions import JMESPathError
 
     try:
         return jmespath.search(expression, result)
     except JMESPathError as error:
-        said = str(error).replace("\n", " ")
+        reason = str(error).replace("\n", " ")
         raise UsageError(
-            f"--query is no JMESPath expression: {said}", remedy="Example: \"[?status=='Completed']\"."
+            f"--query is not a JMESPath expression: {reason}", remedy="Example: \"[?status=='Completed']\"."
         ) from error
 
 
 def plain_text(result: Any, columns: Sequence[str] = ()) -> str:
-    """A result in lines of `name: value`; of a list first how many there are, then each behind an empty line.
+    """Format a result as lines of `name: value`.
 
-    `columns` are what is told of each record of a list; of a record alone, everything is.
+    A list begins with its length, and an empty line precedes each record. `columns` selects the values of these
+    records; a single record is printed in full.
     """
     if not isinstance(result, list):
         return "".join(f"{line}\n" for line in _plain_lines("", result))
@@ -126,8 +121,8 @@ def plain_text(result: Any, columns: Sequence[str] = ()) -> str:
         return "".join(f"{line}\n" for row in result for line in _plain_lines("", row))
     parts = [[f"results: {len(result)}"]]
     for row in result:
-        told = {column: row.get(column) for column in columns} if columns else row
-        parts.append(list(_plain_lines("", told)))
+        selected = {column: row.get(column) for column in columns} if columns else row
+        parts.append(list(_plain_lines("", selected)))
     return "\n".join("".join(f"{line}\n" for line in lines) for lines in parts)
 
 
@@ -142,7 +137,7 @@ def _plain_lines(name: str, value: Any) -> Iterator[str]:
         words = [_short(item) for item in value]
         yield from _plain_lines(name, shlex.join(words) if name.endswith(_ARGUMENT_VECTORS) else ", ".join(words))
     elif value is not None and value != "":
-        # Of a text of many lines, as a difference is, each stays a line, and none can pass for another value.
+        # Indented, so that a line of a long text cannot be mistaken for another value.
         first, *others = _short(value).rstrip("\n").split("\n")
         yield visible(f"{name}: {first}" if name else first)
         yield from (f"  {visible(line)}" for line in others)
@@ -154,7 +149,7 @@ def _table(rows: Sequence[Any], columns: Sequence[str]) -> str:
     if all(isinstance(row, dict) for row in rows):
         columns = columns or list(dict.fromkeys(key for row in rows for key in row))
         header = [visible(column[:1].upper() + column[1:]) for column in columns]
-        # `accuracy` and `Accuracy` are two metrics.
+        # `accuracy` and `Accuracy` are different metrics.
         header = [
             visible(name) if header.count(shown) > 1 else shown for name, shown in zip(columns, header, strict=True)
         ]
@@ -175,7 +170,7 @@ def _cells(row: Any, columns: Sequence[str]) -> list[Any]:
 
 
 def _short(cell: Any) -> str:
-    """A cell of a table: of a number, the digits that a person compares; all of them are in the other forms."""
+    """Format a table cell; long numbers are rounded to six digits."""
     if isinstance(cell, float) and len(repr(cell)) > LONGEST_NUMBER:
         return f"{cell:.6g}"
     return _text(cell)
@@ -192,7 +187,7 @@ def _text(cell: Any) -> str:
 
 
 def problem_text(problem: Problem | None) -> str | None:
-    """A problem in one line, with its place in the file."""
+    """Format a problem in one line, with its line number."""
     if problem is None:
         return None
     place = f"line {problem.line}: " if problem.line else ""

@@ -1,7 +1,7 @@
-"""How far something is, on stderr: a line that stays one line in a terminal, a line now and then anywhere else.
+"""Progress on stderr: a bar that redraws itself in a terminal, a line every ten seconds anywhere else.
 
-The invariants: stdout is not touched; what is printed meanwhile stands above the bar, whole; nothing of the bar is left
-in the terminal when it ends; work that is over at once never shows one.
+Invariants: stdout is not touched; other output appears above the bar, complete; the bar is erased at the end; short
+tasks show no bar.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from functools import cache
 from tui_workbench.core.plaintext import columns_of, visible, write_controls
 from tui_workbench.core.progress import AMOUNT, LEFT, RATE, Progress, bar
 
-PATIENCE = 0.5
-"""Seconds before anything is shown."""
+MINIMUM_SECONDS = 0.5
+"""Shortest duration of a task that shows a bar."""
 
 DRAWING_SECONDS = 0.1
 LINE_SECONDS = 10.0
-"""Between two lines where there is no terminal."""
+"""Interval of lines where stderr is not a terminal."""
 
 LONGEST_BAR, SHORTEST_BAR = 30, 8
 _LABEL = 12
 
 
 class ProgressBar:
-    """Shows progress; what else is printed meanwhile goes through `line`."""
+    """A progress bar; print other output with `line` while it is visible."""
 
     def __init__(self) -> None:
         self._is_terminal = _is_terminal()
@@ -34,12 +34,12 @@ class ProgressBar:
         self._next = 0.0
 
     def show(self, progress: Progress | None) -> None:
-        """Show how far it is; None when it is over."""
+        """Show progress; None ends the bar."""
         now = time.monotonic()
         if progress is None:
             self.clear()
             self._next = 0.0
-        elif self._is_terminal and progress.seconds >= PATIENCE and now >= self._next:
+        elif self._is_terminal and progress.seconds >= MINIMUM_SECONDS and now >= self._next:
             self._next = now + DRAWING_SECONDS
             text = drawn(progress, columns_of(sys.stderr, 80) - 1)
             if text != self._drawn:
@@ -50,17 +50,17 @@ class ProgressBar:
             _write(f"{visible(progress.summary)}\n")
 
     def be_plain(self) -> None:
-        """Show lines now and then in a terminal, too: they are to be listened to."""
+        """Print lines in a terminal too, for screen readers."""
         self.clear()
         self._is_terminal = False
 
     def line(self, text: str) -> None:
-        """Print a line of any origin above the bar."""
+        """Print an untrusted line above the bar."""
         self.clear()
         _write(f"{visible(text)}\n")
 
     def clear(self) -> None:
-        """Take the bar away."""
+        """Erase the bar."""
         if self._drawn:
             self._drawn = ""
             _write("\r\x1b[K")
@@ -68,12 +68,12 @@ class ProgressBar:
 
 @cache
 def shared() -> ProgressBar:
-    """The bar of this process: there is one terminal."""
+    """Return the progress bar of this process."""
     return ProgressBar()
 
 
 def drawn(progress: Progress, width: int) -> str:
-    """The progress in at most `width` columns; what matters least gives way first."""
+    """Format progress in at most `width` columns; the bar is left out first."""
     what = f"{visible(progress.label):<{_LABEL}}"
     rest = f"{progress.percent}  {progress.columns()}".rstrip()
     room = width - _LABEL - 7 - AMOUNT - RATE - LEFT - 6

@@ -1,7 +1,7 @@
-"""Questions on the terminal: a secret without echo, and whether a host key is the right one.
+"""Ask for secrets and host keys on the terminal.
 
-The terminal itself is asked, never stdin, which may be a file or a pipe. Where there is no terminal nobody is asked,
-and the error that led here stands as it is.
+Questions about logins use the terminal itself, because stdin may be a file or a pipe. Without a terminal nothing is
+asked, and the original error is raised.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 TERMINAL = "/dev/tty"
 
 SECRET_ATTEMPTS = 3
-"""As many as `ssh` gives."""
+"""The same number as `ssh`."""
 
 
 def can_ask() -> bool:
-    """True when there is a terminal to ask on."""
     try:
         with open(TERMINAL, "rb"):
             return True
@@ -38,55 +37,52 @@ def can_ask() -> bool:
 
 
 def require_terminal() -> None:
-    """Raises UsageError when there is nobody to ask for a secret."""
     if not can_ask():
-        raise UsageError("there is no terminal to ask for the secret on", remedy="Give it with --password-stdin.")
+        raise UsageError("no terminal to ask for the secret", remedy="Use --password-stdin.")
 
 
-def says_yes(question: str) -> bool:
-    """Ask on stderr, and read the answer from stdin."""
+def confirm(question: str) -> bool:
+    """Ask on stderr and read the answer from stdin."""
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def ask_secret(prompt: str) -> str:
-    """A secret, typed without echo. Raises UsageError when there is no terminal, or nothing was typed."""
+    """Read a secret without echo. Raises UsageError without a terminal or for an empty secret."""
     require_terminal()
     secret = ""
     try:
         with contextlib.suppress(EOFError):
             secret = getpass.getpass(f"{visible(prompt)}: ")
     finally:
-        if not secret:  # nobody has ended the line
+        if not secret:  # the cursor is still behind the prompt
             sys.stderr.write("\n")
     if not secret:
-        raise UsageError("no secret was given", remedy="Try again.")
+        raise UsageError("no secret was entered", remedy="Try again.")
     return secret
 
 
 def secret_from_stdin() -> str:
-    """The first line of stdin. Raises UsageError when there is none."""
     line = sys.stdin.readline().rstrip("\r\n")
     if not line:
-        raise UsageError("--password-stdin, and nothing came on stdin", remedy="Pipe the password into it.")
+        raise UsageError("--password-stdin: stdin is empty", remedy="Pipe the password into the command.")
     return line
 
 
 def warn_of_visible_secret(option: str) -> None:
-    """Say that what stands on a command line is no secret."""
     sys.stderr.write(
-        f"workbench-tui: warning: a secret on the command line is visible to everybody on this machine and stays in "
-        f"the shell's history. {option} without a value asks for it.\n"
+        f"workbench-tui: warning: other users of this machine can see a secret on the command line, and the shell "
+        f"history keeps it. Use {option} without a value to be asked for it.\n"
     )
 
 
 def is_accepted(error: HostKeyRefused) -> bool:
-    """Ask whether the host key is the right one; false where nobody can be asked, or the key changed."""
+    """Ask the user to trust an unknown host key. Return False without a terminal and for a changed key."""
     if error.known or not error.presented or not can_ask():
         return False
     with open(TERMINAL, "r+b", buffering=0) as terminal:
-        question = f"{error.message}.\nIs this the machine's key? Type yes, or its fingerprint: "
+        question = f"{error.message}.\nTrust this key? Type yes or the fingerprint: "
         terminal.write("\n".join(visible(line) for line in question.split("\n")).encode())
         answer = b""
         while not answer.endswith(b"\n") and (more := terminal.read(1)):
@@ -97,9 +93,9 @@ def is_accepted(error: HostKeyRefused) -> bool:
 def reach(
     attempt: Callable[[], object], accept: Callable[[str], None], give: Callable[[SecretNeeded, str], None]
 ) -> None:
-    """Make an attempt to log in until it works, with what the person says to a new host key or a missing secret.
+    """Repeat a login, asking about unknown host keys and missing secrets, until it succeeds.
 
-    Raises what the attempt raises, when nobody can be asked or the answer is no answer.
+    Raises the error of the attempt without a terminal, or after a refused key or too many wrong secrets.
     """
     asked = 0
     while True:
@@ -119,23 +115,23 @@ def reach(
             give(error, ask_secret(error.prompt))
 
 
-def settle_login(target: ComputeTarget) -> None:
-    """Before a run on another machine begins, ask for what nobody could be asked for once it has.
+def ensure_login(target: ComputeTarget) -> None:
+    """Log in on the machine of a target and store the secrets that the user typed. Raises TargetUnreachable.
 
-    Where there is no terminal nothing happens: the run then says so. Raises TargetUnreachable.
+    Runs cannot ask questions, so this comes before. Without a terminal nothing happens; the run reports the error.
     """
     if target.kind.is_remote and can_ask():
         keep(log_in(ssh_host_of(target)))
 
 
 def keep(typed: dict[str, str]) -> list[KeyringResult]:
-    """Put what was typed into the keyring, by reference; what has none is for this time only."""
+    """Store typed secrets in the keyring; secrets without a reference are not stored."""
     store = SecretStore()
     return [store.put(reference, secret) for reference, secret in typed.items() if is_reference(reference)]
 
 
 def log_in(host: SshHost) -> dict[str, str]:
-    """Log in on a machine, asking where that is needed; the secrets that were typed, by reference."""
+    """Log in on a machine, asking if necessary. Return the typed secrets by reference."""
     typed: dict[str, str] = {}
 
     def give(error: SecretNeeded, secret: str) -> None:

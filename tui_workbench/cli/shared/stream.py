@@ -1,7 +1,6 @@
-"""A run's output on stdout: the bytes of output.log from an offset on, none lost and none twice.
+"""Copy the output of a run to stdout: every byte of output.log from an offset, exactly once.
 
-stdout holds nothing else. What happens before the first output (images are fetched and built, files are sent), and that
-the target is out of reach, is told on stderr.
+Nothing else is written to stdout. Preparation of the run and lost connections are reported on stderr.
 """
 
 from __future__ import annotations
@@ -24,35 +23,34 @@ from tui_workbench.runs.store.rundir import EVENTS, OUTPUT, ControllerLock, RunD
 CHUNK = 1 << 20
 FASTEST_POLL = 0.0005
 SLOWEST_POLL = 0.05
-SLOWING = 1.15
-"""Seconds between looks at the file: short while something comes, longer the longer nothing does."""
+POLL_GROWTH = 1.15
+"""The poll interval in seconds grows by this factor while the file does not change."""
 
-LINE_SECONDS = 1.0
-"""Between looks at the line that a run waits in."""
+QUEUE_SECONDS = 1.0
+"""Interval of checks on a queued run."""
 
 SHORT_LIFE = 5.0
-"""Seconds: a controller that ends sooner, and leaves the run without an end, could not do its work."""
+"""A controller that ends within so many seconds, before the run has ended, counts as failed."""
 
 MOST_TAKEOVERS = 8
-"""Of such controllers, how many in a row are replaced before there is something to be told."""
+"""Failed controllers in a row that are replaced before an error is raised."""
 
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
-"""Seconds before the next one is made, doubled each time: what keeps them from their work may be over by then."""
+"""Seconds before a failed controller is replaced, doubled each time: the cause may be gone by then."""
 
-LOOK_SECONDS = 0.1
-"""Between looks at the preparation: the loop that follows turns faster than a person reads."""
+PREPARATION_SECONDS = 0.1
+"""Interval of reads of the preparation log."""
 
 SLOW_SECONDS = 0.5
-"""A preparation that takes less is not told."""
+"""Shortest duration of a preparation that is reported."""
 
 
 class OutputStream:
-    """Copies a run's output to stdout. To a terminal only what a terminal may see, otherwise every byte.
+    """Copies a run's output to stdout: every byte, or to a terminal only harmless text.
 
-    With `plain` it is lines of text only, wherever they go. `path` is another file of the run than its output.log.
-
-    `offset` is that of the first byte to write. `take_over` gives the run a controller when it has none. As a context
-    manager it leaves the colours of the terminal as they were.
+    With `plain` only lines of text are written. `path` names another file of the run than output.log, `offset` its
+    first byte to write. `take_over` gives the run a controller if it has none. As a context manager it resets the
+    colors of the terminal.
     """
 
     def __init__(
@@ -70,10 +68,10 @@ class OutputStream:
         self._offset = offset
         self._takeovers = 0
         self._next_takeover = 0.0
-        self._next_look = 0.0
+        self._next_queue_check = 0.0
         self._is_at_line_start = True
         self.problem: StorageError | None = None
-        """Why the log, or a part of it, could not be read."""
+        """The error of reading the log."""
         sys.stdout.flush()
         self._out = sys.stdout.fileno()
         self._filter = PlainFilter() if plain else TerminalFilter() if os.isatty(self._out) else None
@@ -82,24 +80,26 @@ class OutputStream:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # Nobody is there any more to be written to.
+        # After a broken pipe nothing can be written.
         if self._filter is not None and kind is not BrokenPipeError:
             self._write(self._filter.flush())
 
     def copy_new(self) -> bool:
-        """Write what has come since the last call; True when there was anything."""
+        """Write the bytes since the last call. Return True if there were any."""
         try:
             descriptor = open_below(self._directory.path, os.path.relpath(self._path, self._directory.path))
         except FileNotFoundError:
             return False
         except OSError as error:
             self.problem = StorageError(
-                f"the log cannot be read: {error.strerror or error}", remedy="Is it a file?", file=self._path
+                f"cannot read the log: {error.strerror or error}",
+                remedy="Check that it is a readable file.",
+                file=self._path,
             )
             return False
         try:
             if os.fstat(descriptor).st_size < self._offset:
-                self._offset = 0  # it was cut short, and what is in it now is new
+                self._offset = 0  # the file was truncated, so its content is new
             begin = self._offset
             while data := os.pread(descriptor, CHUNK, self._offset):
                 self._offset += len(data)
@@ -108,29 +108,29 @@ class OutputStream:
         finally:
             os.close(descriptor)
 
-    def follow(self, *, tells_preparation: bool = False) -> Run:
-        """Write what comes until the run has ended, and return it as it ended.
+    def follow(self, *, shows_preparation: bool = False) -> Run:
+        """Write the output until the run has ended, and return the ended run.
 
-        Raises RunNotFound when its directory is removed meanwhile, and WorkbenchError when nobody can see it through to
-        its end. An imported run is not followed: what there is of its output is written.
+        An imported run is not followed: only its current output is written. Raises RunNotFound if the run directory is
+        removed, and WorkbenchError if controllers of the run keep failing.
         """
         run = self._directory.run()
         if run.imported:
             self.copy_new()
             return run
-        notes = _PreparationNotes(self._directory) if tells_preparation else None
+        preparation = _PreparationReport(self._directory) if shows_preparation else None
         pause = FASTEST_POLL
         controller = self._watch_controller()
         try:
             while True:
-                # The state is read before the last drain: what was written before the end is then sure to be there.
+                # The state is read before the last bytes, so that the end of the log cannot be lost.
                 ended = bool(self._directory.status().end)
-                if notes is not None:
-                    notes.tell(at_line_start=self._is_at_line_start)
+                if preparation is not None:
+                    preparation.update(at_line_start=self._is_at_line_start)
                 moved = self.copy_new()
                 if ended:
                     return self._directory.run()
-                pause = FASTEST_POLL if moved else min(pause * SLOWING, SLOWEST_POLL)
+                pause = FASTEST_POLL if moved else min(pause * POLL_GROWTH, SLOWEST_POLL)
                 if controller < 0:
                     time.sleep(pause)
                     controller = self._watch_controller()
@@ -142,13 +142,10 @@ class OutputStream:
                 os.close(controller)
 
     def _watch_controller(self) -> int:
-        """A descriptor that becomes readable when the run's controller ends.
-
-        -1 when there is none or the system cannot tell.
-        """
+        """Return a descriptor that becomes readable when the run's controller ends; -1 if there is none."""
         holder = ControllerLock.holder(self._directory)
         if self._directory.is_waiting:
-            self._see_to_the_line()
+            self._check_queue()
         elif holder == 0 and not self._directory.status().end and time.monotonic() >= self._next_takeover:
             self._take_over()
         try:
@@ -157,7 +154,7 @@ class OutputStream:
             return -1
 
     def _take_over(self) -> None:
-        """Give the run a controller, ever more slowly while none lives for long. Raises WorkbenchError."""
+        """Give the run a controller, with growing pauses while they fail. Raises WorkbenchError."""
         self._directory.read_record()
         error: WorkbenchError | None = None
         try:
@@ -173,14 +170,16 @@ class OutputStream:
         self._next_takeover = now + min(FIRST_WAIT * 2 ** (self._takeovers - 1), LONGEST_WAIT)
         if self._takeovers > MOST_TAKEOVERS:
             raise error or StorageError(
-                "the end of the run cannot be recorded", remedy="Is the disk full?", file=self._directory.file(EVENTS)
+                "cannot record the end of the run",
+                remedy="Check that the disk is not full.",
+                file=self._directory.file(EVENTS),
             )
 
-    def _see_to_the_line(self) -> None:
-        """Now and then, as those who would let the run begin may have been killed."""
-        if time.monotonic() >= self._next_look:
+    def _check_queue(self) -> None:
+        """Start the queued run if its turn has come: the process that would start it may have been killed."""
+        if time.monotonic() >= self._next_queue_check:
             self._give_controller(self._directory)
-            self._next_look = time.monotonic() + LINE_SECONDS
+            self._next_queue_check = time.monotonic() + QUEUE_SECONDS
 
     def _write(self, data: bytes) -> None:
         if data:
@@ -189,36 +188,36 @@ class OutputStream:
             write_all(self._out, data)
 
 
-class _PreparationNotes:
-    """Tells on stderr what a run's preparation writes down."""
+class _PreparationReport:
+    """Shows the preparation of a run, its place in the queue and lost connections on stderr."""
 
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
         self._offset = 0
-        self._begun = self._next = time.monotonic()
-        self._unknown = self._waits = ""
+        self._started = self._next_update = time.monotonic()
+        self._unknown_reason = self._queue_reason = ""
 
-    def tell(self, *, at_line_start: bool) -> None:
-        """Write what is new; to be called again and again."""
-        moment = time.monotonic()
-        if moment < self._next:
+    def update(self, *, at_line_start: bool) -> None:
+        """Write the news; call this repeatedly."""
+        now = time.monotonic()
+        if now < self._next_update:
             return
-        self._next = moment + LOOK_SECONDS
+        self._next_update = now + PREPARATION_SECONDS
         status = self._directory.status()
         if at_line_start:
             shared().show(read_progress(self._directory))
-        is_slow = status.state == RunState.PREPARING and moment - self._begun > SLOW_SECONDS
+        is_slow = status.state == RunState.PREPARING and now - self._started > SLOW_SECONDS
         if is_slow or self._offset:
-            self._tell_log()
-        if status.state == RunState.QUEUED and status.reason != self._waits:
-            self._waits = status.reason
+            self._write_new_lines()
+        if status.state == RunState.QUEUED and status.reason != self._queue_reason:
+            self._queue_reason = status.reason
             shared().line(status.reason)
         unknown = status.reason if status.state == RunState.UNKNOWN and not status.end else ""
-        if unknown != self._unknown:
+        if unknown != self._unknown_reason:
             shared().line(unknown or f"the run is {status.state} again")
-            self._unknown = unknown
+            self._unknown_reason = unknown
 
-    def _tell_log(self) -> None:
+    def _write_new_lines(self) -> None:
         try:
             with open_regular(self._directory.file(PREPARATION_LOG)) as file:
                 file.seek(self._offset)
