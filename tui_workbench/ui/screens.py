@@ -36,9 +36,9 @@ def dashboard(project: Project, request: RunRequest | None, query: RunQuery | No
 
 def recalled_query(saved: Values) -> RunQuery | None:
     """Which runs the dashboard showed when the project was left; None when it was not opened."""
-    from tui_workbench.ui.dashboard.dashboard_data import query_of
+    from tui_workbench.ui.dashboard.dashboard_data import saved_query
 
-    return query_of(saved)
+    return saved_query(saved)
 
 
 def run_details(project: Project, run: Run) -> RunDetailsScreen:

@@ -32,8 +32,8 @@ ELSEWHERE = {
     "log.rank_back": ("tests.ui.panes.test_log_ranks", "test_a_key_goes_from_all_ranks_to_each_of_them_and_back"),
     "gpus.open": ("tests.ui.gpu.test_monitor", "test_enter_goes_to_the_run_that_is_on_the_gpu"),
     "gpus.copy": ("tests.ui.gpu.test_monitor", "test_y_copies_what_is_known"),
-    "gpus.filter": ("tests.ui.gpu.test_monitor", "test_the_filter_works_as_one_types_and_escape_ends_it"),
-    "gpus.clear": ("tests.ui.gpu.test_monitor", "test_the_filter_works_as_one_types_and_escape_ends_it"),
+    "gpus.filter": ("tests.ui.gpu.test_monitor", "test_filter_applies_while_typing_until_escape"),
+    "gpus.clear": ("tests.ui.gpu.test_monitor", "test_filter_applies_while_typing_until_escape"),
     "gpus.check": (
         "tests.ui.gpu.test_monitor",
         "test_a_machine_without_a_driver_can_be_checked_and_looked_at_again",

@@ -1,4 +1,4 @@
-"""A project with runs that were, and the screens of the history on it."""
+"""A project with ended runs, and its dashboard."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def past(project: Project) -> Project:
-    """A project with six runs of two scripts on two targets; the last one failed without logging anything."""
+    """A project with six runs of two scripts on two targets; the last run failed without metrics."""
     for number in range(1, 6):
         past_run(
             project,
@@ -48,13 +48,13 @@ def past(project: Project) -> Project:
 
 
 def dashboard_of(pilot: Workbench) -> RunsView:
-    """The runs of the dashboard, wherever it is among the screens."""
+    """Return the dashboard's view, even below another screen."""
     return next(screen for screen in pilot.app.screen_stack if isinstance(screen, DashboardScreen)).view
 
 
 @asynccontextmanager
 async def dashboard(project: Project, size: tuple[int, int] = (120, 36)) -> AsyncIterator[Workbench]:
-    """The dashboard of the project, once it shows its rows."""
+    """Open the dashboard and wait for its rows."""
     async with opened(project, size) as pilot:
         await pilot.press("6")
         await until(lambda: isinstance(pilot.app.screen, DashboardScreen))

@@ -1,4 +1,4 @@
-"""The dashboard on a real project, driven by keys and read as a person reads it."""
+"""The dashboard of runs."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ SIZES = ((80, 24), (120, 36), (160, 48))
 
 
 def rows(pilot: Workbench) -> list[str]:
-    """The lines of the table that are not empty, without the titles."""
+    """Return the lines of the table that are not empty, without the titles."""
     return content_of(dashboard_of(pilot).table)[1:]
 
 
 def numbers(pilot: Workbench) -> list[str]:
-    """The number of the run in each line."""
+    """Return the number of the run in each line."""
     return [next((word for word in line.split() if word.isdigit()), "") for line in rows(pilot)]
 
 
 async def shows(pilot: Workbench, *expected: str) -> None:
-    """Wait until the table shows just these runs, in this order."""
+    """Wait until the table shows exactly these runs in this order."""
     await until(lambda: numbers(pilot) == list(expected))
 
 
@@ -64,7 +64,7 @@ async def type_text(pilot: Workbench, text: str) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_every_run_is_a_row_newest_first_with_its_metrics(past: Project, size: tuple[int, int]) -> None:
+async def test_runs_are_listed_newest_first_with_metrics(past: Project, size: tuple[int, int]) -> None:
     async with dashboard(past, size) as pilot:
         assert numbers(pilot) == ["6", "5", "4", "3", "2", "1"]
         await until(lambda: "loss" in seen(pilot))
@@ -74,14 +74,14 @@ async def test_every_run_is_a_row_newest_first_with_its_metrics(past: Project, s
         assert ("state" in seen(pilot)) == (size[1] > 24) or "completed" in seen(pilot)
 
 
-async def test_courses_of_metrics_are_drawn_where_there_is_room(past: Project) -> None:
+async def test_wide_table_has_sparklines(past: Project) -> None:
     async with dashboard(past, (160, 48)) as pilot:
         await until(lambda: "▁" in rows(pilot)[1])
         assert "█" in rows(pilot)[1]
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_what_the_run_bar_holds_is_shown_and_run_from_here(project: Project, size: tuple[int, int]) -> None:
+async def test_dashboard_shows_and_runs_the_run_bar(project: Project, size: tuple[int, int]) -> None:
     async with dashboard(project, size) as pilot:
         line = content_of(dashboard_of(pilot).request_line)[0]
         assert line.split() == ["Run", "on", "local", "hello.py", "▶", "Run", "ctrl+r"]
@@ -90,7 +90,7 @@ async def test_what_the_run_bar_holds_is_shown_and_run_from_here(project: Projec
         await until(lambda: [run.state for run in Runs(project).list()] == ["completed"])
 
 
-async def test_from_here_to_the_run_bar(project: Project) -> None:
+async def test_zero_goes_to_the_run_bar(project: Project) -> None:
     async with dashboard(project) as pilot:
         await pilot.press("0", *"--x")
         await until(lambda: "--x" in seen(pilot))
@@ -99,14 +99,14 @@ async def test_from_here_to_the_run_bar(project: Project) -> None:
         await until(lambda: content_of(dashboard_of(pilot).request_line)[0].split()[3:5] == ["hello.py", "--x"])
 
 
-async def test_a_project_without_runs_says_how_to_make_one(project: Project) -> None:
+async def test_empty_dashboard_ignores_commands(project: Project) -> None:
     async with dashboard(project) as pilot:
         assert "No run yet." in seen(pilot)
         await pilot.press("enter", "space", "c", "s", "t", "p", "x", "end", "m", "m")
         assert isinstance(pilot.app.screen, DashboardScreen)
 
 
-async def test_the_filter_works_as_one_types_and_escape_ends_it(past: Project) -> None:
+async def test_filter_applies_while_typing_until_escape(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("slash")
         await type_text(pilot, "eval")
@@ -125,14 +125,14 @@ async def test_the_filter_works_as_one_types_and_escape_ends_it(past: Project) -
         await until(lambda: len(rows(pilot)) == 6)
 
 
-async def test_a_filter_that_nothing_matches_says_so(past: Project) -> None:
+async def test_filter_without_match_shows_a_message(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("slash")
         await type_text(pilot, "nowhere")
         await until(lambda: "No run matches the filter." in seen(pilot))
 
 
-async def test_rows_are_sorted_by_the_column_under_the_cursor(past: Project) -> None:
+async def test_s_sorts_by_the_selected_column(past: Project) -> None:
     async with dashboard(past) as pilot:
         await until(lambda: "loss" in seen(pilot))
         table = dashboard_of(pilot).table
@@ -146,7 +146,7 @@ async def test_rows_are_sorted_by_the_column_under_the_cursor(past: Project) -> 
         assert "accuracy▼" in seen(pilot)
 
 
-async def test_groups_have_headings_with_counts_and_can_be_folded(past: Project) -> None:
+async def test_groups_have_counts_and_can_be_folded(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("b")
         await until(lambda: "▾ train.py   4 runs" in seen(pilot))
@@ -160,7 +160,7 @@ async def test_groups_have_headings_with_counts_and_can_be_folded(past: Project)
         await shows(pilot, "6", "5", "4", "3", "2", "1")
 
 
-async def test_a_page_within_groups_is_the_right_one(project: Project) -> None:
+async def test_end_of_long_groups_shows_the_last_runs(project: Project) -> None:
     for number in range(1, 301):
         past_run(project, number, script=f"script_{number % 3}.py")
     async with dashboard(project, (100, 24)) as pilot:
@@ -171,7 +171,7 @@ async def test_a_page_within_groups_is_the_right_one(project: Project) -> None:
         assert all("script_1.py" in line for line in rows(pilot))
 
 
-async def test_marked_runs_are_compared_and_have_marks(past: Project) -> None:
+async def test_marked_runs_are_compared(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("down", "space", "space")
         assert rows(pilot)[1].startswith("●")
@@ -185,14 +185,14 @@ async def test_marked_runs_are_compared_and_have_marks(past: Project) -> None:
         assert "marked" not in seen(pilot)
 
 
-async def test_without_marks_a_run_is_compared_with_the_one_below(past: Project) -> None:
+async def test_unmarked_run_is_compared_with_the_run_below(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("down", "c")
         await until(lambda: isinstance(pilot.app.screen, CompareScreen))
         assert [run.run_number for run in pilot.app.screen.runs] == [5, 4]  # type: ignore[attr-defined]
 
 
-async def test_enter_shows_the_run_and_escape_comes_back(past: Project) -> None:
+async def test_enter_shows_the_run_and_escape_returns(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("down", "enter")
         await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
@@ -202,7 +202,7 @@ async def test_enter_shows_the_run_and_escape_comes_back(past: Project) -> None:
         await until(lambda: isinstance(pilot.app.screen, MainScreen))
 
 
-async def test_tags_notes_and_pins_are_kept_in_the_run(past: Project) -> None:
+async def test_tags_notes_and_pins_are_saved(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("end", "t")
         await type_text(pilot, "best, lr=0.1")
@@ -222,7 +222,7 @@ async def test_tags_notes_and_pins_are_kept_in_the_run(past: Project) -> None:
 @pytest.mark.parametrize("key", ["t", "n"])
 @pytest.mark.parametrize("end", ["enter", "escape"])
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_table_has_the_focus_after_a_tag_or_note(
+async def test_table_has_the_focus_after_a_tag_or_note(
     past: Project, size: tuple[int, int], key: str, end: str
 ) -> None:
     async with dashboard(past, size) as pilot:
@@ -233,7 +233,7 @@ async def test_the_table_has_the_focus_after_a_tag_or_note(
         await until(lambda: dashboard_of(pilot).table.cursor == 2)
 
 
-async def test_a_tag_without_a_name_is_refused_in_a_line(past: Project) -> None:
+async def test_tag_without_name_is_rejected(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("t")
         await type_text(pilot, "=3")
@@ -241,7 +241,7 @@ async def test_a_tag_without_a_name_is_refused_in_a_line(past: Project) -> None:
         await until(lambda: "has no name" in seen(pilot))
 
 
-async def test_archived_runs_go_away_and_come_back(past: Project) -> None:
+async def test_archived_runs_are_hidden_until_shown(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("d")
         await shows(pilot, "5", "4", "3", "2", "1")
@@ -251,7 +251,7 @@ async def test_archived_runs_go_away_and_come_back(past: Project) -> None:
         assert "⊟" in rows(pilot)[0]
 
 
-async def test_columns_are_chosen_moved_and_remembered(past: Project) -> None:
+async def test_chosen_columns_are_saved(past: Project) -> None:
     async with dashboard(past) as pilot:
         await until(lambda: "loss" in seen(pilot))
         await pilot.press("o")
@@ -270,13 +270,13 @@ async def test_columns_are_chosen_moved_and_remembered(past: Project) -> None:
         await until(lambda: content_of(dashboard_of(pilot).table)[0].split()[0] == "note")
 
 
-async def test_a_choice_of_columns_that_nobody_can_read_is_none(past: Project) -> None:
+async def test_invalid_columns_file_is_ignored(past: Project) -> None:
     write(os.path.join(past.state_directory, "dashboard.json"), '{"columns": [1, {')
     async with dashboard(past) as pilot:
         await until(lambda: "loss" in seen(pilot))
 
 
-async def test_charts_go_by_run_or_show_curves_or_go_away(past: Project) -> None:
+async def test_m_switches_between_values_curves_and_no_charts(past: Project) -> None:
     async with dashboard(past, (160, 48)) as pilot:
         screen = dashboard_of(pilot)
         await until(lambda: "duration  run 6" in seen(pilot))
@@ -293,7 +293,7 @@ async def test_charts_go_by_run_or_show_curves_or_go_away(past: Project) -> None
         assert screen.table.region.y == 2
 
 
-async def test_charts_follow_the_filter_while_it_is_typed(past: Project) -> None:
+async def test_charts_follow_the_filter_while_typing(past: Project) -> None:
     async with dashboard(past, (160, 48)) as pilot:
         await until(lambda: "✗ failed           1" in seen(pilot))
         await pilot.press("slash")
@@ -305,7 +305,7 @@ async def test_charts_follow_the_filter_while_it_is_typed(past: Project) -> None
         assert ["run", "2", "4"] in [words[:3] for words in runs_on_axis]
 
 
-async def test_curves_are_those_of_the_filtered_run_under_the_cursor(past: Project) -> None:
+async def test_curves_belong_to_filtered_runs(past: Project) -> None:
     async with dashboard(past, (160, 48)) as pilot:
         charts = dashboard_of(pilot).charts
 
@@ -321,7 +321,7 @@ async def test_curves_are_those_of_the_filtered_run_under_the_cursor(past: Proje
         await until(lambda: shown() and all(key.endswith(("2", "4")) for key in shown()))
 
 
-async def test_a_small_screen_is_left_to_the_table_until_charts_are_asked_for(past: Project) -> None:
+async def test_small_screen_has_no_charts_by_default(past: Project) -> None:
     async with dashboard(past, (80, 24)) as pilot:
         assert not dashboard_of(pilot).charts.display
         await pilot.press("m")
@@ -329,7 +329,7 @@ async def test_a_small_screen_is_left_to_the_table_until_charts_are_asked_for(pa
         await until(lambda: "accuracy" in content_of(dashboard_of(pilot).charts)[0])
 
 
-async def test_a_run_that_comes_while_one_looks_is_shown_and_one_that_goes_is_not(past: Project) -> None:
+async def test_new_run_appears_and_the_cursor_stays(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("down", "down")
         past_run(past, 7)
@@ -339,7 +339,7 @@ async def test_a_run_that_comes_while_one_looks_is_shown_and_one_that_goes_is_no
         assert current.run.run_number == 4  # the cursor stays on its run
 
 
-async def test_a_rerun_happens_on_the_main_screen(project: Project) -> None:
+async def test_rerun_opens_the_main_screen(project: Project) -> None:
     from tui_workbench.core.model import RunRequest
 
     run = Runs(project).submit(RunRequest("local", "hello.py"))
@@ -353,7 +353,7 @@ async def test_a_rerun_happens_on_the_main_screen(project: Project) -> None:
         await until(lambda: not any(each.is_active for each in Runs(project).list()))
 
 
-async def test_a_rerun_with_other_arguments(project: Project) -> None:
+async def test_rerun_with_other_arguments(project: Project) -> None:
     from tui_workbench.core.model import RunRequest
 
     Runs(project).submit(RunRequest("local", "hello.py", ("--old",), exact_arguments=True))
@@ -368,7 +368,7 @@ async def test_a_rerun_with_other_arguments(project: Project) -> None:
         await until(lambda: not any(each.is_active for each in Runs(project).list()))
 
 
-async def test_damaged_runs_are_shown_as_what_they_are(past: Project) -> None:
+async def test_damaged_runs_are_listed_as_unknown(past: Project) -> None:
     folder = past.runs_directory
     os.makedirs(os.path.join(folder, "project_0000000000007"))  # nothing in it
     broken = past_run(past, 8)
@@ -391,7 +391,7 @@ async def test_damaged_runs_are_shown_as_what_they_are(past: Project) -> None:
         assert isinstance(pilot.app.screen, RunDetailsScreen)  # nothing to run again
 
 
-async def test_names_that_a_terminal_would_obey_are_text(project: Project) -> None:
+async def test_control_characters_and_markup_are_shown_as_text(project: Project) -> None:
     past_run(
         project,
         1,
@@ -408,7 +408,7 @@ async def test_names_that_a_terminal_would_obey_are_text(project: Project) -> No
         assert "\x1b" not in seen(pilot)
 
 
-async def test_help_and_palette_are_about_the_dashboard(past: Project) -> None:
+async def test_help_and_palette_describe_the_dashboard(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("question_mark")
         await until(lambda: "Help" in seen(pilot))
@@ -419,7 +419,7 @@ async def test_help_and_palette_are_about_the_dashboard(past: Project) -> None:
         await pilot.press("escape")
 
 
-async def test_the_readme_is_shown_as_text(past: Project) -> None:
+async def test_readme_is_shown(past: Project) -> None:
     text = "# Digits\n\nTrains a **small** net, see [it](https://e.org).\n\n- one\n\n```\n[b]code\x1b[31m\n```\n"
     write(os.path.join(past.root, "README.md"), text)
     async with dashboard(past) as pilot:
@@ -431,20 +431,7 @@ async def test_the_readme_is_shown_as_text(past: Project) -> None:
         await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
 
 
-async def test_the_charts_follow_the_filter_as_it_is_typed(past: Project) -> None:
-    async with dashboard(past, (120, 40)) as pilot:
-        charts = dashboard_of(pilot).charts
-
-        def runs_drawn() -> set[float]:
-            return {x for chart in charts.query(Chart) if chart.display for curve in chart.curves for x in curve.steps}
-
-        await until(lambda: len(runs_drawn()) > 2)
-        await pilot.press("slash")
-        await type_text(pilot, "eval")
-        await until(lambda: runs_drawn() == {2, 4})
-
-
-async def test_the_charts_use_the_rows_that_the_table_leaves_free(past: Project) -> None:
+async def test_charts_fill_the_rows_that_the_table_leaves_free(past: Project) -> None:
     async with dashboard(past, (120, 40)) as pilot:
         charts, table = dashboard_of(pilot).charts, dashboard_of(pilot).table
         await until(lambda: charts.region.height > HEIGHT)

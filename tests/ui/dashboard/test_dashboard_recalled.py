@@ -1,4 +1,4 @@
-"""The dashboard is as it was left: filter, order and groups, also when the program was started anew."""
+"""The dashboard restores filter, order and groups after a restart."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tests.ui.main.test_main import opened, screen_of
 from tests.ui.waiting import until
 from tui_workbench.runs.store.table import RunQuery
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
-from tui_workbench.ui.dashboard.dashboard_data import query_of
+from tui_workbench.ui.dashboard.dashboard_data import saved_query
 from tui_workbench.ui.session_state import Values
 
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
 
-async def test_it_opens_with_the_filter_that_it_was_left_with(project: Project) -> None:
+async def test_dashboard_opens_with_the_saved_filter(project: Project) -> None:
     async with opened(project) as pilot:
         saved = Values({"runs": RunQuery("state:failed", "loss", descending=False)._asdict()})
         screen_of(pilot).coordinator.restore_runs(saved)
@@ -34,5 +34,5 @@ async def test_it_opens_with_the_filter_that_it_was_left_with(project: Project) 
 
 
 @pytest.mark.parametrize("saved", [{}, {"sort": 3}, {"sort": "loss", "group": "anything", "filter": None}], ids=str)
-def test_anything_may_have_been_remembered(saved: dict[str, object]) -> None:
-    assert query_of(Values(saved)) in (None, RunQuery("", "loss", descending=False))
+def test_invalid_saved_query_is_ignored(saved: dict[str, object]) -> None:
+    assert saved_query(Values(saved)) in (None, RunQuery("", "loss", descending=False))

@@ -156,7 +156,7 @@ async def test_y_copies_what_is_known(project: Project, gpus: Standin, worker: t
         assert worker[0] in pilot.app.clipboard
 
 
-async def test_the_filter_works_as_one_types_and_escape_ends_it(project: Project, gpus: Standin) -> None:
+async def test_filter_applies_while_typing_until_escape(project: Project, gpus: Standin) -> None:
     async with monitor(project, (80, 24)) as pilot:
         await pilot.press("slash", *"idle", "enter")
         await until(lambda: "83 %" not in seen(pilot))

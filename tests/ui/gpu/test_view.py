@@ -309,7 +309,7 @@ async def test_the_whole_line_of_the_cursor_is_painted_when_it_comes_and_when_it
         assert len(grounds[1]) == len(grounds[2]) == 1
 
 
-async def test_names_that_a_terminal_would_obey_are_text() -> None:
+async def test_control_characters_and_markup_are_shown_as_text() -> None:
     evil = "\x1b[2J[bold]x\u202e"
     async with ViewApp().run_test(size=(200, 60)) as pilot:
         state = machine(

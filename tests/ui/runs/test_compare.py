@@ -65,7 +65,7 @@ async def go_to(pilot: Workbench, name: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)])
-async def test_differences_come_first_and_identical_rows_are_folded(past: Project, size: tuple[int, int]) -> None:
+async def test_differences_come_first_and_equal_rows_are_folded(past: Project, size: tuple[int, int]) -> None:
     async with comparing(past, 1, 3, size=size) as pilot:
         assert "--lr" in seen(pilot)
         assert line_of(pilot, "--lr")[1:3] == ["0.1", "0.3"]

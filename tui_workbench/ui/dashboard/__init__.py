@@ -1,4 +1,1 @@
-"""The dashboard of all runs: table, columns and charts.
-
-The chart widget belongs to `ui.charts`.
-"""
+"""The dashboard of all runs: table, columns and charts. The chart widget belongs to `ui.charts`."""

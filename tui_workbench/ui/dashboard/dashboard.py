@@ -1,8 +1,7 @@
-"""Every run of a project as a row, charts above, and the keys that choose which are shown and how.
+"""The dashboard: a table of all runs with charts above, and keys for filter, order, groups and columns.
 
-The invariants: the table shows what the index says, a part at a time, and what is asked for is never waited for on the
-loop that draws; of two questions the later one's answer counts. Nothing is looked at again while nothing changes but
-the time of change of a few files.
+The table reads pages of the index in threads; of two requests the answer of the later one counts. Once a second the
+modification times of a few files are compared; the runs are read again only if one changed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.charts.chart_drawing import look_of
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import DASHBOARD
-from tui_workbench.ui.dashboard.dashboard_charts import CURVES, NONE, DashboardCharts, Wanted
+from tui_workbench.ui.dashboard.dashboard_charts import CURVES, NONE, ChartRequest, DashboardCharts
 from tui_workbench.ui.dashboard.dashboard_columns import (
     METRIC,
     SPARK_CELLS,
@@ -28,11 +27,20 @@ from tui_workbench.ui.dashboard.dashboard_columns import (
     Heading,
     RowMaker,
     column_of,
-    save_chosen,
+    default_columns,
+    save_columns,
     sort_name,
-    usual,
 )
-from tui_workbench.ui.dashboard.dashboard_data import GROUPS, Look, Overview, Part, Sparks, look, overview, part
+from tui_workbench.ui.dashboard.dashboard_data import (
+    GROUPS,
+    FileTimes,
+    Overview,
+    Page,
+    Sparklines,
+    read_file_times,
+    read_overview,
+    read_page,
+)
 from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.files.readme import ReadmeScreen
 from tui_workbench.ui.formatting import count
@@ -47,24 +55,24 @@ from tui_workbench.ui.widgets.field_row import FilterRow
 from tui_workbench.ui.widgets.line import TitleLine
 from tui_workbench.ui.widgets.pieces import Piece
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 MOST_CURVES = 8
-"""Curves that are shown when nothing is marked: the run under the cursor and those that go on."""
+"""Limit of curves without marks: the selected run and the active runs."""
 
 EMPTY = (
     "No run yet.",
     "",
-    f"{shown_key('dashboard.run', 'ctrl+r')} runs the script of the run bar; every run stays here.",
+    f"{shown_key('dashboard.run', 'ctrl+r')} runs the script in the run bar.",
 )
 NOTHING_FOUND = (
     "No run matches the filter.",
     "",
-    "esc ends it, / changes it. Words, loss<0.1, state:failed, gpu:proven, is:pinned.",
+    "esc clears it, / changes it. Examples: words, loss<0.1, state:failed, gpu:proven, is:pinned.",
 )
 
 
 class Marks:
-    """The marked runs. Each keeps the number of its look until it is unmarked."""
+    """The marked runs. Each keeps the number of its glyph and colour until it is unmarked."""
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[Run, int]] = {}
@@ -73,17 +81,16 @@ class Marks:
         return len(self._places)
 
     def toggle(self, run: Run) -> None:
-        """Mark a run, or unmark it."""
+        """Mark or unmark a run."""
         if self._places.pop(run.run_id, None) is None:
             taken = {place for _, place in self._places.values()}
             self._places[run.run_id] = (run, next(n for n in range(len(taken) + 1) if n not in taken))
 
     def clear(self) -> None:
-        """Unmark all runs."""
         self._places.clear()
 
     @property
-    def placed(self) -> tuple[tuple[Run, int], ...]:
+    def runs(self) -> tuple[tuple[Run, int], ...]:
         """The marked runs with the numbers of their looks."""
         return tuple(self._places.values())
 
@@ -100,12 +107,12 @@ class RunsView(RunContainer, inherit_bindings=False):
     DEFAULT_CSS = "RunsView { height: 1fr; }"
     heading = "Runs"
     about = (
-        "Every run of this project, from every target. Marks, tags, notes and pins are for you; what a run was and "
-        "logged never changes."
+        "All runs of this project on all targets. Marks, tags, notes and pins are yours to change; the record of a run "
+        "is not."
     )
 
     def __init__(self, project: Project, request: RunRequest | None, query: RunQuery) -> None:
-        """`request` is what the run bar holds, `query` which runs to show at first."""
+        """Show the runs of `query`, and `request`, the content of the run bar."""
         self.head = TitleLine("Runs", f"of {project.name}")
         self.request_line = RequestLine(request)
         self.table = RunTable()
@@ -115,14 +122,14 @@ class RunsView(RunContainer, inherit_bindings=False):
         super().__init__(project, self.head, self.request_line, self.filter_row, self.charts, self.table)
         self.query_shown = query
         self._folded: frozenset[str] = frozenset()
-        self._chosen = usual(())
-        self._metrics: tuple[str, ...] = ()  # those among the columns
+        self._chosen = default_columns(())
+        self._metrics: tuple[str, ...] = ()  # metrics with a column
         self._marks = Marks()
-        self._sparks = Sparks(SPARK_CELLS)
+        self._sparks = Sparklines(SPARK_CELLS)
         self._overview = Overview()
         self._runs = -1
         self._most_lines = 0
-        self._seen: Look | None = None
+        self._seen: FileTimes | None = None
 
     def on_mount(self) -> None:
         self.filter_row.display = bool(self.query_shown.filter)
@@ -130,7 +137,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         self._show_columns()
         self._ask_rows(replace=True)
         self._ask_overview()
-        self.set_interval(LOOK_SECONDS, self._look)
+        self.set_interval(POLL_SECONDS, self._poll)
 
     # --- Rows
 
@@ -141,16 +148,16 @@ class RunsView(RunContainer, inherit_bindings=False):
     def _ask_rows(self, *, replace: bool = False, to_top: bool = False) -> None:
         if to_top:
             self.table.reset()
-        call = partial(part, self.project, self.query_shown, self._folded, *self.table.window())
+        call = partial(read_page, self.project, self.query_shown, self._folded, *self.table.window())
         ask(self, "rows", call, partial(self._show_rows, replace=replace))
 
-    def _show_rows(self, found: Part, *, replace: bool) -> None:
+    def _show_rows(self, found: Page, *, replace: bool) -> None:
         before, self._runs = self._runs, found.runs
         if len(str(found.runs)) != len(str(before)):
             self._show_columns()
         empty = NOTHING_FOUND if self.query_shown.filter else EMPTY
-        self.table.set_rows(found.total, found.first, self._made(found.lines), empty=empty, replace=replace)
-        # A filter leaves fewer rows; that the charts then grew would be unrest.
+        self.table.set_rows(found.total, found.first, self._table_rows(found.lines), empty=empty, replace=replace)
+        # The charts do not grow while a filter reduces the rows, which would be distracting.
         self._most_lines = max(self._most_lines, found.total)
         self.charts.fit(self.app.size.height, self._most_lines)
         self._show_head()
@@ -158,17 +165,16 @@ class RunsView(RunContainer, inherit_bindings=False):
         if replace and self.charts.mode == CURVES:
             self._show_charts()
         if self._seen is None:
-            self._look()
+            self._poll()
 
-    def _made(self, lines: Iterable[object]) -> list[TableRow]:
+    def _table_rows(self, lines: Iterable[object]) -> list[TableRow]:
         maker = RowMaker(self._chosen, self._sparks.known, self.query_shown.group)
         return [maker.row(line) for line in lines if isinstance(line, RunRow | Heading)]
 
-    def _draw_again(self, numbers: Iterable[int]) -> None:
-        """The rows of these numbers look different now."""
+    def _redraw_rows(self, numbers: Iterable[int]) -> None:
         known = self.table.known
         for number in [number for number in numbers if number in known]:
-            self.table.set_rows(self.table.total, number, self._made([known[number].value]))
+            self.table.set_rows(self.table.total, number, self._table_rows([known[number].value]))
 
     def _runs_among(self, numbers: Iterable[int]) -> list[RunRow]:
         rows = (self.table.known[number].value for number in numbers if number in self.table.known)
@@ -182,20 +188,20 @@ class RunsView(RunContainer, inherit_bindings=False):
     def _show_sparks(self, found: dict[tuple[str, str], str]) -> None:
         if any(self._sparks.known.get(key) != spark for key, spark in found.items()):
             self._sparks.known.update(found)
-            self._draw_again(self.table.known)
+            self._redraw_rows(self.table.known)
 
     # --- Above the table
 
     def _ask_overview(self) -> None:
-        ask(self, "overview", partial(overview, self.project, self.query_shown), self._show_overview)
+        ask(self, "overview", partial(read_overview, self.project, self.query_shown), self._show_overview)
 
     def _show_overview(self, found: Overview) -> None:
         before, self._overview = self._overview, found
         first = (bool(found.metrics), found.has_gpus) != (bool(before.metrics), before.has_gpus)
         if first and not found.chosen:
-            self._choose(usual([name for name, _ in found.metrics], has_gpus=found.has_gpus))
+            self._set_columns(default_columns([name for name, _ in found.metrics], has_gpus=found.has_gpus))
         elif found.chosen and tuple(self._chosen) != found.chosen:
-            self._choose(list(found.chosen))
+            self._set_columns(list(found.chosen))
         self.charts.show_states(found.states)
         self._show_charts()
 
@@ -207,17 +213,17 @@ class RunsView(RunContainer, inherit_bindings=False):
             after.append(Piece(f" with {text}", "accent"))
         right = [Piece(f"   {marked} marked", "accent")] if marked else []
         right += [Piece(f"   by {query.group}", "muted")] if query.group else []
-        right += [Piece("   ⊟ archived, too", "muted")] if query.archived else []
+        right += [Piece("   ⊟ with archived", "muted")] if query.archived else []
         self.head.show(f"of {self.project.name}", after, right)
 
     def _show_charts(self) -> None:
-        mode, runs = self.charts.mode, self._marks.placed
+        mode, runs = self.charts.mode, self._marks.runs
         if mode == CURVES and not runs:
             current = self.current_run()
             shown = [current.run] if current is not None else []
             shown += [row.run for row in self._runs_among(self.table.known) if row.run.is_active and row != current]
             runs = tuple((run, place) for place, run in enumerate(shown[:MOST_CURVES]))
-        self.charts.show(Wanted(mode, self.query_shown, self._metrics, runs))
+        self.charts.show(ChartRequest(mode, self.query_shown, self._metrics, runs))
         self._point_charts()
 
     def _point_charts(self) -> None:
@@ -225,7 +231,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         self.charts.point_at(row.run.run_number if row is not None else None)
 
     def on_resize(self) -> None:
-        # There may be room for charts and sparks now, or none.
+        # Charts and sparklines appear and disappear with the room for them.
         self.call_after_refresh(self._show_columns)
         self.call_after_refresh(self._read_sparks)
         self.charts.fit(self.app.size.height, self._most_lines)
@@ -236,20 +242,20 @@ class RunsView(RunContainer, inherit_bindings=False):
         self.charts.next_mode()
         self._show_charts()
 
-    # --- News
+    # --- Changes
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         if not self.screen.is_current:
-            return  # whoever comes back here sees everything replace
+            return  # `on_screen_resume` reloads everything
         active = tuple(row.run.directory for row in self._runs_among(self.table.known) if row.run.is_active)
-        ask(self, "look", partial(look, self.project, active), self._looked)
+        ask(self, "changes", partial(read_file_times, self.project, active), self._polled)
 
-    def _looked(self, found: Look) -> None:
+    def _polled(self, found: FileTimes) -> None:
         before, self._seen = self._seen, found
         if before is not None and before != found:
             self.reload()
         elif found.active:
-            self._draw_again(self.table.numbers_shown)  # their durations go on
+            self._redraw_rows(self.table.numbers_shown)  # their durations have changed
 
     def reload(self) -> None:
         if self._seen is not None:
@@ -272,16 +278,15 @@ class RunsView(RunContainer, inherit_bindings=False):
         if (action == "mark" and self.current_run() is None) or (action == "open" and self.table.current_value is None):
             return "No run selected."
         if action == "compare" and len(self._to_compare()) < 2:
-            return "Two runs at least: space marks them."
+            return "Mark at least two runs with space."
         if action == "unmark" and not self._marks:
-            return "Nothing is marked."
+            return "No run is marked."
         if action == "sort" and (self.table.column is None or not sort_name(self.table.column.key)):
-            return "This column cannot be sorted by: ← and → choose another."
+            return "Cannot sort by this column. Choose another with ← and →."
         return ""
 
     @on(RunTable.Chosen)
     def action_open(self) -> None:
-        """Show the run, or fold the group."""
         value = self.table.current_value
         if isinstance(value, Heading):
             self._folded ^= {value.group.value}
@@ -290,7 +295,6 @@ class RunsView(RunContainer, inherit_bindings=False):
             self.app.push_screen(RunDetailsScreen(self.project, value.run))
 
     def action_mark(self) -> None:
-        """Mark the run and go on to the next."""
         if row := self.current_run():
             self._marks.toggle(row.run)
             self._show_marks()
@@ -308,8 +312,8 @@ class RunsView(RunContainer, inherit_bindings=False):
             self._show_charts()
 
     def _to_compare(self) -> list[Run]:
-        """The marked runs, else the current one with the marked one or the one below."""
-        marked = [run for run, _ in sorted(self._marks.placed, key=lambda each: each[1])]
+        """Return the marked runs, else the selected run with the marked run or the run below."""
+        marked = [run for run, _ in sorted(self._marks.runs, key=lambda each: each[1])]
         row = self.current_run()
         if len(marked) >= 2 or row is None:
             return marked
@@ -319,7 +323,7 @@ class RunsView(RunContainer, inherit_bindings=False):
     def action_compare(self) -> None:
         self.app.push_screen(CompareScreen(self.project, self._to_compare()))
 
-    # --- Which rows, in which order
+    # --- Filter, order and groups
 
     def _change_query(self, **changes: Any) -> None:
         self.query_shown = self.query_shown._replace(**changes)
@@ -337,12 +341,11 @@ class RunsView(RunContainer, inherit_bindings=False):
             self._change_query(filter=event.text)
 
     def action_sort(self) -> None:
-        """Sort by the column under the cursor, or the other way around."""
         column = self.table.column
         if column is None or self.why_not("sort"):
             return
         name = sort_name(column.key)
-        # What is big comes first for numbers people look for the best of; names are read from A on.
+        # Numbers are sorted from the largest, texts from A.
         descending = not self.query_shown.descending if name == self.query_shown.sort else column.right
         self._change_query(sort=name, descending=descending)
 
@@ -363,16 +366,16 @@ class RunsView(RunContainer, inherit_bindings=False):
     async def _choose_columns(self) -> None:
         chosen = await self.app.push_screen_wait(ColumnsScreen(self._chosen, self._overview.metrics))
         if chosen and chosen != self._chosen:
-            self._choose(chosen)
+            self._set_columns(chosen)
             self._overview = self._overview._replace(chosen=tuple(chosen))
             self._show_charts()
-            ask(self, "save", partial(save_chosen, self.project, chosen), lambda _: None)
+            ask(self, "save", partial(save_columns, self.project, chosen), lambda _: None)
 
-    def _choose(self, keys: list[str]) -> None:
+    def _set_columns(self, keys: list[str]) -> None:
         self._chosen = keys
         self._metrics = tuple(key.removeprefix(METRIC) for key in keys if key.startswith(METRIC))
         self._show_columns()
-        self._draw_again(self.table.known)
+        self._redraw_rows(self.table.known)
         self._read_sparks()
 
     def _show_columns(self) -> None:
@@ -383,7 +386,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         query = self.query_shown
         self.table.show_columns(columns, names.get(query.sort, ""), descending=query.descending)
 
-    # --- Elsewhere
+    # --- Other screens
 
     def action_readme(self) -> None:
         self.app.push_screen(ReadmeScreen(self.project))
@@ -396,12 +399,11 @@ class RunsView(RunContainer, inherit_bindings=False):
 
 
 class DashboardScreen(HistoryScreen):
-    """The runs of a project. Its result is the id of a run to go to the log of, "" for none."""
+    """The runs of a project. Its result is the ID of a run whose log to show, or ""."""
 
     AUTO_FOCUS = "RunTable"
 
     def __init__(self, project: Project, request: RunRequest | None = None, query: RunQuery | None = None) -> None:
-        """`request` is what the run bar holds, `query` which runs were shown last."""
         super().__init__(project)
         self.view = RunsView(project, request, query or RunQuery())
         self.content = (RunCommands(self, self.view),)
@@ -409,7 +411,7 @@ class DashboardScreen(HistoryScreen):
 
     @property
     def runs_query(self) -> RunQuery:
-        """Which runs are shown, and in which order."""
+        """The current filter, order and grouping."""
         return self.view.query_shown
 
     def on_screen_resume(self) -> None:
@@ -417,6 +419,6 @@ class DashboardScreen(HistoryScreen):
 
     @on(RunRequested)
     @on(RunBarRequested)
-    def _leave_for_it(self, event: RunRequested | RunBarRequested) -> None:
+    def _post_to_main(self, event: RunRequested | RunBarRequested) -> None:
         event.stop()
         self.post_to_main(type(event)())

@@ -1,7 +1,6 @@
-"""The charts above the table of runs: values of the chosen metrics run by run, or their curves; duration; states.
+"""The charts above the table of runs: values by run or curves of the chosen metrics, durations, and states.
 
-The invariant: as many charts as can be read at a width, the chosen metrics first; they show the runs that the table's
-filter leaves, and never more points than a person can tell apart.
+As many charts are shown as fit, the chosen metrics first. They show the runs that match the table's filter.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ BY_RUN, CURVES, NONE = "by run", "curves", "none"
 MODES = (BY_RUN, CURVES, NONE)
 
 MOST_RUNS = 1_000
-"""The newest runs, whose values are shown run by run."""
+"""Limit of runs in a chart by run: the newest."""
 
 LEAST_WIDTH = 38
 MOST_CHARTS = 5
 HEIGHT, AROUND = 11, 7
-"""Lines of the charts at least, and those of the screen that are neither theirs nor rows of the table."""
+"""Smallest height of the charts, and lines of the screen outside charts and rows."""
 
 LEAST_SCREEN = 32
-"""Lines of the screen from which on charts are shown without being asked for."""
+"""Smallest height of the screen at which charts are shown by default."""
 
 ORDER = (
     RunState.RUNNING,
@@ -55,28 +54,28 @@ LABEL_CELLS = 21
 _EIGHTHS = "▏▎▍▌▋▊▉█"
 
 
-class Wanted(NamedTuple):
-    """What the charts are to show."""
+class ChartRequest(NamedTuple):
+    """The requested content of the charts."""
 
     mode: str
     query: RunQuery
     metrics: tuple[str, ...]
-    runs: tuple[tuple[Run, int], ...]  # whose curves, each with its look; for CURVES
+    runs: tuple[tuple[Run, int], ...]  # for CURVES: the runs and the numbers of their looks
 
 
 Drawn = tuple[Sequence[Curve], Look]
-"""What was read for a chart."""
+"""The content of a chart."""
 
 
 def bar(share: float, cells: int) -> str:
-    """A bar of a share (0 to 1) of some cells; one that is not nothing is seen."""
+    """Draw a share (0 to 1) of some cells as a bar. A share above 0 is always visible."""
     eighths = round(share * cells * 8) or (1 if share > 0 else 0)
     whole, rest = divmod(eighths, 8)
     return "█" * whole + (_EIGHTHS[rest - 1] if rest else "")
 
 
 class StateBars(Widget, inherit_bindings=False):
-    """Shows the counts that it is handed."""
+    """Bars of the numbers of runs in each state."""
 
     DEFAULT_CSS = "StateBars { height: 1fr; width: 1fr; }"
 
@@ -109,7 +108,7 @@ class StateBars(Widget, inherit_bindings=False):
 
 
 class DashboardCharts(Horizontal):
-    """A row of charts."""
+    """The row of charts above the table."""
 
     DEFAULT_CSS = """
     DashboardCharts { height: 11; display: none; }
@@ -119,27 +118,27 @@ class DashboardCharts(Horizontal):
     def __init__(self, project: Project) -> None:
         self._charts = [Chart() for _ in range(MOST_CHARTS - 1)]
         self._states = StateBars()
-        super().__init__(*self._charts, self._states)  # all there may be; those without room are not displayed
+        super().__init__(*self._charts, self._states)  # charts without room are not displayed
         self._project = project
-        self._mode: str | None = None  # None until somebody has chosen one
-        self._wanted: Wanted | None = None
+        self._mode: str | None = None  # the user's choice
+        self._wanted: ChartRequest | None = None
         self._current: int | None = None
 
     @property
     def mode(self) -> str:
-        """One of MODES; until somebody chooses, none where the table needs the room."""
+        """One of MODES: the user's choice, or a default that depends on the height of the screen."""
         return self._mode or (BY_RUN if self.app.size.height >= LEAST_SCREEN else NONE)
 
     def next_mode(self) -> None:
-        """Choose the next mode, around the end."""
+        """Choose the next mode."""
         self._mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
 
     def fit(self, screen_height: int, rows: int) -> None:
-        """Take the lines of the screen that the table leaves free, up to half of them."""
+        """Take the lines that the table does not need, up to half of the screen."""
         self.styles.height = max(HEIGHT, min(screen_height // 2, screen_height - rows - AROUND))
 
-    def show(self, wanted: Wanted) -> None:
-        """Show this; what is shown stays until it has been read."""
+    def show(self, wanted: ChartRequest) -> None:
+        """Read and show the requested content."""
         self.display = wanted.mode != NONE
         self._wanted = wanted
         self._read()
@@ -149,7 +148,7 @@ class DashboardCharts(Horizontal):
         self._states.show(counts)
 
     def point_at(self, run: int | None) -> None:
-        """Read out the run with this number, where the charts go by runs."""
+        """Move the cursor of charts by run to the run with this number."""
         self._current = run
         if self._wanted is not None and self._wanted.mode == BY_RUN:
             for chart in self._charts:
@@ -178,13 +177,13 @@ class DashboardCharts(Horizontal):
             self._states.display = fitting > len(drawn)
 
 
-def read_charts(project: Project, wanted: Wanted, fitting: int) -> list[Drawn]:
-    """Read what the charts show. Blocks; raises WorkbenchError."""
+def read_charts(project: Project, wanted: ChartRequest, fitting: int) -> list[Drawn]:
+    """Read the content of the charts. Blocks; raises WorkbenchError."""
     if wanted.mode == CURVES:
-        # The states take a place where three fit, the durations, if values are shown, where two do.
+        # The states take a place if three charts fit; in charts by run, durations take one if two fit.
         names = wanted.metrics[: max(1, fitting - (fitting > 2))]
         drawn: list[Drawn] = [(run_curves(wanted.runs, name), Look(safe_text(name))) for name in names]
-        return drawn or [((), Look("no metric is chosen"))]
+        return drawn or [((), Look("no metric selected"))]
     metrics = wanted.metrics[: max(1, fitting - (2 if fitting > 2 else 1))]
     looks = {name: Look(safe_text(name), joined=False, x_name="run") for name in metrics}
     if fitting > 1 or not metrics:
@@ -195,7 +194,7 @@ def read_charts(project: Project, wanted: Wanted, fitting: int) -> list[Drawn]:
 def _values(project: Project, query: RunQuery, name: str, look: Look) -> Drawn:
     with RunIndex(project) as index:
         found = index.column(query, name, MOST_RUNS)
-    # Texts have no place in a chart.
+    # Without texts.
     known = [(float(number), float(value)) for _, number, value in found if isinstance(value, int | float)]
     numbers = [number for number, _ in known]
     return ([Curve(look.title, numbers, [value for _, value in known], numbers)] if known else [], look)

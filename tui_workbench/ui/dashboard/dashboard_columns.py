@@ -1,7 +1,6 @@
-"""The columns of the dashboard's table: which there are, choosing them, and what a run shows in each.
+"""The columns of the table of runs: their definitions, their cells, and the screen to choose them.
 
-The invariant: names and values of metrics, arguments, tags and notes come from scripts and people; they become pieces
-only by way of `safe_text`, cut to what a cell can hold before anything else is done with them.
+Names and values of metrics, arguments, tags and notes are not trusted: they are cut and pass through `safe_text`.
 """
 
 from __future__ import annotations
@@ -31,47 +30,47 @@ from tui_workbench.ui.widgets.search_list import SearchList
 from tui_workbench.ui.widgets.text_field import NarrowField
 
 METRIC = "metric "
-"""Before the name of a metric in the key of its column, so that no metric is taken for a column of ours."""
+"""Prefix of the column key of a metric, so that metrics cannot collide with other columns."""
 
 SPARK_CELLS = 6
 VALUE_CELLS, WIDEST_VALUE = 9, 14
-"""Cells of a value, and those that it takes at most below a long title."""
+"""Cells of a value, and its limit below a long title."""
 
 WITH_SPARKS = 100
-"""Cells of the table from which on courses count more than further columns."""
+"""Width of the table from which sparklines are preferred to more columns."""
 
 LONGEST_CELL = 200
-"""Characters of a text that a cell looks at: a script's arguments may be megabytes."""
+"""Limit of characters per cell: the arguments of a script can be megabytes long."""
 
-CHOSEN_FILE = "dashboard.json"
-"""In the state directory of the project: which columns were chosen."""
+COLUMNS_FILE = "dashboard.json"
+"""The chosen columns, in the state directory of the project."""
 
 USUAL_METRICS = 3
 
 
 def metric_column(name: str, width: int) -> TableColumn:
-    """The column of a metric in a table of a width: its last value, and where there is room its course."""
+    """Return the column of a metric: its last value and, in a wide table, its sparkline."""
     cells = value_cells(name)
     whole = cells + 1 + SPARK_CELLS
     least = whole if width >= WITH_SPARKS else cells
-    # The title stands over the value, not over its course.
+    # The title is aligned with the value, not with the sparkline.
     title = truncate_middle(name, cells) if len(name) > cells else name
     return TableColumn(METRIC + name, f"{title:>{cells}}", whole, least=least, drops=True)
 
 
 def value_cells(metric: str) -> int:
-    """Cells of the values of a metric: its title stands right over them."""
+    """Return the width of a metric's values, aligned with its title."""
     return max(VALUE_CELLS, min(len(metric), WIDEST_VALUE))
 
 
-def usual(metrics: Sequence[str], *, has_gpus: bool = False) -> list[str]:
-    """The keys of the columns of somebody who has chosen none: what matters first, first."""
+def default_columns(metrics: Sequence[str], *, has_gpus: bool = False) -> list[str]:
+    """Return the keys of the default columns."""
     first = ["number", "script", "state", "started", "duration", *(("gpu",) if has_gpus else ())]
     return [*first, *(METRIC + name for name in metrics[:USUAL_METRICS]), "target", "arguments", "tags"]
 
 
 def column_of(key: str, *, width: int = 0, runs: int = 0) -> TableColumn | None:
-    """The column with this key in a table of a width and so many runs; None for one that this version has not."""
+    """Return the column with this key, for a table of this width and number of runs; None for an unknown key."""
     if key.startswith(METRIC):
         return metric_column(key.removeprefix(METRIC), width)
     column = PLAIN.get(key)
@@ -81,16 +80,16 @@ def column_of(key: str, *, width: int = 0, runs: int = 0) -> TableColumn | None:
 
 
 def sort_name(key: str) -> str:
-    """What the index calls a column, "" for one that cannot be sorted by."""
+    """Return the name of a column in the index, or "" if it cannot be sorted."""
     if key == "number":
-        return "created"  # runs are numbered as they are made
+        return "created"  # runs are numbered in the order of their creation
     return key.removeprefix(METRIC) if key != "arguments" else ""
 
 
-def load_chosen(project: Project) -> list[str] | None:
-    """The keys of the columns that were chosen in this project; None when none were, or nobody can read which."""
+def load_columns(project: Project) -> list[str] | None:
+    """Return the keys of the columns chosen in this project; None without a readable choice."""
     try:
-        with open_regular(os.path.join(project.state_directory, CHOSEN_FILE)) as file:
+        with open_regular(os.path.join(project.state_directory, COLUMNS_FILE)) as file:
             found = json.load(file)["columns"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -99,40 +98,39 @@ def load_chosen(project: Project) -> list[str] | None:
     return [key for key in dict.fromkeys(found) if column_of(key) is not None] or None
 
 
-def save_chosen(project: Project, keys: Sequence[str]) -> None:
-    """Keep the choice for this project. Raises StorageError."""
+def save_columns(project: Project, keys: Sequence[str]) -> None:
+    """Save the chosen columns of this project. Raises StorageError."""
     data = json.dumps({"columns": list(keys)}, indent=1).encode() + b"\n"
-    with storage_errors("write", os.path.join(project.state_directory, CHOSEN_FILE)):
-        write_below(project.state_directory, CHOSEN_FILE, data)
+    with storage_errors("write", os.path.join(project.state_directory, COLUMNS_FILE)):
+        write_below(project.state_directory, COLUMNS_FILE, data)
 
 
 class Heading(NamedTuple):
-    """The line over a group."""
+    """The heading of a group of runs."""
 
     group: Group
     folded: bool
 
 
 class RowMaker:
-    """Makes rows of the table; `sparks` are the courses of metrics that are known, by run id and metric."""
+    """Creates rows of the table. `sparks` holds sparklines by run ID and metric."""
 
     def __init__(self, keys: Sequence[str], sparks: Mapping[tuple[str, str], str], group: str = "") -> None:
-        """`group` is what the runs are grouped by."""
         self._keys = keys
         self._sparks = sparks
         self._group = group
         self._now = time.time()
 
     def row(self, line: RunRow | Heading) -> TableRow:
-        """The row of a run, or of the heading of a group."""
+        """Return the row of a run or of a heading."""
         if isinstance(line, RunRow):
             return TableRow(line.run.run_id, tuple(self._cell(key, line) for key in self._keys), value=line)
         value, total, active = line.group.value, line.group.total, line.group.active
-        words = count(total, "run") + (f", {active:,} active" if active else "")
+        text = count(total, "run") + (f", {active:,} active" if active else "")
         pieces = (
             Piece("▸ " if line.folded else "▾ ", "muted"),
             Piece(safe_text(value[:LONGEST_CELL]) or f"no {self._group}", "text", bold=True),
-            Piece(f"   {words}", "muted"),
+            Piece(f"   {text}", "muted"),
         )
         return TableRow(f"group {value}", (pieces,), is_heading=True, value=line)
 
@@ -154,10 +152,10 @@ class RowMaker:
         return (shown, Piece(f" {spark}", "muted")) if spark else (shown,)
 
 
-# --- The columns that are no metrics
+# --- Columns other than metrics
 
 Cell = Callable[[RunRow, float], tuple[Piece, ...]]
-"""Makes the pieces that a run has in a column, at a time."""
+"""Returns the pieces of a run in a column at a given time."""
 
 
 def _text(text: Callable[[RunRow], str], role: str = "muted") -> Cell:
@@ -165,11 +163,11 @@ def _text(text: Callable[[RunRow], str], role: str = "muted") -> Cell:
 
 
 def _script(row: RunRow, now: float) -> tuple[Piece, ...]:
-    said = row.facts.annotations
+    annotations = row.facts.annotations
     name = safe_text((row.run.script_name or row.run.run_id)[:LONGEST_CELL])
-    pin = (Piece(" ★", "warning"),) if said.pinned else ()
-    archived = (Piece(" ⊟", "warning"),) if said.archived else ()
-    return (Piece(name, "muted" if said.archived else "text"), *pin, *archived)
+    pin = (Piece(" ★", "warning"),) if annotations.pinned else ()
+    archived = (Piece(" ⊟", "warning"),) if annotations.archived else ()
+    return (Piece(name, "muted" if annotations.archived else "text"), *pin, *archived)
 
 
 def _state(row: RunRow, now: float) -> tuple[Piece, ...]:
@@ -198,14 +196,14 @@ def _gpu(row: RunRow, now: float) -> tuple[Piece, ...]:
     word = str(row.facts.gpu.get("verdict", ""))
     if not word:
         return ()
-    # Where there is no room the word behind the sign goes.
+    # A narrow column drops the second piece.
     look, label = verdict_look(word), verdict_label(word)
     sign, gpu, rest = label.partition("GPU")
     return (Piece(sign + gpu, look.role), *((Piece(rest, look.role),) if rest else ()))
 
 
 def _figure(name: str, write: Callable[[float], str]) -> Cell:
-    """A figure of the verdict on the use of GPUs."""
+    """Show a number of the GPU verdict."""
 
     def cell(row: RunRow, now: float) -> tuple[Piece, ...]:
         value = row.facts.gpu.get(name)
@@ -215,7 +213,7 @@ def _figure(name: str, write: Callable[[float], str]) -> Cell:
 
 
 def tags_text(facts: Facts) -> str:
-    """The tags as a person types them: `best, lr=0.1`."""
+    """Format tags as the user types them: `best, lr=0.1`."""
     return ", ".join(f"{name}={value}" if value else name for name, value in facts.annotations.tags.items())
 
 
@@ -242,14 +240,14 @@ COLUMNS: tuple[tuple[TableColumn, Cell], ...] = (
     (TableColumn("user", "user", 10, least=6), _text(lambda row: row.run.user_id)),
     (TableColumn("sweep", "sweep", 12, least=6), _text(lambda row: row.run.group)),
 )
-"""The columns that are no metrics: their places in the choice of columns, and how their cells are made."""
+"""The columns other than metrics, in the order of the column choice, and their cells."""
 
 PLAIN = {column.key: column for column, _ in COLUMNS}
 _CELLS = {column.key: cell for column, cell in COLUMNS}
 
 
 class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
-    """Its result is the keys of the columns to show, in order."""
+    """Lets the user choose columns. Its result is their keys in order."""
 
     BINDINGS = COLUMN_CHOICE.bindings
     DECLARED_COMMANDS = COLUMN_CHOICE
@@ -259,26 +257,26 @@ class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
     """
 
     def __init__(self, chosen: Sequence[str], metrics: Sequence[tuple[str, int]]) -> None:
-        """`metrics` are the names of all there are, and how many runs have each."""
+        """`metrics` holds the names of all metrics and the number of runs that have each."""
         field = NarrowField(placeholder="type to find a metric or column")
-        self._list = SearchList(lambda _: self.action_tick(), field, empty="No column is called so.")
+        self._list = SearchList(lambda _: self.action_tick(), field, empty="No matching column.")
         self._list.list.can_focus = False
         super().__init__(box_of("Columns", self._list))
         self._chosen = list(chosen)
-        self._had = {METRIC + name: runs for name, runs in metrics}
+        self._run_counts = {METRIC + name: runs for name, runs in metrics}
 
     def on_mount(self) -> None:
         self._show()
         self._list.take_focus()
 
     def _show(self, current: str | None = None) -> None:
-        others = [key for key in (*PLAIN, *self._had) if key not in self._chosen]
+        others = [key for key in (*PLAIN, *self._run_counts) if key not in self._chosen]
         self._list.show_choices({_name(key): self._row(key) for key in (*self._chosen, *others)}, current)
 
     def _row(self, key: str) -> Row:
         shown = key in self._chosen
         place = f"{self._chosen.index(key) + 1:>3}" if shown else "   "
-        runs = (Piece(count(self._had[key], "run"), "muted"),) if key in self._had else ()
+        runs = (Piece(count(self._run_counts[key], "run"), "muted"),) if key in self._run_counts else ()
         before = (Piece("☑" if shown else "☐", "accent" if shown else "muted"), Piece(f"{place}  ", "muted"))
         return Row(key, Piece(_name(key), "text" if shown else "muted"), before=before, right=runs)
 

@@ -1,6 +1,6 @@
-"""Read a project for the dashboard: rows of the table, values for charts, metrics, states, and news.
+"""Read a project for the dashboard: pages of the table, sparklines, metrics, states, and times of files.
 
-Everything here blocks and is called in threads. The invariant: a part of the table costs the same wherever it is.
+All functions block; call them in threads. A page costs the same anywhere in the table.
 """
 
 from __future__ import annotations
@@ -15,53 +15,49 @@ from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.table import RunQuery, RunRow
 from tui_workbench.ui.charts.chart_data import read_metrics
 from tui_workbench.ui.charts.chart_scale import sparkline
-from tui_workbench.ui.dashboard.dashboard_columns import Heading, load_chosen
+from tui_workbench.ui.dashboard.dashboard_columns import Heading, load_columns
 from tui_workbench.ui.session_state import Values
 
 GROUPS = ("", "script", "target", "state", "sweep")
-"""The columns that runs can be grouped by, after none."""
+"""Columns by which runs can be grouped, and "" for no groups."""
 
 
 class Overview(NamedTuple):
-    """The metrics of the runs with how many have each, how many runs are in each state, and the columns chosen.
+    """Facts about all runs of a project."""
 
-    `has_gpus` says whether there is a verdict on the use of a GPU for any of them; it is asked for where nobody has
-    chosen columns.
-    """
-
-    metrics: tuple[tuple[str, int], ...] = ()
-    states: Mapping[str, int] = {}
-    chosen: tuple[str, ...] = ()  # empty when nobody has chosen any
-    has_gpus: bool = False
+    metrics: tuple[tuple[str, int], ...] = ()  # names and numbers of runs
+    states: Mapping[str, int] = {}  # numbers of runs
+    chosen: tuple[str, ...] = ()  # the user's columns
+    has_gpus: bool = False  # a run has a GPU verdict; only read without chosen columns
 
 
-class Look(NamedTuple):
-    """When the files last changed that tell of runs; `active` is whether any of those looked at goes on."""
+class FileTimes(NamedTuple):
+    """Modification times and sizes of files that change with runs. `active` is True if a run is active."""
 
     files: tuple[tuple[int, int], ...]
     active: bool
 
 
-def overview(project: Project, query: RunQuery) -> Overview:
-    """What there is now. Raises WorkbenchError."""
+def read_overview(project: Project, query: RunQuery) -> Overview:
+    """Read the metrics, states and chosen columns. Raises WorkbenchError."""
     with RunIndex(project) as index:
         metrics = tuple(index.metric_names())
         states = {group.value: group.total for group in index.groups(query._replace(group="state"))}
-        chosen = tuple(load_chosen(project) or ())
+        chosen = tuple(load_columns(project) or ())
         has_gpus = not chosen and bool(index.column(RunQuery(filter="has:gpu"), "gpu", 1))
     return Overview(metrics, states, chosen, has_gpus)
 
 
-def look(project: Project, active: tuple[str, ...]) -> Look:
-    """The times of change now: of the folder of runs, of what people said, and of what the active runs write."""
+def read_file_times(project: Project, active: tuple[str, ...]) -> FileTimes:
+    """Read the times of the runs folder, of the annotations, and of files in the directories of active runs."""
     paths = [project.runs_directory, os.path.join(project.state_directory, JOURNAL)]
     for directory in active:
         paths += [f"{directory}/events.jsonl", f"{directory}/metrics.jsonl", f"{directory}/output.log"]
-    return Look(tuple(map(_of_file, paths)), bool(active))
+    return FileTimes(tuple(map(_time_and_size, paths)), bool(active))
 
 
-def query_of(saved: Values) -> RunQuery | None:
-    """Which runs were shown when the program was left; None when nothing is remembered of that."""
+def saved_query(saved: Values) -> RunQuery | None:
+    """Return the query of the previous session, if one was saved."""
     if not saved.text("sort"):
         return None
     group = saved.text("group")
@@ -74,7 +70,7 @@ def query_of(saved: Values) -> RunQuery | None:
     )
 
 
-def _of_file(path: str) -> tuple[int, int]:
+def _time_and_size(path: str) -> tuple[int, int]:
     try:
         status = os.stat(path)
     except OSError:
@@ -82,8 +78,8 @@ def _of_file(path: str) -> tuple[int, int]:
     return (status.st_mtime_ns, status.st_size)
 
 
-class Part(NamedTuple):
-    """Part of the table: the lines from `first` on. `runs` counts the runs, `total` the lines, headings among them."""
+class Page(NamedTuple):
+    """The lines of the table from `first` on. `runs` counts runs, `total` lines including headings."""
 
     runs: int
     total: int
@@ -91,12 +87,12 @@ class Part(NamedTuple):
     lines: list[RunRow | Heading]
 
 
-def part(project: Project, query: RunQuery, folded: frozenset[str], first: int, number: int) -> Part:
-    """The lines `first` to `first + number - 1`. Raises WorkbenchError."""
+def read_page(project: Project, query: RunQuery, folded: frozenset[str], first: int, number: int) -> Page:
+    """Read the lines `first` to `first + number - 1`. Raises WorkbenchError."""
     with RunIndex(project) as index:
         if not query.group:
             page = index.page(query, first, number)
-            return Part(page.total, page.total, first, list(page.rows))
+            return Page(page.total, page.total, first, list(page.rows))
         lines: list[RunRow | Heading] = []
         line = offset = 0
         for group in list(index.groups(query)):
@@ -110,18 +106,18 @@ def part(project: Project, query: RunQuery, folded: frozenset[str], first: int, 
                 lines += index.page(query, offset + skipped, wanted).rows
             line += 1 + shown
             offset += group.total
-        return Part(offset, line, first, lines)
+        return Page(offset, line, first, lines)
 
 
-class Sparks:
-    """The courses of metrics as sparks. Those of runs that have ended are read once."""
+class Sparklines:
+    """The sparklines of metrics. Those of ended runs are read once."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         self.known: dict[tuple[str, str], str] = {}
 
     def missing(self, rows: Iterable[RunRow], metrics: Sequence[str]) -> list[tuple[RunRow, list[str]]]:
-        """The rows of which some of the metrics are not known yet, or may be others by now."""
+        """Return the rows and metrics whose sparklines are not known or may have changed."""
         found = []
         for row in rows:
             names = [name for name in metrics if name in row.facts.metrics]
@@ -131,12 +127,11 @@ class Sparks:
         return found
 
     def read(self, missing: Iterable[tuple[RunRow, list[str]]]) -> dict[tuple[str, str], str]:
-        """Read the courses. Blocks."""
+        """Read sparklines. Blocks."""
         found = {}
         for row, names in missing:
             metrics = read_metrics(row.run)
             for name in names:
                 values = metrics.series(name).values
-                # One value has no course.
                 found[row.run.run_id, name] = sparkline(values, self.width) if len(values) > 1 else ""
         return found

@@ -1,6 +1,6 @@
 """Compare any number of runs: a chart of one metric of all runs, and a table of their differences.
 
-Rows that differ come first, by section; identical rows follow, folded. A run has the same mark and colour in the chart
+Rows that differ come first, by section; equal rows follow, folded. A run has the same mark and colour in the chart
 and over its column.
 """
 
@@ -36,7 +36,7 @@ LEAST_ROWS, AROUND_ROWS = 6, 2
 """Smallest number of rows in the table, and lines for its border and titles."""
 
 SAME = "same"
-"""Key of the heading of the identical rows."""
+"""Key of the heading of the equal rows."""
 
 LONGEST = 300
 
@@ -246,7 +246,7 @@ def rows_of(found: Comparison, base: int, *, show_same: bool, words: str = "") -
         rows.append(_heading("none", "no differences"))
     same = [row for row in found.rows if not row.differs and _matches(row, words)]
     if same:
-        rows.append(_heading(SAME, f"{'▾' if show_same else '▸'} {count(len(same), 'identical row')}"))
+        rows.append(_heading(SAME, f"{'▾' if show_same else '▸'} {count(len(same), 'equal row')}"))
     if show_same:
         rows += [_row(row, base) for row in same]
     rows += [

@@ -19,7 +19,7 @@ from tui_workbench.runs.store.table import RunQuery, RunRow
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.main_commands import RECENT
 from tui_workbench.ui.dashboard.dashboard_columns import METRIC, RowMaker, column_of
-from tui_workbench.ui.dashboard.dashboard_data import Part, part
+from tui_workbench.ui.dashboard.dashboard_data import Page, read_page
 from tui_workbench.ui.runs.run_table import RunTable, TableColumn
 from tui_workbench.ui.widgets.pane import Pane
 
@@ -71,7 +71,7 @@ class RecentPane(Pane):
     def _ask(self, first: int, number: int) -> None:
         ask(self, "rows", partial(_read, self._project, first, number), self._show_rows)
 
-    def _show_rows(self, read: tuple[Part, tuple[str, ...]]) -> None:
+    def _show_rows(self, read: tuple[Page, tuple[str, ...]]) -> None:
         found, keys = read
         if keys != self._columns:
             self._columns = keys
@@ -94,11 +94,11 @@ class RecentPane(Pane):
             self.post_message(self.Chosen(row.run))
 
 
-def _read(project: Project, first: int, number: int) -> tuple[Part, tuple[str, ...]]:
+def _read(project: Project, first: int, number: int) -> tuple[Page, tuple[str, ...]]:
     """Return the rows from `first` on, and the columns. Blocks; raises WorkbenchError."""
     with RunIndex(project) as index:
         metrics = index.metric_names()[:METRICS]
-    found = part(project, RunQuery(), frozenset(), first, number)
+    found = read_page(project, RunQuery(), frozenset(), first, number)
     return found, (*COLUMNS, *(METRIC + name for name, _ in metrics))
 
 
