@@ -415,7 +415,7 @@ async def test_help_and_palette_describe_the_dashboard(past: Project) -> None:
         assert "Compare the marked runs" in seen(pilot)
         await pilot.press("escape", "ctrl+p")
         await type_text(pilot, "archived")
-        await until(lambda: "Shows archived runs" in seen(pilot))
+        await until(lambda: "Show or hide archived runs" in seen(pilot))
         await pilot.press("escape")
 
 
