@@ -76,7 +76,7 @@ def test_a_device_that_is_lost_in_the_middle_of_a_run(workbench: Workbench, stan
 @pytest.mark.parametrize(
     ("device", "word", "unseen"),
     [
-        (gpu(0, power=None, ecc=None, temp=None), "proven", "GPU 0: the driver does not tell its power"),
+        (gpu(0, power=None, ecc=None, temp=None), "proven", "GPU 0: the driver does not report the power"),
         (gpu(0, util=None), "unknown", ""),
         (gpu(0, mig=1, util=None), "unknown", ""),
     ],
@@ -92,8 +92,8 @@ def test_a_metric_that_is_not_supported(
     assert verdict["verdict"] == word
     assert verdict["devices"][0]["peak_memory"] == 900
     if word == "unknown":
-        why = "MIG is on" if "mig=1" in device else "the driver does not tell it"
-        assert f"no utilisation could be seen ({why})" in verdict["text"]
+        why = "MIG is on" if "mig=1" in device else "not reported by the driver"
+        assert f"the utilization is not known ({why})" in verdict["text"]
     assert unseen in verdict["unseen"] or not unseen
 
 
@@ -128,7 +128,7 @@ def test_a_driver_that_hangs_until_the_run_is_over(
         lock.release()
     verdict = fresh_verdict(directory.path, {}, final=True)
     assert verdict is not None
-    assert any("told nothing in the run's last" in text for text in verdict.unseen)
+    assert any("reported nothing in the last" in text for text in verdict.unseen)
 
 
 def _is_sampler(pid: int) -> bool:

@@ -58,9 +58,9 @@ def test_other_frameworks_name_it_in_their_way(tmp_path: Path, text: str, framew
         ("training on the CPU: PyTorch 2.13.0+cpu is a CPU build", "PyTorch is a CPU build"),
         ("AssertionError: Torch not compiled with CUDA enabled", "PyTorch is a CPU build"),
         ("E tensorflow/stream_executor/cuda/cuda_driver.cc:318] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-"
-         "capable device is detected", "CUDA was shown no device"),
+         "capable device is detected", "CUDA found no device"),
         ("W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library "
-         "'libcudart.so.10.1'; dlerror: no such file", "TensorFlow misses a CUDA library"),
+         "'libcudart.so.10.1'; dlerror: no such file", "TensorFlow did not find a CUDA library"),
         ("I tensorflow/tsl/cuda/cudart_stub.cc:28] Could not find cuda drivers on your machine, GPU will not be used.",
          "TensorFlow found no CUDA driver"),
         ("Selected CPU as the process wide default device.", "CNTK chose the CPU"),

@@ -43,7 +43,7 @@ class Watched:
 def test_without_policies_nothing_ends_a_run(tmp_path: Path) -> None:
     run = Watched(tmp_path)
     assert run.passes(2000, Reading(0, 0)) == ""
-    assert (run.policies.by_the_clock(), run.policies.without_gpu(), run.policies.has_limit) == ("", "", False)
+    assert (run.policies.by_time(), run.policies.without_gpu(), run.policies.has_limit) == ("", "", False)
 
 
 def test_idling_ends_it_and_work_puts_that_off(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_idling_ends_it_and_work_puts_that_off(tmp_path: Path) -> None:
     assert run.passes(1, Reading(0, 80, 900), own()) == ""
     assert run.passes(119, Reading(0, 0, 900), own()) == ""
     reason = run.passes(1, Reading(0, 0, 900), own())
-    assert reason == "StopIfIdleMinutes: nothing of it has computed on a GPU for 2 min"
+    assert reason == "StopIfIdleMinutes: none of its processes has computed on a GPU for 2 min"
 
 
 def test_the_work_of_others_is_not_the_run_s(tmp_path: Path) -> None:
@@ -86,17 +86,17 @@ def test_a_framework_that_says_that_it_found_none_is_believed(tmp_path: Path) ->
 
 
 def test_where_there_is_no_gpu_one_that_is_required_is_missed_at_once(tmp_path: Path) -> None:
-    assert Watched(tmp_path, require_gpu=True).policies.without_gpu() == "RequireGpu: there is no GPU that it could use"
+    assert Watched(tmp_path, require_gpu=True).policies.without_gpu() == "RequireGpu: no GPU is available"
 
 
 def test_the_clock_counts_from_when_the_script_began(tmp_path: Path) -> None:
     directory = RunDirectory(str(tmp_path))
-    assert Watched(tmp_path, max_duration_minutes=1).policies.by_the_clock() == ""
+    assert Watched(tmp_path, max_duration_minutes=1).policies.by_time() == ""
     (tmp_path / "events.jsonl").write_text(
         f'{{"time": {time.time() - 61}, "event": "state", "state": "{RunState.RUNNING}"}}\n'
     )
     assert directory.status().start
     late = Watched(tmp_path, max_duration_minutes=1).policies
-    assert (late.has_limit, late.by_the_clock()) == (True, "MaxDurationMinutes: ended after 1 min")
-    late.forget()
-    assert late.by_the_clock() == ""
+    assert (late.has_limit, late.by_time()) == (True, "MaxDurationMinutes: ended after 1 min")
+    late.disable()
+    assert late.by_time() == ""

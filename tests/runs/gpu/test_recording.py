@@ -1,8 +1,10 @@
-"""Runs on this machine and another, watched by the real controller. The GPUs are stand-ins, the processes are not."""
+"""GPU samples that the controller records for real processes on simulated GPUs, here and on another machine."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +30,7 @@ while not os.path.exists(sys.argv[1]):
 
 @pytest.fixture
 def workbench(project_root: Path, standin: Standin) -> Workbench:
-    """A project whose script puts itself onto the first of two GPUs, until its argument is a file."""
+    """A project whose script uses the first of two GPUs until the file in its argument exists."""
     standin.write(gpu(0), gpu(1, REST))
     (project_root / "train.py").write_text(TRAIN)
     (project_root / "cpu.py").write_text('import time\nprint("PyTorch 2.13.0+cpu is a CPU build")\ntime.sleep(60)\n')
@@ -40,23 +42,28 @@ def run_directory(workbench: Workbench, run_id: str) -> Path:
 
 
 def samples(directory: Path) -> list[dict[str, Any]]:
-    """The whole lines of `gpu.jsonl` that are samples."""
+    """The samples in the complete lines of `gpu.jsonl`."""
     path = directory / "gpu.jsonl"
     text = path.read_text() if path.exists() else ""
     return [value for value in map(json.loads, text.split("\n")[:-1]) if "d" in value]
 
 
+def own_samples(directory: Path) -> int:
+    """The number of samples with a process of the run. The first samples may be older than its script."""
+    return sum(any(process[4] == "own" for process in each.get("p", ())) for each in samples(directory))
+
+
 def until_sampled(directory: Path, count: int) -> None:
-    until(lambda: len(samples(directory)) >= count, f"{count} samples")
+    until(lambda: own_samples(directory) >= count, f"{count} samples of the run")
 
 
 def ended(workbench: Workbench, run_id: str) -> dict[str, Any]:
-    """What is said of the run once it has ended."""
+    """The information about the run after its end."""
     until(lambda: workbench.info(run_id)["end_time_utc"], "its end")
     return workbench.info(run_id)
 
 
-def test_a_run_that_computes_is_proven_while_it_runs_and_after(workbench: Workbench, tmp_path: Path) -> None:
+def test_verdict_is_proven_during_the_run_and_after(workbench: Workbench, tmp_path: Path) -> None:
     run_id = workbench.detach("train.py", str(tmp_path / "done"))
     until_sampled(run_directory(workbench, run_id), 3)
     live = workbench.info(run_id)["gpu"]
@@ -74,15 +81,12 @@ def test_a_run_that_computes_is_proven_while_it_runs_and_after(workbench: Workbe
     assert all(each["p"][0][4] == "own" for each in samples(run_directory(workbench, run_id)) if "p" in each)
 
 
-def test_a_controller_that_was_killed_is_followed_by_one_that_goes_on(workbench: Workbench, tmp_path: Path) -> None:
-    import os
-    import signal
-
+def test_next_controller_continues_the_samples(workbench: Workbench, tmp_path: Path) -> None:
     run_id = workbench.detach("train.py", str(tmp_path / "done"))
     directory = run_directory(workbench, run_id)
     until_sampled(directory, 2)
     os.kill(controller_of(directory), signal.SIGKILL)
-    before = len(samples(directory))
+    before = own_samples(directory)
     assert workbench.run("experiment", "resume").code == 0
     until_sampled(directory, before + 2)
     (tmp_path / "done").touch()
@@ -91,7 +95,7 @@ def test_a_controller_that_was_killed_is_followed_by_one_that_goes_on(workbench:
     assert final["verdict"] == "proven"
 
 
-def test_without_a_gpu_there_is_no_file_and_no_word(workbench: Workbench, standin: Standin, tmp_path: Path) -> None:
+def test_run_without_gpu_has_no_samples_file(workbench: Workbench, standin: Standin, tmp_path: Path) -> None:
     standin.write()
     (tmp_path / "done").touch()
     result = workbench.submit("train.py", str(tmp_path / "done"))
@@ -106,7 +110,7 @@ def configure(workbench: Workbench, line: str) -> None:
         file.write(f"{line}\n")
 
 
-def test_a_run_that_needs_a_gpu_and_says_that_it_has_none_is_ended(workbench: Workbench) -> None:
+def test_require_gpu_ends_a_run_that_reports_a_cpu_build(workbench: Workbench) -> None:
     configure(workbench, "RequireGpu: true")
     result = workbench.submit("cpu.py")
     assert result.code == 1
@@ -114,16 +118,16 @@ def test_a_run_that_needs_a_gpu_and_says_that_it_has_none_is_ended(workbench: Wo
     assert "GPU not used: PyTorch is a CPU build" in result.err
 
 
-def test_where_there_is_no_gpu_such_a_run_is_ended_at_once(workbench: Workbench, standin: Standin) -> None:
+def test_require_gpu_ends_a_run_on_a_machine_without_gpu(workbench: Workbench, standin: Standin) -> None:
     standin.write()
     configure(workbench, "RequireGpu: true")
     assert "RequireGpu is true: the NVIDIA driver finds no GPU" in workbench.submit("cpu.py").error(3)
-    # Let past the gate, it meets what it requires.
+    # --allow-cpu skips the check before the run, not the policy.
     result = workbench.submit("--allow-cpu", "cpu.py")
-    assert (result.code, "failed: RequireGpu: there is no GPU that it could use" in result.err) == (1, True)
+    assert (result.code, "failed: RequireGpu: no GPU is available" in result.err) == (1, True)
 
 
-def test_a_run_of_free_gpus_is_told_which_and_lets_go_of_them(
+def test_free_gpus_are_reserved_and_released(
     workbench: Workbench, standin: Standin, home: Path, tmp_path: Path
 ) -> None:
     standin.write(gpu(0, REST), gpu(1, REST), "proc 0 1 500 - C")
@@ -140,7 +144,7 @@ def test_a_run_of_free_gpus_is_told_which_and_lets_go_of_them(
     assert [path.name for path in (home / ".workbench-tui/gpus").iterdir()] == ["lock"]
 
 
-def test_a_run_on_another_machine_is_proven_over_its_link(
+def test_run_on_another_machine_is_proven(
     workbench: Workbench, standin: Standin, gpubox: Machine, ssh_folder: Path, tmp_path: Path
 ) -> None:
     target = f"type: remote\naddress: {gpubox.address}\nusername: research\npythonLocation: /usr/bin/python3\n"

@@ -96,11 +96,11 @@ def test_one_that_only_rests_beside_a_busy_stranger_is_idle_where_shares_are_tol
     [
         ({"CUDA_VISIBLE_DEVICES": ""}, {}, "CUDA_VISIBLE_DEVICES is '', which hides every device"),
         ({"CUDA_VISIBLE_DEVICES": "-1"}, {}, "CUDA_VISIBLE_DEVICES is '-1', which hides every device"),
-        ({"CUDA_VISIBLE_DEVICES": "7"}, {}, "CUDA_VISIBLE_DEVICES is '7', and there is no such device"),
+        ({"CUDA_VISIBLE_DEVICES": "7"}, {}, "CUDA_VISIBLE_DEVICES is '7', but there is no such device"),
         ({"CUDA_VISIBLE_DEVICES": "0"}, {"visible": "-1"}, "CUDA_VISIBLE_DEVICES is '-1', which hides every device"),
         ({}, {"cuda": False}, "none of its processes loaded CUDA"),
-        ({}, {"cuda": True}, "CUDA was loaded and no device addressed"),
-        ({}, {}, "none of its processes held memory of one"),
+        ({}, {"cuda": True}, "CUDA was loaded but no GPU was used"),
+        ({}, {}, "none of its processes held GPU memory"),
     ],
 )
 def test_not_used_has_a_likely_cause(variables: dict[str, str], facts: dict[str, object], cause: str) -> None:
@@ -117,7 +117,7 @@ def test_the_log_knows_best_why_no_gpu_was_used_even_of_a_short_run() -> None:
 
 def test_a_log_that_names_a_gpu_is_no_proof() -> None:
     found = verdict(add(usage(), 60, Reading(0, 90)), BLOCK)
-    assert (found.word, found.text) == (UNKNOWN, "its log names a GPU, and none of its processes was seen on one")
+    assert (found.word, found.text) == (UNKNOWN, "its log names a GPU, but none of its processes was seen on one")
 
 
 @pytest.mark.parametrize("seconds", [0, 1])
@@ -135,7 +135,7 @@ def test_inside_a_container_nobody_knows_whose_work_it_is() -> None:
     found = verdict(of)
     assert found.word == UNKNOWN
     assert "GPU 0 was at 45 % and its memory grew by 2.0 GiB" in found.text
-    assert "process ids of the driver are not those of this container" in found.unseen
+    assert "the driver's process ids are not those of this container" in found.unseen
 
 
 def test_mig_slices_tell_no_utilisation() -> None:
@@ -152,10 +152,10 @@ def test_what_could_not_be_seen_is_named() -> None:
     assert found.word == PROVEN
     assert found.unseen == (
         "nvidia-smi does not answer",
-        "nobody looked for 119 s",
-        "GPU 0: the driver does not tell the memory of processes",
-        "GPU 0: no utilisation for 1.0 s",
-        "GPU 0: the driver does not tell its power",
+        "no samples for 119 s",
+        "GPU 0: the driver does not report the memory of processes",
+        "GPU 0: no utilization for 1.0 s",
+        "GPU 0: the driver does not report the power",
     )
 
 
@@ -166,10 +166,10 @@ def test_a_summary_fits_a_terminal_of_80_columns_and_says_nothing_twice() -> Non
         "GPU proven: its processes computed on a GPU",
         "  GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean, 80 % p95, 48 s of GPU",
         "  time, 1 Wh",
-        "  not seen: nvidia-smi does not answer",
+        "  not observed: nvidia-smi does not answer",
     ]
     unused = verdict(add(usage(), 60, Reading(0, 0, 3, 10)))
-    assert summary(unused) == ["GPU not used: none of its processes held memory of one"]
+    assert summary(unused) == ["GPU not used: none of its processes held GPU memory"]
 
 
 def test_a_verdict_is_read_as_it_was_stored() -> None:

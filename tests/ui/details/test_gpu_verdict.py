@@ -34,7 +34,7 @@ PROVEN = Verdict(
     "its processes computed on a GPU: GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean, 97 % p95, 39 min of GPU time, 61 Wh",
     devices=(FIGURES,),
     evidence=(Evidence(FOR, "PyTorch", ("name: Tesla T4", "major: 7 minor: 5"), 3),),
-    unseen=("nobody looked for 12 s",),
+    unseen=("no samples for 12 s",),
     samples=2890,
     final=True,
 )
@@ -73,7 +73,7 @@ async def test_the_head_says_it_in_a_line_with_its_figures(proven: Project, size
 
 
 async def test_where_the_sentence_has_no_room_its_figures_stay(project: Project) -> None:
-    sentence = "its processes computed, and so may have others meanwhile (blender (alice), python (bob))"
+    sentence = "its processes computed, but others may have too (blender (alice), python (bob))"
     judged(project, 1, PROVEN._replace(word="shared", text=f"{sentence}: GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean"))
     async with details(project, 1, (80, 24)) as pilot:
         await until(lambda: "◆ GPU shared  GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean" in seen(pilot))
@@ -102,7 +102,7 @@ async def test_the_tab_tells_figures_evidence_and_what_was_not_seen(proven: Proj
         words = table_of(pilot)
         for said in ("proven", "48:10", "80 %", "97 %", "4.2 GiB", "38:32", "61 Wh", "name: Tesla T4", "line 3"):
             assert said in words, said
-        assert "nobody looked for 12 s" in words
+        assert "no samples for 12 s" in words
         assert all(len("".join(piece.text for piece in line)) <= size[0] - 2 for line in screen(pilot).gpu.text.lines)
 
 

@@ -1,1 +1,1 @@
-"""Whether a run used a GPU: samples while it goes on, and what they add up to."""
+"""GPU samples of a run, their totals, the GPU verdict, and policies."""

@@ -1,7 +1,7 @@
-"""What a run's own log says about GPUs, in the words that frameworks print, quoted.
+"""Messages of frameworks about GPUs in a run's log.
 
-A log is evidence and no proof: a framework names the device that it found, not what it did with it. Read are the first
-megabytes, where frameworks say what they found, and the last, where one says why it stopped.
+A log is not a proof: a framework names the device that it found, which does not mean that it was used. Only the first
+megabytes of the log are read, and the end.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _LONGEST_LINE = 300
 _LONGEST_QUOTE = 6
 
 _COLOURS = re.compile(rb"^\[rank\d+\]: |\x1b\[[0-9;]*m")
-"""What stands in a line without belonging to it; under torchrun, whose process wrote it."""
+"""Colour codes, and the prefix that torchrun adds to a line."""
 
 
 class _Rule(NamedTuple):
     pattern: re.Pattern[bytes]
     speaks: str
     framework: str
-    following: re.Pattern[bytes] | None = None  # lines behind the first that belong to it
+    following: re.Pattern[bytes] | None = None  # further lines of the message
     cause: str = ""
 
 
-# The block of TensorFlow 1, which the original's guide shows, and of the sample project.
+# The block that TensorFlow 1 and the sample project print.
 _BLOCK = rb"^\s*(?:major: \d+ minor: \d+|pciBusID|total ?memory|free ?memory|coreClock|memoryClockRate)"
 
 _PATTERNS_FOR = (
@@ -45,7 +45,7 @@ _PATTERNS_FOR = (
     (rb"Selected GPU\[\d+\] .* as the process wide default device", "CNTK", None),
     (rb"^\s*Device\[\d+\]: cores = \d+; computeCapability", "CNTK", None),
 )
-"""What a framework prints that has found a GPU, and what the lines that belong to it begin with."""
+"""Messages of a framework that has found a GPU: first line, framework, further lines."""
 
 _PATTERNS_AGAINST = (
     (rb"Selected CPU as the process wide default device", "CNTK", "CNTK chose the CPU"),
@@ -53,20 +53,20 @@ _PATTERNS_AGAINST = (
     (
         rb"Cannot dlopen some GPU libraries",
         "TensorFlow 2",
-        "TensorFlow found not all CUDA libraries that it was built for",
+        "TensorFlow did not find all of its CUDA libraries",
     ),
-    (rb"Could not load dynamic library '(?:libcud|libnv)", "TensorFlow 2", "TensorFlow misses a CUDA library"),
+    (rb"Could not load dynamic library '(?:libcud|libnv)", "TensorFlow 2", "TensorFlow did not find a CUDA library"),
     (
         rb"CUDA_ERROR_NO_DEVICE|no CUDA-capable device is detected",
         "CUDA",
-        "CUDA was shown no device (CUDA_VISIBLE_DEVICES, or the container has none)",
+        "CUDA found no device (hidden by CUDA_VISIBLE_DEVICES, or the container has none)",
     ),
     (rb"Torch not compiled with CUDA enabled|PyTorch \S+ is a CPU build", "PyTorch", "PyTorch is a CPU build"),
     (rb"Found no NVIDIA driver on your system", "PyTorch", "PyTorch found no NVIDIA driver"),
     (
         rb"The NVIDIA driver on your system is too old|CUDA driver version is insufficient",
         "CUDA",
-        "the driver is too old for the CUDA of the framework",
+        "the driver is too old for the framework's CUDA version",
     ),
     (rb"PyTorch \S+ finds no GPU on this machine", "PyTorch", "PyTorch found no GPU"),
     (
@@ -75,7 +75,7 @@ _PATTERNS_AGAINST = (
         "JAX is a CPU build, or found no GPU",
     ),
 )
-"""What one prints that has found none, and why, in words."""
+"""Messages of a framework that has found no GPU: line, framework, cause."""
 
 
 @functools.cache
@@ -92,12 +92,12 @@ def _rules() -> tuple[_Rule, ...]:
     )
 
 
-# One look decides for almost every line that it is none of these.
+# Excludes almost all lines with one search.
 _ANY = re.compile(rb"GPU|/gpu:|CUDA|cuda|CPU|^(?:\[rank\d+\]: )?name: |Device\[|NVIDIA|Found device")
 
 
 def evidence_in(path: str) -> tuple[Evidence, ...]:
-    """What the log at `path` says, in its order, each kind once; empty when there is no log."""
+    """Return the messages in the log at `path` in order, each kind once; empty without a log."""
     try:
         with open_regular(path) as file:
             head = file.read(HEAD_BYTES)

@@ -1,8 +1,8 @@
-"""Judge whether a run used a GPU, from what its samples add up to.
+"""The GPU verdict of a run, from the totals of its samples.
 
-`proven` is said only of what was seen: processes of the run held memory of a device and that device computed meanwhile.
-What could not be seen is named, and never taken for rest. The verdict of a run that has ended is stored; before, it is
-made from the samples so far.
+`proven` requires an observation: processes of the run held memory of a GPU while that GPU computed. Gaps in the
+observation are listed, and never count as idle time. The verdict of an ended run is stored; before, it is derived from
+the samples so far.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from tui_workbench.runs.gpu.verdict import (
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, OUTPUT, Ending, RunDirectory
 
 SHORTEST_SECONDS = 3.0
-"""Less than this is not enough to say that nothing was done: a process needs a second to load CUDA."""
+"""A shorter time is not enough for `not used`: a process needs a second to load CUDA."""
 
 SHARED_PART = 0.1
-"""Others on the device for longer than this part of the time make its figures those of all."""
+"""The verdict is `shared` if other processes were on the GPU for a larger part of the time."""
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def judge(usage: Usage, evidence: Sequence[Evidence], variables: Mapping[str, str], *, final: bool) -> Verdict:
-    """The verdict on a run with these samples, log and variables of its run configuration."""
+    """Return the verdict on a run; `variables` are those of its run configuration."""
     held = {number: use for number, use in usage.devices.items() if use.held > 0}
     figures = tuple(
         sorted((_figures(usage, number, use) for number, use in held.items()), key=lambda each: -each.gpu_seconds)
@@ -62,24 +62,25 @@ def _decide(
     evidence: Sequence[Evidence],
     variables: Mapping[str, str],
 ) -> tuple[str, str, str]:
-    """Word, its sentence and the cause."""
+    """Return the word, the sentence and the cause."""
     if not held:
         return _decide_unheld(usage, evidence, variables)
     if all(use.untold >= use.held for use in held.values()):
-        why = "MIG is on" if any(device.slices for device in usage.machine.devices) else "the driver does not tell it"
-        return UNKNOWN, f"its processes held memory, and no utilisation could be seen ({why})", ""
+        is_sliced = any(device.slices for device in usage.machine.devices)
+        why = "MIG is on" if is_sliced else "not reported by the driver"
+        return UNKNOWN, f"its processes held memory, but the utilization is not known ({why})", ""
     seconds = sum(use.held for use in held.values())
     busy = sum(use.busy for use in held.values())
     if busy < 1.0 and seconds < SHORTEST_SECONDS:
         return UNKNOWN, "its processes held memory for too short a time to see them compute", ""
-    # Work in bursts has a mean that no rest has.
+    # Work in short bursts raises the mean.
     in_bursts = any((use.mean_utilization or 0.0) >= BUSY_PERCENT for use in held.values())
     if busy < max(1.0, seconds * BUSY_PERCENT / 100) and not in_bursts:
         cause = "the model may be on the GPU and the work on the CPU, or it waits for data"
-        return IDLE, "its processes held memory and hardly computed", _against(evidence) or cause
+        return IDLE, "its processes held memory but hardly computed", _against(evidence) or cause
     if sum(use.shared for use in held.values()) > SHARED_PART * seconds:
         others = ", ".join(dict.fromkeys(name for each in figures for name in each.others))
-        return SHARED, f"its processes computed, and so may have others meanwhile ({others})", ""
+        return SHARED, f"its processes computed, but others may have too ({others})", ""
     where = "a GPU" if len(figures) == 1 else f"{len(figures)} GPUs"
     return PROVEN, f"its processes computed on {where}", ""
 
@@ -91,12 +92,12 @@ def _decide_unheld(usage: Usage, evidence: Sequence[Evidence], variables: Mappin
     if against and not speaks_for:
         return NOT_USED, f"{UNUSED}{against}", against
     if usage.machine.hides_processes:
-        return UNKNOWN, f"from inside a container nobody can see whose processes use the GPU{_meanwhile(usage)}", ""
+        return UNKNOWN, f"in a container the owners of GPU processes are not visible{_meanwhile(usage)}", ""
     if watched < SHORTEST_SECONDS:
         short = "it was over before its processes could be seen on a GPU"
-        return UNKNOWN, short if usage.samples else "no sample of a GPU was taken while it ran", ""
+        return UNKNOWN, short if usage.samples else "no GPU samples were taken while it ran", ""
     if speaks_for:
-        return UNKNOWN, "its log names a GPU, and none of its processes was seen on one", ""
+        return UNKNOWN, "its log names a GPU, but none of its processes was seen on one", ""
     cause = _cause_of_absence(usage, variables)
     return NOT_USED, f"{UNUSED}{cause}", cause
 
@@ -109,12 +110,12 @@ def _cause_of_absence(usage: Usage, variables: Mapping[str, str]) -> str:
         if not wanted[0] or wanted[0] == "-1":
             return f"{_VISIBLE} is {str(visible)!r}, which hides every device"
         if wanted[0].isdigit() and wanted[0] not in known:
-            return f"{_VISIBLE} is {str(visible)!r}, and there is no such device"
+            return f"{_VISIBLE} is {str(visible)!r}, but there is no such device"
     if usage.facts.get("cuda") is False:
-        return "none of its processes loaded CUDA (a CPU build of the framework, or nothing that asks for a GPU)"
+        return "none of its processes loaded CUDA (the framework is a CPU build, or the script requests no GPU)"
     if usage.facts.get("cuda"):
-        return "CUDA was loaded and no device addressed (a model that was never moved to the GPU?)"
-    return "none of its processes held memory of one"
+        return "CUDA was loaded but no GPU was used (was the model moved to the GPU?)"
+    return "none of its processes held GPU memory"
 
 
 def _against(evidence: Sequence[Evidence]) -> str:
@@ -122,7 +123,7 @@ def _against(evidence: Sequence[Evidence]) -> str:
 
 
 def _meanwhile(usage: Usage) -> str:
-    """What devices did while the run went on, whoever's doing it was."""
+    """Describe the use of the GPUs by all processes during the run."""
     said = []
     for number, use in sorted(usage.devices.items()):
         if use.watched and (use.work or (use.peak_all or 0.0) > (use.first_memory or 0.0)):
@@ -136,16 +137,16 @@ def _meanwhile(usage: Usage) -> str:
 def _unseen(usage: Usage, held: Mapping[int, DeviceUse]) -> tuple[str, ...]:
     said = [text for _, text in usage.notes]
     if usage.unseen >= 1.0:
-        said.append(f"nobody looked for {time_text(usage.unseen)}")
+        said.append(f"no samples for {time_text(usage.unseen)}")
     if usage.machine.hides_processes:
-        said.append("process ids of the driver are not those of this container")
+        said.append("the driver's process ids are not those of this container")
     for number, use in sorted(held.items()):
         if use.peak is None:
-            said.append(f"GPU {number}: the driver does not tell the memory of processes")
+            said.append(f"GPU {number}: the driver does not report the memory of processes")
         if 0 < use.untold < use.held:
-            said.append(f"GPU {number}: no utilisation for {time_text(use.untold)}")
+            said.append(f"GPU {number}: no utilization for {time_text(use.untold)}")
         if not use.energy:
-            said.append(f"GPU {number}: the driver does not tell its power")
+            said.append(f"GPU {number}: the driver does not report the power")
     return tuple(dict.fromkeys(said))
 
 
@@ -173,7 +174,7 @@ def _figures(usage: Usage, number: int, use: DeviceUse) -> DeviceFigures:
 def fresh_verdict(
     directory: str, variables: Mapping[str, str], *, final: bool = False, with_log: bool = True
 ) -> Verdict | None:
-    """The verdict by what is there now; None without samples, or when they hold values that no sampler writes."""
+    """Return the verdict from the current samples; None without valid samples."""
     usage = read_usage(os.path.join(directory, GPU_SAMPLES))
     if usage is None:
         return None
@@ -185,13 +186,13 @@ def fresh_verdict(
 
 
 def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: Ending) -> Ending:
-    """Store the verdict of a run that has ended; the ending as the run configuration's policies want it.
+    """Store the verdict of an ended run, if there are samples. Return the ending after `RequireGpu`.
 
-    Without samples nothing is stored. Raises StorageError.
+    Raises StorageError.
     """
     verdict = fresh_verdict(directory.path, configuration.environment_variables, final=True)
     if verdict is None:
-        return judged(configuration, ending, "", "there was none that it could use")
+        return judged(configuration, ending, "", "no GPU was available")
     with storage_errors("write", directory.file(GPU_VERDICT)):
         data = json.dumps(to_json(verdict), indent=1).encode() + b"\n"
         write_below(directory.path, GPU_VERDICT, data, durable=True)
@@ -199,9 +200,9 @@ def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: E
 
 
 def judged(configuration: RunConfiguration, ending: Ending, word: str, cause: str) -> Ending:
-    """The ending of a run whose verdict is known, "" for one without; a run that needed a GPU has failed without one.
+    """Return the ending, changed to failed if the run required a GPU and used none.
 
-    `cause` says why none was used.
+    `word` is the verdict, "" without one; `cause` says why no GPU was used.
     """
     if not configuration.require_gpu or ending.state != RunState.COMPLETED or word not in ("", NOT_USED):
         return ending

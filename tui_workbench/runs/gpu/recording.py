@@ -1,9 +1,8 @@
-"""Watching a run's GPUs from its controller: samples into `gpu.jsonl`, and what the run configuration wants of them.
+"""Recording the GPU samples of a run in `gpu.jsonl`, and enforcing the GPU policies of its run configuration.
 
-A thread reads what the machine's sampler tells and keeps what concerns the run. Whatever it meets costs the run
-nothing: it is noted, and the run goes on. Only a policy that the run configuration names ends a run, with its reason: a
-GPU that it needs, no idling on it, an end in time. A policy acts on what was seen only: where a driver does not tell,
-nothing is ended for want of use.
+A thread of the controller reads the samples of the machine and keeps those of the run. A problem with the samples is
+recorded and does not affect the run. Only a policy of the run configuration ends a run: a required GPU, a limit of idle
+time, a limit of duration. Values that the driver does not report never end a run.
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.remote_scripts import PROCESSES_OF_RUN
 
 LOOK_SECONDS = 1.0
-"""Between two looks at a machine that cannot be reached; the first comes at once, as most losses are short."""
+"""Seconds between two attempts to reach the machine or to read samples."""
 
 STOP_SECONDS = 5.0
-"""What a question that was just asked of the machine may take at the run's end."""
+"""Seconds to wait for the thread at the run's end; a call to the machine may be in progress."""
 
 FACTS_AFTER = (5.0, 30.0, 120.0)
-"""Seconds of samples after which the run's processes are looked at themselves, when none has been seen on a GPU."""
+"""Seconds of samples without a process of the run on a GPU, after which its processes are inspected."""
 
 FACTS_EVERY = 300.0
 
 
 class Recorder:
-    """Records one run until it is stopped. `end` is called with a reason when the run is to be ended."""
+    """Records a run until it is stopped. It calls `end` with a reason when a policy ends the run."""
 
     def __init__(self, directory: RunDirectory, record: Record, end: Callable[[str], object]) -> None:
         self._directory = directory
@@ -72,7 +71,7 @@ class Recorder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Record what has been told by now, and nothing further; a machine that does not answer is not waited for."""
+        """Record the samples taken so far, and stop. Does not wait for a machine that does not answer."""
         self._stopped.set()
         self._thread.join(STOP_SECONDS)
 
@@ -82,16 +81,16 @@ class Recorder:
             if host is not None:
                 self._record(host)
             else:
-                self._watch_the_clock()
+                self._enforce_without_samples()
         except (WorkbenchError, OSError, RuntimeError, *UNSOUND) as error:
-            self._directory.append_event("step", step="gpu", reason=f"not watched: {type(error).__name__}: {error}")
+            self._directory.append_event("step", step="gpu", reason=f"not recorded: {type(error).__name__}: {error}")
         finally:
             if self._file >= 0:
                 self._write(sum_line(self._usage))
                 os.close(self._file)
 
     def _host(self) -> Host | None:
-        """The machine, when it may have a GPU that the run can reach."""
+        """Return the machine, if the run can use its GPUs and it may have any."""
         if not self._spec.target.can_use_gpus:
             return None
         host = host_of(self._spec.target)
@@ -103,46 +102,46 @@ class Recorder:
                 self._stopped.wait(pauses.next())
         return None
 
-    def _watch_the_clock(self) -> None:
-        """What can be wanted of a run where no GPU can be looked at."""
-        wanted = self._policies.without_gpu()
-        while not wanted and self._policies.has_limit and not self._stopped.wait(LOOK_SECONDS):
-            wanted = self._policies.by_the_clock()
-        if wanted:
-            self._end(wanted)
+    def _enforce_without_samples(self) -> None:
+        """Enforce the policies that need no samples."""
+        reason = self._policies.without_gpu()
+        while not reason and self._policies.has_limit and not self._stopped.wait(LOOK_SECONDS):
+            reason = self._policies.by_time()
+        if reason:
+            self._end(reason)
 
     def _record(self, host: Host) -> None:
         with Feed(self._spec.target) as feed:
             while True:
                 is_last = self._stopped.wait(LOOK_SECONDS)
-                things = feed.read()
+                records = feed.read()
                 if self._usage.samples == 0 and isinstance(feed.machine, Machine) and not feed.machine.devices:
                     break
-                for thing in things:
-                    self._take(thing)
+                for record in records:
+                    self._take(record)
                 if is_last:
-                    # A driver may keep who asks it waiting.
+                    # The driver may hang.
                     if self._usage.samples and feed.silent_seconds > LONGEST_GAP:
-                        text = f"the driver told nothing in the run's last {feed.silent_seconds:.0f} s"
+                        text = f"the driver reported nothing in the last {feed.silent_seconds:.0f} s of the run"
                         self._take(Note(time.time(), text))
                     return
-                self._look_closer(host)
-                wanted = self._policies.by_the_clock() or self._policies.by_use(self._usage)
-                if wanted:
-                    self._end(wanted)
-                    self._policies.forget()
-        self._watch_the_clock()
+                self._inspect_processes(host)
+                reason = self._policies.by_time() or self._policies.by_use(self._usage)
+                if reason:
+                    self._end(reason)
+                    self._policies.disable()
+        self._enforce_without_samples()
 
-    def _take(self, thing: Machine | Sample | Note) -> None:
-        if isinstance(thing, Machine):
-            self._usage.machine = thing
-            self._write(encode(thing))
-        elif isinstance(thing, Note):
+    def _take(self, record: Machine | Sample | Note) -> None:
+        if isinstance(record, Machine):
+            self._usage.machine = record
+            self._write(encode(record))
+        elif isinstance(record, Note):
             if self._usage.samples:
-                self._usage.note(thing.time, thing.text)
-                self._write(encode(thing))
+                self._usage.note(record.time, record.text)
+                self._write(encode(record))
         else:
-            seen = self._owners.seen(thing)
+            seen = self._owners.seen(record)
             before = self._usage.last
             self._usage.add(seen)
             self._policies.count(seen, self._usage, seen.time - before if before else 0.0)
@@ -150,8 +149,8 @@ class Recorder:
             if self._usage.samples % SUM_EVERY == 0:
                 self._write(sum_line(self._usage))
 
-    def _look_closer(self, host: Host) -> None:
-        """While none of the run's processes is seen on a GPU: learn why, from the processes themselves."""
+    def _inspect_processes(self, host: Host) -> None:
+        """Inspect the run's processes from time to time, as long as none of them was seen on a GPU."""
         usage = self._usage
         if not usage.samples or any(use.held for use in usage.devices.values()):
             return
@@ -167,17 +166,17 @@ class Recorder:
     def _write(self, line: bytes) -> None:
         if self._file < 0:
             self._open()
-        with contextlib.suppress(OSError):  # a full disk: the sum goes on in memory, and later lines may find room
+        with contextlib.suppress(OSError):  # the disk is full; the totals in memory stay correct
             os.write(self._file, line)
 
     def _open(self) -> None:
-        """Go on with what an earlier controller has recorded."""
+        """Open the file, and continue the totals of an earlier controller."""
         machine = self._usage.machine
         known = read_usage(self._directory.file(GPU_SAMPLES))
         if known is not None and known.samples:
             self._usage = known
             self._usage.machine = machine
-            self._policies.go_on(known)
+            self._policies.resume(known)
         self._file = open_below(self._directory.path, GPU_SAMPLES, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
@@ -185,11 +184,11 @@ class Recorder:
 
 
 REQUIRED_SECONDS = 600.0
-"""How long a run that needs a GPU may go on without one: data is often prepared first."""
+"""Seconds that a run that requires a GPU may run without using one: data is often prepared first."""
 
 
 class Policies:
-    """Those of one run, kept up sample by sample."""
+    """The policies of a run, updated with each sample."""
 
     def __init__(self, configuration: RunConfiguration, directory: RunDirectory) -> None:
         self._configuration = configuration
@@ -202,37 +201,37 @@ class Policies:
 
     @property
     def has_limit(self) -> bool:
-        """True when the run may only last so long."""
+        """True if the duration of the run is limited."""
         return bool(self._configuration.max_duration_minutes)
 
-    def forget(self) -> None:
-        """One has acted: the others keep still."""
+    def disable(self) -> None:
+        """End no further run, because a policy has ended it."""
         self._is_over = True
 
-    def go_on(self, usage: Usage) -> None:
-        """Go on where a controller that is no more has stopped: what idled then may have worked since."""
+    def resume(self, usage: Usage) -> None:
+        """Continue after an earlier controller. Its idle time is not counted."""
         if any(use.held for use in usage.devices.values()):
             self._absent = -1.0
 
-    def by_the_clock(self) -> str:
-        """Why the run is to end now, "" when it is not."""
+    def by_time(self) -> str:
+        """Return the reason to end the run because of its duration, "" without one."""
         minutes = self._configuration.max_duration_minutes
         if self._is_over or not minutes or self._begin.seconds_since < 60 * minutes:
             return ""
         return f"MaxDurationMinutes: ended after {minutes} min"
 
     def without_gpu(self) -> str:
-        """The same where no GPU is in reach."""
+        """Return the reason to end the run because no GPU is available, "" without one."""
         if self._configuration.require_gpu and not self._is_over:
-            return f"{REQUIRED}: there is no GPU that it could use"
+            return f"{REQUIRED}: no GPU is available"
         return ""
 
     def count(self, sample: Sample, usage: Usage, passed: float) -> None:
-        """Take note of a sample that came `passed` seconds after the one before."""
+        """Add a sample that was taken `passed` seconds after the previous one."""
         passed = passed if 0 < passed <= LONGEST_GAP else 0.0
         held = {process.device for process in sample.processes if process.user == OWN}
         if usage.machine.hides_processes:
-            # Whose work it is cannot be seen: any counts.
+            # The owners of processes are not visible, so use by any process counts.
             held = {reading.device for reading in sample.readings}
         if held:
             self._absent = -1.0
@@ -245,17 +244,17 @@ class Policies:
             self._idle += passed
 
     def by_use(self, usage: Usage) -> str:
-        """Why the run is to end by what was seen of it, "" when it is not."""
+        """Return the reason to end the run because of its samples or its log, "" without one."""
         if self._is_over:
             return ""
         minutes = self._configuration.stop_if_idle_minutes
         if minutes and self._idle >= 60 * minutes:
-            return f"StopIfIdleMinutes: nothing of it has computed on a GPU for {minutes} min"
+            return f"StopIfIdleMinutes: none of its processes has computed on a GPU for {minutes} min"
         if not self._configuration.require_gpu or self._absent < 0 or not usage.samples:
             return ""
         if self._absent >= REQUIRED_SECONDS:
             return f"{REQUIRED}: none of its processes has used a GPU in {REQUIRED_SECONDS / 60:.0f} min"
-        # A framework that says that it found no GPU is believed at once; looked at every ten seconds.
+        # The log is read every ten seconds: a framework's message that it found no GPU ends the run at once.
         if usage.last - self._read_log < 10:
             return ""
         self._read_log = usage.last
@@ -266,7 +265,7 @@ class Policies:
 
 
 class Owners:
-    """The owners of processes for one run. Remembers which were the run's own in the sample before."""
+    """Finds the owners of processes from the view of a run, and remembers the run's own between samples."""
 
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
@@ -275,9 +274,9 @@ class Owners:
         self._own: frozenset[int] = frozenset()
 
     def seen(self, sample: Sample) -> Sample:
-        """The sample with the owner of each process as this run sees it, and without the devices of other runs."""
+        """Return the sample with the owner of each process, and without devices that the run does not have."""
         processes = tuple(
-            process._replace(user=self._whose(process), run="", container="", session=0) for process in sample.processes
+            process._replace(user=self._owner(process), run="", container="", session=0) for process in sample.processes
         )
         own = [process for process in processes if process.user == OWN]
         self._own = frozenset(process.pid for process in own)
@@ -292,11 +291,10 @@ class Owners:
             tuple(process for process in processes if process.device in wanted),
         )
 
-    def _whose(self, process: Process) -> str:
-        """Whose a process is, as this run sees it."""
+    def _owner(self, process: Process) -> str:
         if process.run == self._spec.run_id or self._is_in_our_container(process) or self._is_in_our_session(process):
             return OWN
-        # One that has just ended is nobody's any more, and the driver may list it for a moment.
+        # The driver may list a process that has just ended; its owner cannot be read any more.
         if not process.user and not process.name and process.pid in self._own:
             return OWN
         return process.run or process.user
@@ -311,7 +309,7 @@ class Owners:
         if not process.container or not self._spec.target.kind.runs_in_container:
             return False
         if self._container is None:
-            # With a target of its own: another thread waits with the controller's. Else with the next sample.
+            # Not with the controller's target, which another thread uses. After an error, the next sample tries again.
             with contextlib.suppress(WorkbenchError):
                 self._container = target_for(self._spec.target).container_id(self._spec)
         return bool(self._container) and self._container == process.container
@@ -331,9 +329,9 @@ exit 0
 
 
 def facts_of(host: Host, run_id: str) -> dict[str, Any]:
-    """`cuda`: whether one has loaded it; `visible`: their CUDA_VISIBLE_DEVICES; `open`: devices that they have open.
+    """Inspect the processes of a run: `cuda`, one has loaded it; `visible`, CUDA_VISIBLE_DEVICES; `open`, open devices.
 
-    Empty when none of them can be looked at. Raises TargetUnreachable.
+    Empty if none of them can be inspected. Raises TargetUnreachable.
     """
     lines = host.run(["sh", "-c", _FACTS, "sh", run_id]).text.split("\n")
     if "seen" not in lines:

@@ -1,4 +1,4 @@
-"""The verdict on a run: the stored one, or that of the samples so far."""
+"""The GPU verdict of a run: the stored one, or that of the samples so far."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui_workbench.runs.store.rundir import GPU_SAMPLES, RunDirectory
 
 
 def verdict_of(directory: RunDirectory) -> Verdict | None:
-    """The verdict; None for a run that had no GPU in reach. Raises RunNotFound."""
+    """Return the verdict; None for a run without GPU samples. Raises RunNotFound."""
     stored = stored_verdict(directory.path)
     if stored is not None:
         return stored
@@ -22,7 +22,7 @@ def verdict_of(directory: RunDirectory) -> Verdict | None:
 
 
 def brief_of(directory: str) -> Mapping[str, Any]:
-    """What lists show: the verdict's word, its line, GPU seconds and Wh; without the log while the run goes on."""
+    """Return the verdict's word, text, GPU seconds and Wh for lists; the log of an active run is not read."""
     verdict = stored_verdict(directory) or _fresh_verdict(directory, {}, with_log=False)
     if verdict is None:
         return {}

@@ -1,9 +1,9 @@
-"""What the samples of a run add up to, kept up sample by sample in constant memory.
+"""Totals of the GPU samples of a run, updated with each sample in constant memory.
 
-`gpu.jsonl` in the run's directory is a line a sample, as `targets/gpu/sample.py` writes them, with a word in place of a
-process's user: whose it is as seen from this run. Every few hundred lines stands the sum of all before it, so a day
-of samples is read from its last lines. Time that nobody looked at is never counted as either use or rest. For charts,
-the file is read from where the last reading stopped.
+`gpu.jsonl` in the run's directory has a line per sample, in the format of `targets/gpu/sample.py`, except that `user`
+of a process is its owner from the view of the run. Every few hundred lines there is a line with the totals so far, so
+only the end of a long file is read. Time without samples counts neither as use nor as idle time. Charts read the file
+from the end of the last read.
 """
 
 from __future__ import annotations
@@ -32,44 +32,44 @@ from tui_workbench.targets.gpu.sample import (
 )
 
 OWN = "own"
-"""The user of this run's processes; the id of another run of ours, or a user's name, of any other."""
+"""The owner of this run's processes. For other processes it is a run ID or a user name."""
 
 INTERVAL = 1.0
 LONGEST_GAP = 5.0
-"""Seconds between two samples beyond which nobody knows what happened between them."""
+"""Seconds between two samples after which the time between them counts as not observed."""
 
 BUSY_PERCENT = 5.0
-"""A device computes from here on: drawing a screen or a stray kernel stays below."""
+"""Utilization from which on a GPU counts as computing; drawing a screen stays below."""
 
 SUM_EVERY = 300
-"""Samples between two sums."""
+"""Samples between two lines of totals."""
 
 _TAIL = 1 << 20
 _SUM_MARK = b'{"sum":'
 _MOST_NOTES, _MOST_OTHERS = 20, 8
 _MOST_LINES = 100_000
-"""Lines of samples that are read; a day has 86,400. A file with more and no sum is not the workbench's."""
+"""Largest number of sample lines to read; a day has 86,400. The workbench writes totals long before."""
 
 UNSOUND = (ValueError, TypeError, KeyError, AttributeError, IndexError, ArithmeticError, RecursionError)
-"""What values raise that no sampler writes, as those of somebody else may."""
+"""Errors that invalid values in the file may raise."""
 
 
 class DeviceUse:
-    """One device while the run went on. Seconds, MiB, %, joules."""
+    """Totals of one device during the run. Seconds, MiB, %, joules."""
 
     def __init__(self) -> None:
-        self.watched = 0.0  # it was looked at
-        self.work = 0.0  # seconds times share of all use, whosoever
+        self.watched = 0.0  # seconds with samples
+        self.work = 0.0  # seconds times utilization, by all processes
         self.first_memory: float | None = None
         self.peak_all: float | None = None
-        self.held = 0.0  # a process of the run was on it; what follows is of this time alone
+        self.held = 0.0  # a process of the run was on it; the fields below count only this time
         self.busy = 0.0
-        self.untold = 0.0  # the driver told no utilisation
+        self.untold = 0.0  # the driver did not report the utilization
         self.gpu_seconds = 0.0
         self.energy = 0.0
         self.histogram: dict[int, float] = {}  # seconds by utilisation
         self.peak: float | None = None
-        self.own_seconds = 0.0  # seconds times share of the run's own processes, where that is told
+        self.own_seconds = 0.0  # seconds times the share of the run's processes, if reported
         self.own_known = 0.0
         self.shared = 0.0
         self.others: list[str] = []
@@ -78,13 +78,12 @@ class DeviceUse:
         self.ecc: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Everything; numbers rounded to what they were measured with."""
         values = {name: round(value, 2) if isinstance(value, float) else value for name, value in vars(self).items()}
         return {**values, "histogram": {str(key): round(seconds, 2) for key, seconds in self.histogram.items()}}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> DeviceUse:
-        """What `to_json` gave. Raises KeyError, TypeError or ValueError for anything else."""
+        """Read the output of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
         made = cls()
         vars(made).update({name: values[name] for name in vars(made)})
         made.histogram = {int(key): float(seconds) for key, seconds in values["histogram"].items()}
@@ -93,12 +92,12 @@ class DeviceUse:
 
     @property
     def mean_utilization(self) -> float | None:
-        """% while the run held it; None when the driver did not tell."""
-        told = self.held - self.untold
-        return 100 * self.gpu_seconds / told if told > 0 else None
+        """In %, while the run held the device; None if the driver did not report it."""
+        known = self.held - self.untold
+        return 100 * self.gpu_seconds / known if known > 0 else None
 
     def quantile(self, share: float) -> float | None:
-        """The utilisation, in %, that it stayed at or below for this share of the time."""
+        """Return the utilization in % that was not exceeded for this share of the time."""
         left = share * sum(self.histogram.values())
         for percent in sorted(self.histogram):
             left -= self.histogram[percent]
@@ -107,7 +106,7 @@ class DeviceUse:
         return None
 
     def add(self, reading: Reading, processes: Sequence[Process], passed: float) -> None:
-        """Add what the device and the processes on it did in the `passed` seconds."""
+        """Add a sample of the device and the processes on it that stands for `passed` seconds."""
         self.watched += passed
         if reading.utilization is not None:
             self.work += passed * reading.utilization / 100
@@ -146,19 +145,19 @@ class DeviceUse:
 
     def _add_others(self, processes: Sequence[Process], passed: float) -> None:
         others = [process for process in processes if not process.graphics]
-        # One whose share is told and nothing only holds memory.
+        # A process with a reported share of 0 only holds memory.
         if all(other.utilization == 0 for other in others):
             return
         self.shared += passed
         for other in others:
-            # Of other users' processes a machine may tell nothing but that they are there.
+            # A machine may report only the id of other users' processes.
             name = f"{other.name or 'a process'} ({other.user})" if other.user else other.name or "somebody"
             if name not in self.others and len(self.others) < _MOST_OTHERS:
                 self.others.append(name)
 
 
 class Usage:
-    """The sum."""
+    """The totals of a run."""
 
     def __init__(self) -> None:
         self.machine = Machine()
@@ -171,7 +170,7 @@ class Usage:
         self.facts: dict[str, Any] = {}
 
     def add(self, sample: Sample) -> None:
-        """Add a sample whose processes have the user OWN where they are the run's."""
+        """Add a sample in which the run's processes have the user OWN."""
         passed = max(0.0, sample.time - self.last) if self.last else INTERVAL
         if passed > LONGEST_GAP:
             self.unseen += passed - INTERVAL
@@ -184,12 +183,11 @@ class Usage:
             self.devices.setdefault(reading.device, DeviceUse()).add(reading, there, passed)
 
     def note(self, time: float, text: str) -> None:
-        """Add what could not be seen, or what befell a device; a part of many."""
+        """Add a note; repeated ones and those beyond a maximum are dropped."""
         if len(self.notes) < _MOST_NOTES and (not self.notes or self.notes[-1][1] != text):
             self.notes.append((time, text))
 
     def to_json(self) -> dict[str, Any]:
-        """Everything."""
         return {
             "machine": json.loads(encode(self.machine))["machine"],
             "devices": {str(number): use.to_json() for number, use in self.devices.items()},
@@ -203,7 +201,7 @@ class Usage:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Usage:
-        """What `to_json` gave. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
+        """Read the output of `to_json`. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         made = cls()
         made.machine = machine_from(values["machine"])
         made.devices = {int(number): DeviceUse.from_json(use) for number, use in values["devices"].items()}
@@ -214,50 +212,50 @@ class Usage:
         return made
 
     def add_line(self, line: bytes) -> None:
-        """Add what a line of `gpu.jsonl` tells; one that is torn or foreign is passed over."""
+        """Add a line of `gpu.jsonl`; an invalid one is skipped."""
         with contextlib.suppress(*UNSOUND):
             if line.startswith(b'{"facts":'):
                 self.facts.update(json.loads(line)["facts"])
                 return
-            thing = sample_in(line)
-            if isinstance(thing, Sample):
-                self.add(thing)
-            elif isinstance(thing, Note):
-                self.note(thing.time, thing.text)
-            elif thing is not None:
-                self.machine = thing
+            record = sample_in(line)
+            if isinstance(record, Sample):
+                self.add(record)
+            elif isinstance(record, Note):
+                self.note(record.time, record.text)
+            elif record is not None:
+                self.machine = record
 
 
 def sum_line(usage: Usage) -> bytes:
-    """The line that sums up what stands before it."""
+    """Return the line with the totals."""
     return json.dumps({"sum": usage.to_json()}, separators=(",", ":")).encode() + b"\n"
 
 
 def facts_line(facts: dict[str, Any]) -> bytes:
-    """What was learned of the run's processes, other than from samples."""
+    """Return the line with facts about the run's processes."""
     return json.dumps({"facts": facts}, separators=(",", ":")).encode() + b"\n"
 
 
 def sample_in(line: bytes) -> Machine | Sample | Note | None:
-    """What a line tells; None for a sum, and for one that is torn or foreign."""
-    thing = None if line.startswith(_SUM_MARK) else decode(line)
-    if isinstance(thing, Sample):
-        return thing._replace(readings=tuple(each for each in thing.readings if isinstance(each.device, int)))
-    return thing
+    """Return the record of a line; None for totals and for an invalid line."""
+    record = None if line.startswith(_SUM_MARK) else decode(line)
+    if isinstance(record, Sample):
+        return record._replace(readings=tuple(each for each in record.readings if isinstance(each.device, int)))
+    return record
 
 
 def read_usage(path: str) -> Usage | None:
-    """What the file adds up to; None when there is none. Lines that are torn or foreign are passed over."""
+    """Return the totals of a file; None if it does not exist. Invalid lines are skipped."""
     try:
         lines = _last_lines(path, _TAIL)
         if not any(line.startswith(_SUM_MARK) for line in lines):
-            # Without a sum it is short, or not the workbench's.
+            # Without totals the file is short, or another program wrote it.
             with open_regular(path) as file:
                 lines = file.read(LARGEST).split(b"\n")[:-1]
     except OSError:
         return None
     usage, first = Usage(), 0
-    for number in range(len(lines), 0, -1):  # without a copy: there may be millions
+    for number in range(len(lines), 0, -1):  # without a copy of the list
         line = lines[number - 1]
         if line.startswith(_SUM_MARK):
             with contextlib.suppress(*UNSOUND):
@@ -269,29 +267,29 @@ def read_usage(path: str) -> Usage | None:
 
 
 def own_processes(directory: str) -> frozenset[int]:
-    """The process ids in the last sample of the run at a directory, as its machine counts them. Blocks."""
+    """Return the process ids in the last sample of the run in `directory`. Blocks."""
     try:
         lines = _last_lines(os.path.join(directory, GPU_SAMPLES), 1 << 16)
     except OSError:
         return frozenset()
-    samples = (thing for line in reversed(lines) if isinstance(thing := sample_in(line), Sample))
+    samples = (record for line in reversed(lines) if isinstance(record := sample_in(line), Sample))
     last = next(samples, Sample(0.0, ()))
     return frozenset(process.pid for process in last.processes if process.user == OWN)
 
 
 def _last_lines(path: str, size: int) -> list[bytes]:
-    """The whole lines in the last bytes of a file. The first one need not be whole. Raises OSError."""
+    """Return the lines in the last bytes of a file. The first line may be incomplete. Raises OSError."""
     with open_regular(path) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - size))
         return file.read().split(b"\n")[:-1]
 
 
 MOST_POINTS = 1_000_000
-"""Of all devices together; what is beyond is counted. Eleven days of one GPU."""
+"""Largest number of points of all devices; more are only counted. Eleven days of one GPU."""
 
 
 class DeviceCurves(NamedTuple):
-    """One device, a value a sample in each array: seconds since the epoch, %, MiB and W."""
+    """The samples of one device: seconds since the epoch, %, MiB and W."""
 
     times: array[float]
     utilization: array[float]
@@ -301,7 +299,7 @@ class DeviceCurves(NamedTuple):
 
 
 class GpuCurves:
-    """The devices of the run at a directory, by number. `refresh` blocks; the rest does not."""
+    """The curves of the devices of the run in `directory`, by device number. Only `refresh` blocks."""
 
     def __init__(self, directory: str) -> None:
         self._tail = Tail(os.path.join(directory, GPU_SAMPLES))
@@ -314,23 +312,23 @@ class GpuCurves:
 
     @property
     def points(self) -> int:
-        """How many values there are of each kind, of all devices."""
+        """The number of samples of all devices."""
         return sum(len(curves.times) for curves in self.devices.values())
 
     def refresh(self) -> bool:
-        """Read what is new; True when there was anything."""
+        """Read new lines. Return True if there were any."""
         found = False
         for block in self._tail.blocks():
             if self._tail.restarted and not found:
                 self._begin()
             found = True
             for line in block.splitlines():
-                thing = sample_in(line)
-                if isinstance(thing, Machine):
-                    self.machine = thing
-                elif isinstance(thing, Sample):
-                    with contextlib.suppress(TypeError, ValueError, OverflowError):  # values that no sampler writes
-                        self._add(thing)
+                record = sample_in(line)
+                if isinstance(record, Machine):
+                    self.machine = record
+                elif isinstance(record, Sample):
+                    with contextlib.suppress(TypeError, ValueError, OverflowError):  # invalid values
+                        self._add(record)
         return found
 
     def _add(self, sample: Sample) -> None:
@@ -339,8 +337,8 @@ class GpuCurves:
                 self.left_out += 1
                 continue
             own = (each.memory or 0.0 for each in sample.processes if (each.device, each.user) == (reading.device, OWN))
-            told = (sample.time, reading.utilization, reading.memory, reading.power, sum(own))
-            values = [nan if each is None else float(each) for each in told]
+            new = (sample.time, reading.utilization, reading.memory, reading.power, sum(own))
+            values = [nan if each is None else float(each) for each in new]
             curves = self.devices.setdefault(reading.device, DeviceCurves(*(array("d") for _ in DeviceCurves._fields)))
             for column, value in zip(curves, values, strict=True):
                 column.append(value)

@@ -1,4 +1,4 @@
-"""The verdict whether a run used a GPU: as a value, as JSON, in words, and as stored at the end of the run."""
+"""The GPU verdict of a run as a value, JSON and text."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tui_workbench.runs.store.rundir import GPU_VERDICT
 PROVEN, IDLE, NOT_USED, SHARED, UNKNOWN = "proven", "idle", "not used", "shared", "unknown"
 
 REQUIRED = "RequireGpu"
-"""Begins the reason of a run that has failed because it used no GPU."""
+"""The first word of the reason of a run that failed because it used no GPU."""
 
 UNUSED = "it used no GPU: "
 
 
 class Evidence(NamedTuple):
-    """Lines of the log that speak for or against the use of a GPU."""
+    """Lines of the log that indicate that a GPU was used, or was not."""
 
     speaks: str  # gpu or cpu
     framework: str
     quote: tuple[str, ...]
-    line: int  # of the first, from 1; 0 when it is counted from nowhere (the end of a long log)
-    cause: str = ""  # for `cpu`: why, in words
+    line: int  # number of the first line; 0 if it is not known (at the end of a long log)
+    cause: str = ""  # for `cpu`: the reason
 
 
 class DeviceFigures(NamedTuple):
-    """What the run did on one device. None where the driver does not tell."""
+    """The use of one device by the run. None where the driver does not report a value."""
 
     number: int
     name: str
@@ -38,8 +38,8 @@ class DeviceFigures(NamedTuple):
     peak_memory: float | None  # MiB, of its processes
     mean_utilization: float | None  # %, of the device in that time
     p95_utilization: float | None
-    own_utilization: float | None  # %, its processes' own share, where the driver tells
-    gpu_seconds: float  # seconds times utilisation
+    own_utilization: float | None  # %, share of its processes
+    gpu_seconds: float  # seconds times utilization
     energy: float  # Wh, of the device in that time
     shared_seconds: float
     others: tuple[str, ...]
@@ -48,14 +48,14 @@ class DeviceFigures(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The answer. `word` is one of the five; `text` one line that holds the figures."""
+    """The verdict: `word` is one of the five above, `text` a line with the figures."""
 
     word: str
     text: str
-    cause: str = ""  # of `not used` and `idle`: the likely one
-    devices: tuple[DeviceFigures, ...] = ()  # those that the run held, the busiest first
+    cause: str = ""  # the likely cause of `not used` and `idle`
+    devices: tuple[DeviceFigures, ...] = ()  # devices that the run used, the busiest first
     evidence: tuple[Evidence, ...] = ()
-    unseen: tuple[str, ...] = ()  # what could not be seen
+    unseen: tuple[str, ...] = ()  # gaps in the observation
     samples: int = 0
     final: bool = False
 
@@ -71,17 +71,17 @@ class Verdict(NamedTuple):
 
 
 def figures_text(figures: Sequence[DeviceFigures]) -> str:
-    """The figures in one line; of many devices those of all together."""
+    """Return the totals of the devices in one line."""
     numbers = ",".join(str(number) for number in sorted(each.number for each in figures))
     said = [f"{'GPU' if len(figures) == 1 else 'GPUs'} {numbers} {figures[0].name}"]
     peaks = [each.peak_memory for each in figures if each.peak_memory is not None]
     if peaks:
         said.append(f"peak {size_text(max(peaks))}" + (" each" if len(peaks) > 1 else ""))
-    told = [each for each in figures if each.mean_utilization is not None]
-    if told:
-        seconds = sum(each.seconds for each in told) or 1.0
-        mean = sum((each.mean_utilization or 0.0) * each.seconds for each in told) / seconds
-        said.append(f"{mean:.0f} % mean, {max(each.p95_utilization or 0.0 for each in told):.0f} % p95")
+    known = [each for each in figures if each.mean_utilization is not None]
+    if known:
+        seconds = sum(each.seconds for each in known) or 1.0
+        mean = sum((each.mean_utilization or 0.0) * each.seconds for each in known) / seconds
+        said.append(f"{mean:.0f} % mean, {max(each.p95_utilization or 0.0 for each in known):.0f} % p95")
         said.append(f"{time_text(sum(each.gpu_seconds for each in figures))} of GPU time")
     energy = sum(each.energy for each in figures)
     if energy:
@@ -90,28 +90,28 @@ def figures_text(figures: Sequence[DeviceFigures]) -> str:
 
 
 def summary(verdict: Verdict, width: int = 65) -> list[str]:
-    """The verdict in lines for a terminal: the word with its sentence, the figures, and what was not seen."""
+    """Return the verdict as lines for a terminal: the word and its sentence, the figures, and the gaps."""
     figures = figures_text(verdict.devices) if verdict.devices else ""
     sentence = verdict.text.removesuffix(f": {figures}").removeprefix(UNUSED)
     said = [f"GPU {verdict.word}: {sentence}", *([f"  {figures}"] if figures else [])]
-    said += [f"  not seen: {text}" for text in verdict.unseen]
+    said += [f"  not observed: {text}" for text in verdict.unseen]
     return [line for text in said for line in textwrap.wrap(text, width, subsequent_indent="  ")]
 
 
 def size_text(mib: float) -> str:
-    """An amount of memory of a GPU."""
+    """Format an amount of GPU memory."""
     return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.1f} GiB"
 
 
 def time_text(seconds: float) -> str:
-    """A time in one unit."""
+    """Format a duration in one unit."""
     if seconds < 120:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def to_json(verdict: Verdict) -> dict[str, Any]:
-    """The verdict as `gpu.json` and a history record hold it."""
+    """Return the verdict in the format of `gpu.json` and of history records."""
     return {
         "verdict": verdict.word,
         "text": verdict.text,
@@ -127,7 +127,7 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> Verdict:
-    """The verdict that `to_json` gave. Raises KeyError, TypeError or ValueError for anything else."""
+    """Read the output of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
     devices = tuple(DeviceFigures(**{**each, "others": tuple(each["others"])}) for each in value["devices"])
     evidence = tuple(Evidence(**{**each, "quote": tuple(each["quote"])}) for each in value["evidence"])
     return Verdict(
@@ -137,7 +137,7 @@ def from_json(value: Mapping[str, Any]) -> Verdict:
 
 
 def stored_verdict(directory: str) -> Verdict | None:
-    """What was stored at the run's end; None when nothing was, or nothing that this version reads."""
+    """Return the verdict stored at the end of the run; None if there is no valid one."""
     try:
         return from_json(load_json(os.path.join(directory, GPU_VERDICT)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):

@@ -1,1 +1,1 @@
-"""What the GPUs of a target's machine do: asked once a second by one process a machine, read by whoever wants to."""
+"""GPU samples of a machine, the choice of GPUs, and checks that a framework uses them."""
