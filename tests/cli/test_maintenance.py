@@ -47,7 +47,7 @@ def test_prepare_tells_its_progress_on_stderr_and_the_result_on_stdout(
     done = workbench.run("experiment", "prepare", "-c", "docker")
     assert done.code == 0, done
     assert Path(done.out.strip()).is_dir()
-    assert "make the environment" in done.err
+    assert "build the environment" in done.err
     assert "tinylib==1.0" in done.err
     again = workbench.run("experiment", "prepare", "-c", "docker")
     assert (again.code, again.out, again.err) == (0, done.out, "")
@@ -72,7 +72,7 @@ def test_submit_tells_a_preparation_on_stderr_and_keeps_stdout_for_the_script(
     done = workbench.run("experiment", "submit", "-c", "docker", "train.py")
     assert done.code == 0, done
     assert done.out.splitlines()[1:] == ["1.0"]
-    assert "make the environment" in done.err
+    assert "build the environment" in done.err
 
 
 def test_clean_lists_asks_and_removes(workbench: Workbench, index: PackageIndex) -> None:

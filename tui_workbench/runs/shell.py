@@ -94,7 +94,7 @@ def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
     managed = Environments().of(spec, interpreter)
     if managed is None:
         return interpreter, ""
-    if managed.is_whole:
+    if managed.is_complete:
         return managed.python, ""
     return interpreter, (
         f"Its environment is not prepared ({managed.why()}), so this is the Python below it: "

@@ -119,7 +119,7 @@ def test_the_plan_says_what_will_be_built_and_which_line_is_the_cause(
 ) -> None:
     index.add("tinyother", "1.0")
     project.packages("tinylib")
-    assert image_title(project).endswith("none was built yet")
+    assert image_title(project).endswith("no environment was built yet")
     name, _ = prepare(project)
     assert image_title(project) == f"take {name}, which this machine holds"
     project.packages("tinylib", "tinyother")
@@ -132,7 +132,7 @@ def test_a_removed_package_is_a_cause_too(project: DockerProject, index: Package
     project.packages("tinylib", "tinydep")
     prepare(project)
     project.packages("tinylib")
-    assert image_title(project).endswith("conda_dependencies.yml: `tinydep` is gone")
+    assert image_title(project).endswith("conda_dependencies.yml: `tinydep` was removed")
 
 
 def test_only_a_python_that_fits_needs_no_environment(project: DockerProject) -> None:
@@ -291,7 +291,7 @@ def test_two_runs_that_need_the_same_environment_build_it_once(project: DockerPr
     runs = [project.submit(SHOWS), project.submit(SHOWS)]
     assert [log(project.ended(run)) for run in runs] == ["1.0 1.0\n"] * 2
     said = "".join(Path(run.directory, "preparation.log").read_text() for run in runs)
-    assert said.count("made the image") == 1
+    assert said.count("created the image") == 1
 
 
 def test_local_targets_have_nothing_to_prepare(project: DockerProject) -> None:

@@ -89,7 +89,7 @@ def test_files_are_fetched_once_and_checked(index: PackageIndex, environment: di
     wheels.fetch(found, str(tmp_path / "store"), said.append)
     assert len(said) == 3
     forged = [found[0]._replace(sha256="0" * 64)]
-    with pytest.raises(WorkbenchError, match="not the file that the index names"):
+    with pytest.raises(WorkbenchError, match="does not match the hash in the index"):
         wheels.fetch(forged, str(tmp_path / "other"), said.append)
     assert not list((tmp_path / "other").rglob("*.whl*"))
 

@@ -129,7 +129,7 @@ def test_the_plan_says_why_it_would_be_made(project: DockerProject, index: Packa
         return step.title
 
     project.packages("tinylib")
-    assert title().endswith("none was built yet")
+    assert title().endswith("no environment was built yet")
     prepare_environment(project.runs.project, "docker", "", Report())
     assert title().startswith("take ")
     project.packages("tinylib", "tinydep")

@@ -1,8 +1,8 @@
-"""Making the image of an environment: a container of the base image, packages installed in it, an image made of it.
+"""Building the image of an environment: install packages in a container of the base image, and commit it.
 
-Not a Dockerfile: what is brought along (the installer, wheels, its cache) is mounted and leaves nothing in the image,
-and what only the installation may know (an index with a password in its address) is given to the one process that
-needs it. An image gets its name last, so one of that name is complete.
+There is no Dockerfile: the installer, wheels and cache are mounted and leave nothing in the image, and secrets (an
+index with a password in its URL) are passed only to the process that needs them. The image is tagged last, so a tagged
+image is complete.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ MACHINE_LABEL = f"{PREFIX}.machine"
 TAG_LABEL = f"{PREFIX}.environment"
 
 CACHE_VOLUME = "workbench-tui-cache"
-"""A volume and not a folder: root in a container would leave files that the user could not remove."""
+"""A volume, because files of root in a folder could not be removed by the user."""
 
 CACHE_DIRECTORY = "/workbench/cache"
 TOOLS_DIRECTORY = "/workbench/tools"
@@ -39,7 +39,7 @@ WHEELS_DIRECTORY = "/workbench/wheels"
 CONDA_PREFIX = "/opt/workbench/env"
 
 OLDEST_FOR_UV = (3, 8)
-"""Older Pythons get their packages by their own pip."""
+"""Older Pythons use their pip."""
 
 _ROOT = "0:0"
 _IDLE = "import sys; sys.path[:] = [each for each in sys.path if each]; import signal; signal.pause()"
@@ -57,16 +57,16 @@ _NO_ROUTE = (
 
 
 class BuildInputs(NamedTuple):
-    """What is brought along, as folders of the engine's host; "" for what is not needed."""
+    """The files that a build needs, as folders of the engine's host."""
 
-    uv: str = ""  # the folder that holds the program uv
-    wheels: tuple[str, ...] = ()  # folders that each hold wheels
-    files: Mapping[str, str] = {}  # local wheels and archives of the project: path here, folder there
+    uv: str = ""  # the folder with the program uv; "" if the image has it or does not need it
+    wheels: tuple[str, ...] = ()
+    files: Mapping[str, str] = {}  # wheels and archives of the project: path here, folder there
     offline: bool = False
 
 
-class Work(NamedTuple):
-    """One thing to do in the container."""
+class BuildStep(NamedTuple):
+    """A program to run in the container."""
 
     title: str
     argv: tuple[str, ...]
@@ -78,7 +78,7 @@ class NoRoute(ConfigurationError):
 
 
 class Builder:
-    """Builds one environment on one engine."""
+    """Builds the image of an environment on an engine."""
 
     def __init__(
         self, engine: Engine, recipe: Recipe, base: Image, facts: ImageFacts, spec: RunSpec, report: Report
@@ -92,75 +92,72 @@ class Builder:
         self._report = report
         self.tag = recipe.tag(base.id)
         self.version = recipe.python_made(facts.version)
-        """Of the Python that the packages are for."""
+        """The version of the Python in the environment."""
 
     def refuse_impossible(self) -> None:
-        """Raise ConfigurationError, with the line, for packages that the base image has no means to install."""
+        """Raise ConfigurationError, with the line, for packages that the base image cannot install."""
         if self.needs_conda:
-            self._conda_work()
+            self._conda_step()
 
     @property
     def needs_conda(self) -> bool:
-        """True when only conda can make it."""
         return self._recipe.needs_conda(self._facts.version)
 
     def needs_uv(self) -> bool:
-        """True when pip packages are installed by uv and the image has none."""
-        return bool(self._recipe.pip) and self._takes_uv() and not self._facts.uv
+        """Return True if uv installs the pip packages and is not in the image."""
+        return bool(self._recipe.pip) and self._uses_uv() and not self._facts.uv
 
     def has_route(self, inputs: BuildInputs, environment: Mapping[str, str]) -> bool:
-        """Whether a container there can reach the package index, as its installer would reach it."""
-        # A wheel of the project may need packages of the index.
+        """Return True if the installer in a container can reach the package index."""
+        # A wheel of the project may need packages of the index too.
         package = next((each.text for each in self._recipe.pip if not each.file), "pip")
         with self._container(inputs) as container:
-            if self._takes_uv():
-                argv = [*self._uv(inputs), "pip", "install", "--dry-run", "--no-deps", "--python", self._facts.python]
+            if self._uses_uv():
+                argv = [self._uv(inputs), "pip", "install", "--dry-run", "--no-deps", "--python", self._facts.python]
                 argv += ["--system", "--break-system-packages", *self._recipe.options, package]
             else:
                 argv = [self._facts.python, "-m", "pip", "download", "--no-deps", "--dest", "/tmp/workbench", package]
             quick = {**environment, "UV_HTTP_TIMEOUT": "5", "UV_HTTP_RETRIES": "0", "PIP_RETRIES": "0"}
-            code, text = self._run(container, Work("", tuple(argv), quick), quiet=True)
-        # Whatever else went wrong, the installation itself will say better.
+            code, text = self._run(container, BuildStep("", tuple(argv), quick), quiet=True)
+        # The installation reports other errors better.
         return code == 0 or not any(words in text for words in _NO_ROUTE)
 
     def build(self, inputs: BuildInputs, environment: Mapping[str, str]) -> str:
-        """Build the image and give it its name; returns its id. `environment` is what the installer may know.
+        """Build and tag the image, and return its id. `environment` holds variables of the installer.
 
         Raises Interrupted, TargetUnreachable, NoRoute, ConfigurationError (with the line of the package) or
         WorkbenchError.
         """
-        works = self._works(inputs, environment)
+        steps = self._steps(inputs, environment)
         begun = time.monotonic()
         with self._container(inputs) as container:
-            report_steps(self._report, [(work.title, partial(self._do, container, work)) for work in works])
+            report_steps(self._report, [(step.title, partial(self._run_step, container, step)) for step in steps])
             moment = time.monotonic()
             image = self._engine.commit(container, self.tag, self._changes())
-            self._report.line(f"made the image {self.tag} ({time.monotonic() - moment:.1f} s)")
+            self._report.line(f"created the image {self.tag} ({time.monotonic() - moment:.1f} s)")
         self._report.line(f"the environment is built ({time.monotonic() - begun:.1f} s)")
         return image
 
-    def _works(self, inputs: BuildInputs, environment: Mapping[str, str]) -> list[Work]:
-        recipe, works, python = self._recipe, [], self._facts.python
+    def _steps(self, inputs: BuildInputs, environment: Mapping[str, str]) -> list[BuildStep]:
+        recipe, steps, python = self._recipe, [], self._facts.python
         if self.needs_conda:
-            works.append(self._conda_work())
+            steps.append(self._conda_step())
             python = f"{CONDA_PREFIX}/bin/python"
         if recipe.pip:
-            title = f"install {len(recipe.pip)} package{'s' if len(recipe.pip) > 1 else ''} with "
-            if self._takes_uv():
-                works.append(Work(f"{title}uv", self._uv_command(inputs, python), environment))
-            else:
-                works.append(Work(f"{title}pip", self._pip_command(inputs, python), environment))
-        return works
+            installer, command = ("uv", self._uv_command) if self._uses_uv() else ("pip", self._pip_command)
+            title = f"install {len(recipe.pip)} package{'s' if len(recipe.pip) > 1 else ''} with {installer}"
+            steps.append(BuildStep(title, command(inputs, python), environment))
+        return steps
 
-    def _conda_work(self) -> Work:
+    def _conda_step(self) -> BuildStep:
         recipe, conda = self._recipe, self._facts.conda
         if not conda:
-            # Only a package or a Python that does not fit needs conda.
+            # Only conda packages and another Python version need conda.
             first = next(each for each in (*recipe.conda, recipe.python) if each is not None)
             raise ConfigurationError(
-                f"`{first.text}` needs conda, and the image {self._base_name} "
+                f"`{first.text}` needs conda, but the image {self._base_name} "
                 f"(Python {self._facts.version}) has no conda, mamba or micromamba",
-                remedy="Move it under `pip:` with its name on the Python index, or choose an image with conda, such as "
+                remedy="Move it under `pip:` with its name on PyPI, or choose an image with conda, such as "
                 "continuumio/miniconda3 or mambaorg/micromamba.",
                 file=recipe.path,
                 line=first.line,
@@ -169,10 +166,10 @@ class Builder:
         specs = [python, *(package.text for package in recipe.conda), *(["pip"] if recipe.pip else ())]
         channels = [word for channel in recipe.channels for word in ("--channel", channel)]
         argv = [conda, "create", "--yes", "--quiet", "--prefix", CONDA_PREFIX, *channels, *specs]
-        return Work(f"install {len(specs)} conda packages with {os.path.basename(conda)}", tuple(argv))
+        return BuildStep(f"install {len(specs)} conda packages with {os.path.basename(conda)}", tuple(argv))
 
     def _uv_command(self, inputs: BuildInputs, python: str) -> tuple[str, ...]:
-        argv = [*self._uv(inputs), "pip", "install", "--python", python, "--system", "--break-system-packages"]
+        argv = [self._uv(inputs), "pip", "install", "--python", python, "--system", "--break-system-packages"]
         argv += ["--link-mode", "copy", "--compile-bytecode", "--no-progress", "--color", "never"]
         argv += ["--cache-dir", CACHE_DIRECTORY]
         if inputs.offline:
@@ -196,63 +193,62 @@ class Builder:
             for package in self._recipe.pip
         ]
 
-    def _takes_uv(self) -> bool:
+    def _uses_uv(self) -> bool:
         return tuple(map(int, self.version.split(".")[:2])) >= OLDEST_FOR_UV
 
-    def _uv(self, inputs: BuildInputs) -> list[str]:
-        return [f"{TOOLS_DIRECTORY}/uv" if inputs.uv else self._facts.uv]
+    def _uv(self, inputs: BuildInputs) -> str:
+        return f"{TOOLS_DIRECTORY}/uv" if inputs.uv else self._facts.uv
 
-    def _do(self, container: str, work: Work) -> None:
-        code, text = self._run(container, work)
+    def _run_step(self, container: str, step: BuildStep) -> None:
+        code, text = self._run(container, step)
         if code:
-            raise self._failure(work, code, text)
+            raise self._failure(step, code, text)
 
-    def _run(self, container: str, work: Work, *, quiet: bool = False) -> tuple[int, str]:
-        """Run a program in the container with its lines reported as they come: exit code and what it wrote."""
-        said: list[str] = []
+    def _run(self, container: str, step: BuildStep, *, quiet: bool = False) -> tuple[int, str]:
+        """Run a program in the container and report its lines. Return the exit code and the output."""
+        output: list[str] = []
         codes: list[int] = []
 
-        def listen() -> None:
+        def add(line: bytes) -> None:
+            output.append(line.decode("utf-8", "replace").rstrip())
+            if not quiet:
+                self._report.line(f"  {output[-1]}")
+
+        def read() -> None:
             rest = b""
-            stream = self._engine.stream(container, work.argv, user=_ROOT, environment=work.environment)
-            for chunk in stream:
+            for chunk in self._engine.stream(container, step.argv, user=_ROOT, environment=step.environment):
                 if isinstance(chunk, int):
                     codes.append(chunk)
                     continue
                 *lines, rest = (rest + chunk).replace(b"\r\n", b"\n").split(b"\n")
-                self._tell([*lines], said, quiet)
-            self._tell([rest] if rest else [], said, quiet)
+                for line in lines:
+                    add(line)
+            if rest:
+                add(rest)
 
-        with BackgroundCall(listen) as listening:
-            listening.wait(self._report.interrupted)
-        return codes[0], "\n".join(said)
+        with BackgroundCall(read) as reading:
+            reading.wait(self._report.interrupted)
+        return codes[0], "\n".join(output)
 
-    def _tell(self, lines: Sequence[bytes], said: list[str], quiet: bool) -> None:
-        for line in lines:
-            text = line.decode("utf-8", "replace").rstrip()
-            said.append(text)
-            if not quiet:
-                self._report.line(f"  {text}")
-
-    def _failure(self, work: Work, code: int, text: str) -> WorkbenchError:
+    def _failure(self, step: BuildStep, code: int, text: str) -> WorkbenchError:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         if any("No space left on device" in line for line in lines):
             return StorageError(
-                "the disk of the Docker engine is full: the environment cannot be built",
-                remedy="`workbench-tui experiment clean` removes what runs left there.",
+                "cannot build the environment: the disk of the Docker engine is full",
+                remedy="Run `workbench-tui experiment clean` to remove unused files of runs.",
             )
         said = " ".join(lines[-3:]).rstrip(".") or f"exit code {code}"
         is_unreachable = any(words in text for words in _NO_ROUTE)
         return (NoRoute if is_unreachable else ConfigurationError)(
-            f"the environment cannot be built, {work.title} failed: {said}",
-            remedy="The whole output is in preparation.log of the run.",
+            f"cannot build the environment: {step.title} failed: {said}",
+            remedy="See preparation.log of the run for the whole output.",
             file=self._recipe.path,
             line=self._recipe.line_named_in(text),
         )
 
     @contextlib.contextmanager
     def _container(self, inputs: BuildInputs) -> Iterator[str]:
-        """A container of the base image that runs until the context ends; root in it may install."""
+        """Run a container of the base image, in which root can install packages, and remove it at the end."""
         name = f"workbench-build-{self.tag.rpartition(':')[2]}-{os.urandom(4).hex()}"
         self._engine.create(name, self._configuration(inputs))
         try:
@@ -262,7 +258,7 @@ class Builder:
             self._engine.remove(name)
 
     def _configuration(self, inputs: BuildInputs) -> dict[str, Any]:
-        # By where they are seen: a wheel of the project may be among those that were fetched.
+        # Keyed by mount point, because a wheel of the project may also be among the fetched ones.
         mounts = {_inside(folder): folder for folder in (*inputs.wheels, *inputs.files.values())}
         if inputs.uv:
             mounts[TOOLS_DIRECTORY] = inputs.uv
@@ -274,7 +270,7 @@ class Builder:
             "Entrypoint": [],
             "Cmd": [self._facts.python, "-c", _IDLE],
             "User": _ROOT,
-            # Python looks for modules in the folder that it stands in; `python -m pip` cannot be told otherwise.
+            # `python -m pip` imports modules from the current folder.
             "WorkingDir": "/",
             "Labels": labels,
             "HostConfig": {
@@ -287,7 +283,7 @@ class Builder:
         }
 
     def _changes(self) -> list[str]:
-        """Dockerfile instructions that make the image the base image with packages, not an installation container."""
+        """Return Dockerfile instructions that set labels, and the command and user of the base image."""
         base, recipe = self._base, self._recipe
         labels = {
             KIND_LABEL: ENVIRONMENT_KIND,
@@ -309,19 +305,19 @@ class Builder:
 
 
 def remove_interrupted_build(engine: Engine, tag: str) -> None:
-    """Remove containers that a killed build of this machine left. The caller is the only one who builds `tag`."""
+    """Remove containers of an interrupted build of this machine. The caller holds the lock for `tag`."""
     for container in engine.containers(f"{TAG_LABEL}={tag}"):
         if container.labels.get(MACHINE_LABEL) == project_key(""):
             engine.remove(container.id)
 
 
 def _inside(folder: str) -> str:
-    """Where a folder of wheels is mounted: by its last part, which is a hash."""
+    """Return the mount point of a folder of wheels, whose name is a hash."""
     return f"{WHEELS_DIRECTORY}/{os.path.basename(folder)}"
 
 
 def _quoted(value: str) -> str:
-    """A value as a Dockerfile instruction takes it, exactly."""
+    """Quote a value for a Dockerfile instruction."""
     for character in ("\\", '"', "$"):
         value = value.replace(character, f"\\{character}")
     return '"' + value.replace("\n", "\\n") + '"'

@@ -1,7 +1,7 @@
-"""What a run's environment is to hold: the packages of a conda environment file, as a recipe with a name of its own.
+"""Recipes of environments: the packages of a conda environment file.
 
-A recipe is pure data. Two recipes with the same inputs (packages, channels, options, local wheels by content, the base
-image by its id) have the same name, whoever writes them down and wherever; so an image of that name is the environment.
+Recipes with the same inputs (packages, channels, options, content of local wheels, id of the base image) have the same
+name on every machine, so an image with that name is the environment.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tui_workbench.targets.base.values import Report
 DEFAULT_FILE = "aml_config/conda_dependencies.yml"
 
 FORM = 1
-"""Number of the way environments are built; images of another are not taken for this one's."""
+"""Version of the build procedure; images of another version are not used."""
 
 _IMPLIED = frozenset(("pip", "python"))
-"""Conda packages that every Python has, or that stand for the interpreter itself."""
+"""Conda packages that are not installed as packages."""
 
 _REFUSED_OPTIONS = ("-r", "--requirement", "-e", "--editable", "-c", "--constraint")
 _INDEX_OPTIONS = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--pre", "--trusted-host")
@@ -36,7 +36,7 @@ _VERSION = re.compile(r"\d+(?:\.\d+)*")
 
 
 class Package(NamedTuple):
-    """One package that the file asks for; `file` is an absolute path where it is a wheel or archive of the project."""
+    """A package in the file; `file` is the absolute path of a wheel or archive of the project, else ""."""
 
     text: str
     line: int
@@ -44,37 +44,37 @@ class Package(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """The packages of an environment, in the order of the file; `path` is the file, "" when there is none."""
+    """The packages of an environment, in the order of the file; `path` is the file, "" without one."""
 
     path: str
     channels: tuple[str, ...] = ()
     python: Package | None = None
     conda: tuple[Package, ...] = ()
     pip: tuple[Package, ...] = ()
-    options: tuple[str, ...] = ()  # for pip: where packages come from
+    options: tuple[str, ...] = ()  # of pip: package indexes
     variables: Mapping[str, str] = {}
 
     def needs_conda(self, python_version: str) -> bool:
-        """True when only conda can make it in an image whose Python has this version."""
+        """Return True if an image with this Python version needs conda to build the environment."""
         return bool(self.conda) or not self.python_fits(python_version)
 
     def python_fits(self, python_version: str) -> bool:
-        """True when the image's own Python is what the file asks for."""
+        """Return True if the image's Python meets the file."""
         return self.python is None or version_matches(self.python.text, python_version)
 
     def python_made(self, python_version: str) -> str:
-        """The version of the environment's Python, on an image whose own has this one; as far as the file tells it."""
+        """Return the version of the environment's Python on an image with `python_version`, as far as it is known."""
         if not self.needs_conda(python_version) or self.python is None or self.python_fits(python_version):
             return python_version
         pinned = re.search(r"\d+\.\d+(\.\d+)?", self.python.text)
         return pinned[0] if pinned else python_version
 
     def is_met_by(self, python_version: str) -> bool:
-        """True when an image with this Python holds all that the file asks for, without anything being installed."""
+        """Return True if an image with this Python version needs no further packages."""
         return not self.pip and not self.variables and not self.needs_conda(python_version)
 
     def lines(self, base_name: str, base_id: str) -> list[str]:
-        """The inputs, one a line, for the name and for the comparison with an earlier recipe."""
+        """Return the inputs as lines, for the name and for comparison with earlier recipes."""
         return [
             f"form {FORM}",
             f"base {base_name} {base_id}",
@@ -87,25 +87,25 @@ class Recipe(NamedTuple):
         ]
 
     def line_named_in(self, text: str) -> int:
-        """The line of the package that an installer's complaint speaks of first; 0 when it names none."""
+        """Return the line of the package that an installer's error names first; 0 if it names none of them."""
         places = [(text.find(_bare_name(each.text)), each.line) for each in (*self.pip, *self.conda)]
         return min((place for place in places if place[0] >= 0), default=(0, 0))[1]
 
     def tag(self, base_id: str) -> str:
-        """The name of the environment's image on the base image of this id."""
+        """Return the tag of the environment's image on this base image."""
         text = json.dumps(self.lines("", base_id)).encode("utf-8", "surrogateescape")
         return f"workbench-env:{hashlib.sha256(text).hexdigest()[:16]}"
 
 
 def recipe_of(spec: RunSpec) -> Recipe:
-    """The recipe that the run configuration names; an empty one when it names none and the usual file is not there.
+    """Return the recipe of a run; an empty one if no file is configured and the default file does not exist.
 
     Raises ConfigurationError, with the line.
     """
     configuration = spec.run_configuration
     name = configuration.conda_dependencies_file or DEFAULT_FILE
     path = os.path.join(spec.project_root, name)
-    # As it was when the run was submitted; before that there is no copy.
+    # The run's copy of the file, once there is one.
     root = spec.working_directory if os.path.isdir(spec.working_directory) else spec.project_root
     if not os.path.exists(os.path.join(root, name)):
         root = spec.project_root
@@ -115,9 +115,9 @@ def recipe_of(spec: RunSpec) -> Recipe:
 
 
 def read_recipe(source: str, root: str, path: str = "") -> Recipe:
-    """The recipe in the conda environment file `source` of the project (or its copy) at `root`.
+    """Read the conda environment file `source` of the project (or its copy) at `root`.
 
-    `path` is the file to name to people, when it is another. Raises ConfigurationError, with the line.
+    `path` is the file to name in errors. Raises ConfigurationError, with the line.
     """
     path = path or source
     tree = parse(read(source).text, path)
@@ -140,37 +140,37 @@ def read_recipe(source: str, root: str, path: str = "") -> Recipe:
 
 
 def cause(recipe: Recipe, lines: Sequence[str], earlier: Sequence[str] | None) -> str:
-    """Why an environment has to be built, in a clause that names the line of the file which caused it.
+    """Return the reason why an environment must be built, with the line of the file that caused it.
 
-    `lines` are the recipe's, `earlier` those of the environment that is most like it, None when there is none.
+    `earlier` are the lines of the most similar environment, None without one.
     """
     if earlier is None:
-        return "none was built yet"
+        return "no environment was built yet"
     old, new = set(earlier), set(lines)
     for line in lines:
         if line in old:
             continue
         kind, _, rest = line.partition(" ")
         if kind == "base":
-            return f"the base image is another one now: {rest.split()[0]}"
+            return f"the base image has changed to {rest.split()[0]}"
         if kind == "form":
             return "an older version of the workbench built it"
         place = _place(recipe, rest)
         return f"{place}`{rest.removeprefix('option ')}` is new"
     gone = next((line.partition(" ")[2] for line in earlier if line not in new), "")
     if gone:
-        return f"{os.path.basename(recipe.path)}: `{gone.removeprefix('option ')}` is gone"
+        return f"{os.path.basename(recipe.path)}: `{gone.removeprefix('option ')}` was removed"
     return "the order of the packages changed"
 
 
 def closest(lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> Sequence[str] | None:
-    """The candidate that shares the most lines; the first of equals; None when there is none at all."""
+    """Return the candidate with the most common lines; None without candidates."""
     wanted = set(lines)
     return max(candidates, key=lambda candidate: len(wanted & set(candidate)), default=None)
 
 
 def report_steps(report: Report, steps: Sequence[tuple[str, Callable[[], None]]]) -> None:
-    """Take steps of building an environment, with their titles and times in the report."""
+    """Run the steps of a build, and report their titles and times."""
     for number, (title, step) in enumerate(metered("building", "steps", steps), 1):
         label = f"step {number}/{len(steps)}"
         report.line(f"{label}: {title}")
@@ -180,19 +180,19 @@ def report_steps(report: Report, steps: Sequence[tuple[str, Callable[[], None]]]
 
 
 def not_prepared(spec: RunSpec, why: str, where: str = "") -> NotPrepared:
-    """The error for an environment that the run configuration does not allow to be made; `where` is ` on HOST`."""
+    """Return the error for an environment that must be built, if the run configuration forbids it."""
     configuration = spec.run_configuration
     key = configuration.key("PrepareEnvironment")
     return NotPrepared(
-        f"its environment is not prepared{where} ({why}), and {key} is false",
-        remedy=f"Prepare it with `workbench-tui experiment prepare -c {configuration.name}`, or set `{key}: true`.",
+        f"the environment is not prepared{where} ({why}), and {key} is false",
+        remedy=f"Run `workbench-tui experiment prepare -c {configuration.name}`, or set `{key}: true`.",
         file=configuration.path,
         line=line_of_key(configuration.path, key),
     )
 
 
 def version_matches(text: str, version: str) -> bool:
-    """Whether a version meets what conda would read in `python=3.6`, `python >=3.8,<3.12`, `python 3.5.2`."""
+    """Return True if a version meets a conda specification such as `python=3.6` or `python >=3.8,<3.12`."""
     spec = re.sub(r"\A[\w.-]+::", "", text.strip())
     spec = re.sub(r"\A[A-Za-z][\w.-]*", "", spec).strip()
     return any(
@@ -204,7 +204,7 @@ def version_matches(text: str, version: str) -> bool:
 def _term_matches(term: str, version: str) -> bool:
     match = re.match(r"(==|>=|<=|!=|~=|=|>|<)?\s*(.*)", term)
     operator, wanted = (match[1] or "", match[2].split()[0] if match[2].split() else "") if match else ("", "")
-    # `=3.6=build` and `3.6=build` pin a build; the version is what stands before it.
+    # `=3.6=build` and `3.6=build` pin a build after the version.
     wanted = wanted.split("=")[0]
     numbers = _VERSION.match(wanted)
     if numbers is None:
@@ -224,16 +224,15 @@ def _term_matches(term: str, version: str) -> bool:
 
 
 def _trimmed(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    """Without the zeros at the end, which mean nothing."""
     return _trimmed(numbers[:-1]) if numbers[-1:] == (0,) else numbers
 
 
 def _option(text: str, path: str, line: int) -> list[str]:
-    """An option of pip as words; those that name other files or places of sources are refused."""
+    """Return an option of pip as arguments. Options that name other files or source folders are refused."""
     word, _, value = text.replace("=", " ", 1).partition(" ")
     if word in _REFUSED_OPTIONS or word not in _INDEX_OPTIONS:
         raise ConfigurationError(
-            f"`{word}` is not understood in this file",
+            f"the option '{word}' is not supported in this file",
             remedy="List the packages themselves under `pip:`.",
             file=path,
             line=line,
@@ -242,7 +241,7 @@ def _option(text: str, path: str, line: int) -> list[str]:
 
 
 def _local_file(requirement: Requirement, source: str, path: str, line: int, root: str) -> str:
-    """The wheel or archive of the project that a requirement names; "" when it names a package of an index."""
+    """Return the path of a wheel or archive that a requirement names; "" for a package of an index."""
     name = requirement.url
     if not name or "://" in name:
         return ""
@@ -251,8 +250,8 @@ def _local_file(requirement: Requirement, source: str, path: str, line: int, roo
         if os.path.isfile(found):
             return found
     raise ConfigurationError(
-        f"there is no file {name}",
-        remedy="Name a wheel relative to the project, or a package of the index.",
+        f"file not found: {name}",
+        remedy="Give the path of a wheel relative to the project, or the name of a package.",
         file=path,
         line=line,
     )

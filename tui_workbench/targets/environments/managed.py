@@ -1,11 +1,12 @@
-"""Environments of this machine: a folder with the packages of a conda environment file, made without conda.
+"""Managed environments on this machine: folders with the packages of a conda environment file, built without conda.
 
-It lies in the user's cache under the name of its recipe. It is made in place, because a Python's folder cannot be
-moved, and a file that is written last says that it is whole; one without that file is made anew.
+An environment is a folder in the user's cache, named by its recipe. It is built in place, because a Python installation
+cannot be moved. A file that is written last marks it as complete; a folder without that file is built again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -31,78 +32,75 @@ from tui_workbench.targets.environments.wheels import find_uv, index_environment
 from tui_workbench.targets.hosts.host import READ_SIZE
 
 MARK = "workbench-environment.json"
-"""Stands in a folder that is whole: the lines of its recipe."""
+"""The file in a complete environment, with the lines of its recipe."""
 
 LINES_KEPT = 20
-"""Of what a program printed, as its result in the trace of calls."""
+"""Lines of a program's output that the trace of calls keeps."""
 
 DEFAULT_CHANNELS = ("conda-forge",)
 _DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
-"""What the channel `defaults` stands for."""
+"""The URLs of the channel `defaults`."""
 
 
 class Managed(NamedTuple):
-    """An environment: what is asked for, on top of which Python of this machine, and its folder."""
+    """A managed environment."""
 
     recipe: Recipe
-    base: str  # the interpreter that it is made with when it needs no other
-    version: str  # of that one
+    base: str  # the interpreter to build it with, unless conda installs another Python
+    version: str  # of the base interpreter
     folder: str
 
     @property
     def python(self) -> str:
-        """Its interpreter."""
         return os.path.join(self.folder, "bin", "python")
 
     @property
     def name(self) -> str:
-        """Its name, for people."""
         return os.path.basename(self.folder)
 
     @property
-    def is_whole(self) -> bool:
-        """True when it is there, complete."""
+    def is_complete(self) -> bool:
         return os.path.exists(os.path.join(self.folder, MARK))
 
     def lines(self) -> list[str]:
-        """Its inputs, one a line."""
+        """Return the inputs of the recipe as lines."""
         return self.recipe.lines(self.base, self.version)
 
     def why(self) -> str:
-        """Why it has to be made, in a clause that names the line which is the cause."""
+        """Return the reason why it must be built, with the line that caused it."""
         lines = self.lines()
         return environment.cause(self.recipe, lines, environment.closest(lines, Environments().recipes()))
 
     def activated(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """The variables of a process that runs in the environment, on top of `variables`."""
+        """Return `variables` with the changes that activate the environment."""
         path = f"{self.folder}/bin:{variables.get('PATH', os.defpath)}"
         own = {"PATH": path, "VIRTUAL_ENV": self.folder, "CONDA_PREFIX": self.folder}
         return {**variables, **own, **self.recipe.variables}
 
-    def refuse_unless_made(self, spec: RunSpec) -> None:
-        """Raise NotPrepared when it is not there and the run configuration does not allow to make it."""
-        if not self.is_whole and not spec.run_configuration.prepare_environment:
+    def refuse_unless_built(self, spec: RunSpec) -> None:
+        """Raise NotPrepared if it is not built and the run configuration forbids it."""
+        if not self.is_complete and not spec.run_configuration.prepare_environment:
             raise not_prepared(spec, self.why())
 
-    def have(self, report: Report) -> None:
-        """Make it unless it is there. Raises Interrupted, ConfigurationError (with the line) or StorageError."""
-        if self.is_whole:
+    def ensure_built(self, report: Report) -> None:
+        """Build it if needed. Raises Interrupted, ConfigurationError (with the line) or StorageError."""
+        if self.is_complete:
             return
-        report.begin("build", f"make the environment {self.name}: {self.why()}")
+        report.begin("build", f"build the environment {self.name}: {self.why()}")
         with cache_lock(f"environment-{self.name}", report.interrupted):
-            if not self.is_whole:
-                _Making(self, report).make()
+            if not self.is_complete:
+                _Build(self, report).build()
         report.done("build", folder=self.folder)
 
 
 class Environments:
-    """All environments of this user, each in a folder that is named by its recipe."""
+    """The managed environments of this user."""
 
     def __init__(self) -> None:
         self._store = os.path.join(user_cache_directory(), "environments")
 
     def of(self, spec: RunSpec, base: str) -> Managed | None:
-        """The environment of a run, on top of the interpreter `base`; None when that one has all that it asks for.
+        """Return the environment of a run on the interpreter `base`; None if the run needs no packages.
 
         Raises ConfigurationError, with the line.
         """
@@ -114,14 +112,14 @@ class Environments:
         return Managed(recipe, base, version, os.path.join(self._store, name))
 
     def folders(self) -> list[str]:
-        """The folders of all environments, whole or not."""
+        """Return the folders of all environments, complete or not."""
         try:
             return sorted(entry.path for entry in os.scandir(self._store) if entry.is_dir(follow_symlinks=False))
         except OSError:
             return []
 
     def recipes(self) -> list[list[str]]:
-        """The lines of the recipes of all whole environments."""
+        """Return the recipes of all complete environments as lines."""
         found = []
         for folder in self.folders():
             try:
@@ -132,17 +130,19 @@ class Environments:
         return found
 
     def remove(self, folder: str) -> None:
-        """Remove an environment; its mark first, so that a half removed one is never taken for whole."""
+        """Remove an environment; its mark first, so that a partly removed one never counts as complete."""
         try:
-            if os.path.exists(os.path.join(folder, MARK)):
+            with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(folder, MARK))
             processes.run(["rm", "-rf", "--", folder]).check_returncode()
         except (OSError, subprocess.CalledProcessError) as error:
-            raise StorageError(f"cannot remove it: {error}", remedy="Remove it by hand.", file=folder) from error
+            raise StorageError(
+                f"cannot remove the environment: {error}", remedy="Delete the folder by hand.", file=folder
+            ) from error
 
 
-class _Making:
-    """The making of one environment."""
+class _Build:
+    """The build of an environment."""
 
     def __init__(self, managed: Managed, report: Report) -> None:
         self._managed = managed
@@ -150,7 +150,7 @@ class _Making:
         self._report = report
         self._conda = managed.recipe.needs_conda(managed.version)
 
-    def make(self) -> None:
+    def build(self) -> None:
         folder = self._managed.folder
         begun = time.monotonic()
         try:
@@ -160,17 +160,17 @@ class _Making:
             write_atomically(os.path.join(folder, MARK), json.dumps(self._managed.lines()).encode())
         except OSError as error:
             raise StorageError(
-                f"the environment cannot be made: {error.strerror or error}",
-                remedy="Free space; `workbench-tui experiment clean` removes environments.",
+                f"cannot build the environment: {error.strerror or error}",
+                remedy="Free space. `workbench-tui experiment clean` removes environments.",
                 file=error.filename or folder,
             ) from error
-        self._report.line(f"the environment is made ({time.monotonic() - begun:.1f} s)")
+        self._report.line(f"the environment is built ({time.monotonic() - begun:.1f} s)")
 
     def _steps(self) -> None:
         uv = find_uv()
         steps = [("install conda packages", self._install_conda)] if self._conda else []
         if not self._conda:
-            title = f"make an environment with {self._managed.base}"
+            title = f"create an environment with {self._managed.base}"
             command = [uv, "venv", "--python", self._managed.base, "--no-project", self._managed.folder]
             steps.append((title, lambda: self._run(title, command)))
         if self._recipe.pip:
@@ -184,7 +184,7 @@ class _Making:
         return [uv, "pip", "install", *options, *self._recipe.options, *packages]
 
     def _run(self, title: str, command: Sequence[str]) -> None:
-        """Run a program with its lines reported as they come; it ends when somebody wants the run to end."""
+        """Run a program and report its lines. It is killed when the run is interrupted."""
         said: list[str] = []
         watched = [self._report.interrupted] if self._report.interrupted >= 0 else []
         with (
@@ -195,7 +195,7 @@ class _Making:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=processes.clean_environment(index_environment(os.environ)),
-                # uv reads the settings of the project that it stands in.
+                # uv reads settings of a project in the current folder.
                 cwd="/",
                 start_new_session=True,
             ) as process,
@@ -220,8 +220,8 @@ class _Making:
     def _failure(self, title: str, text: str) -> ConfigurationError:
         said = " ".join(line.strip() for line in text.splitlines()[-3:]).rstrip(".")
         return ConfigurationError(
-            f"the environment cannot be made, {title} failed: {said}",
-            remedy="Change the packages, or look at the connection to the package index.",
+            f"cannot build the environment: {title} failed: {said}",
+            remedy="Change the packages, or check the connection to the package index.",
             file=self._recipe.path,
             line=self._recipe.line_named_in(text),
         )
@@ -255,7 +255,7 @@ class _Making:
 
 
 def _rattler_errors() -> tuple[type[Exception], ...]:
-    """What the conda library raises when it reads specifications, solves and installs; it has no common base."""
+    """Return the errors of the conda library, which have no common base class."""
     from rattler import exceptions as errors
 
     return (

@@ -1,10 +1,10 @@
-"""Python packages for hosts that cannot reach the package index: resolved and fetched here, for the image's Python.
+"""Offline packages: Python packages resolved and downloaded here, for a host that cannot reach the package index.
 
-What the image holds already is kept where the requirements allow it, as an installation inside of it would do. Every
-file is checked against the hash that the index names before it is kept; kept files are found by that hash.
+Packages of the image are kept if the requirements allow it, as in an installation inside the image. Each downloaded
+file is verified against the hash in the index, and stored under it.
 
-What environments are built with (the installer, wheels, archives of the project) is brought to the engine's host. Each
-thing lies there in a folder that is named by its content, so what is there is right and nothing is sent twice.
+The inputs of a build (the installer, wheels, archives of the project) are sent to the engine's host. Each lies there in
+a folder that is named by its hash, so nothing is sent twice.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.sending import report_sending, sync
 
 RESOLVE_SECONDS = 300.0
-"""A resolution asks the index once for each package; one that backtracks through many versions takes minutes."""
+"""Timeout of the resolver, which may need minutes to backtrack through many versions."""
 
 DOWNLOAD_SECONDS = 60.0
-"""Of silence."""
+"""Seconds without data after which a download fails."""
 
 DOWNLOADS_AT_ONCE = 8
 KEY_LENGTH = 16
-"""Hexadecimal digits of a file's hash that name its folder."""
+"""Hexadecimal digits of a file's hash in the name of its folder."""
 
 _CHUNK = 1 << 20
 _GLIBC = (17, 28, *range(31, 41))
-"""The versions 2.N of the GNU C library that the resolver knows by name."""
+"""The versions 2.N of glibc that the resolver knows by name."""
 
 
 class Wheel(NamedTuple):
-    """A file to be fetched."""
+    """A wheel to download."""
 
     name: str  # of the package
     file_name: str
@@ -64,7 +64,7 @@ class Wheel(NamedTuple):
 
 
 def find_uv() -> str:
-    """The package installer that came with this program, or the one on the PATH. Raises ConfigurationError."""
+    """Return the path of the uv installed with the workbench, or on the PATH. Raises ConfigurationError."""
     for folder in (sysconfig.get_path("scripts"), os.path.dirname(sys.executable)):
         path = os.path.join(folder, "uv")
         if os.access(path, os.X_OK):
@@ -73,25 +73,25 @@ def find_uv() -> str:
         return find_program("uv")
     except FileNotFoundError as error:
         raise ConfigurationError(
-            "uv is not installed, and environments are made with it",
-            remedy="Install the workbench again: pip install --force-reinstall workbench-tui",
+            "uv is not installed, but it is needed to build environments",
+            remedy="Reinstall the workbench: pip install --force-reinstall workbench-tui",
         ) from error
 
 
 def uv_version() -> str:
-    """The version of `find_uv`."""
+    """Return the version of the uv that `find_uv` returns."""
     done = run([find_uv(), "--version"])
     done.check_returncode()
     return done.stdout.decode().split()[1]
 
 
 def platform_of(facts: ImageFacts) -> str:
-    """The image's platform, as the resolver names it. Raises ConfigurationError for one that has no wheels."""
+    """Return the resolver's name of the image's platform. Raises ConfigurationError for one without wheels."""
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(facts.machine, facts.machine)
     if machine not in ("x86_64", "aarch64"):
         raise ConfigurationError(
-            f"packages for {facts.machine} cannot be fetched here",
-            remedy="Let the target reach the package index, or choose an image that holds them.",
+            f"cannot download packages for {facts.machine} here",
+            remedy="Give the target access to the package index, or choose an image that contains the packages.",
         )
     library, version = facts.libc
     if library != "glibc":
@@ -102,13 +102,13 @@ def platform_of(facts: ImageFacts) -> str:
 
 
 def resolve(recipe: Recipe, facts: ImageFacts, environment: Mapping[str, str]) -> list[Wheel]:
-    """The wheels that an installation of the recipe's pip packages in the image takes, beyond what it holds already.
+    """Return the wheels that the recipe's pip packages need in addition to the packages of the image.
 
-    Raises ConfigurationError with the resolver's words when there is no such set.
+    Raises ConfigurationError with the resolver's message if there is no solution.
     """
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
         held = _write_stand_ins(facts, os.path.join(folder, "held"))
-        # First as if nothing in the image may change; what cannot be had so is resolved as pip would, freely.
+        # Try first without changes of the image's packages, then allow them as pip does.
         pins = [f"{name}==={version}" for name, version in held.items()]
         try:
             text = _run_resolver(recipe, facts, folder, pins, environment)
@@ -120,9 +120,9 @@ def resolve(recipe: Recipe, facts: ImageFacts, environment: Mapping[str, str]) -
 
 
 def fetch(wheels: Sequence[Wheel], folder: str, progress: Callable[[str], None]) -> list[str]:
-    """Have each wheel below a folder of this machine, which keeps what earlier fetches brought; returns their paths.
+    """Download the wheels that are not yet below `folder`, and return the paths of all.
 
-    Each lies in a folder of its own that is named by its hash. Raises WorkbenchError when one cannot be had.
+    Each has a subfolder that is named by its hash. Raises WorkbenchError if a download fails.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -131,12 +131,12 @@ def fetch(wheels: Sequence[Wheel], folder: str, progress: Callable[[str], None])
     except OSError as error:
         raise storage_error("make", folder, error) from error
     with meter("fetching", "packages", len(wheels)) as fetching, ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as pool:
-        arrived = _Arrived(fetching)
-        return list(pool.map(lambda wheel: _fetch_one(wheel, folder, progress, arrived), wheels))
+        downloads = _Progress(fetching)
+        return list(pool.map(lambda wheel: _fetch_one(wheel, folder, progress, downloads), wheels))
 
 
 def foreign_uv(facts: ImageFacts, folder: str, environment: Mapping[str, str]) -> str:
-    """The path here of an uv that runs in an image of another platform than this machine's; kept below `folder`."""
+    """Return the path of a uv for the platform of an image, downloaded below `folder`."""
     version = uv_version()
     program = os.path.join(folder, f"uv-{version}-{platform_of(facts)}", "uv")
     if os.access(program, os.X_OK):
@@ -153,7 +153,7 @@ def foreign_uv(facts: ImageFacts, folder: str, environment: Mapping[str, str]) -
 
 
 def index_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables for uv that say what pip is told by its own: uv reads none of pip's."""
+    """Return the environment with pip's index settings copied to the variables that uv reads."""
     result = dict(environment)
     for theirs, ours in (
         ("PIP_INDEX_URL", "UV_DEFAULT_INDEX"),
@@ -162,7 +162,7 @@ def index_environment(environment: Mapping[str, str]) -> dict[str, str]:
     ):
         if environment.get(theirs) and not environment.get(ours):
             result[ours] = environment[theirs]
-    # The machine's own certificates: an index inside of a company has one of theirs.
+    # Use the machine's certificates, for a package index inside a company.
     result.setdefault("UV_SYSTEM_CERTS", "true")
     return result
 
@@ -188,45 +188,41 @@ def _run_resolver(
         )
     except subprocess.TimeoutExpired as error:
         raise ConfigurationError(
-            f"the packages could not be resolved within {RESOLVE_SECONDS:g} s",
+            f"cannot resolve the packages within {RESOLVE_SECONDS:g} s",
             remedy="Pin more versions.",
             file=recipe.path,
         ) from error
     if done.returncode:
-        raise _cannot_be_had(recipe, facts, done.stderr.decode(errors="replace"))
+        text = done.stderr.decode(errors="replace")
+        said = " ".join(line.strip() for line in text.strip().splitlines()[1:4]).rstrip(".")
+        raise ConfigurationError(
+            f"packages not available for Python {facts.version} on {platform_of(facts)}: {said}",
+            remedy="Change the packages under `pip:`, or give the target access to the package index.",
+            file=recipe.path,
+            line=recipe.line_named_in(text),
+        )
     with open(output, encoding="utf-8") as file:
         return file.read()
 
 
-def _cannot_be_had(recipe: Recipe, facts: ImageFacts, text: str) -> ConfigurationError:
-    said = " ".join(line.strip() for line in text.strip().splitlines()[1:4]).rstrip(".")
-    return ConfigurationError(
-        f"the packages cannot be had for Python {facts.version} on {platform_of(facts)}: {said}",
-        remedy="Change the packages under `pip:`, or let the target reach the package index.",
-        file=recipe.path,
-        line=recipe.line_named_in(text),
-    )
-
-
 def _wheels_of(text: str, python_tag: str) -> list[Wheel]:
-    """Of each package the wheel that fits best; the resolver has left out those that do not fit at all."""
+    """Return the best wheel of each package. The resolver lists only compatible ones."""
     wheels = []
     for package in tomllib.loads(text).get("packages", []):
         choices = package.get("wheels") or ([package["archive"]] if "archive" in package else [])
         if not choices:
             raise ConfigurationError(
                 f"{package['name']} {package.get('version', '')} has no wheel, and building it needs the package index",
-                remedy="Choose a version that has one, or let the target reach the package index.",
+                remedy="Choose a version with a wheel, or give the target access to the package index.",
             )
-        ranked = sorted(choices, key=lambda choice: _rank(_file_name(choice), python_tag))
-        best = ranked[0]
+        best = min(choices, key=lambda choice: _rank(_file_name(choice), python_tag))
         url = best.get("url") or f"file://{urllib.parse.quote(os.path.abspath(best['path']))}"
         wheels.append(Wheel(package["name"], _file_name(best), url, best["hashes"]["sha256"]))
     return wheels
 
 
 def _rank(file_name: str, python_tag: str) -> int:
-    """0 for a wheel of just this Python, then those of its stable interface, then those of any."""
+    """Rank a wheel: 0 for this Python version, 1 for the stable ABI, 2 for any Python."""
     tags = file_name.split("-")[-3:]
     if len(tags) < 3:
         return 3
@@ -239,45 +235,44 @@ def _file_name(choice: dict[str, str]) -> str:
     return urllib.parse.unquote(os.path.basename(urllib.parse.urlsplit(choice.get("url") or choice["path"]).path))
 
 
-class _Arrived:
-    """How much of each wheel has arrived, told to a meter from any thread."""
+class _Progress:
+    """The progress of parallel downloads. `update` may be called from any thread."""
 
-    def __init__(self, telling: Meter) -> None:
-        self._telling = telling
+    def __init__(self, fetching: Meter) -> None:
+        self._meter = fetching
         self._parts: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    def tell(self, name: str, part: float) -> None:
-        """So much of this wheel, at most 1, has arrived."""
+    def update(self, name: str, part: float) -> None:
         with self._lock:
             self._parts[name] = part
-            self._telling.update(sum(self._parts.values()))
+            self._meter.update(sum(self._parts.values()))
 
 
-def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None], arrived: _Arrived) -> str:
+def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None], downloads: _Progress) -> str:
     from urllib.request import urlopen
 
     path = os.path.join(folder, wheel.sha256[:KEY_LENGTH], wheel.file_name)
     if os.path.exists(path) and _hash(path) == wheel.sha256:
-        arrived.tell(wheel.file_name, 1)
+        downloads.update(wheel.file_name, 1)
         return path
     digest = hashlib.sha256()
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        # file:// too: what --find-links named on this machine.
+        # The URL may be file://, from --find-links.
         with urlopen(wheel.url, timeout=DOWNLOAD_SECONDS) as answer, replacing(path) as file:
             size = int(answer.headers.get("Content-Length") or 0)
             while chunk := answer.read(_CHUNK):
                 digest.update(chunk)
                 file.write(chunk)
-                arrived.tell(wheel.file_name, min(1.0, file.tell() / size) if size else 0.0)
+                downloads.update(wheel.file_name, min(1.0, file.tell() / size) if size else 0.0)
             if digest.hexdigest() != wheel.sha256:
-                raise WorkbenchError(f"{wheel.file_name} is not the file that the index names", remedy="Try again.")
+                raise WorkbenchError(f"{wheel.file_name} does not match the hash in the index", remedy="Try again.")
     except OSError as error:
         raise WorkbenchError(
-            f"cannot fetch {wheel.file_name}: {error}", remedy="Look at the connection to the package index."
+            f"cannot download {wheel.file_name}: {error}", remedy="Check the connection to the package index."
         ) from error
-    arrived.tell(wheel.file_name, 1)
+    downloads.update(wheel.file_name, 1)
     progress(wheel.file_name)
     return path
 
@@ -293,9 +288,9 @@ def _write(path: str, lines: Sequence[str]) -> None:
 
 
 def _write_stand_ins(facts: ImageFacts, folder: str) -> dict[str, str]:
-    """Wheels without content that have the names, versions and requirements of what the image holds.
+    """Write empty wheels with the names, versions and requirements of the image's packages; return versions by name.
 
-    So the resolver knows them, also those that no index has. Returns the versions by name.
+    The resolver thus knows the image's packages, including those that are in no index.
     """
     os.makedirs(folder, exist_ok=True)
     held = {}
@@ -311,18 +306,18 @@ def _write_stand_ins(facts: ImageFacts, folder: str) -> dict[str, str]:
                 )
                 archive.writestr(f"{information}/RECORD", "")
         except (OSError, ValueError):
-            continue  # a name that can be no file name is none that anybody requires
+            continue  # a name that cannot be a file name is required by no package
         held[name] = version
     return held
 
 
 def _file_stem(name: str, version: str) -> str:
-    """The beginning of a wheel's file name, as the format has it."""
+    """Return the start of a wheel's file name."""
     return f"{re.sub(r'[-_.]+', '_', name).lower()}-{version.replace('-', '_')}"
 
 
 class Stores:
-    """The folders of supplies of a host; those of this machine stand in the user's cache."""
+    """The folders with inputs of builds on a host; on this machine they are in the user's cache."""
 
     def __init__(self, host: Host, report: Report) -> None:
         self._host = host
@@ -331,33 +326,33 @@ class Stores:
         self._there = self._here if host.is_local else HostLayout(host.home()).offline_packages
 
     def uv(self, facts: ImageFacts) -> str:
-        """The folder on the host that holds an uv which runs in the image."""
+        """Return the folder on the host with a uv that runs in the image."""
         program = find_uv() if _runs_ours(facts) else ""
         if not program:
             program = foreign_uv(facts, os.path.join(self._here, "tools"), os.environ)
         name = f"uv-{uv_version()}-{platform_of(facts)}"
-        return self._have(program, os.path.join("tools", name))
+        return self._send(program, os.path.join("tools", name))
 
     def wheels(self, recipe: Recipe, facts: ImageFacts) -> tuple[str, ...]:
-        """Folders on the host that together hold all that an installation of the recipe in the image takes."""
+        """Return the folders on the host with all wheels that the recipe needs in the image."""
         self._report.line("resolving the packages")
         found = resolve(recipe, facts, os.environ)
         self._report.line(f"fetching {len(found)} wheels")
         store = os.path.join(self._here, "wheels")
         paths = fetch(found, store, lambda name: self._report.line(f"  {name}"))
         return tuple(
-            self._have(path, os.path.join("wheels", os.path.basename(os.path.dirname(path)))) for path in paths
+            self._send(path, os.path.join("wheels", os.path.basename(os.path.dirname(path)))) for path in paths
         )
 
     def project_files(self, recipe: Recipe) -> dict[str, str]:
-        """For each local archive that the recipe names the folder on the host that holds it."""
+        """Return the folder on the host of each local archive that the recipe names."""
         files = [package.file for package in recipe.pip if package.file]
-        return {path: self._have(path, os.path.join("files", _hash(path)[:KEY_LENGTH])) for path in files}
+        return {path: self._send(path, os.path.join("files", _hash(path)[:KEY_LENGTH])) for path in files}
 
-    def _have(self, path: str, name: str) -> str:
-        """Have the file in the folder `name` of the host, whatever it holds, and return the folder's path."""
+    def _send(self, path: str, name: str) -> str:
+        """Copy the file to the folder `name` of the host if it is not there, and return the folder's path."""
         folder, base = os.path.join(self._here, name), os.path.basename(path)
-        _have_copy(path, os.path.join(folder, base))
+        _copy(path, os.path.join(folder, base))
         if self._host.is_local:
             return folder
         destination = posixpath.join(self._there, name)
@@ -368,16 +363,16 @@ class Stores:
         return destination
 
 
-def _have_copy(source: str, destination: str) -> None:
+def _copy(source: str, destination: str) -> None:
     if os.path.exists(destination):
         return
     os.makedirs(os.path.dirname(destination), exist_ok=True)
-    mode = stat.S_IMODE(os.stat(source).st_mode)  # the installer has to stay executable
+    mode = stat.S_IMODE(os.stat(source).st_mode)  # keeps the installer executable
     with open(source, "rb") as reading, replacing(destination, mode) as writing:
         shutil.copyfileobj(reading, writing)
 
 
 def _runs_ours(facts: ImageFacts) -> bool:
-    """Whether programs of this machine run in the image."""
+    """Return True if programs of this machine run in the image."""
     same_machine = sys.platform == "linux" and platform.machine() == facts.machine
     return same_machine and platform.libc_ver()[0] == "glibc" == facts.libc[0]

@@ -69,7 +69,7 @@ class LocalTarget(Target):
         title = f"start {spec.script} with {interpreter}{run_environment.describe_launcher(spec)}"
         steps = []
         if managed is not None:
-            verb = "take" if managed.is_whole else "make"
+            verb = "use" if managed.is_complete else "build"
             steps.append(Step("environment", f"{verb} the environment {managed.folder}"))
         if choice.chooses(self.target):
             steps.append(Step("gpus", choice.describe(self.target)))
@@ -84,16 +84,16 @@ class LocalTarget(Target):
 
     def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
         managed = self._environment(spec)
-        if managed is None or managed.is_whole:
+        if managed is None or managed.is_complete:
             return plan
-        managed.refuse_unless_made(spec)
-        return plan.with_step("environment", title=f"make the environment {managed.folder}: {managed.why()}")
+        managed.refuse_unless_built(spec)
+        return plan.with_step("environment", title=f"build the environment {managed.folder}: {managed.why()}")
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
         managed = self._environment(spec)
         if managed is not None:
-            managed.refuse_unless_made(spec)
-            managed.have(self.report)
+            managed.refuse_unless_built(spec)
+            managed.ensure_built(self.report)
 
     def prepare_environment(self, spec: RunSpec) -> str:
         if self._environments is None:
@@ -101,7 +101,7 @@ class LocalTarget(Target):
         managed = self._environment(spec)
         if managed is None:
             return find_interpreter(self.target)
-        managed.have(self.report)
+        managed.ensure_built(self.report)
         return managed.folder
 
     def interpreter_of(self, spec: RunSpec) -> str:
@@ -111,7 +111,7 @@ class LocalTarget(Target):
         managed = self._environment(spec)
         if managed is None:
             return super().framework_location(spec)
-        if not managed.is_whole:
+        if not managed.is_complete:
             raise EnvironmentMissing(f"the environment is not made yet: {managed.why()}", prepare_command(spec))
         return Interpreter(self.host, managed.python, variables_of(spec, managed.recipe.variables))
 
