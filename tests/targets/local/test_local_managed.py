@@ -131,7 +131,7 @@ def test_the_plan_says_why_it_would_be_made(project: DockerProject, index: Packa
     project.packages("tinylib")
     assert title().endswith("no environment was built yet")
     prepare_environment(project.runs.project, "docker", "", Report())
-    assert title().startswith("take ")
+    assert title().startswith("use ")
     project.packages("tinylib", "tinydep")
     assert title().endswith("conda_dependencies.yml:5: `tinydep` is new")
 
