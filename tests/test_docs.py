@@ -1,4 +1,4 @@
-"""The pages say what is true: generated ones are as the code has them, and what the others name is there."""
+"""Generated pages match the code, and links, commands and messages on other pages exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRITTEN = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *sorted(DOCS.r
 BY_NAME = pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
 
 LARGEST_PICTURE = 40_000
-"""Bytes: they come with every clone."""
+"""Bytes of a picture; every clone downloads them."""
 
 BOXES = re.compile("[\u2500-\u259f\u2800-\u28ff\x1b\t]")
 
@@ -32,24 +32,24 @@ def text_of(name: str) -> str:
 
 
 def cells(text: str) -> list[list[str]]:
-    """The rows of all tables of a page, without their heads."""
+    """Return the rows of all tables of a page without their header."""
     rows = [re.split(r"(?<!\\) ?\| ?", line.strip("| ")) for line in text.splitlines() if line.startswith("| ")]
     return [row for row in rows if not row[0].startswith(("It says", "Screen"))]
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_made_from_the_code_is_as_it_would_be_made_now(name: str) -> None:
-    assert text_of(f"reference/{name}") == PAGES[name](), "python -m docs.make_pages makes it anew"
+def test_generated_page_is_current(name: str) -> None:
+    assert text_of(f"reference/{name}") == PAGES[name](), "run python -m docs.make_pages"
 
 
 @BY_NAME
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_links_exist(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
     assert not [link for link in links if "://" not in link and not (page.parent / link).is_file()]
 
 
 @BY_NAME
-def test_every_command_that_is_named_exists(page: Path) -> None:
+def test_named_commands_exist(page: Path) -> None:
     verbs = {command.words for command in COMMANDS}
     nouns = {words[0] for words in verbs}
     named = re.findall(r"workbench-tui ((?:[a-z][a-z-]+ ?){1,3})", page.read_text(encoding="utf-8"))
@@ -59,7 +59,7 @@ def test_every_command_that_is_named_exists(page: Path) -> None:
 
 
 def lines_of_commands(text: str) -> list[list[str]]:
-    """The words behind `workbench-tui` of every command that a page shows, up to the name of a script."""
+    """Return the arguments of every `workbench-tui` command on a page, up to the name of a script."""
     shown = re.findall(r"^(?: {4}|[$#] )?workbench-tui (.+)$|`workbench-tui ([^`\n]+)`", text, re.MULTILINE)
     lines = []
     for line, inline in shown:
@@ -70,7 +70,7 @@ def lines_of_commands(text: str) -> list[list[str]]:
 
 
 @BY_NAME
-def test_every_option_that_is_shown_exists(page: Path) -> None:
+def test_shown_options_exist(page: Path) -> None:
     wrong = []
     for words in lines_of_commands(page.read_text(encoding="utf-8")):
         command, rest = find_command(words)
@@ -82,18 +82,18 @@ def test_every_option_that_is_shown_exists(page: Path) -> None:
 
 
 @BY_NAME
-def test_no_page_knows_who_wrote_it(page: Path) -> None:
+def test_pages_hold_no_absolute_paths(page: Path) -> None:
     assert not re.search(r"/(work|tmp|root|home)/", page.read_text(encoding="utf-8"))
 
 
-def test_the_index_names_every_page() -> None:
+def test_index_names_every_page() -> None:
     assert {path.name for path in DOCS.glob("*.md")} - {"index.md"} <= set(
         re.findall(r"\((\S+\.md)\)", text_of("index.md"))
     )
 
 
 def texts_in_the_code() -> list[str]:
-    """Every text in the package; what is put into one is `…`."""
+    """Return every string in the package; formatted values are `…`."""
     found = []
     for path in (REPOSITORY / "tui_workbench").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -105,7 +105,7 @@ def texts_in_the_code() -> list[str]:
     return found
 
 
-def test_the_program_still_says_what_troubleshooting_quotes() -> None:
+def test_troubleshooting_quotes_current_messages() -> None:
     quoted = [row[0].strip("`") for row in cells(text_of("troubleshooting.md"))]
     said = "\n".join(texts_in_the_code())
     assert len(quoted) > 40
@@ -113,13 +113,13 @@ def test_the_program_still_says_what_troubleshooting_quotes() -> None:
 
 
 class TestPictures:
-    def test_there_is_one_of_each_screen_and_no_other(self) -> None:
+    def test_each_screen_has_one_picture(self) -> None:
         assert {path.name for path in (DOCS / "pictures").iterdir()} == {f"{name}.svg" for name in SCREENS}
-        shown = set(re.findall(r"docs/pictures/([\w-]+)\.svg", (REPOSITORY / "README.md").read_text(encoding="utf-8")))
+        shown = {name for page in WRITTEN for name in re.findall(r"pictures/([\w-]+)\.svg", page.read_text("utf-8"))}
         assert shown == set(SCREENS)
 
     @pytest.mark.parametrize("name", SCREENS)
-    def test_it_is_small_and_needs_nothing_from_elsewhere(self, name: str) -> None:
+    def test_picture_is_small_and_self_contained(self, name: str) -> None:
         text = (DOCS / "pictures" / f"{name}.svg").read_text(encoding="utf-8")
         assert len(text) < LARGEST_PICTURE
         assert ET.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
@@ -151,12 +151,12 @@ ARGUMENTS = {
     ("theme", "list"): (),
     ("trace",): (),
 }
-"""What is run here; the others need a machine, change something, or ask."""
+"""The commands that are run here; others need a machine, change something, or ask."""
 
 
 class TestAccessibility:
     @pytest.mark.parametrize("words", COMMANDS_OF_SCREENS, ids=" ".join)
-    def test_every_command_in_the_table_exists_and_can_be_plain(self, words: tuple[str, ...]) -> None:
+    def test_commands_of_screens_have_plain_output(self, words: tuple[str, ...]) -> None:
         (command,) = (each for each in COMMANDS if words[: len(each.words)] == each.words)
         options = {name for action in build_parser(command)._actions for name in action.option_strings}
         assert set(words[len(command.words) :]) - {"files"} <= options
@@ -164,7 +164,7 @@ class TestAccessibility:
             assert "--plain" in options
 
     @pytest.mark.parametrize("words", ARGUMENTS, ids=" ".join)
-    def test_what_it_says_has_no_boxes_colours_and_columns(self, words: tuple[str, ...], project: Project) -> None:
+    def test_plain_output_has_no_boxes_colors_and_columns(self, words: tuple[str, ...], project: Project) -> None:
         make_run(project, "project_1700000000001", 1, state="completed", exit_code=0)
         make_run(project, "project_1700000000002", 2, state="failed", exit_code=3, reason="exit code 3")
         assert words in COMMANDS_OF_SCREENS

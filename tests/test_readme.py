@@ -1,25 +1,33 @@
-"""The README says what is true: its first lines are the two commands, and it names every command there is."""
+"""The README begins with what users need first, and its links lead somewhere."""
 
 from __future__ import annotations
 
+import re
+
 from tests.conftest import REPOSITORY
-from tui_workbench.cli import COMMANDS
 
 TEXT = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+LINES = TEXT.splitlines()
+
+LONGEST = 120
 
 
-def test_the_first_lines_are_the_two_commands() -> None:
-    first, second = TEXT.splitlines()[:2]
-    assert first.split()[:2] == ["make", "run"]
-    assert second.split()[:2] == ["make", "test"]
+def test_readme_begins_with_name_sentence_and_picture() -> None:
+    assert LINES[0] == "# workbench-tui"
+    assert LINES[2]
+    assert TEXT.index("docs/pictures/main.svg") < TEXT.index("make run") < TEXT.index("## ")
 
 
-def test_every_command_is_named() -> None:
-    assert not [" ".join(command.words) for command in COMMANDS if f"`{' '.join(command.words)}" not in TEXT]
+def test_two_commands_come_before_the_quick_start() -> None:
+    commands = [line.split()[:2] for line in LINES if line.startswith("make ")]
+    assert commands == [["make", "run"], ["make", "test"]]
 
 
-def test_every_file_that_it_links_to_is_there() -> None:
-    links = [part.partition(")")[0] for part in TEXT.split("](")[1:]]
+def test_readme_is_short() -> None:
+    assert len(LINES) <= LONGEST
+
+
+def test_links_of_the_readme_exist() -> None:
+    links = [link for link in re.findall(r"\]\(([^)#\s]+)", TEXT) if "://" not in link]
     assert links
-    files = [link.partition("#")[0] for link in links if "://" not in link]
-    assert not [file for file in files if not (REPOSITORY / file).is_file()]
+    assert not [link for link in links if not (REPOSITORY / link).is_file()]
