@@ -40,7 +40,7 @@ ELSEWHERE = {
     ),
     "gpu_panel.next": (
         "tests.ui.details.test_gpu_verdict",
-        "test_the_samples_are_charts_that_a_key_goes_through",
+        "test_m_switches_between_charts_of_samples",
     ),
     "jobs.reconnect": (
         "tests.ui.starting.test_starting",

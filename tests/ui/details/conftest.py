@@ -1,3 +1,3 @@
-"""The project with past runs, for every test of this folder."""
+"""Fixture `past`: a project with ended runs."""
 
 from tests.ui.dashboard.conftest import past as past

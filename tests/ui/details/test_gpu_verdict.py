@@ -1,4 +1,4 @@
-"""Whether runs used a GPU, as the screens of the history tell it."""
+"""GPU verdicts in the details, the dashboard and the comparison."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ NOT_USED = Verdict(
 )
 
 
-def judged(project: Project, number: int, verdict: Verdict, course: bytes = b"") -> None:
-    """A run with this verdict and these samples."""
+def judged(project: Project, number: int, verdict: Verdict, recorded: bytes = b"") -> None:
+    """Write a run with this verdict and these samples."""
     stored = json.dumps(to_json(verdict)).encode()
-    files = {"gpu.json": stored, **({"gpu.jsonl": course} if course else {})}
+    files = {"gpu.json": stored, **({"gpu.jsonl": recorded} if recorded else {})}
     past_run(project, number, exit_code=0, files=files)
 
 
 @pytest.fixture
 def proven(project: Project) -> Project:
-    """A project with a run that used a GPU, one that did not, and one that had none in reach."""
+    """A project with a run that used a GPU, a run that did not, and a run without GPU."""
     judged(project, 1, PROVEN, samples([0, 60, 97, 80]))
     judged(project, 2, NOT_USED, samples([0, 0], whose="alice"))
     past_run(project, 3, exit_code=0)
@@ -66,36 +66,36 @@ def proven(project: Project) -> Project:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)])
-async def test_the_head_says_it_in_a_line_with_its_figures(proven: Project, size: tuple[int, int]) -> None:
+async def test_head_shows_the_verdict_with_figures(proven: Project, size: tuple[int, int]) -> None:
     async with details(proven, 1, size) as pilot:
         await until(lambda: "✓ GPU proven" in seen(pilot))
         assert "GPU 0 Tesla T4, peak 4.2 GiB" in seen(pilot)
 
 
-async def test_where_the_sentence_has_no_room_its_figures_stay(project: Project) -> None:
+async def test_narrow_head_keeps_the_figures(project: Project) -> None:
     sentence = "its processes computed, but others may have too (blender (alice), python (bob))"
     judged(project, 1, PROVEN._replace(word="shared", text=f"{sentence}: GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean"))
     async with details(project, 1, (80, 24)) as pilot:
         await until(lambda: "◆ GPU shared  GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean" in seen(pilot))
 
 
-async def test_a_run_without_a_gpu_in_reach_has_no_line_for_it(proven: Project) -> None:
+async def test_head_of_a_run_without_gpu_has_no_verdict(proven: Project) -> None:
     async with details(proven, 3) as pilot:
         await until(lambda: "Nothing logged." in seen(pilot))
         assert screen(pilot).head.size.height == 2
         await pilot.press("7")
-        await until(lambda: "No GPU was in reach of this run" in seen(pilot))
+        await until(lambda: "No GPU was available to this run" in seen(pilot))
 
 
 def table_of(pilot: Workbench) -> str:
-    """The text of the tab, the blanks in it as one, once it has its width."""
+    """Return the text of the tab with single blanks, or "" before its first layout."""
     panel = screen(pilot).gpu
     lines = ["".join(piece.text for piece in line) for line in panel.text.lines]
     return " ".join(" ".join(lines).split()) if panel.size.width and panel.text.size.width else ""
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)])
-async def test_the_tab_tells_figures_evidence_and_what_was_not_seen(proven: Project, size: tuple[int, int]) -> None:
+async def test_tab_shows_figures_evidence_and_gaps(proven: Project, size: tuple[int, int]) -> None:
     async with details(proven, 1, size) as pilot:
         await pilot.press("7")
         await until(lambda: "61 Wh" in table_of(pilot))
@@ -106,7 +106,7 @@ async def test_the_tab_tells_figures_evidence_and_what_was_not_seen(proven: Proj
         assert all(len("".join(piece.text for piece in line)) <= size[0] - 2 for line in screen(pilot).gpu.text.lines)
 
 
-async def test_the_cause_and_the_line_of_the_log_that_says_it(proven: Project) -> None:
+async def test_tab_shows_the_cause_and_its_log_line(proven: Project) -> None:
     async with details(proven, 2) as pilot:
         await pilot.press("7")
         await until(lambda: "✗ GPU not used" in seen(pilot))
@@ -114,7 +114,7 @@ async def test_the_cause_and_the_line_of_the_log_that_says_it(proven: Project) -
         assert "PyTorch 2.13.0+cpu is a CPU build" in seen(pilot)
 
 
-async def test_the_samples_are_charts_that_a_key_goes_through(proven: Project) -> None:
+async def test_m_switches_between_charts_of_samples(proven: Project) -> None:
     async with details(proven, 1) as pilot:
         panel = screen(pilot).gpu
         await pilot.press("7")
@@ -130,14 +130,14 @@ async def test_the_samples_are_charts_that_a_key_goes_through(proven: Project) -
         await until(lambda: "power W" in seen(pilot))
 
 
-async def test_where_there_is_room_all_charts_are_shown(proven: Project) -> None:
+async def test_wide_tab_shows_all_charts(proven: Project) -> None:
     async with details(proven, 1, (160, 48)) as pilot:
         await pilot.press("7")
         await until(lambda: all(name in seen(pilot) for name in ("utilisation %", "memory GiB", "power W")))
         assert screen(pilot).gpu.why_not("next_chart") == "All charts are shown."
 
 
-async def test_the_axis_of_utilisation_goes_from_nothing_to_all(project: Project) -> None:
+async def test_utilisation_axis_goes_from_0_to_100(project: Project) -> None:
     judged(project, 1, PROVEN, samples([97, 98, 99]))
     async with details(project, 1) as pilot:
         await pilot.press("7")
@@ -147,7 +147,7 @@ async def test_the_axis_of_utilisation_goes_from_nothing_to_all(project: Project
         assert (picture.y.low, picture.y.high) == (0, 100)
 
 
-async def test_the_dashboard_has_a_column_for_it_where_any_run_has_one(proven: Project) -> None:
+async def test_dashboard_has_a_verdict_column(proven: Project) -> None:
     async with dashboard(proven) as pilot:
         await until(lambda: "✓ GPU" in seen(pilot) and "✗ no GPU" in seen(pilot))
         await pilot.press("slash")
@@ -159,14 +159,14 @@ async def test_the_dashboard_has_a_column_for_it_where_any_run_has_one(proven: P
         await shows(pilot, "2", "1")
 
 
-async def test_without_any_gpu_the_dashboard_has_no_such_column(past: Project) -> None:
+async def test_dashboard_without_verdicts_has_no_gpu_column(past: Project) -> None:
     async with dashboard(past) as pilot:
         await until(lambda: "loss" in seen(pilot))
         (titles,) = [line for line in seen(pilot).splitlines() if "started" in line and "duration" in line]
         assert "GPU" not in titles
 
 
-async def test_runs_are_compared_by_it(proven: Project) -> None:
+async def test_comparison_includes_the_verdict(proven: Project) -> None:
     async with comparing(proven, 1, 2) as pilot:
         await until(lambda: "✓ proven" in seen(pilot))
         assert line_of(pilot, "verdict")[1:] == ["✓", "proven", "✗", "not", "used"]

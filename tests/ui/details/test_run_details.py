@@ -1,4 +1,4 @@
-"""The details of a run on a real project, driven by keys and read as a person reads it."""
+"""The details of a run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def details(project: Project, number: int, size: tuple[int, int] = (120, 36)) -> AsyncIterator[Workbench]:
-    """The details of a run."""
+    """Open the details of a run."""
     run = next(run for run in Runs(project).list() if run.run_number == number)
     async with opened(project, size) as pilot:
         await pilot.app.push_screen(RunDetailsScreen(project, run))
@@ -66,9 +66,7 @@ async def type_text(pilot: Workbench, text: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)])
-async def test_metrics_come_first_with_the_chart_of_the_one_under_the_cursor(
-    past: Project, size: tuple[int, int]
-) -> None:
+async def test_metrics_tab_shows_the_chart_of_the_selected_metric(past: Project, size: tuple[int, int]) -> None:
     async with details(past, 5, size) as pilot:
         await until(lambda: "loss" in seen(pilot) and "accuracy" in seen(pilot))
         assert "train.py [5]" in seen(pilot)
@@ -80,7 +78,7 @@ async def test_metrics_come_first_with_the_chart_of_the_one_under_the_cursor(
         await until(lambda: screen(pilot).metrics.chart.look.title == "accuracy")
 
 
-async def test_metrics_are_shown_in_one_chart(past: Project) -> None:
+async def test_several_metrics_share_a_chart(past: Project) -> None:
     async with details(past, 5) as pilot:
         await until(lambda: "accuracy" in seen(pilot))
         await pilot.press("space", "down", "space")
@@ -88,14 +86,14 @@ async def test_metrics_are_shown_in_one_chart(past: Project) -> None:
         assert [each.label for each in screen(pilot).metrics.chart.curves] == ["loss", "accuracy"]
 
 
-async def test_a_run_that_logged_nothing_says_so(past: Project) -> None:
+async def test_run_without_metrics_shows_a_message(past: Project) -> None:
     async with details(past, 6) as pilot:
         await until(lambda: "Nothing logged." in seen(pilot))
         await pilot.press("space", "down", "tab", "l", "right", "plus")
         assert "✗ exit 3" in seen(pilot)
 
 
-async def test_outputs_are_a_tree_and_can_be_read_fetched_and_promoted(past: Project) -> None:
+async def test_outputs_can_be_read_fetched_and_promoted(past: Project) -> None:
     async with details(past, 5) as pilot:
         await pilot.press("2")
         await until(lambda: "model.txt" in seen(pilot))
@@ -112,7 +110,7 @@ async def test_outputs_are_a_tree_and_can_be_read_fetched_and_promoted(past: Pro
         await until(lambda: "version 1 of the asset" in seen(pilot))
 
 
-async def test_a_file_beside_the_outputs_is_shown_and_brought_into_the_project(past: Project) -> None:
+async def test_file_outside_outputs_is_copied_into_the_project(past: Project) -> None:
     run = next(run for run in Runs(past).list() if run.run_number == 5)
     folder = os.path.join(run.directory, "work", "checkpoints")
     os.makedirs(folder)
@@ -129,24 +127,24 @@ async def test_a_file_beside_the_outputs_is_shown_and_brought_into_the_project(p
         assert read(os.path.join(past.root, "checkpoints", "best.pt")) == "trained weights"
 
 
-async def test_what_is_no_text_is_described(past: Project) -> None:
+async def test_binary_file_is_described(past: Project) -> None:
     async with details(past, 5) as pilot:
         await pilot.press("2")
         await until(lambda: "loss.png" in seen(pilot))
         await pilot.press("down", "down")
-        await until(lambda: "A PNG image" in seen(pilot))
+        await until(lambda: "PNG image" in seen(pilot))
         await pilot.press("up", "enter")
         await until(lambda: "▸ plots" in seen(pilot))
         assert "loss.png" not in seen(pilot)
 
 
-async def test_the_log_is_that_of_the_run(past: Project) -> None:
+async def test_log_tab_shows_the_log(past: Project) -> None:
     async with details(past, 5) as pilot:
         await pilot.press("3")
         await until(lambda: "epoch 1" in seen(pilot))
 
 
-async def test_the_plan_has_the_steps_with_their_times(past: Project) -> None:
+async def test_plan_shows_steps_with_durations(past: Project) -> None:
     async with details(past, 5) as pilot:
         await pilot.press("4")
         await until(lambda: "Snapshot of the project" in seen(pilot))
@@ -155,21 +153,21 @@ async def test_the_plan_has_the_steps_with_their_times(past: Project) -> None:
         assert "completed with exit code 0" in seen(pilot)
 
 
-async def test_a_run_without_a_snapshot_says_so_in_every_tab_about_it(past: Project) -> None:
+async def test_untracked_run_has_messages_in_place_of_files(past: Project) -> None:
     async with details(past, 5) as pilot:
         await pilot.press("5")
-        await until(lambda: "There is no snapshot of this run." in seen(pilot))
+        await until(lambda: "This run has no snapshot." in seen(pilot))
         await pilot.press("6")
-        await until(lambda: "nothing of it was recorded" in seen(pilot))
+        await until(lambda: "Not recorded: the run was not tracked" in seen(pilot))
         await pilot.press("7")
-        await until(lambda: "nothing of it was recorded" in seen(pilot))
+        await until(lambda: "Not recorded: the run was not tracked" in seen(pilot))
         await pilot.press("right_square_bracket")
         await until(lambda: screen(pilot).shown_tab == "metrics")
         await pilot.press("left_square_bracket")
         await until(lambda: screen(pilot).shown_tab == "gpu")
 
 
-async def test_a_tracked_run_has_files_and_an_environment(tmp_path: Path) -> None:
+async def test_tracked_run_has_files_and_an_environment(tmp_path: Path) -> None:
     from tests.conftest import write_project
     from tui_workbench.projects.project import Project
 
@@ -187,7 +185,7 @@ async def test_a_tracked_run_has_files_and_an_environment(tmp_path: Path) -> Non
         assert "interpreter" in seen(pilot)
 
 
-async def test_what_is_logged_besides_curves_is_shown_as_tables(project: Project) -> None:
+async def test_tables_and_lists_are_shown_as_text(project: Project) -> None:
     run_id = past_run(project, 1)
     lines = [
         {
@@ -225,7 +223,7 @@ def _text(pilot: Workbench) -> list[str]:
     return ["".join(piece.text for piece in line) for line in screen(pilot).metrics.text.lines]
 
 
-async def test_a_run_that_goes_on_is_followed(project: Project) -> None:
+async def test_active_run_is_followed(project: Project) -> None:
     script = (
         "import workbench, time, os\n"
         "for step in range(1000):\n"
@@ -245,7 +243,7 @@ async def test_a_run_that_goes_on_is_followed(project: Project) -> None:
         assert not Runs(project).get(run.run_id).is_active
 
 
-async def test_a_run_whose_directory_goes_away_while_one_looks_is_told(past: Project) -> None:
+async def test_deleted_run_shows_an_error(past: Project) -> None:
     import shutil
 
     async with details(past, 5) as pilot:
@@ -260,7 +258,7 @@ async def test_a_run_whose_directory_goes_away_while_one_looks_is_told(past: Pro
         await until(lambda: pilot.app.screen is screen_of(pilot))
 
 
-async def test_an_output_that_leads_out_of_the_run_is_not_shown(project: Project, tmp_path: Path) -> None:
+async def test_output_link_out_of_the_run_is_hidden(project: Project, tmp_path: Path) -> None:
     run_id = past_run(project, 1, files={"outputs/fine.txt": b"fine"})
     (tmp_path / "secret.txt").write_text("not yours")
     os.symlink(tmp_path / "secret.txt", os.path.join(project.runs_directory, run_id, "outputs", "link.txt"))
@@ -271,7 +269,7 @@ async def test_an_output_that_leads_out_of_the_run_is_not_shown(project: Project
         assert "not yours" not in seen(pilot)
 
 
-async def test_details_are_opened_from_the_jobs(past: Project) -> None:
+async def test_jobs_pane_opens_details(past: Project) -> None:
     async with opened(past) as pilot:
         await until(lambda: "train.py [6]" in seen(pilot))
         await pilot.press("5", "d")
@@ -279,7 +277,7 @@ async def test_details_are_opened_from_the_jobs(past: Project) -> None:
         assert screen(pilot).run_shown.run_number == 6
 
 
-async def test_the_reason_of_a_failure_is_told_whole(past: Project) -> None:
+async def test_long_reason_of_a_failure_is_shown_in_full(past: Project) -> None:
     reason = "the image cannot be had: " + " ".join(f"word{number}" for number in range(20))
     run_id = past_run(past, 90, state=RunState.FAILED)
     end = {"time": EPOCH + 9_999, "event": "state", "state": RunState.FAILED, "reason": reason, "final": True}
@@ -288,14 +286,14 @@ async def test_the_reason_of_a_failure_is_told_whole(past: Project) -> None:
         await until(lambda: reason in " ".join(" ".join(lines_of(screen(pilot).head)).split()))
 
 
-async def test_every_step_of_a_run_that_has_ended_is_ticked(past: Project) -> None:
+async def test_all_steps_of_an_ended_run_are_ticked(past: Project) -> None:
     async with details(past, 5) as pilot:
         await pilot.press("4")
         await until(lambda: "✓ start" in seen(pilot))
         assert "✓ snapshot" in seen(pilot)
 
 
-def test_of_a_run_that_goes_on_the_steps_up_to_the_start_are_ticked(past: Project) -> None:
+def test_steps_of_an_active_run_are_ticked_up_to_start(past: Project) -> None:
     run_id = past_run(past, 91, state=RunState.RUNNING)
     path = os.path.join(past.runs_directory, run_id, "events.jsonl")
     write(path, json.dumps({"time": EPOCH, "event": "state", "state": RunState.RUNNING}) + "\n")
@@ -305,7 +303,7 @@ def test_of_a_run_that_goes_on_the_steps_up_to_the_start_are_ticked(past: Projec
     assert "✓ start" in text
 
 
-def test_a_table_of_the_readme_is_drawn_as_one() -> None:
+def test_readme_table_is_drawn_as_a_table() -> None:
     text = "before\n\n| name | value |\n|---|:-:|\n| **lr** | 0.1 |\n| a much longer name | 2 |\n\nafter\n"
     lines = ["".join(piece.text for piece in line) for line in rendered(text, 60)]
     assert lines == [
@@ -321,7 +319,7 @@ def test_a_table_of_the_readme_is_drawn_as_one() -> None:
     ]
 
 
-async def test_every_full_screen_begins_with_its_title(past: Project) -> None:
+async def test_full_screens_begin_with_their_title(past: Project) -> None:
     first, second, *_ = Runs(past).list()
     screens = {
         "Runs  of ": DashboardScreen(past),

@@ -1,4 +1,1 @@
-"""The details of a run: its log, files, metrics, plan and GPUs.
-
-Actions on a run belong to `ui.runs`.
-"""
+"""The details of a run: metrics, files, log, plan and GPUs. Commands on a run belong to `ui.runs`."""

@@ -1,7 +1,6 @@
-"""Everything about one run: what it logged and made and wrote, its plan, its files, what it was made with, its GPU.
+"""The details of a run in tabs: metrics, outputs, log, plan, snapshot, environment and GPU.
 
-The invariants: a tab is read when it is first shown and, while the run goes on, again once a second; nothing here ever
-writes into the run but what a person says of it.
+A tab is read when it is first shown, and once a second while the run is active.
 """
 
 from __future__ import annotations
@@ -50,14 +49,14 @@ from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import TextView
 
 TABS = [(title.lower(), title) for title in ("Metrics", "Outputs", "Log", "Plan", "Snapshot", "Environment", "GPU")]
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 
-NO_OUTPUTS = ("The run has made no files.",)
-NO_SNAPSHOT = ("There is no snapshot of this run.", "Runs with TrackedRun: true have one.")
+NO_OUTPUTS = ("This run has no output files.",)
+NO_SNAPSHOT = ("This run has no snapshot.", "Runs with TrackedRun: true have one.")
 
 
 class RunView(RunContainer, inherit_bindings=False):
-    """Shows a run in tabs."""
+    """The tabs of a run."""
 
     BINDINGS = RUN_DETAILS.bindings
     DECLARED_COMMANDS = RUN_DETAILS
@@ -68,7 +67,7 @@ class RunView(RunContainer, inherit_bindings=False):
     RunView > Vertical > .-shown { display: block; }
     """
     heading = "Run details"
-    about = "One run as its directory tells it. The digits choose a tab."
+    about = "The facts and files of one run. The digits select a tab."
 
     def __init__(self, project: Project, run: Run) -> None:
         self._row = RunRow(run, NO_FACTS)
@@ -92,13 +91,13 @@ class RunView(RunContainer, inherit_bindings=False):
         self.head.show(self._row)
         self.action_show_tab("metrics")
         self.reload()
-        self.set_interval(LOOK_SECONDS, self._tick)
+        self.set_interval(POLL_SECONDS, self._tick)
 
     # --- The run
 
     @property
     def run_shown(self) -> Run:
-        """The run as it was when it was last read."""
+        """The run as last read."""
         return self._row.run
 
     def current_run(self) -> RunRow:
@@ -109,9 +108,9 @@ class RunView(RunContainer, inherit_bindings=False):
             self.reload()
 
     def reload(self) -> None:
-        ask(self, "run", partial(_read_run, self.project, self.run_shown), self._looked)
+        ask(self, "run", partial(_read_run, self.project, self.run_shown), self._show_row)
 
-    def _looked(self, found: RunRow) -> None:
+    def _show_row(self, found: RunRow) -> None:
         before, self._row = self._row, found
         self.head.show(found)
         self.refresh_bindings()
@@ -138,7 +137,6 @@ class RunView(RunContainer, inherit_bindings=False):
             self._focus_panel()
 
     def action_tab(self, by: int) -> None:
-        """Show a neighbouring tab, around the end."""
         names = list(self._panels)
         self.action_show_tab(names[(names.index(self.shown_tab) + by) % len(names)])
 
@@ -163,7 +161,7 @@ class RunView(RunContainer, inherit_bindings=False):
         elif name == "outputs":
             ask(self, name, partial(reading.outputs_of, run), partial(self.outputs.show_files, empty=NO_OUTPUTS))
         elif name == "log":
-            self.log_view.set_placeholder(("Nothing written.",))
+            self.log_view.set_placeholder(("No output.",))
             self.log_view.set_log(run.log_path, run.is_active)
         elif name == "snapshot":
             call = partial(reading.snapshot_of, self.project.state_directory, run)
@@ -182,25 +180,24 @@ class RunView(RunContainer, inherit_bindings=False):
         preview = partial(reading.output_preview, self.run_shown, event.path)
         if event.panel is self.snapshot:
             preview = partial(reading.snapshot_preview, self.project.state_directory, self.run_shown, event.path)
-        ask(self, "file", partial(reading.or_complaint, preview), partial(event.panel.show_content, event.path))
+        ask(self, "file", partial(reading.lines_or_error, preview), partial(event.panel.show_content, event.path))
 
     # --- Outputs
 
     def why_not(self, action: str) -> str:
         if action in ("fetch", "promote", "bring"):
             if self.shown_tab != "outputs":
-                return "It is about outputs: 2 shows them."
+                return "Only for outputs. 2 shows them."
             if not self.outputs.current:
-                return "Nothing is under the cursor."
+                return "No file selected."
         return ""
 
     @property
     def _output(self) -> str:
-        """The output under the cursor."""
+        """The selected output."""
         return self.outputs.current.rstrip("/")
 
     def action_fetch(self) -> None:
-        """Ask for the folder to copy the file into."""
         if not self.why_not("fetch"):
             label = f"Copy {safe_text(self.outputs.current[:40])} into"
             self.edit_row.ask(label, os.path.join(self.project.root, ""), partial(self._fetch, self._output))
@@ -212,35 +209,33 @@ class RunView(RunContainer, inherit_bindings=False):
             paths = download(self.run_shown.directory, folder, [name])
             return f"Copied to {', '.join(paths[:3])}{'…' if paths[3:] else ''}"
 
-        self._tell("fetch", fetch)
+        self._ask_and_say("fetch", fetch)
 
     def action_bring(self) -> None:
-        """Copy the file into the project."""
         if not self.why_not("bring"):
-            self._tell("bring", partial(_bring, self.project, self.run_shown, self._output))
+            self._ask_and_say("bring", partial(_bring, self.project, self.run_shown, self._output))
 
     def action_promote(self) -> None:
-        """Ask for the name of the asset."""
         if not self.why_not("promote"):
             name = self._output
             label = f"Promote {safe_text(name[:40])} as asset"
             self.edit_row.ask(label, name.rpartition("/")[2], partial(self._promote, name))
 
     def _promote(self, name: str, text: str) -> None:
-        def keep() -> str:
+        def save() -> str:
             asset = promote(self.project, self.run_shown.directory, name, text.strip())
             link = os.path.relpath(asset.link, self.project.root)
-            return f"{name} is version {asset.version} of the asset {asset.name}: {link}"
+            return f"Saved {name} as version {asset.version} of the asset {asset.name}: {link}"
 
-        self._tell("promote", keep)
+        self._ask_and_say("promote", save)
 
-    def _tell(self, what: str, call: Callable[[], str]) -> None:
-        """Make a call and say the sentence that it gives."""
+    def _ask_and_say(self, what: str, call: Callable[[], str]) -> None:
+        """Run a call in a thread and show the sentence that it returns."""
         ask(self, what, call, lambda text: self.post_message(StatusPosted(text)))
 
 
 class RunDetailsScreen(HistoryScreen):
-    """Shows a run."""
+    """The full screen with the details of a run."""
 
     AUTO_FOCUS = "MetricsPanel RowList"
 
@@ -251,7 +246,7 @@ class RunDetailsScreen(HistoryScreen):
 
 
 def _read_run(project: Project, run: Run) -> RunRow:
-    """The run as it is now; as it was when its directory has gone or holds none any more."""
+    """Read a run again. If that fails, return the old values with the error as the reason."""
     runs = Runs(project)
     try:
         return RunRow(runs.get(run.run_id), runs.facts(run.run_id))
@@ -260,21 +255,18 @@ def _read_run(project: Project, run: Run) -> RunRow:
 
 
 def _bring(project: Project, run: Run, name: str) -> str:
-    """Copy the artifact to its place in the project, and say so."""
+    """Copy an output to its place in the project, and return a sentence about it."""
     text = bring_home(run.directory, project.root, project.state_directory, [name], overwrite=True).text
     return f"{text[:1].upper()}{text[1:]}."
 
 
 LONGEST = 1_000
-PROVEN_SENTENCE = "its processes computed on "
-"""What the text of a proven verdict begins with, up to which GPUs; its figures follow a colon."""
-
 _FIGURES = ": GPU"
-"""Behind this stand the figures of a verdict."""
+"""Separates the sentence of a verdict from its figures."""
 
 
 class RunHead(Widget, inherit_bindings=False):
-    """Shows the run that it is handed."""
+    """The summary of a run above the tabs."""
 
     DEFAULT_CSS = "RunHead { height: auto; }"
 
@@ -283,7 +275,6 @@ class RunHead(Widget, inherit_bindings=False):
         self._row: RunRow | None = None
 
     def show(self, row: RunRow) -> None:
-        """Show this run."""
         self._row = row
         self.refresh(layout=True)
 
@@ -297,7 +288,7 @@ class RunHead(Widget, inherit_bindings=False):
 
 
 def head_lines(row: RunRow | None, width: int) -> list[list[Piece]]:
-    """What a run is, in lines of a width; none for no run."""
+    """Summarize a run in lines of this width."""
     if row is None:
         return []
     role = run_state(row.run).role
@@ -307,16 +298,16 @@ def head_lines(row: RunRow | None, width: int) -> list[list[Piece]]:
 
 
 def _first(row: RunRow, width: int) -> list[Piece]:
-    run, said, now = row.run, row.facts.annotations, time.time()
+    run, annotations, now = row.run, row.facts.annotations, time.time()
     look = run_state(run)
-    # What comes first stays where there is little room.
+    # In order of importance: pieces without room are dropped from the end.
     rest = [Piece(f"  {look.glyph} {look.word}", look.role)]
     for text in (elapsed(run, now), moment(run.start or run.created, now), f"on {safe_text(run.target[:60])}"):
         rest.append(Piece(f"  {text}" if text else "", "muted"))
     rest.append(Piece(f"  commit {run.commit_id[:8]}" if run.commit_id else "  no snapshot", "muted"))
-    rest += [Piece("  ★ pinned", "warning")] if said.pinned else []
-    rest += [Piece("  archived", "warning")] if said.archived else []
-    rest += [Piece(f"  {safe_text(tags_text(row.facts)[:200])}", "string")] if said.tags else []
+    rest += [Piece("  ★ pinned", "warning")] if annotations.pinned else []
+    rest += [Piece("  archived", "warning")] if annotations.archived else []
+    rest += [Piece(f"  {safe_text(tags_text(row.facts)[:200])}", "string")] if annotations.tags else []
     name = truncate_middle(run_title(run) if run.script_name else run.run_id, max(16, width // 3))
     pieces = [Piece(f" {name}", bold=True)]
     for piece in rest:
@@ -341,11 +332,8 @@ def _verdict(row: RunRow, width: int) -> list[Piece]:
     look = verdict_look(word)
     pieces = [Piece(f" {look.glyph} GPU {safe_text(word)}", look.role)]
     room = width - width_of(pieces) - 3
-    text = str(row.facts.gpu.get("text", ""))
-    if word == "proven" and text.startswith(PROVEN_SENTENCE):
-        text = text.partition(": ")[2] or text
-    text = safe_text(text[:LONGEST])
-    if cell_len(text) > room and _FIGURES in text:
-        # Of a sentence with figures the figures stay; the tab tells all of it.
+    text = safe_text(str(row.facts.gpu.get("text", ""))[:LONGEST])
+    if _FIGURES in text and (word == "proven" or cell_len(text) > room):
+        # Only the figures; the GPU tab shows the whole text.
         text = text[text.rfind(_FIGURES) + 2 :]
     return [*pieces, Piece(f"  {truncate_middle(text, room)}", "text")]

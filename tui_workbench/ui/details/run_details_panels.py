@@ -1,6 +1,6 @@
-"""What a run has logged and what it did on GPUs: names and values, the verdict with what it stands on, and curves.
+"""The tabs for metrics and GPUs of a run: values, the GPU verdict with its evidence, and curves.
 
-The invariant: the run is read by one thread at a time, only what is new each time, and never on the loop that draws.
+Each tab reads the run in one thread at a time, and reads only new data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tui_workbench.ui.charts.chart_data import TIME, Curve, View
 from tui_workbench.ui.charts.chart_drawing import Look, look_of
 from tui_workbench.ui.charts.chart_scale import number
 from tui_workbench.ui.commands.screen_commands import GPU_PANEL, METRICS
-from tui_workbench.ui.details.run_details_read import complaint, gpu_of, logged_lines
+from tui_workbench.ui.details.run_details_read import error_lines, gpu_of, logged_lines
 from tui_workbench.ui.formatting import duration, verdict_look
 from tui_workbench.ui.gpu.gpu_lines import UNTOLD, amount, size, watt_hours
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -35,16 +35,16 @@ from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import Line, TextView
 
 GLYPHS = {"scalar": "~", "text": "“", "list": "≡", "row": "▤", "table": "▤", "confusion": "▦", "image": "▧"}
-"""What a metric is, in one cell."""
+"""Glyphs for the kinds of metrics."""
 
 MOST_LISTED = 2_000
-"""Metrics that are listed: a script that makes a name of each batch logs a million of them."""
+"""Limit of listed metrics: a script that logs a new name for each batch can have a million."""
 
-EMPTY = ("Nothing logged.", "workbench.log('loss', loss), TensorBoard events and lines like loss: 0.31 are shown here.")
+EMPTY = ("Nothing logged.", "workbench.log('loss', loss), TensorBoard events and lines like loss: 0.31 appear here.")
 
 
 class Logged(NamedTuple):
-    """What was read: every metric, and the contents of those that are shown."""
+    """All metrics of a run, and the values of the shown metrics."""
 
     summary: Mapping[str, MetricSummary]
     notes: tuple[str, ...]
@@ -53,7 +53,7 @@ class Logged(NamedTuple):
 
 
 class MetricsPanel(Horizontal, inherit_bindings=False):
-    """Shows what a run has logged."""
+    """The logged metrics of a run: a list, and a chart or text."""
 
     DEFAULT_CSS = """
     MetricsPanel { height: 1fr; }
@@ -63,7 +63,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
     """
     BINDINGS = METRICS.bindings
     heading = "Metrics"
-    about = "What the script has logged, by whatever means. space shows several curves in one chart."
+    about = "All metrics logged by the script. space adds a curve to the chart."
 
     def __init__(self, *, id: str) -> None:
         self.list, self.chart, self.text = RowList(has_filter=True), Chart(), TextView()
@@ -77,7 +77,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
     # --- Reading
 
     def show_run(self, directory: str) -> None:
-        """Show the run at this directory, or what is new of it."""
+        """Show the run at this directory, or update it."""
         self._directory = directory
         self._reading.start()
 
@@ -88,7 +88,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             self._reading.start()
 
     def _has_all(self) -> bool:
-        """Whether what is shown was read already."""
+        """Return True if the values to show have been read."""
         logged = self._logged
         if logged is None:
             return False
@@ -101,7 +101,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             self._metrics = RunMetrics(self._directory)
         self._metrics.refresh()
         summary = self._metrics.summary()
-        names = [name for name in wanted if name in summary] or list(summary)[:1]  # the one that the cursor will be on
+        names = [name for name in wanted if name in summary] or list(summary)[:1]  # the first will be selected
         curves = {name: self._metrics.series(name) for name in names if summary[name].kind == "scalar"}
         kinds = {summary[name].kind for name in names} - {"scalar", "text"}
         items = [item for kind in sorted(kinds) for item in self._metrics.items(kind) if item.name in names]
@@ -159,7 +159,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             lines.append(())
         return lines
 
-    # --- What is chosen
+    # --- Selection
 
     @on(RowList.CursorMoved)
     def _cursor_moved(self, event: RowList.CursorMoved) -> None:
@@ -174,7 +174,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             self._show_or_read()
 
     def _show_or_read(self) -> None:
-        """Show what is chosen now, from what was read if it was."""
+        """Show the selected metrics, after reading them if necessary."""
         if self._has_all():
             self._show()
         else:
@@ -182,13 +182,13 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
 
 
 SIDE_BY_SIDE = 150
-"""Cells from which on all charts are shown beside each other."""
+"""Width from which all charts are shown side by side."""
 
 MOST_TEXT = 0.6
-"""Part of the height that the text takes at most; charts get the rest."""
+"""Largest share of the height for the text; the charts get the rest."""
 
 READ_SECONDS = 3.0
-"""How often the samples and the log of a run that goes on are read anew."""
+"""Interval at which samples and log of an active run are read."""
 
 LEAST_WIDTH = 30
 
@@ -197,11 +197,11 @@ LONGEST = 1_000
 
 
 Curves = tuple[Sequence[Curve], ...]
-"""The curves of each chart."""
+"""The curves of the three charts."""
 
 
 class GpuPanel(Vertical, inherit_bindings=False):
-    """Shows the GPUs of a run."""
+    """The GPU use of a run: verdict, figures and charts."""
 
     BINDINGS = GPU_PANEL.bindings
     DEFAULT_CSS = """
@@ -211,7 +211,7 @@ class GpuPanel(Vertical, inherit_bindings=False):
     GpuPanel Chart { display: none; }
     GpuPanel Chart.-shown { display: block; }
     """
-    about = "Whether the run used a GPU, what says so, and what its devices did. m shows the next chart."
+    about = "The GPU verdict of the run, its evidence, and figures of each device. m shows the next chart."
 
     def __init__(self, *, id: str) -> None:
         self.text = TextView()
@@ -230,7 +230,7 @@ class GpuPanel(Vertical, inherit_bindings=False):
     # --- Reading
 
     def show_run(self, run: Run) -> None:
-        """Show this run, or what is new of it."""
+        """Show this run, or update it."""
         is_new = self._run is None or self._run.is_active != run.is_active
         if not is_new and time.monotonic() - self._read_at < READ_SECONDS:
             return
@@ -247,11 +247,10 @@ class GpuPanel(Vertical, inherit_bindings=False):
         try:
             verdict = verdict_of(RunDirectory(run.directory))
         except WorkbenchError as error:
-            said = complaint(error)
-            return lambda _: said, ()
+            problem = error_lines(error)
+            return lambda _: problem, ()
         if verdict is None:
-            why = "No GPU was in reach of this run, so none was watched."
-            why = "No GPU has been looked at yet." if run.is_active else why
+            why = "No GPU samples yet." if run.is_active else "No GPU was available to this run."
             known = [(Piece(why, "muted"),), (), *gpu_of(run)]
             return lambda _: known, ()
         if self._curves is None:
@@ -266,7 +265,7 @@ class GpuPanel(Vertical, inherit_bindings=False):
     def _show(self, charts: Curves) -> None:
         self._row.display = bool(charts)
         for chart, curves in zip(self.charts, charts, strict=False):
-            chart.show(curves) if curves else chart.show_message("The driver does not tell it.")
+            chart.show(curves) if curves else chart.show_message("Not reported by the driver.")
         self._fit()
         self.refresh_bindings()
 
@@ -285,7 +284,7 @@ class GpuPanel(Vertical, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if action == "next_chart" and not self._row.display:
-            return "There is no chart: no sample was taken."
+            return "No charts: the run has no GPU samples."
         if action == "next_chart" and self.size.width >= SIDE_BY_SIDE:
             return "All charts are shown."
         return ""
@@ -301,11 +300,11 @@ class GpuPanel(Vertical, inherit_bindings=False):
             self.screen.set_focus(self.charts[self._chosen])
 
 
-# --- What is said
+# --- Text
 
 
 def verdict_lines(verdict: Verdict, width: int) -> list[Line]:
-    """The verdict, its figures for each device, what the log says, and what was not seen."""
+    """Describe a verdict: figures of each device, evidence in the log, and gaps in the samples."""
     look = verdict_look(verdict.word)
     when = "" if verdict.final else "  so far"
     lines: list[Line] = [
@@ -317,25 +316,25 @@ def verdict_lines(verdict: Verdict, width: int) -> list[Line]:
     if verdict.devices:
         lines += [(), *device_lines(verdict.devices, width)]
     if verdict.evidence:
-        lines += [(), (Piece("What the log says", "accent", bold=True),)]
+        lines += [(), (Piece("Evidence in the log", "accent", bold=True),)]
         for each in verdict.evidence:
             sign, role = ("✓", "success") if each.speaks == "gpu" else ("✗", "error")
             place = f"line {each.line:,}" if each.line else "near the end"
             lines.append((Piece(f"{sign} ", role), Piece(f"{safe_text(each.framework)}, {place}", "muted")))
             lines += [(Piece(f"    {safe_text(text)}", "string"),) for text in each.quote]
     if verdict.unseen:
-        lines += [(), (Piece("What was not seen", "accent", bold=True),)]
+        lines += [(), (Piece("Not observed", "accent", bold=True),)]
         for text in verdict.unseen:
             lines += hanging((Piece("▲ ", "warning"),), text[:LONGEST], width + 1)
     return lines
 
 
 _LESS_NEEDED = ("ECC", "throttled", "own", "held", "p95")
-"""Columns that are left out where there is no room, the first one first."""
+"""Columns that a narrow table drops, in this order."""
 
 
 def device_lines(devices: Sequence[DeviceFigures], width: int) -> list[Line]:
-    """A table of what the run did on each device."""
+    """Draw a table of the run's figures on each device."""
     names = [f"{each.number} {safe_text(each.name[:40])}" for each in devices]
     rows = [_cells(each) for each in devices]
     widths = {title: max(len(title), *(len(row[title]) for row in rows)) for title in rows[0]}
@@ -351,7 +350,7 @@ def device_lines(devices: Sequence[DeviceFigures], width: int) -> list[Line]:
         lines.append((Piece(f"{mark} ", role), Piece(name.ljust(first), bold=True), Piece(cells)))
         if devices[place].others:
             shared = duration(devices[place].shared_seconds)
-            text = f"    others for {shared}: {', '.join(map(safe_text, devices[place].others))}"
+            text = f"    shared for {shared} with {', '.join(map(safe_text, devices[place].others))}"
             lines.append((Piece(text[:LONGEST], "warning"),))
     return lines
 
@@ -371,11 +370,11 @@ def _cells(each: DeviceFigures) -> dict[str, str]:
 
 
 def machine_lines(recorded: GpuCurves) -> list[Line]:
-    """What the machine has, and how it was asked."""
+    """Describe the GPUs and drivers of the machine."""
     machine = recorded.machine
     if not machine.devices:
         return []
-    facts = {"driver": machine.driver, "CUDA": machine.cuda, "asked by": machine.source}
+    facts = {"driver": machine.driver, "CUDA": machine.cuda, "source": machine.source}
     text = ", ".join(f"{name} {value}" for name, value in facts.items() if value)
     names = ", ".join(f"{each.number} {each.name}" for each in machine.devices[:16])
     lines: list[Line] = [
@@ -388,9 +387,9 @@ def machine_lines(recorded: GpuCurves) -> list[Line]:
 
 
 def curves_of(recorded: GpuCurves) -> Curves:
-    """The curves of utilisation, memory and power, one for each device that the run was on, else for all that it had.
+    """Return curves of utilisation, memory (of all processes and of the run) and power.
 
-    Of memory the run's own part is a curve of its own.
+    Each has a curve for every device that the run used, or for all devices if it used none.
     """
     held = [number for number, device in recorded.devices.items() if any(device.own_memory)]
     chosen = sorted(held or recorded.devices)

@@ -1,7 +1,6 @@
-"""What the tabs of a run's details show, read from its directory: as lines of pieces, and as trees of files.
+"""Read the content of the details tabs from a run directory, as lines or lists of files.
 
-Everything here blocks and is called in threads. The invariant: a run directory may be half written, damaged, or of a
-newer version; each part says what is wrong with it, and the others are shown all the same.
+All functions block; call them in threads. A damaged part of the directory is described and does not hide other parts.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ LONGEST_LINE = 2_000
 LABEL_CELLS = 16
 
 _KINDS = {
-    b"\x89PNG": "A PNG image",
-    b"\xff\xd8\xff": "A JPEG image",
-    b"GIF8": "A GIF image",
-    b"PK\x03\x04": "A zip archive",
+    b"\x89PNG": "PNG image",
+    b"\xff\xd8\xff": "JPEG image",
+    b"GIF8": "GIF image",
+    b"PK\x03\x04": "ZIP archive",
     b"\x1f\x8b": "gzip data",
-    b"\x7fELF": "A program",
+    b"\x7fELF": "ELF program",
     b"\x89HDF": "HDF5 data",
 }
 
@@ -46,7 +45,7 @@ _KINDS = {
 
 
 def outputs_of(run: Run) -> list[tuple[str, str]]:
-    """What the run has made, and the files of its record: paths with slashes, and the size of each."""
+    """List the outputs and other files of a run: paths with slashes, and sizes."""
     found = []
     for name in attachments(run.directory):
         with suppress(OSError):  # gone meanwhile
@@ -55,52 +54,52 @@ def outputs_of(run: Run) -> list[tuple[str, str]]:
 
 
 def snapshot_of(state_directory: str, run: Run) -> list[tuple[str, str]]:
-    """The project's files as the run had them. Raises StorageError when they cannot be read."""
+    """List the files of the run's snapshot with sizes. Raises StorageError."""
     files = snapshot_files(state_directory, run.commit_id) if run.commit_id else ()
     return [(file.path, "link" if file.is_link else size_text(file.size)) for file in files]
 
 
 def output_preview(run: Run, name: str) -> list[Line]:
-    """The beginning of an output. Raises WorkbenchError when the run has none of this name."""
+    """Read the beginning of an output. Raises WorkbenchError for an unknown name."""
     path = artifact_path(run.directory, name)
     try:
         with open_regular(path) as file:
             return preview(file.read(PREVIEW_BYTES), os.fstat(file.fileno()).st_size)
     except OSError as error:
-        return [(Piece(f"It cannot be read: {error.strerror}.", "error"),)]
+        return [(Piece(f"Cannot read the file: {error.strerror}.", "error"),)]
 
 
 def snapshot_preview(state_directory: str, run: Run, path: str) -> list[Line]:
-    """The beginning of a file of the snapshot. Raises StorageError."""
+    """Read the beginning of a file of the snapshot. Raises StorageError."""
     data = snapshot_content(state_directory, run.commit_id, path)
     return preview(data[:PREVIEW_BYTES], len(data))
 
 
 def preview(data: bytes, size: int) -> list[Line]:
-    """The first bytes of a file as lines to read; what is no text is described."""
+    """Show the first bytes of a file as lines; describe a binary file."""
     if b"\0" in data[:8192]:
         return [(Piece(f"{_kind_of(data)}, {size:,} bytes.", "muted"),)]
     if not data:
-        return [(Piece("An empty file.", "muted"),)]
+        return [(Piece("Empty file.", "muted"),)]
     found = data.decode("utf-8", "replace").split("\n")
     lines: list[Line] = [(Piece(safe_text(line[:LONGEST_LINE].rstrip("\r"))),) for line in found[:PREVIEW_LINES]]
     if len(data) < size or len(found) > PREVIEW_LINES:
-        lines.append((Piece(f"… the beginning of {size_text(size)}", "muted"),))
+        lines.append((Piece(f"… {size_text(size)} in total", "muted"),))
     return lines
 
 
 def _kind_of(data: bytes) -> str:
     if data.startswith(b"\x89PNG\r\n") and len(data) >= 24:
         width, height = (int.from_bytes(data[start : start + 4], "big") for start in (16, 20))
-        return f"A PNG image of {width} x {height}"
-    return next((kind for start, kind in _KINDS.items() if data.startswith(start)), "No text")
+        return f"PNG image of {width} x {height}"
+    return next((kind for start, kind in _KINDS.items() if data.startswith(start)), "Binary file")
 
 
 # --- Plan, environment, GPU
 
 
 def plan_of(run: Run, now: float) -> list[Line]:
-    """The steps of the plan with how long each took, what it did exactly, and how the run went through its states."""
+    """Show the steps of the plan with commands and durations, and the states of the run."""
     directory = RunDirectory(run.directory)
     events = list(directory.events())
     lines: list[Line] = []
@@ -121,7 +120,7 @@ def plan_of(run: Run, now: float) -> list[Line]:
 
 
 def _step_times(events: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """Seconds of each step that was begun; None for one that has not ended."""
+    """Return the seconds of each step that has begun; None for a step that has not ended."""
     begun: dict[str, float] = {}
     took: dict[str, float | None] = {}
     for event in events:
@@ -146,7 +145,7 @@ def _took(seconds: float | None) -> tuple[Piece, ...]:
 
 
 def _done(run: Run, steps: Sequence[Step], took: Mapping[str, float | None]) -> int:
-    """How many of the steps are done. Not every step tells when it ends, but they come one after another."""
+    """Return the number of completed steps. Steps run in order, but not every step reports its end."""
     if run.start and run.end:
         return len(steps)
     begun = [place for place, step in enumerate(steps) if step.name in took]
@@ -190,19 +189,19 @@ def _clock(moment: float) -> str:
 
 
 def provenance_of(run: Run) -> tuple[Mapping[str, Any] | None, str]:
-    """What was recorded of where the run came from, or None and why."""
+    """Read the provenance of a run, or return None and the reason."""
     try:
         with open_regular(os.path.join(run.directory, PROVENANCE)) as file:
             found = json.load(file)
     except FileNotFoundError:
-        return None, "It was not recorded." if run.tracked else "The run was not tracked: nothing of it was recorded."
+        return None, "Not recorded." if run.tracked else "Not recorded: the run was not tracked."
     except (OSError, ValueError, RecursionError) as error:
-        return None, f"{PROVENANCE} cannot be read: {error}"
-    return (found, "") if isinstance(found, dict) else (None, f"{PROVENANCE} is no object")
+        return None, f"Cannot read {PROVENANCE}: {error}"
+    return (found, "") if isinstance(found, dict) else (None, f"{PROVENANCE} is not a JSON object")
 
 
 def environment_of(run: Run) -> list[Line]:
-    """What the run was made with: who, from which commit, interpreter, image, machine, packages, configuration."""
+    """Show the environment of a run: user, commit, interpreter, image, machine, packages, configuration."""
     found, problem = provenance_of(run)
     facts = {
         "interpreter": run.interpreter,
@@ -234,16 +233,16 @@ def _configuration_lines(run: Run) -> Iterator[Line]:
 
 
 def gpu_of(run: Run) -> list[Line]:
-    """What is known of the GPUs of the run."""
+    """Show the GPUs of the run's machine."""
     found, problem = provenance_of(run)
     gpus = found.get("gpus") if found is not None else None
     if found is None:
         return [(Piece(f"▲ {safe_text(problem)}", "warning"),)]
     if not isinstance(gpus, list):
-        return [(Piece("Whether the machine had a GPU was not recorded.", "muted"),)]
+        return [(Piece("The GPUs of the machine were not recorded.", "muted"),)]
     if not gpus:
-        return [(Piece("No NVIDIA GPU was there: nvidia-smi knows none, or is not installed.", "warning"),)]
-    title = (Piece(f"{count(len(gpus), 'GPU')}, of the machine as a whole", "accent"),)
+        return [(Piece("The machine had no NVIDIA GPU, or nvidia-smi was not installed.", "warning"),)]
+    title = (Piece(f"{count(len(gpus), 'GPU')} in the machine", "accent"),)
     return [title, *chain.from_iterable(_section(f"GPU {place}", gpu) for place, gpu in enumerate(gpus))]
 
 
@@ -265,11 +264,11 @@ def _label(name: str, value: str, cells: int = LABEL_CELLS, *, role: str = "text
     return (Piece(f"{safe_text(name[:LONGEST_LINE]):<{cells}} ", "muted"), Piece(safe_text(value[:LONGEST_LINE]), role))
 
 
-# --- What was logged besides curves
+# --- Logged values other than curves
 
 
-def logged_lines(items: Sequence[Any], notes: Sequence[str] = ()) -> list[Line]:
-    """Lists, rows, tables, confusion matrices and images (`LoggedItem`s of one name) as lines to read."""
+def logged_lines(items: Sequence[Any]) -> list[Line]:
+    """Show lists, rows, tables, confusion matrices and images (`LoggedItem`s of one name)."""
     lines: list[Line] = []
     rows = [item.value for item in items if item.kind == "row" and isinstance(item.value, dict)]
     if rows:
@@ -281,18 +280,18 @@ def logged_lines(items: Sequence[Any], notes: Sequence[str] = ()) -> list[Line]:
         elif item.kind == "confusion":
             lines += [*confusion_lines(item.value), ()]
         elif item.kind == "image":
-            shown = item.path or "its path leads out of the run, and is not followed"
+            shown = item.path or "not shown: its path leads out of the run"
             lines.append((Piece("▧ ", "accent"), Piece(safe_text(str(shown)))))
         elif item.kind == "list" and isinstance(item.value, list):
             shown = ", ".join(_cell(value) for value in item.value[:1000])
             lines.append((Piece(safe_text(shown[:LONGEST_LINE])),))
         elif item.kind != "row":
             lines.append((Piece(safe_text(str(item.value)[:LONGEST_LINE])),))
-    return lines + [(Piece(f"▲ {safe_text(note)}", "warning"),) for note in notes]
+    return lines
 
 
 def table_lines(columns: Mapping[Any, Any]) -> list[Line]:
-    """A table of named columns, each a list of values or one value."""
+    """Draw a table of named columns, each a list of values or one value."""
     parts = []
     for name, values in list(columns.items())[:50]:
         cells = [_cell(value) for value in (values if isinstance(values, list) else [values])[:1000]]
@@ -304,7 +303,7 @@ def table_lines(columns: Mapping[Any, Any]) -> list[Line]:
 
 
 def confusion_lines(value: Any) -> list[Line]:
-    """A confusion matrix: `{"labels": [...], "matrix": [[...], ...]}`, or the rows alone; rows are what it is."""
+    """Draw a confusion matrix: `{"labels": [...], "matrix": [[...], ...]}` or a list of rows (true classes)."""
     labels = value.get("labels", value.get("class_labels")) if isinstance(value, dict) else None
     matrix = value.get("matrix") if isinstance(value, dict) else value
     if not isinstance(matrix, list) or not all(isinstance(row, list) for row in matrix):
@@ -327,14 +326,14 @@ def _cell(value: Any) -> str:
     return number(float(value)) if isinstance(value, int | float) else safe_text(str(value)[:200])
 
 
-def complaint(error: WorkbenchError) -> list[Line]:
-    """What is wrong, in place of what was to be shown."""
+def error_lines(error: WorkbenchError) -> list[Line]:
+    """Show an error and its remedy."""
     return [(Piece(f"✗ {safe_text(error.message)}", "error"),), (Piece(f"  {safe_text(error.remedy)}", "muted"),)]
 
 
-def or_complaint(call: Callable[[], list[Line]]) -> list[Line]:
-    """The lines that a call gives; what is wrong in their place when it fails."""
+def lines_or_error(call: Callable[[], list[Line]]) -> list[Line]:
+    """Return the lines of a call, or the lines of its error."""
     try:
         return call()
     except WorkbenchError as error:
-        return complaint(error)
+        return error_lines(error)
