@@ -30,13 +30,13 @@ ELSEWHERE = {
     "log.edit": (TERMINAL, "test_e_in_the_log_shows_a_copy_that_cannot_be_written"),
     "log.rank": ("tests.ui.panes.test_log_ranks", "test_a_key_goes_from_all_ranks_to_each_of_them_and_back"),
     "log.rank_back": ("tests.ui.panes.test_log_ranks", "test_a_key_goes_from_all_ranks_to_each_of_them_and_back"),
-    "gpus.open": ("tests.ui.gpu.test_monitor", "test_enter_goes_to_the_run_that_is_on_the_gpu"),
-    "gpus.copy": ("tests.ui.gpu.test_monitor", "test_y_copies_what_is_known"),
+    "gpus.open": ("tests.ui.gpu.test_monitor", "test_enter_opens_the_run_on_the_gpu"),
+    "gpus.copy": ("tests.ui.gpu.test_monitor", "test_y_copies_the_values"),
     "gpus.filter": ("tests.ui.gpu.test_monitor", "test_filter_applies_while_typing_until_escape"),
     "gpus.clear": ("tests.ui.gpu.test_monitor", "test_filter_applies_while_typing_until_escape"),
     "gpus.check": (
         "tests.ui.gpu.test_monitor",
-        "test_a_machine_without_a_driver_can_be_checked_and_looked_at_again",
+        "test_machine_without_gpus_can_be_checked_again",
     ),
     "gpu_panel.next": (
         "tests.ui.details.test_gpu_verdict",

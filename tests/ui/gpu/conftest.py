@@ -1,4 +1,4 @@
-"""The stand-in GPUs, for every test of this folder."""
+"""Fixtures with stand-in GPUs."""
 
 from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts

@@ -1,4 +1,4 @@
-"""Machines with GPUs as the monitor is told of them, made up."""
+"""Made-up states of machines with GPUs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ NOW = 1_700_000_000.0
 
 
 def device(number: int = 0, name: str = "Tesla T4", **changes: Any) -> Device:
-    """A GPU as it always is."""
+    """Return a GPU."""
     return Device(number, f"GPU-{number:08d}", name, 15360.0, 70.0)._replace(**changes)
 
 
 def reading(number: int = 0, **changes: Any) -> Reading:
-    """A GPU at work."""
+    """Return the values of a busy GPU."""
     return Reading(number, 83.0, 8294.0, 61.0, 72.0, 1590.0, 5000.0, 0, 0)._replace(**changes)
 
 
 def rest(number: int = 0) -> Reading:
-    """A GPU at rest."""
+    """Return the values of an idle GPU."""
     return Reading(number, 0.0, 3.0, 9.0, 31.0, 300.0, 405.0, 1, 0)
 
 
 def process(pid: int = 4242, number: int = 0, **changes: Any) -> Process:
-    """Somebody's process on a GPU."""
+    """Return a process of another user."""
     return Process(pid, number, 4300.0, None, "alice", "python")._replace(**changes)
 
 
@@ -39,7 +39,7 @@ def machine(
     seconds: int = 60,
     **changes: Any,
 ) -> MachineState:
-    """A machine whose GPUs have done for some time what they do now."""
+    """Return a machine whose GPUs have had the same load for some time."""
     devices = devices or tuple(device(each.device) for each in readings)
     curves: dict[int, RecentCurves] = {}
     for each in readings:
@@ -58,7 +58,7 @@ def machine(
 
 
 def farm(machines: int, gpus: int, at: float = NOW, work: int = 50) -> tuple[MachineState, ...]:
-    """Many machines with many GPUs, all of them doing something else."""
+    """Return many machines with GPUs of different loads."""
     return tuple(
         machine(
             *(reading(number, utilization=float((work + 7 * number + 13 * place) % 101)) for number in range(gpus)),

@@ -1,4 +1,4 @@
-"""The command of the monitor that looks again, on stand-in GPUs; the others are proved where the monitor is."""
+"""The retry command of the monitor, with stand-in GPUs. `test_monitor` tests the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @proves("gpus.retry")
-async def test_looking_again(project: Project, gpus: Standin) -> None:  # noqa: F811
+async def test_retry_command(project: Project, gpus: Standin) -> None:  # noqa: F811
     gpus.write()
     async with opened(project) as pilot:
         await pilot.press("7")

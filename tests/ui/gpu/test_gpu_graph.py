@@ -1,4 +1,4 @@
-"""Meters and graphs on a fixed scale."""
+"""Meters and graphs with a fixed scale."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from tui_workbench.ui.gpu.gpu_lines import graph, meter
 
 
-def test_the_same_value_is_as_high_wherever_it_stands() -> None:
+def test_height_depends_only_on_the_value() -> None:
     assert graph([0, 50, 100], 3, 1, 100) == ["▁▄█"]
     assert graph([50], 1, 1, 100) == ["▄"]
 
 
-def test_rest_is_a_line_and_ignorance_a_blank() -> None:
+def test_zero_is_a_line_and_nan_a_blank() -> None:
     assert graph([0, math.nan, 0], 3, 1, 100) == ["▁ ▁"]
 
 
-def test_a_high_graph_is_filled_from_its_foot() -> None:
+def test_graph_of_several_rows_is_filled() -> None:
     assert graph([25, 50, 100], 3, 2, 100) == ["  █", "▄█░"]
 
 
-def test_the_newest_values_stand_at_the_right_edge() -> None:
+def test_newest_values_are_at_the_right() -> None:
     assert graph([100], 4, 1, 100) == ["   █"]
     assert graph([0, 0, 0, 100], 2, 1, 100) == ["▁█"]
 
@@ -44,12 +44,12 @@ def test_the_newest_values_stand_at_the_right_edge() -> None:
         (math.nan, "    "),
     ],
 )
-def test_a_meter_shows_any_work_as_some(share: float | None, drawn: str) -> None:
+def test_meter_shows_small_shares(share: float | None, drawn: str) -> None:
     assert "".join(meter(share, 4)) == drawn
 
 
 @settings(max_examples=50)
 @given(st.lists(st.floats(), max_size=40), st.integers(0, 20), st.integers(1, 4), st.floats(0, 1000))
-def test_a_graph_has_the_size_that_was_asked_for(values: list[float], width: int, height: int, top: float) -> None:
+def test_graph_has_the_requested_size(values: list[float], width: int, height: int, top: float) -> None:
     lines = graph(values, width, height, top)
     assert [len(line) for line in lines] == [width] * height

@@ -1,4 +1,4 @@
-"""The GPU monitor on a real project with stand-in GPUs, driven by keys."""
+"""The GPU monitor with stand-in GPUs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SIZES = [(80, 24), (120, 36), (200, 60)]
 
 @pytest.fixture
 def gpus(home: Path, standin: Standin) -> Iterator[Standin]:
-    """Two GPUs, one at work; no sampler outlives the test."""
+    """Two GPUs, one of them busy. Ends all samplers afterwards."""
     standin.write(gpu(0, util=83), gpu(1, REST))
     yield standin
     for pid in samplers(home):
@@ -53,7 +53,7 @@ def gpus(home: Path, standin: Standin) -> Iterator[Standin]:
 
 @pytest.fixture
 def worker(project: Project) -> Iterator[tuple[str, int]]:
-    """A run of the project and a process that carries its id."""
+    """A run of the project, and a process with its run ID."""
     run_id = past_run(project, 7)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE,
                           env={**os.environ, RUN_ID_VARIABLE: run_id}) as started:  # fmt: skip
@@ -63,7 +63,7 @@ def worker(project: Project) -> Iterator[tuple[str, int]]:
 
 @asynccontextmanager
 async def monitor(project: Project, size: tuple[int, int] = (120, 36)) -> AsyncIterator[Workbench]:
-    """The monitor, once it shows a GPU."""
+    """Open the monitor and wait for a GPU."""
     async with opened(project, size) as pilot:
         await pilot.press("7")
         await until(lambda: isinstance(pilot.app.screen, MonitorScreen))
@@ -72,7 +72,7 @@ async def monitor(project: Project, size: tuple[int, int] = (120, 36)) -> AsyncI
 
 
 def is_free(lock: Path) -> bool:
-    """Whether nobody holds the lock; the sampler ends by itself when nobody does for some seconds."""
+    """Return True if no process holds the lock; then the sampler ends after some seconds."""
     with lock.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,21 +86,21 @@ def pane(pilot: Workbench) -> MonitorPane:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_7_shows_every_gpu_and_how_they_do_in_sum(project: Project, gpus: Standin, size: tuple[int, int]) -> None:
+async def test_monitor_shows_all_gpus_and_a_summary(project: Project, gpus: Standin, size: tuple[int, int]) -> None:
     async with monitor(project, size) as pilot:
-        await until(lambda: "83 %" in seen(pilot) and "2 GPUs, 1 at work, 71 W" in seen(pilot))
+        await until(lambda: "83 %" in seen(pilot) and "2 GPUs, 1 busy, 71 W" in seen(pilot))
         await pilot.press("escape")
         await until(lambda: not isinstance(pilot.app.screen, MonitorScreen))
 
 
-async def test_it_follows_what_the_gpus_do(project: Project, gpus: Standin) -> None:
+async def test_monitor_follows_new_values(project: Project, gpus: Standin) -> None:
     async with monitor(project) as pilot:
         gpus.write(gpu(0, util=12, temp=91, throttle=0x40), gpu(1, REST))
         await until(lambda: "12 %" in seen(pilot) and "91 °C" in seen(pilot))
         assert "▲ heat (hardware)" in seen(pilot)
 
 
-async def test_one_process_looks_and_it_is_let_go_when_one_leaves(project: Project, gpus: Standin, home: Path) -> None:
+async def test_closing_the_monitor_releases_its_only_sampler(project: Project, gpus: Standin, home: Path) -> None:
     async with monitor(project) as pilot:
         assert len(samplers(home)) == 1
         listeners = Path(folder_of(ComputeTarget("local", "", "local"))) / LISTENERS
@@ -109,9 +109,7 @@ async def test_one_process_looks_and_it_is_let_go_when_one_leaves(project: Proje
         await until(lambda: is_free(listeners))
 
 
-async def test_enter_goes_to_the_run_that_is_on_the_gpu(
-    project: Project, gpus: Standin, worker: tuple[str, int]
-) -> None:
+async def test_enter_opens_the_run_on_the_gpu(project: Project, gpus: Standin, worker: tuple[str, int]) -> None:
     gpus.write(gpu(0, util=83), process(worker[1]))
     async with monitor(project, (80, 24)) as pilot:
         await until(lambda: "train.py [7]" in seen(pilot))
@@ -120,7 +118,7 @@ async def test_enter_goes_to_the_run_that_is_on_the_gpu(
         assert pilot.app.screen.view.run_shown.run_id == worker[0]  # type: ignore[attr-defined]
 
 
-async def test_the_selected_run_is_told_from_others(project: Project, gpus: Standin, worker: tuple[str, int]) -> None:
+async def test_selected_run_is_marked(project: Project, gpus: Standin, worker: tuple[str, int]) -> None:
     gpus.write(gpu(0, util=83), process(worker[1]))
     async with opened(project) as pilot:
         await until(lambda: "train.py [7]" in seen(pilot))
@@ -129,7 +127,7 @@ async def test_the_selected_run_is_told_from_others(project: Project, gpus: Stan
         await until(lambda: "● train.py [7]" in seen(pilot))
 
 
-async def test_it_opens_from_the_table_of_runs_and_knows_the_run_there(
+async def test_monitor_marks_the_run_selected_in_the_dashboard(
     project: Project, gpus: Standin, worker: tuple[str, int]
 ) -> None:
     past_run(project, 8)
@@ -143,7 +141,7 @@ async def test_it_opens_from_the_table_of_runs_and_knows_the_run_there(
         await until(lambda: "state" in seen(pilot))
 
 
-async def test_y_copies_what_is_known(project: Project, gpus: Standin, worker: tuple[str, int]) -> None:
+async def test_y_copies_the_values(project: Project, gpus: Standin, worker: tuple[str, int]) -> None:
     gpus.write(gpu(0, util=83), process(worker[1]))
     async with monitor(project) as pilot:
         await until(lambda: "train.py [7]" in seen(pilot))
@@ -165,12 +163,12 @@ async def test_filter_applies_while_typing_until_escape(project: Project, gpus: 
         assert isinstance(pilot.app.screen, MonitorScreen)
 
 
-async def test_a_machine_without_a_driver_can_be_checked_and_looked_at_again(project: Project, gpus: Standin) -> None:
+async def test_machine_without_gpus_can_be_checked_again(project: Project, gpus: Standin) -> None:
     gpus.write()
     async with opened(project) as pilot:
         await pilot.press("7")
         await until(lambda: "the NVIDIA driver lists no GPU" in seen(pilot))
-        assert "t checks it" in seen(pilot)
+        assert "t diagnoses the machine" in seen(pilot)
         await pilot.press("t")
         await until(lambda: isinstance(pilot.app.screen, CheckScreen))
         gpus.write(gpu(0, util=83))
@@ -178,16 +176,16 @@ async def test_a_machine_without_a_driver_can_be_checked_and_looked_at_again(pro
         await until(lambda: "83 %" in seen(pilot))
 
 
-async def test_what_cannot_be_done_says_why(project: Project, gpus: Standin) -> None:
+async def test_unavailable_monitor_commands_give_a_reason(project: Project, gpus: Standin) -> None:
     async with monitor(project) as pilot:
-        assert pane(pilot).why_not("open") == "No run of yours is on what is under the cursor."
-        assert pane(pilot).why_not("retry") == "The machine under the cursor is seen."
-        assert pane(pilot).why_not("clear_filter") == "There is no filter."
+        assert pane(pilot).why_not("open") == "No run of yours is on this GPU."
+        assert pane(pilot).why_not("retry") == "This machine is connected."
+        assert pane(pilot).why_not("clear_filter") == "No filter is set."
         assert pane(pilot).why_not("copy") == ""
 
 
-async def test_help_explains_the_signs_and_keys(project: Project, gpus: Standin) -> None:
+async def test_help_explains_glyphs_and_keys(project: Project, gpus: Standin) -> None:
     async with monitor(project, (120, 60)) as pilot:
         await pilot.press("question_mark")
-        await until(lambda: "◇ somebody else" in seen(pilot))
-        assert "Looks step by step" in seen(pilot)
+        await until(lambda: "◇ another user" in seen(pilot))
+        assert "Find out why" in seen(pilot)

@@ -1,4 +1,4 @@
-"""The GPUs of another machine, over a real SSH connection, with a stand-in of its `nvidia-smi`."""
+"""GPUs of another machine over SSH, with a stand-in for `nvidia-smi`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REFERENCE = "AzureMlSecret=box#research#0123456789abcdef0123456789abcdef"
 def box(
     project: Project, standin: Standin, gpubox: Machine, connections: Path, home: Path, tmp_path: Path
 ) -> Iterator[Standin]:
-    """A machine with two GPUs that lets research in by a password, which nobody has stored."""
+    """A machine with two GPUs and a login whose password is not stored."""
     (home / ".ssh").mkdir(mode=0o700)
     (home / ".ssh" / "known_hosts").write_text(gpubox.known_hosts_line)
     Path(project.config_directory, "box.compute").write_text(
@@ -52,7 +52,7 @@ def box(
 
 
 @pytest.mark.usefixtures("keyring")
-async def test_a_machine_that_needs_a_login_says_so_and_the_key_gives_it(project: Project, box: Standin) -> None:
+async def test_machine_that_needs_a_login_names_the_key_for_it(project: Project, box: Standin) -> None:
     async with opened(project) as pilot:
         await pilot.press("7")
         await until(lambda: "asks for a password, and none is stored" in seen(pilot))

@@ -50,5 +50,5 @@ async def test_the_targets_say_of_a_machine_what_the_gpus_say(project: Project, 
     async with opened(project) as pilot:
         screen = screen_of(pilot)
         await until(lambda: any("box" in line for line in content_of(screen.panes.targets)))
-        screen.post_message(MonitorPane.Seen("", frozenset(), [LOST]))
+        screen.post_message(MonitorPane.Updated("", frozenset(), [LOST]))
         await until(lambda: any("✗ box" in line and "problem" in line for line in content_of(screen.panes.targets)))

@@ -28,7 +28,7 @@ from tui_workbench.ui.charts.chart_scale import number
 from tui_workbench.ui.commands.screen_commands import GPU_PANEL, METRICS
 from tui_workbench.ui.details.run_details_read import error_lines, gpu_of, logged_lines
 from tui_workbench.ui.formatting import duration, verdict_look
-from tui_workbench.ui.gpu.gpu_lines import UNTOLD, amount, size, watt_hours
+from tui_workbench.ui.gpu.gpu_lines import NOT_REPORTED, amount, size, watt_hours
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row, hanging
 from tui_workbench.ui.widgets.row_list import RowList
@@ -363,7 +363,7 @@ def _cells(each: DeviceFigures) -> dict[str, str]:
         "own": amount(each.own_utilization, "%"),
         "peak": size(each.peak_memory),
         "GPU time": duration(each.gpu_seconds),
-        "energy": watt_hours(each.energy) if each.energy else UNTOLD,
+        "energy": watt_hours(each.energy) if each.energy else NOT_REPORTED,
         "throttled": duration(each.throttled_seconds) if each.throttled_seconds else "no",
         "ECC": str(each.ecc_errors),
     }

@@ -1,4 +1,1 @@
-"""The GPU monitor.
-
-Sampling belongs to `targets.gpu`.
-"""
+"""The GPU monitor. Sampling belongs to `targets.gpu`."""

@@ -1,8 +1,7 @@
-"""Lines about machines, GPUs and processes, for any width: columns stand below each other, and come as there is room.
+"""Draw machines, GPUs and processes as lines of any width, with aligned columns.
 
-The invariants: a line is never wider than it was asked for, every number stands with its unit, and a graph has exactly
-the width and height that were asked for. Graphs have a fixed scale: what looks the same is the same, on every device.
-What was never told is a blank; nothing at all is a line at the foot, so that rest and ignorance look different.
+All graphs have the same fixed scale, so that devices can be compared. A missing value is blank; 0 is a line at the
+bottom.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.pieces import Piece, hanging, width_of
 from tui_workbench.ui.widgets.text_view import Line
 
-UNTOLD = "—"
+NOT_REPORTED = "—"
 HOT, TOO_HOT = 80.0, 90.0
-"""°C from which on a temperature is shown as a warning, and as an error."""
+"""Temperatures in °C that are shown as a warning and as an error."""
 
-AT_WORK = 5.0
-"""% from which on a GPU counts as computing, as in the verdict."""
+BUSY_PERCENT = 5.0
+"""Utilisation from which a GPU counts as busy, as in the verdict."""
 
 LONGEST = 200
 
 
-class Known(NamedTuple):
-    """What the owner of a monitor knows of runs: those of the project by id, and which one is selected.
+class KnownRuns(NamedTuple):
+    """The runs of the project by ID, and the ID of the selected run.
 
-    `held` are the runs of processes that do not tell it themselves, by the name of the target and the process id.
+    `held` maps processes that do not carry a run ID, by target name and process ID, to the ID of their run.
     """
 
     runs: Mapping[str, Run] = {}
@@ -42,8 +41,8 @@ class Known(NamedTuple):
     held: Mapping[tuple[str, int], str] = {}
 
 
-class Whose(NamedTuple):
-    """Whose a process is: the text, its colour, a glyph, and the run that it belongs to ("" for none of ours)."""
+class Owner(NamedTuple):
+    """The owner of a process: text, colour, glyph, and the ID of the user's run ("" for other owners)."""
 
     text: str
     role: str
@@ -51,27 +50,27 @@ class Whose(NamedTuple):
     run_id: str = ""
 
 
-def whose(process: Process, state: MachineState, known: Known) -> Whose:
-    """Whose it is: the selected run's, another run's of ours, or somebody's."""
+def owner_of(process: Process, state: MachineState, known: KnownRuns) -> Owner:
+    """Return the owner of a process: the selected run, another run of the user, or another user."""
     held = [known.held[name, process.pid] for name in state.targets if (name, process.pid) in known.held]
     if run_id := process.run or "".join(held[:1]):
         run = known.runs.get(run_id)
         title = f"{run.script_name} [{run.run_number}]" if run is not None else run_id
         glyph, role = ("●", "running") if run_id == known.selected else ("○", "success")
-        return Whose(safe_text(title[:LONGEST]), role, glyph, run_id)
+        return Owner(safe_text(title[:LONGEST]), role, glyph, run_id)
     if state.machine is not None and state.machine.hides_processes and not process.user:
-        return Whose("not told in a container", "muted", "?")
-    return Whose(safe_text((process.user or "somebody")[:LONGEST]), "warning", "◇")
+        return Owner("hidden in this container", "muted", "?")
+    return Owner(safe_text((process.user or "unknown user")[:LONGEST]), "warning", "◇")
 
 
 def short_name(device: Device) -> str:
-    """The device's name without its maker's."""
+    """Return the device's name without the vendor."""
     return safe_text(device.name.removeprefix("NVIDIA ").removeprefix("GeForce ")[:LONGEST])
 
 
 def amount(value: float | None, unit: str) -> str:
     """`83 %`, `55 °C`, `1590 MHz`."""
-    return UNTOLD if value is None else f"{value:.0f} {unit}"
+    return NOT_REPORTED if value is None else f"{value:.0f} {unit}"
 
 
 def size(mib: float | None) -> str:
@@ -83,7 +82,7 @@ def memory(used: float | None, total: float | None) -> str:
     """`8.1/15.0 GiB`."""
     if total is None:
         return size(used)
-    return f"{UNTOLD if used is None else f'{used / 1024:.1f}'}/{total / 1024:.1f} GiB"
+    return f"{NOT_REPORTED if used is None else f'{used / 1024:.1f}'}/{total / 1024:.1f} GiB"
 
 
 def watts(value: float | None, limit: float | None = None) -> str:
@@ -96,32 +95,32 @@ def watt_hours(value: float) -> str:
     return f"{value:.3g} Wh" if value < 1000 else f"{value / 1000:.3g} kWh"
 
 
-def has_none(state: MachineState) -> bool:
-    """True for a machine that answers, and has no GPU."""
+def has_no_gpus(state: MachineState) -> bool:
+    """Return True for a reachable machine without GPUs."""
     machine = state.machine
     return machine is not None and not machine.devices and state.problem == machine.problem
 
 
 def problem_lines(state: MachineState, width: int) -> list[Line]:
-    """Why a machine is not seen, or not now, and what to do."""
+    """Return why a machine's GPUs cannot be shown, and what to do."""
     if state.machine is None and not state.problem:
         return [(Piece(" ◌ looking for GPUs…", "muted"),)]
     remedy = hanging((Piece("   "),), (state.remedy or _REMEDY)[:LONGEST], width, "muted")
     if state.problem:
-        glyph, role = ("·", "muted") if has_none(state) else ("✗", "error")
+        glyph, role = ("·", "muted") if has_no_gpus(state) else ("✗", "error")
         return [*hanging((Piece(f" {glyph} ", role),), state.problem[:LONGEST], width, role), *remedy]
     if state.silent:
-        return [(Piece(f" ▲ no answer for {state.silent:.0f} s; what stands here is old", "warning"),)]
+        return [(Piece(f" ▲ no answer for {state.silent:.0f} s; values are stale", "warning"),)]
     if state.machine is not None and not state.machine.devices:
-        return [(Piece(" · it tells of no GPU", "muted"),), *remedy]
+        return [(Piece(" · no GPU found", "muted"),), *remedy]
     return []
 
 
-_REMEDY = "t checks it step by step and asks for what is missing; r looks again"
+_REMEDY = "t diagnoses the machine, r retries"
 
 
 UTILIZATION, MEMORY, POWER = "success", "function", "number"
-"""The colours of the three curves."""
+"""Colours of the three curves."""
 
 LEAST_NAME, MOST_NAME = 8, 24
 LEAST_WHO, MOST_WHO = 14, 28
@@ -130,7 +129,7 @@ LABEL_CELLS = 6
 
 
 class Columns(NamedTuple):
-    """How many cells each part of a GPU's line has; 0 for one that has no room."""
+    """Widths of the parts of a GPU's line; 0 for a part without room."""
 
     name: int
     temperature: int
@@ -138,21 +137,21 @@ class Columns(NamedTuple):
     memory_meter: int
     memory: int
     power: int
-    limit: bool  # the power's limit stands with it
+    limit: bool  # show the power limit
     clock: int
     trouble: int
     who: int
     spark: int
 
 
-class Shown(NamedTuple):
-    """A GPU with what is known of it at the moment."""
+class GpuState(NamedTuple):
+    """The current state of a GPU."""
 
     state: MachineState
     device: Device
     reading: Reading
     processes: tuple[Process, ...]
-    is_told: bool = True  # the machine gives readings of it
+    is_reported: bool = True  # the latest sample includes it
 
     @property
     def curves(self) -> RecentCurves:
@@ -161,13 +160,12 @@ class Shown(NamedTuple):
 
     @property
     def is_busy(self) -> bool:
-        """Whether it computes."""
-        return (self.reading.utilization or 0.0) >= AT_WORK
+        return (self.reading.utilization or 0.0) >= BUSY_PERCENT
 
     def troubles(self) -> list[tuple[str, str]]:
-        """What is wrong with it and what holds it down, each with its colour; the worst first."""
+        """Return errors and throttling, each with its colour, the worst first."""
         found, ecc = [], self.reading.ecc
-        if not self.is_told and self.state.sample is not None:
+        if not self.is_reported and self.state.sample is not None:
             found.append(("✗ stopped responding", "error"))
         if ecc:
             found.append((f"✗ {ecc} ECC error{'s' if ecc > 1 else ''}", "error"))
@@ -176,12 +174,12 @@ class Shown(NamedTuple):
                 when = time.strftime("%H:%M", time.localtime(note.time))
                 found.append((f"✗ {when} {safe_text(note.text[:LONGEST])}", "error"))
         if self.device.slices:
-            found.append(("▲ MIG: its use is not told", "warning"))
+            found.append(("▲ MIG: use not reported", "warning"))
         return found + [(f"▲ {word}", "warning") for word in self.reading.throttled_by]
 
 
 def columns_for(width: int, devices: Sequence[Device], *, is_head: bool = False) -> Columns:
-    """The columns of the lines of these devices. With `is_head` graphs and processes stand below the line."""
+    """Distribute a width among the columns of these devices. With `is_head`, graphs and processes follow below."""
     names = max((cell_len(short_name(device)) for device in devices), default=LEAST_NAME)
     memory_cells = max((len(memory(each.memory or 0.0, each.memory)) for each in devices), default=8)
     power = max((len(watts(each.power_limit, each.power_limit)) for each in devices), default=5)
@@ -217,10 +215,10 @@ def columns_for(width: int, devices: Sequence[Device], *, is_head: bool = False)
     )  # fmt: skip
 
 
-def device_line(shown: Shown, columns: Columns, known: Known) -> Line:
-    """A GPU in one line."""
+def device_line(shown: GpuState, columns: Columns, known: KnownRuns) -> Line:
+    """Draw a GPU in one line."""
     device, reading = shown.device, shown.reading
-    is_old = bool(not shown.is_told or shown.state.silent or shown.state.problem)
+    is_old = bool(not shown.is_reported or shown.state.silent or shown.state.problem)
     ink = "muted" if is_old else "text"
     name = fitted(short_name(device), columns.name)
     pieces = [Piece(f" {device.number:>2} ", "muted"), Piece(name, ink, bold=not is_old), Piece("  ")]
@@ -255,8 +253,8 @@ def _meter(share: float | None, width: int, role: str) -> list[Piece]:
     return [Piece(filled, role), Piece(f"{rest} ", "faint")]
 
 
-def _trouble(shown: Shown, width: int) -> list[Piece]:
-    """The worst of what is wrong; its sign alone where there is no room."""
+def _trouble(shown: GpuState, width: int) -> list[Piece]:
+    """Draw the worst problem, or only its glyph if there is no room."""
     found = shown.troubles()
     text, role = found[0] if found else ("", "text")
     if len(found) > 1 and width > 8:
@@ -266,11 +264,11 @@ def _trouble(shown: Shown, width: int) -> list[Piece]:
     return [Piece("  "), Piece(fitted(text, width - 2), role)]
 
 
-def in_order(shown: Shown, known: Known) -> list[tuple[Process, Whose]]:
-    """The processes on a GPU with whose they are: this run's first, then our others, then those of others."""
-    found = [(process, whose(process, shown.state, known)) for process in shown.processes]
+def in_order(shown: GpuState, known: KnownRuns) -> list[tuple[Process, Owner]]:
+    """Return the processes on a GPU and their owners: first the selected run, then the user's runs, then others."""
+    found = [(process, owner_of(process, shown.state, known)) for process in shown.processes]
 
-    def rank(each: tuple[Process, Whose]) -> tuple[bool, bool, bool, float, int]:
+    def rank(each: tuple[Process, Owner]) -> tuple[bool, bool, bool, float, int]:
         process, owner = each
         is_this = bool(owner.run_id) and owner.run_id == known.selected
         return (process.graphics, not is_this, not owner.run_id, -(process.memory or 0.0), process.pid)
@@ -278,23 +276,23 @@ def in_order(shown: Shown, known: Known) -> list[tuple[Process, Whose]]:
     return sorted(found, key=rank)
 
 
-def _who(shown: Shown, known: Known, width: int) -> list[Piece]:
-    """Whose the GPU is, in a word or two."""
+def _who(shown: GpuState, known: KnownRuns, width: int) -> list[Piece]:
+    """Draw the owners of the processes on a GPU."""
     owners = list(dict.fromkeys(owner for process, owner in in_order(shown, known) if not process.graphics))
     if not owners:
-        text = "" if not shown.is_told or shown.state.problem else "not told" if shown.is_busy else "free"
+        text = "" if not shown.is_reported or shown.state.problem else "unknown" if shown.is_busy else "free"
         return [Piece("  "), Piece(fitted(text, width), "muted")]
     more, first = f" +{len(owners) - 1}" if len(owners) > 1 else "", owners[0]
     text = fitted(f"{first.glyph} {first.text}", width - len(more))
     return [Piece("  "), Piece(text, first.role), Piece(more, "muted")]
 
 
-def _spark(shown: Shown, width: int) -> Piece:
+def _spark(shown: GpuState, width: int) -> Piece:
     values = shown.curves.last(shown.curves.utilization, width, shown.state.newest)
     return Piece(graph(values, width, 1, 100.0)[0], UTILIZATION)
 
 
-def graph_lines(shown: Shown, width: int, height: int, *, with_span: bool = False) -> list[Line]:
+def graph_lines(shown: GpuState, width: int, height: int, *, with_span: bool = False) -> list[Line]:
     """Draw the curves of utilisation, memory and power side by side, each with the value of its full height.
 
     With `with_span` a line below them shows the time that they span.
@@ -329,13 +327,13 @@ def _span(seconds: float) -> str:
 _GRAPHS = (("utilization", "util", UTILIZATION, "%"), ("memory", "mem", MEMORY, "%"), ("power", "power", POWER, "W"))
 
 
-def process_line(process: Process, owner: Whose, known: Known, width: int) -> Line:
-    """A process below its GPU."""
+def process_line(process: Process, owner: Owner, known: KnownRuns, width: int) -> Line:
+    """Draw a process below its GPU."""
     word = "this run" if owner.run_id and owner.run_id == known.selected else "your run" if owner.run_id else ""
     right = [
         Piece(f"{word:<8}  ", "muted"),
         Piece(f"{process.pid:>8} ", "muted"),
-        Piece(fitted(safe_text(process.name[:60]) + (" (draws)" if process.graphics else ""), 15), "muted"),
+        Piece(fitted(safe_text(process.name[:60]) + (" (graphics)" if process.graphics else ""), 15), "muted"),
         Piece(size(process.memory).rjust(10)),
         Piece(f"{amount(process.utilization, '%') if process.utilization is not None else '':>5}"),
     ]
@@ -346,7 +344,7 @@ def process_line(process: Process, owner: Whose, known: Known, width: int) -> Li
 
 
 def machine_line(state: MachineState, width: int) -> Line:
-    """A machine: its targets, where it is, what it has."""
+    """Draw the heading of a machine: targets, address, GPUs and driver."""
     machine = state.machine
     pieces = [Piece(f" {truncate_middle(', '.join(state.targets), max(12, width // 3))}", "accent", bold=True)]
     texts = [safe_text(state.address[:LONGEST]) or "this machine"]
@@ -363,7 +361,7 @@ def machine_line(state: MachineState, width: int) -> Line:
 
 
 def fitted(text: str, width: int) -> str:
-    """The text in exactly so many cells: cut in its middle, or with blanks behind."""
+    """Cut or pad a text to exactly `width` cells."""
     if width <= 0:
         return ""
     text = truncate_middle(text, width)
@@ -373,15 +371,15 @@ def fitted(text: str, width: int) -> str:
 # --- Graphs and meters
 
 FULL = 8
-"""Steps of a cell."""
+"""Steps per cell."""
 
 _STEPS = " ▁▂▃▄▅▆▇█"
 _FILL = "░"
-"""What is below the edge of an area: many full cells side by side would hide how the edge runs."""
+"""Fills cells below the edge of an area; full blocks would hide the edge."""
 
 
 def graph(values: Sequence[float], width: int, height: int, top: float) -> list[str]:
-    """Lines of an area, the highest first: each value a column, `top` and all above it as high as the graph."""
+    """Draw values as an area, one column each. `top` and greater values have the full height."""
     values = values[-width:] if width > 0 else ()
     steps = [_level(value, FULL * height, top) for value in values]
     blank = " " * (width - len(steps))
@@ -394,13 +392,13 @@ def _cell(step: int) -> str:
 
 
 def _level(value: float, most: int, top: float) -> int:
-    if value != value or top <= 0:  # no number
+    if value != value or top <= 0:  # NaN
         return 0
     return max(1, round(most * min(1.0, max(0.0, value / top))))
 
 
 def meter(share: float | None, width: int) -> tuple[str, str]:
-    """The filled part of a bar and the rest of it, for a share of 0 to 1; a blank bar where it is not told."""
+    """Return the filled and the empty part of a bar for a share of 0 to 1; a blank bar for None."""
     if share is None or share != share:
         return "", " " * width
     halves = round(2 * width * min(1.0, max(0.0, share)))

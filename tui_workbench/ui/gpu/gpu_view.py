@@ -1,8 +1,7 @@
-"""The GPUs of many machines as lines with a cursor, and what is known of the one under it.
+"""A list of the GPUs of many machines with a cursor, and details of the selected GPU.
 
-The invariants: only lines that can be seen are ever drawn, and of these only what looks different is painted anew:
-what comes every second must cost nothing where nothing happens. How high a GPU is depends on how many there are and
-on the room, never on what they do: lines move only when machines, GPUs or processes come and go.
+Only visible lines are drawn, and only changed lines are painted, because new values come every second. The height of a
+GPU does not depend on its load: lines move only when machines, GPUs or processes come and go.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from textual.widget import Widget
 from tui_workbench.targets.gpu.fleet import MachineState
 from tui_workbench.targets.gpu.sample import Reading
 from tui_workbench.ui.commands.main_commands import LIST
-from tui_workbench.ui.gpu import gpu_lines as words
+from tui_workbench.ui.gpu import gpu_lines
 from tui_workbench.ui.gpu.gpu_lines import (
     Columns,
-    Known,
-    Shown,
+    GpuState,
+    KnownRuns,
     columns_for,
     device_line,
     fitted,
@@ -40,68 +39,72 @@ from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
 from tui_workbench.ui.widgets.text_view import Line
 
 GRAPH_WIDTH = 96
-"""Cells from which on graphs of several things stand side by side and tell something."""
+"""Width from which each GPU has graphs side by side."""
 
 MOST_GRAPH, LEAST_GRAPH = 8, 2
 
-EMPTY = ("No compute target yet.", "", "a in Compute targets attaches a machine over SSH, or Docker here.")
+EMPTY = ("No compute target yet.", "", "a in Compute targets attaches a machine over SSH, or local Docker.")
 WITH_SPAN = 7
-"""Lines of the details from which on the time that the graphs span has one."""
+"""Height of the details from which the time span of the graphs is shown."""
 
-NOTHING_FOUND = ("No GPU matches the filter.", "", "esc ends it. Machines, names, users, runs, busy, idle, free.")
+NOTHING_FOUND = (
+    "No GPU matches the filter.",
+    "",
+    "esc clears it. Examples: machines, names, users, runs, busy, idle, free.",
+)
 
 
 class Entry(NamedTuple):
-    """One line. `key` names what it is about, `is_first` is false for further lines about the same."""
+    """A line about a machine, GPU or process."""
 
-    key: str
+    key: str  # of the machine, GPU or process
     draw: Callable[[], Line]
     state: MachineState
-    shown: Shown | None = None  # the GPU, when it is about one
-    run_id: str = ""  # of ours, that it is about
+    shown: GpuState | None = None
+    run_id: str = ""  # of the user's run on the GPU or of the process
     pid: int = 0
-    is_first: bool = True
+    is_first: bool = True  # False for further lines with the same key
 
 
 class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
-    """Shows machines. `current` is what the cursor is on; None where there is nothing."""
+    """A list of machines with their GPUs and processes."""
 
     DEFAULT_CSS = "GpuView { height: 1fr; overflow-x: hidden; scrollbar-size: 1 1; }"
     BINDINGS = LIST.bindings
 
     class CursorMoved(Message):
-        """The cursor is on something else."""
+        """The cursor moved to another entry."""
 
     class Chosen(Message):
-        """What the cursor is on was clicked twice."""
+        """The user double-clicked an entry."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._states: Sequence[MachineState] = ()
-        self._known = Known()
+        self._known = KnownRuns()
         self._needles: tuple[str, ...] = ()
-        self.entries: list[Entry] = []  # all lines
+        self.entries: list[Entry] = []
         self._key = ""
-        self._is_moved = False  # somebody has put the cursor where it is
-        self._made: dict[int, Line] = {}  # the lines that were drawn of these entries, by their places
-        self._drawn_for: tuple[int, int, Known] = (0, 0, Known())
-        self._drawn: dict[int, tuple[Line, str]] = {}  # what stands on the screen: lines and their grounds
+        self._is_moved = False  # the user has moved the cursor
+        self._made: dict[int, Line] = {}  # cache of drawn lines by index of the entry
+        self._drawn_for: tuple[int, int, KnownRuns] = (0, 0, KnownRuns())
+        self._drawn: dict[int, tuple[Line, str]] = {}  # lines on the screen and their background colours
 
-    # --- What is shown
+    # --- Content
 
-    def show(self, states: Sequence[MachineState], known: Known) -> None:
+    def show(self, states: Sequence[MachineState], known: KnownRuns) -> None:
         """Show these machines."""
         self._states, self._known = states, known
         self._rebuild()
 
     def filter(self, text: str) -> None:
-        """Show only what holds every word of the text."""
+        """Show only GPUs that match every word of the text."""
         self._needles = tuple(text.lower().split())
         self._rebuild()
 
     @property
     def current(self) -> Entry | None:
-        """What the cursor is on: the first line about it."""
+        """The selected entry."""
         return next((entry for entry in self.entries if entry.key == self._key and entry.is_first), None)
 
     def _rebuild(self) -> None:
@@ -136,14 +139,14 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         return next((place for place, entry in enumerate(self.entries) if entry.key == self._key), -1)
 
     def _nearest(self, place: int) -> str:
-        """The key of what stands where something has gone; at first that of the first GPU."""
+        """Return the key of the entry nearest to a removed one; at first the key of the first GPU."""
         if place < 0:
             place = next((number for number, entry in enumerate(self.entries) if entry.shown is not None), 0)
         near = self.entries[min(place, len(self.entries) - 1)] if self.entries else None
         return near.key if near is not None else ""
 
     def step(self, number: int) -> None:
-        """Move the cursor by so many things."""
+        """Move the cursor by a number of entries."""
         stops = [place for place, entry in enumerate(self.entries) if entry.is_first]
         here = self._place()
         at = next((index for index, place in enumerate(stops) if place >= here), 0)
@@ -200,12 +203,12 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         super().notify_style_update()
 
     def _paint(self) -> None:
-        """Ask for the lines that look different from what stands on the screen."""
+        """Refresh the lines that look different from those on the screen."""
         if not self._drawn:
             self.refresh()
             return
         width = self.scrollable_content_region.width
-        changed = [y for y, drawn in self._drawn.items() if self._look_of(y) != drawn]
+        changed = [y for y, drawn in self._drawn.items() if self._line_at(y) != drawn]
         for y in changed:
             del self._drawn[y]
         if changed:
@@ -213,19 +216,19 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         palette = palette_of(self)
-        line, ground = self._drawn[y] = self._look_of(y)
+        line, ground = self._drawn[y] = self._line_at(y)
         width = self.scrollable_content_region.width
         color = getattr(palette, ground)
-        if ground != "background":  # what is faint could not be seen on the cursor's ground
+        if ground != "background":  # faint text would be invisible on the cursor line
             palette = palette._replace(faint=palette.muted)
         return draw_line(line, width, palette, color)
 
-    def _look_of(self, y: int) -> tuple[Line, str]:
-        """A line of the screen, and the name of the colour behind it."""
+    def _line_at(self, y: int) -> tuple[Line, str]:
+        """Return a line of the screen and the name of its background colour."""
         place = y + self.scroll_offset.y
         if not self.entries:
-            said = NOTHING_FOUND if self._states else EMPTY
-            return (Piece(f" {said[y]}" if y < len(said) else "", "muted"),), "background"
+            text = NOTHING_FOUND if self._states else EMPTY
+            return (Piece(f" {text[y]}" if y < len(text) else "", "muted"),), "background"
         if place >= len(self.entries):
             return (), "background"
         entry = self.entries[place]
@@ -237,18 +240,18 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 class GpuDetails(Widget, inherit_bindings=False):
-    """What is known of the GPU under the cursor, where the list has but a line for it."""
+    """Details of the selected GPU, for lists with one line per GPU."""
 
     DEFAULT_CSS = "GpuDetails { height: 8; border-top: solid $border-blurred; }"
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: Shown | None = None
-        self._known = Known()
+        self._shown: GpuState | None = None
+        self._known = KnownRuns()
         self._lines: list[Line] = []
 
-    def show(self, entry: Entry | None, known: Known) -> None:
-        """Show what the entry is about."""
+    def show(self, entry: Entry | None, known: KnownRuns) -> None:
+        """Show the GPU of an entry."""
         self._shown, self._known = entry.shown if entry is not None else None, known
         self._rebuild()
 
@@ -256,12 +259,12 @@ class GpuDetails(Widget, inherit_bindings=False):
         self._rebuild()
 
     def _rebuild(self) -> None:
-        lines = self._made(self._shown, self._known) if self._shown is not None else []
+        lines = self._draw(self._shown, self._known) if self._shown is not None else []
         if lines != self._lines:
             self._lines = lines
             self.refresh()
 
-    def _made(self, shown: Shown, known: Known) -> list[Line]:
+    def _draw(self, shown: GpuState, known: KnownRuns) -> list[Line]:
         width, height = self.content_size
         lines = [_identity(shown, width), _troubles(shown)]
         lines += graph_lines(shown, width, 2, with_span=height >= WITH_SPAN)
@@ -279,11 +282,13 @@ class GpuDetails(Widget, inherit_bindings=False):
         return draw_line(line, self.content_size.width, palette, palette.background)
 
 
-def _identity(shown: Shown, width: int) -> Line:
+def _identity(shown: GpuState, width: int) -> Line:
     device, reading = shown.device, shown.reading
     texts = [safe_text(device.name[:80])]
-    if shown.is_told:
-        texts.append(f"SM {words.amount(reading.sm_clock, 'MHz')}, memory {words.amount(reading.memory_clock, 'MHz')}")
+    if shown.is_reported:
+        texts.append(
+            f"SM {gpu_lines.amount(reading.sm_clock, 'MHz')}, memory {gpu_lines.amount(reading.memory_clock, 'MHz')}"
+        )
     texts.append(safe_text(device.uuid[:80]))
     pieces = [Piece(fitted(f" {shown.state.targets[0]} GPU {device.number}", min(width, 40)).rstrip(), bold=True)]
     for text in texts:
@@ -292,28 +297,28 @@ def _identity(shown: Shown, width: int) -> Line:
     return tuple(pieces)
 
 
-def _troubles(shown: Shown) -> Line:
+def _troubles(shown: GpuState) -> Line:
     found = shown.troubles()
     if not found:
-        ecc = "" if shown.reading.ecc is None else ", no uncorrected ECC error"
-        told = shown.reading.throttle is not None
-        about = "✓ its clocks are not held down" if told else "· it does not tell its clock limits"
+        ecc = "" if shown.reading.ecc is None else ", no uncorrected ECC errors"
+        is_known = shown.reading.throttle is not None
+        about = "✓ clocks not throttled" if is_known else "· clock limits not reported"
         return (Piece(f" {about}{ecc}", "muted"),)
     return tuple(Piece(f" {text} ", role) for text, role in found)
 
 
-# --- Which lines stand below each other
+# --- Entries
 
 
-def shown_of(state: MachineState) -> list[Shown]:
-    """The GPUs of a machine with what is known of them."""
+def gpus_of(state: MachineState) -> list[GpuState]:
+    """Return the current state of each GPU of a machine."""
     if state.machine is None:
         return []
     sample = state.sample
     readings = {reading.device: reading for reading in sample.readings} if sample else {}
     processes = sample.processes if sample else ()
     return [
-        Shown(
+        GpuState(
             state,
             each,
             readings.get(each.number, Reading(each.number)),
@@ -325,25 +330,25 @@ def shown_of(state: MachineState) -> list[Shown]:
 
 
 def graph_height(states: Sequence[MachineState], width: int, height: int) -> int:
-    """Lines of the graphs of each GPU; 0 when each has one line in all."""
+    """Return the height of each GPU's graphs; 0 if there is room for one line per GPU only."""
     devices = sum(len(state.machine.devices) for state in states if state.machine)
-    others = sum(1 + len(words.problem_lines(state, width)) for state in states)
+    others = sum(1 + len(gpu_lines.problem_lines(state, width)) for state in states)
     if not devices or width < GRAPH_WIDTH:
         return 0
-    # A line for the GPU, one for a process on it, and a blank one.
+    # Besides its graphs, a GPU has its line, a process and a blank line.
     room = (height - others - 3 * devices) // devices
     return min(MOST_GRAPH, room) if room >= LEAST_GRAPH else 0
 
 
 def entries_of(
     states: Sequence[MachineState],
-    known: Known,
+    known: KnownRuns,
     width: int,
     height: int,
     matches: Callable[[str], bool] | None = None,
 ) -> list[Entry]:
-    """Every line, from the first to the last. `matches` tells by its words whether a GPU is shown; None shows all."""
-    shown = {state.key: shown_of(state) for state in states}
+    """Return all lines. `matches` decides by its text whether a GPU is shown; None shows all."""
+    shown = {state.key: gpus_of(state) for state in states}
     high = graph_height(states, width, height)
     devices = [each.device for group in shown.values() for each in group]
     columns = columns_for(width, devices, is_head=bool(high))
@@ -351,18 +356,18 @@ def entries_of(
     for state in states:
         group = shown[state.key]
         if matches is not None:
-            group = [each for each in group if matches(words_of(each, known))]
-            if not group and (shown[state.key] or not matches(_machine_words(state))):
+            group = [each for each in group if matches(search_text(each, known))]
+            if not group and (shown[state.key] or not matches(_machine_text(state))):
                 continue
         lines.append(Entry(f"m {state.key}", partial(machine_line, state, width), state))
-        for line in words.problem_lines(state, width):
+        for line in gpu_lines.problem_lines(state, width):
             lines.append(Entry(f"m {state.key}", partial(tuple, line), state, is_first=False))
         for each in group:
             lines += _device(each, known, columns, width, high)
     return lines
 
 
-def _device(shown: Shown, known: Known, columns: Columns, width: int, high: int) -> list[Entry]:
+def _device(shown: GpuState, known: KnownRuns, columns: Columns, width: int, high: int) -> list[Entry]:
     key = f"d {shown.state.key} {shown.device.number}"
     processes = in_order(shown, known)
     run = next((owner.run_id for _, owner in processes if owner.run_id), "")
@@ -376,9 +381,9 @@ def _device(shown: Shown, known: Known, columns: Columns, width: int, high: int)
         draw = partial(process_line, process, owner, known, width)
         lines.append(Entry(f"{key} {process.pid}", draw, shown.state, shown, owner.run_id, process.pid))
     if not processes:
-        text = "no process is told" if shown.is_busy else "free"
-        said = (Piece(f"     {text}" if shown.is_told else "", "muted"),)
-        lines.append(Entry(key, partial(tuple, said), shown.state, shown, is_first=False))
+        text = "no process reported" if shown.is_busy else "free"
+        line = (Piece(f"     {text}" if shown.is_reported else "", "muted"),)
+        lines.append(Entry(key, partial(tuple, line), shown.state, shown, is_first=False))
     lines.append(Entry(key, tuple, shown.state, shown, is_first=False))
     return lines
 
@@ -387,14 +392,14 @@ def _row_of(make: Callable[[], list[Line]], row: int) -> Line:
     return make()[row]
 
 
-def words_of(shown: Shown, known: Known) -> str:
-    """What a filter looks for a GPU in: where it is, what it is, who is on it, and how it is."""
+def search_text(shown: GpuState, known: KnownRuns) -> str:
+    """Return the text that a filter searches: machine, device, owners, processes, problems and load."""
     owners = in_order(shown, known)
     texts = [owner.text for _, owner in owners] + [process.name for process, _ in owners]
     texts += [text for text, _ in shown.troubles()]
     texts += ["busy" if shown.is_busy else "idle", "" if owners else "free", f"gpu {shown.device.number}"]
-    return f"{_machine_words(shown.state)} {shown.device.name} {' '.join(texts)}".lower()
+    return f"{_machine_text(shown.state)} {shown.device.name} {' '.join(texts)}".lower()
 
 
-def _machine_words(state: MachineState) -> str:
+def _machine_text(state: MachineState) -> str:
     return f"{' '.join(state.targets)} {state.address} {state.problem}".lower()

@@ -1,7 +1,7 @@
-"""The GPU monitor: every GPU of every target at once, live, with the processes on it and whose they are.
+"""The GPU monitor: the live state of all GPUs of all targets, with processes and their owners.
 
-It is handed targets and runs, and listens to the targets' machines itself, from a thread, for exactly as long as it can
-be seen. It asks for nothing: a machine that needs a login says so, and which key gives it.
+A thread listens to the machines while the pane is visible. It never asks for a login; a machine that needs one names
+the key for it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tui_workbench.runs.gpu.usage import own_processes
 from tui_workbench.targets.gpu.fleet import Fleet, MachineState
 from tui_workbench.ui.commands.screen_commands import MONITOR
 from tui_workbench.ui.formatting import count
-from tui_workbench.ui.gpu import gpu_lines as words
-from tui_workbench.ui.gpu.gpu_lines import Known
+from tui_workbench.ui.gpu import gpu_lines
+from tui_workbench.ui.gpu.gpu_lines import KnownRuns
 from tui_workbench.ui.gpu.gpu_view import Entry, GpuDetails, GpuView, graph_height
 from tui_workbench.ui.messages import CheckRequested
 from tui_workbench.ui.terminal.clipboard import copy
@@ -30,23 +30,20 @@ from tui_workbench.ui.widgets.field_row import FilterRow
 from tui_workbench.ui.widgets.pane import Pane
 
 WITH_DETAILS = 15
-"""Lines from which on some are given to the GPU under the cursor."""
+"""Height from which details of the selected GPU are shown."""
 
-LOOK_SECONDS, SLOW_LOOK_SECONDS = 0.5, 1.0
-"""Half of the time between two samples, so that none is shown much later than it was taken; all of it for many GPUs."""
+POLL_SECONDS, SLOW_POLL_SECONDS = 0.5, 1.0
+"""Half of the sampling interval, so that samples are shown early; the whole interval for many GPUs."""
 
-IDLE_LOOK_SECONDS = 2.0
+IDLE_POLL_SECONDS = 2.0
 MANY_GPUS = 16
-TURN_SECONDS = 0.04
-"""Between two machines that are shown in turns: a frame or two."""
+PAUSE_SECONDS = 0.04
+"""Pause after each group of `MANY_GPUS` updated GPUs, in which the screen can handle keys."""
 
 
 @dataclass(eq=False)
 class GpusSeen(Message):
-    """What was told of GPUs since, of all machines.
-
-    `held` are the runs of processes that do not tell it, by the target's name and the process id.
-    """
+    """The states of all machines. `held` is that of `KnownRuns`."""
 
     states: tuple[MachineState, ...]
     held: Mapping[tuple[str, int], str]
@@ -56,13 +53,13 @@ class GpusSeen(Message):
 
 
 class MonitorPane(Pane):
-    """Posts `RunWanted`, `CheckRequested` and `Seen`."""
+    """Posts `RunOpened`, `CheckRequested` and `Updated`."""
 
     number = 7
     title = "GPUs"
     about = (
-        "Every GPU of every compute target, looked at once a second by one process a machine. ● is the selected run, "
-        "○ another run of yours, ◇ somebody else. A dash is what the driver does not tell."
+        "All GPUs of all compute targets, sampled once a second. ● is the selected run, ○ another run of yours, "
+        "◇ another user. — means that the driver does not report the value."
     )
     BINDINGS = MONITOR.bindings
     DEFAULT_CSS = """
@@ -71,14 +68,14 @@ class MonitorPane(Pane):
     """
 
     @dataclass(eq=False)
-    class RunWanted(Message):
-        """A run of this user should be shown."""
+    class RunOpened(Message):
+        """The user opened a run."""
 
         run_id: str
 
     @dataclass(eq=False)
-    class Seen(Message):
-        """Something was told of GPUs; `text` sums it up, as safe text; `runs` are ours that are on them."""
+    class Updated(Message):
+        """New values: a summary (safe text), the IDs of the user's runs on GPUs, and the states of the machines."""
 
         text: str
         runs: frozenset[str]
@@ -91,9 +88,9 @@ class MonitorPane(Pane):
         self._details = GpuDetails()
         self._targets: Sequence[ComputeTarget] = ()
         self._runs: Sequence[Run] = ()
-        self._known = Known()
+        self._known = KnownRuns()
         self._states: tuple[MachineState, ...] = ()
-        self._follower: GpuWatch | None = None
+        self._watch: GpuWatch | None = None
 
     def compose(self) -> ComposeResult:
         yield self._filter
@@ -103,42 +100,42 @@ class MonitorPane(Pane):
     def take_focus(self) -> None:
         self.screen.set_focus(self._view)
 
-    # --- What is handed down
+    # --- Targets and runs
 
     def show_targets(self, targets: Sequence[ComputeTarget]) -> None:
         """Watch the GPUs of these targets."""
         self._targets = tuple(targets)
-        if self._follower is not None:
-            self._follower.follow(self._targets)
+        if self._watch is not None:
+            self._watch.follow(self._targets)
         elif self.is_mounted and self.region.size:
             self.on_show()
 
     def show_runs(self, runs: Sequence[Run], selected: str) -> None:
-        """Tell processes of these runs from others; `selected` is the id of the run that is looked at."""
+        """Recognize the processes of these runs; `selected` is the ID of the selected run."""
         if runs is self._runs and selected == self._known.selected:
             return
         self._runs = runs
         self._known = self._known._replace(runs={run.run_id: run for run in runs}, selected=selected)
-        if self._follower is not None:
-            self._follower.follow_runs(runs)
+        if self._watch is not None:
+            self._watch.follow_runs(runs)
         self._show()
 
     # --- Watching
 
     def on_show(self) -> None:
-        if self._follower is None and self._targets:
-            self._follower = GpuWatch(self._targets, self._runs, self.post_message)
+        if self._watch is None and self._targets:
+            self._watch = GpuWatch(self._targets, self._runs, self.post_message)
 
     def on_hide(self) -> None:
-        if self._follower is not None:
-            self._follower.stop()
-            self._follower = None
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
 
     on_unmount = on_hide
 
     def on_gpus_seen(self, event: GpusSeen) -> None:
         event.stop()
-        if self._follower is not None:
+        if self._watch is not None:
             self._states = event.states
             self._known = self._known._replace(held=event.held)
             self._show()
@@ -151,7 +148,7 @@ class MonitorPane(Pane):
         self._show_details()
         text = summary(self._states)
         self.set_title(text)
-        self.post_message(self.Seen(text, _runs_on(self._states), self._states))
+        self.post_message(self.Updated(text, _runs_on(self._states), self._states))
 
     @on(GpuView.CursorMoved)
     def _show_details(self) -> None:
@@ -162,7 +159,7 @@ class MonitorPane(Pane):
         self._fit()
 
     def _fit(self) -> None:
-        """Where each GPU has graphs of its own there is no need for more of the one under the cursor."""
+        """Show the details only if the GPUs in the list have no graphs."""
         width, height = self.content_size
         has_graphs = bool(graph_height(self._states, width, height))
         self._details.set_class(height >= WITH_DETAILS and not has_graphs, "-shown")
@@ -172,20 +169,20 @@ class MonitorPane(Pane):
     def why_not(self, action: str) -> str:
         entry = self._view.current
         if action == "open" and (entry is None or not entry.run_id):
-            return "No run of yours is on what is under the cursor."
+            return "No run of yours is on this GPU."
         if action in ("copy", "check") and entry is None:
-            return "Nothing is under the cursor."
+            return "No GPU selected."
         if action == "retry" and (entry is None or not entry.state.problem):
-            return "The machine under the cursor is seen."
+            return "This machine is connected."
         if action == "clear_filter" and not self._filter.display:
-            return "There is no filter."
+            return "No filter is set."
         return ""
 
     @on(GpuView.Chosen)
     def action_open(self) -> None:
         entry = self._view.current
         if entry is not None and entry.run_id:
-            self.post_message(self.RunWanted(entry.run_id))
+            self.post_message(self.RunOpened(entry.run_id))
 
     def action_check(self) -> None:
         if entry := self._view.current:
@@ -193,11 +190,11 @@ class MonitorPane(Pane):
 
     def action_retry(self) -> None:
         entry = self._view.current
-        if entry is not None and self._follower is not None:
-            self._follower.retry(entry.state.key)
+        if entry is not None and self._watch is not None:
+            self._watch.retry(entry.state.key)
 
     def action_copy(self) -> None:
-        if (entry := self._view.current) and copy(self.app, told(entry, self._known)):
+        if (entry := self._view.current) and copy(self.app, entry_text(entry, self._known)):
             self.app.notify("Copied.", timeout=3.0, markup=False)
 
     # --- The filter
@@ -215,7 +212,7 @@ class MonitorPane(Pane):
 
 
 class GpuWatch:
-    """A thread that posts `GpusSeen`. `post` must be callable from any thread."""
+    """A thread that posts `GpusSeen`. `post` must be thread-safe."""
 
     def __init__(
         self, targets: Sequence[ComputeTarget], runs: Iterable[Run], post: Callable[[GpusSeen], object]
@@ -230,22 +227,22 @@ class GpuWatch:
         threading.Thread(target=self._watch, name="GPU watch", daemon=True).start()
 
     def follow(self, targets: Sequence[ComputeTarget]) -> None:
-        """Watch these targets from now on."""
+        """Watch other targets."""
         if targets != self._targets:
             self._targets, self._changed = targets, True
             self._wake.set()
 
     def follow_runs(self, runs: Iterable[Run]) -> None:
-        """Find the processes of these runs from now on."""
+        """Find the processes of other runs."""
         self._runs = runs_in_containers(runs)
 
     def retry(self, key: str) -> None:
-        """Try anew to see the machine of this key."""
+        """Connect to the machine with this key again."""
         self._retried.append(key)
         self._wake.set()
 
     def stop(self) -> None:
-        """Watch no more. Returns at once."""
+        """Stop watching, without waiting for the thread."""
         self._stopped = True
         self._wake.set()
 
@@ -260,43 +257,43 @@ class GpuWatch:
                     self._post(GpusSeen(fleet.states, {}))
                 while self._retried:
                     fleet.retry(self._retried.pop())
-                is_news = self._read(fleet)
-                if (is_news or is_new) and not self._stopped:
+                has_news = self._read(fleet)
+                if (has_news or is_new) and not self._stopped:
                     self._post(GpusSeen(fleet.states, self._held()))
                 self._wake.wait(_pause(fleet.states))
 
     def _read(self, fleet: Fleet) -> bool:
-        """Whether there is news that was not posted. News of many GPUs is posted in turns, so that keys get theirs."""
-        told = 0
-        is_news = False
-        for is_told, state in zip(fleet.read_each(), fleet.states, strict=True):
-            is_news |= is_told
-            told += _gpus_of(state) if is_told else 0
-            if told > MANY_GPUS and not self._stopped:
+        """Read all machines, and post states after every `MANY_GPUS` updated GPUs. Return True if more are to post."""
+        updated = 0
+        has_news = False
+        for is_new, state in zip(fleet.read_each(), fleet.states, strict=True):
+            has_news |= is_new
+            updated += _gpu_count(state) if is_new else 0
+            if updated > MANY_GPUS and not self._stopped:
                 self._post(GpusSeen(fleet.states, self._held()))
-                self._wake.wait(TURN_SECONDS)
-                told, is_news = 0, False
-        return is_news
+                self._wake.wait(PAUSE_SECONDS)
+                updated, has_news = 0, False
+        return has_news
 
     def _held(self) -> dict[tuple[str, int], str]:
         return {(run.target, pid): run.run_id for run in self._runs for pid in own_processes(run.directory)}
 
 
 def _pause(states: Sequence[MachineState]) -> float:
-    """Seconds until the next look."""
-    if sum(map(_gpus_of, states)) > MANY_GPUS:
-        return SLOW_LOOK_SECONDS
-    # Where all have said that there is nothing to see, hardly anything will come.
-    is_over = all(state.problem and not _gpus_of(state) for state in states)
-    return IDLE_LOOK_SECONDS if is_over else LOOK_SECONDS
+    """Return the seconds until the next poll."""
+    if sum(map(_gpu_count, states)) > MANY_GPUS:
+        return SLOW_POLL_SECONDS
+    # Machines without GPUs seldom change.
+    is_idle = all(state.problem and not _gpu_count(state) for state in states)
+    return IDLE_POLL_SECONDS if is_idle else POLL_SECONDS
 
 
-def _gpus_of(state: MachineState) -> int:
+def _gpu_count(state: MachineState) -> int:
     return len(state.machine.devices) if state.machine else 0
 
 
 def runs_in_containers(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """The active runs whose processes are somebody else's, who lets nobody read their environment."""
+    """Return the active runs in containers, whose processes do not show their run ID to this user."""
     return tuple(run for run in runs if run.is_active and target_types.find(run.target_type).runs_in_container)
 
 
@@ -306,38 +303,39 @@ def _runs_on(states: Sequence[MachineState]) -> frozenset[str]:
 
 
 def summary(states: Sequence[MachineState]) -> str:
-    """`3 GPUs, 2 at work, 132 W`, and machines that are not seen."""
-    devices = sum(map(_gpus_of, states))
+    """Summarize: `3 GPUs, 2 busy, 132 W, 1 machine unavailable`."""
+    devices = sum(map(_gpu_count, states))
     readings = [reading for state in states if state.sample and not state.problem for reading in state.sample.readings]
-    at_work = sum((reading.utilization or 0.0) >= words.AT_WORK for reading in readings)
+    busy = sum((reading.utilization or 0.0) >= gpu_lines.BUSY_PERCENT for reading in readings)
     power = sum(reading.power or 0.0 for reading in readings)
     parts = [count(devices, "GPU")] if devices else []
-    parts += [f"{at_work} at work"] if at_work else []
-    parts += [words.watts(power)] if power else []
-    unseen = sum(bool(state.problem) and not words.has_none(state) for state in states)
-    parts += [f"{count(unseen, 'machine')} not seen"] if unseen else []
+    parts += [f"{busy} busy"] if busy else []
+    parts += [gpu_lines.watts(power)] if power else []
+    missing = sum(bool(state.problem) and not gpu_lines.has_no_gpus(state) for state in states)
+    parts += [f"{count(missing, 'machine')} unavailable"] if missing else []
     return ", ".join(parts)
 
 
-def told(entry: Entry, known: Known) -> str:
-    """What is known of the thing that an entry is about, in one line of plain text."""
+def entry_text(entry: Entry, known: KnownRuns) -> str:
+    """Describe the machine, GPU or process of an entry in one line of plain text."""
     if entry.shown is None:
         lines = [
-            "".join(piece.text for piece in line).strip() for line in words.problem_lines(entry.state, words.LONGEST)
+            "".join(piece.text for piece in line).strip()
+            for line in gpu_lines.problem_lines(entry.state, gpu_lines.LONGEST)
         ]
         return safe_text(" ".join([", ".join(entry.state.targets), entry.state.address, *lines]))
     device, reading = entry.shown.device, entry.shown.reading
     parts = [f"{entry.state.targets[0]} GPU {device.number}", device.name, device.uuid]
     process = next((process for process in entry.shown.processes if process.pid == entry.pid), None)
     if process is not None:
-        owner = words.whose(process, entry.state, known)
-        parts += [f"pid {process.pid}", process.name, owner.text, owner.run_id, words.size(process.memory)]
-    elif entry.shown.is_told:
+        owner = gpu_lines.owner_of(process, entry.state, known)
+        parts += [f"pid {process.pid}", process.name, owner.text, owner.run_id, gpu_lines.size(process.memory)]
+    elif entry.shown.is_reported:
         parts += [
-            words.amount(reading.utilization, "%"),
-            words.memory(reading.memory, device.memory),
-            words.watts(reading.power, device.power_limit),
-            words.amount(reading.temperature, "°C"),
+            gpu_lines.amount(reading.utilization, "%"),
+            gpu_lines.memory(reading.memory, device.memory),
+            gpu_lines.watts(reading.power, device.power_limit),
+            gpu_lines.amount(reading.temperature, "°C"),
             *(text for text, _ in entry.shown.troubles()),
         ]
     return safe_text("  ".join(part for part in parts if part))

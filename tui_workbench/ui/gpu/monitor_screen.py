@@ -1,6 +1,6 @@
-"""The GPU monitor as a screen: the GPUs of all targets of a project, from anywhere, and on to the runs on them.
+"""The GPU monitor as a full screen, from which runs on GPUs can be opened.
 
-The invariant: the project is read in threads, and of its runs only those that are on a GPU.
+The project is read in threads, and only runs that are active or on a GPU are read.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece
 
-LOOK_SECONDS = 2.0
-"""How often is looked whether targets have changed: what is on a GPU is told by itself."""
+POLL_SECONDS = 2.0
+"""Interval at which targets and active runs are read again."""
 
 
 class MonitorScreen(HistoryScreen):
-    """Shows the GPUs. Its result is always ""."""
+    """The GPUs of all targets. Its result is always ""."""
 
     AUTO_FOCUS = "GpuView"
     heading = "GPUs"
@@ -38,7 +38,7 @@ class MonitorScreen(HistoryScreen):
     DEFAULT_CSS = "MonitorScreen > MonitorPane { height: 1fr; }"
 
     def __init__(self, project: Project, selected: str = "") -> None:
-        """`selected` is the id of the run that one looks at."""
+        """`selected` is the ID of the selected run."""
         super().__init__(project)
         self.pane = MonitorPane(id="monitor")
         self.content = (self.pane,)
@@ -51,12 +51,12 @@ class MonitorScreen(HistoryScreen):
         return f"of the targets of {self.project.name}"
 
     def on_mount(self) -> None:
-        self.set_interval(LOOK_SECONDS, self._look)
+        self.set_interval(POLL_SECONDS, self._poll)
 
     def on_screen_resume(self) -> None:
-        self._look()
+        self._poll()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         if self.is_current:
             self.ask("targets", self.project.targets, self.pane.show_targets)
             self._ask_runs()
@@ -64,8 +64,8 @@ class MonitorScreen(HistoryScreen):
     def _ask_runs(self) -> None:
         self.ask("runs", partial(_find, self.project, self._asked_for), self._show_runs)
 
-    @on(MonitorPane.Seen)
-    def _seen(self, event: MonitorPane.Seen) -> None:
+    @on(MonitorPane.Updated)
+    def _updated(self, event: MonitorPane.Updated) -> None:
         event.stop()
         self.head.show(self.subject, right=(Piece(event.text),))
         if unknown := event.runs - self._asked_for:
@@ -76,16 +76,16 @@ class MonitorScreen(HistoryScreen):
         self._runs = {run.run_id: run for run in runs}
         self.pane.show_runs(runs, self._selected)
 
-    @on(MonitorPane.RunWanted)
-    def _run_wanted(self, event: MonitorPane.RunWanted) -> None:
+    @on(MonitorPane.RunOpened)
+    def _run_opened(self, event: MonitorPane.RunOpened) -> None:
         event.stop()
         if run := self._runs.get(event.run_id):
             self.app.push_screen(RunDetailsScreen(self.project, run))
         else:
-            self.say(f"{safe_text(event.run_id)} is a run of another project.")
+            self.say(f"{safe_text(event.run_id)} belongs to another project.")
 
     @on(CheckRequested)
-    def _check_wanted(self, event: CheckRequested) -> None:
+    def _check_requested(self, event: CheckRequested) -> None:
         event.stop()
         self.run_worker(self._check(event.name), group="check", exclusive=True)
 
@@ -98,7 +98,7 @@ class MonitorScreen(HistoryScreen):
 
 
 def _find(project: Project, run_ids: frozenset[str]) -> list[Run]:
-    """Those of the runs that are of this project, and all that go on. Blocks; raises WorkbenchError."""
+    """Return those runs that belong to this project, and all active runs. Blocks; raises WorkbenchError."""
     with RunIndex(project) as index:
         active = index.active()
     runs, found = Runs(project), []

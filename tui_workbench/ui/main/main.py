@@ -131,11 +131,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def on_recent_pane_chosen(self, event: RecentPane.Chosen) -> None:
         self.coordinator.show_details(event.run)
 
-    def on_monitor_pane_run_wanted(self, event: MonitorPane.RunWanted) -> None:
+    def on_monitor_pane_run_opened(self, event: MonitorPane.RunOpened) -> None:
         self.coordinator.state.show_runs(self.coordinator.state.runs, select=event.run_id)
         self.area.focus_pane("log")
 
-    def on_monitor_pane_seen(self, event: MonitorPane.Seen) -> None:
+    def on_monitor_pane_updated(self, event: MonitorPane.Updated) -> None:
         self.coordinator.state.see_machines(event.states)
 
     # --- Commands
