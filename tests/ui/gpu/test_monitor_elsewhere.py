@@ -57,7 +57,7 @@ async def test_machine_that_needs_a_login_names_the_key_for_it(project: Project,
         await pilot.press("7")
         await until(lambda: "asks for a password, and none is stored" in seen(pilot))
         assert isinstance(pilot.app.screen, MonitorScreen)
-        assert "t checks it step by step and asks for what is missing" in seen(pilot)
+        assert "t diagnoses the machine, r retries" in seen(pilot)
         await until(lambda: seen(pilot).count("Tesla T4") == 2)  # those of this machine
         await pilot.press("g", "t")
         await until(lambda: isinstance(pilot.app.screen, CheckScreen) and "Password of research" in seen(pilot))
