@@ -1,8 +1,8 @@
-"""Makes the pages that are made from the code: docs/reference/command-line.md and docs/reference/errors.md.
+"""Generate docs/reference/command-line.md and docs/reference/errors.md from the code.
 
     python -m docs.make_pages
 
-tests/test_docs.py looks whether they are what this makes.
+tests/test_docs.py checks that the pages are current.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
 
 ANYTHING = "…"
-"""Stands in an error's text for what differs from time to time."""
+"""Replaces formatted values in the text of an error."""
 
 CLASSES = {
     "UsageError": "2",
@@ -40,7 +40,7 @@ CLASSES = {
     "EngineRefused": "1",
     "WorkbenchError": "1",
 }
-"""The errors that a person reads, and the exit codes of their commands."""
+"""The exit codes of the errors that users see."""
 
 FACTORIES = {
     "CheckFailed": ("1", 0),
@@ -50,41 +50,38 @@ FACTORIES = {
     "wrong": ("3", 1),
     "_bad_line": ("3", 2),
 }
-"""Further classes, and functions, that make errors: the exit code, and the position of the message among the arguments.
+"""Other classes and functions that create errors: the exit code, and the position of the message in the arguments.
 
 The remedy is the keyword `remedy`, or the argument after the message.
 """
 
-
 COMMANDS_HEAD = """\
-# Every command
+# Commands
 
-Made by `python -m docs.make_pages` from the commands themselves; `workbench-tui COMMAND --help` says the same.
+`python -m docs.make_pages` generates this page. `workbench-tui COMMAND --help` shows the same text.
 
-`workbench-tui [PROJECT]` opens the screens. ID is a run's id or its number. Commands find their project here or in a
-folder above, or by `--project DIR`. What a command answers comes as `-o json`, `table` or `tsv`, `--query` picks from
-it, and `--plain` is for screen readers ([accessibility](../accessibility.md)).
+`workbench-tui [PROJECT]` opens the screens. ID is the ID or number of a run. Commands use the project
+in the current folder or its parents, or the one of `--project DIR`. Commands that print data have
+`-o json`, `table` or `tsv`, `--query` to filter the result, and `--plain` for screen readers
+([accessibility](../accessibility.md)).
 
-Exit codes: the script's own of a finished run, 130 for a canceled one; else 0, 1 when something failed on this machine,
-2 for wrong use, 3 for a configuration problem, 4 when the target cannot be reached.
+Exit codes: the exit code of the script for a finished run, 130 for a canceled run; otherwise 0, 1 for
+a failure of this machine, 2 for wrong usage, 3 for a configuration problem, 4 if the target is
+unreachable.
 """
 
 ERRORS_HEAD = """\
-# Every error
+# Errors
 
-Made by `python -m docs.make_pages` from the code. `…` stands for what differs from time to time. An error says its
-place, what is wrong, and what to do; the last column is the exit code of the command. What is behind those that one
-meets most: [troubleshooting](../troubleshooting.md).
+`python -m docs.make_pages` generates this page. `…` replaces values. The last column is the exit code
+of the command. [Troubleshooting](../troubleshooting.md) explains the most common errors.
 
-| It says | What to do | Code |
+| Message | Fix | Code |
 |---|---|---|"""
 
 
-# -- every command ---------------------------------------------------------------------------------------------------
-
-
 def command_line() -> str:
-    """The page of all commands."""
+    """Return the page of all commands."""
     parts = [COMMANDS_HEAD]
     parts += map(_command, COMMANDS)
     return "\n".join(parts)
@@ -101,7 +98,7 @@ def _command(command: Command) -> str:
 
 
 def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Arguments first, then options; what every command has is said above."""
+    """Return the arguments, then the options, without those that every command has."""
     actions = [action for action in parser._actions if action.dest not in ("help", "project")]
     return sorted(actions, key=lambda action: bool(action.option_strings))
 
@@ -119,19 +116,16 @@ def _called(action: argparse.Action) -> str:
 
 def _help(action: argparse.Action) -> str:
     values = {**vars(action), "prog": "workbench-tui"}
-    said = (action.help or "") % values
-    return f"{said} (needed)" if action.required and action.option_strings else said
+    text = (action.help or "") % values
+    return f"{text} (required)" if action.required and action.option_strings else text
 
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-# -- every error -----------------------------------------------------------------------------------------------------
-
-
 class Error(NamedTuple):
-    """An error as it stands in the code."""
+    """An error in the code."""
 
     text: str
     remedy: str
@@ -140,7 +134,7 @@ class Error(NamedTuple):
 
 
 def errors() -> Iterator[Error]:
-    """Every error with a text of its own, in the package."""
+    """Find all errors with a message in the package."""
     package = REPOSITORY / "tui_workbench"
     for path in sorted(package.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -157,7 +151,7 @@ def errors() -> Iterator[Error]:
 
 
 def _text(node: ast.expr) -> str:
-    """The words of a text in the code; what is put into it is `ANYTHING`."""
+    """Return a string of the code with `ANYTHING` for each formatted value."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -168,15 +162,15 @@ def _text(node: ast.expr) -> str:
 
 
 def error_page() -> str:
-    """The page of all errors, in the order of the alphabet."""
+    """Return the page of all errors in alphabetical order."""
     found = {(error.text, error.remedy, error.exit_code) for error in errors()}
     rows = sorted(found, key=lambda each: (each[0].strip(ANYTHING + " `:(").lower(), each))
     lines = [ERRORS_HEAD]
-    lines += [f"| {_words(text)} | {_words(remedy)} | {code} |" for text, remedy, code in rows]
+    lines += [f"| {_markdown(text)} | {_markdown(remedy)} | {code} |" for text, remedy, code in rows]
     return "\n".join([*lines, ""])
 
 
-def _words(text: str) -> str:
+def _markdown(text: str) -> str:
     return "" if text == ANYTHING else _cell(text).replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_").strip()
 
 

@@ -1,10 +1,9 @@
-"""Makes docs/pictures/: the real program in a terminal, driven by keys on real runs, one SVG file a screen.
+"""Make the pictures in docs/pictures/, one SVG file per screen, from the real program in a terminal.
 
     python -m docs.make_pictures [NAME...]
 
-The runs train for real. The GPUs are stand-ins (tests/gpu), as the pages that show them say; for them gcc is needed.
-Times and losses differ from one making to the next, so pictures are made when a screen has changed, and not at every
-build.
+The runs train for real. The GPUs are stand-ins (tests/gpu), which need gcc. Times and losses differ each time, so make
+the pictures only when a screen has changed.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ NAMED = {
 ENTER, ESCAPE, RUN = "\r", "\x1b", "\x12"
 
 
-class Stage(NamedTuple):
-    """Where the program runs: a home and a project of its own, and stand-in GPUs."""
+class Setup(NamedTuple):
+    """A home, a project and stand-in GPUs for the program."""
 
     home: Path
     project: Path
@@ -49,7 +48,7 @@ class Stage(NamedTuple):
     gpus: standin.Standin
 
     def run(self, *words: str) -> None:
-        """Run one of our commands to its end."""
+        """Run a `workbench-tui` command."""
         subprocess.run(
             ["workbench-tui", *words],
             cwd=self.project,
@@ -60,7 +59,6 @@ class Stage(NamedTuple):
         )
 
     def screens(self) -> Terminal:
-        """The screens of the project."""
         return Terminal(
             ["workbench-tui", "."],
             columns=COLUMNS,
@@ -70,11 +68,11 @@ class Stage(NamedTuple):
         )
 
 
-def set_up(folder: Path) -> Stage:
-    """A project with three real runs, one of them on a stand-in GPU."""
+def set_up(folder: Path) -> Setup:
+    """Create a project with three real runs."""
     home, project = folder / "home", folder / "digits"
     home.mkdir()
-    # What the program shows of this Python must not be where it lies on the machine of who makes the pictures.
+    # The pictures must not show where Python is installed on this machine.
     (home / "venv").symlink_to(sys.prefix)
     shutil.copytree(REPOSITORY / "sample_project", project, ignore=shutil.ignore_patterns(".workbench", "outputs"))
     (folder / "gpu").mkdir()
@@ -87,16 +85,16 @@ def set_up(folder: Path) -> Stage:
         "LANG": "C.UTF-8",
         **{f"XDG_{name}_HOME": "" for name in ("CONFIG", "DATA", "STATE", "CACHE")},
     }
-    stage = Stage(home, project, variables, gpus)
-    stage.run("experiment", "submit", "-c", "local", "train.py", "--epochs", "6")
-    stage.run("experiment", "submit", "-c", "local", "train.py", "--epochs", "12", "--lr", "0.03")
-    stage.run("experiment", "submit", "-c", "local", "train.py", "--epochs", "12", "--lr", "0.003")
-    return stage
+    setup = Setup(home, project, variables, gpus)
+    setup.run("experiment", "submit", "-c", "local", "train.py", "--epochs", "6")
+    setup.run("experiment", "submit", "-c", "local", "train.py", "--epochs", "12", "--lr", "0.03")
+    setup.run("experiment", "submit", "-c", "local", "train.py", "--epochs", "12", "--lr", "0.003")
+    return setup
 
 
-def main_screen(stage: Stage) -> Iterator[Terminal]:
-    """A script in the editor, a run that goes on."""
-    with stage.screens() as terminal:
+def main_screen(setup: Setup) -> Iterator[Terminal]:
+    """Show a script in the editor and an active run."""
+    with setup.screens() as terminal:
         terminal.until_text("train.py [3]")
         type_into(terminal, "/", "train", ENTER)
         terminal.until_text("Train a small convolutional network")
@@ -106,9 +104,9 @@ def main_screen(stage: Stage) -> Iterator[Terminal]:
         terminal.until(lambda: "running" not in terminal.text())
 
 
-def all_runs(stage: Stage) -> Iterator[Terminal]:
-    """The table of runs, with charts."""
-    with stage.screens() as terminal:
+def all_runs(setup: Setup) -> Iterator[Terminal]:
+    """Show the runs table with charts."""
+    with setup.screens() as terminal:
         terminal.until_text("train.py [3]")
         type_into(terminal, "6")
         terminal.until_text("duration")
@@ -116,9 +114,9 @@ def all_runs(stage: Stage) -> Iterator[Terminal]:
         yield terminal
 
 
-def run_details(stage: Stage) -> Iterator[Terminal]:
-    """One run, its curve."""
-    with stage.screens() as terminal:
+def run_details(setup: Setup) -> Iterator[Terminal]:
+    """Show a run with its curve."""
+    with setup.screens() as terminal:
         terminal.until_text("train.py [3]")
         type_into(terminal, "6")
         terminal.until_text("duration")
@@ -128,9 +126,9 @@ def run_details(stage: Stage) -> Iterator[Terminal]:
         yield terminal
 
 
-def comparison(stage: Stage) -> Iterator[Terminal]:
-    """Three runs side by side."""
-    with stage.screens() as terminal:
+def comparison(setup: Setup) -> Iterator[Terminal]:
+    """Show three runs side by side."""
+    with setup.screens() as terminal:
         terminal.until_text("train.py [3]")
         type_into(terminal, "6")
         terminal.until_text("duration")
@@ -141,9 +139,9 @@ def comparison(stage: Stage) -> Iterator[Terminal]:
         yield terminal
 
 
-def gpu_ready(stage: Stage) -> Iterator[Terminal]:
-    """What a Docker target needs to use a GPU, before it is done."""
-    with stage.screens() as terminal:
+def gpu_ready(setup: Setup) -> Iterator[Terminal]:
+    """Show the changes that a Docker target needs to use a GPU."""
+    with setup.screens() as terminal:
         terminal.until_text("train.py [3]")
         type_into(terminal, "2", "m")
         terminal.until_text("Make docker GPU-ready")
@@ -151,21 +149,21 @@ def gpu_ready(stage: Stage) -> Iterator[Terminal]:
         yield terminal
 
 
-def gpus(stage: Stage) -> Iterator[Terminal]:
-    """The GPU monitor: stand-ins."""
-    stage.gpus.write(
+def gpus(setup: Setup) -> Iterator[Terminal]:
+    """Show the GPU monitor with stand-in GPUs."""
+    setup.gpus.write(
         standin.gpu(0, util=93, mem=4312, temp=71, power=68200),
         standin.gpu(1, words=standin.REST),
     )
-    (stage.project / "aml_config" / "gpu-box.compute").unlink()
-    watched = stage._replace(variables={**stage.variables, **stage.gpus.variables})
-    watched.variables["PATH"] = f"{stage.gpus.built.programs}:{stage.variables['PATH']}"
+    (setup.project / "aml_config" / "gpu-box.compute").unlink()
+    watched = setup._replace(variables={**setup.variables, **setup.gpus.variables})
+    watched.variables["PATH"] = f"{setup.gpus.built.programs}:{setup.variables['PATH']}"
     with watched.screens() as terminal:
         terminal.until_text("train.py [3]")
         type_into(terminal, "7")
         terminal.until_text("Tesla T4")
         for utilization in (0, 4, 35, 88, 91, 97, 64, 12, 80, 95, 96, 99, 93, 97, 95, 90, 71, 92, 96, 93):
-            stage.gpus.write(
+            setup.gpus.write(
                 standin.gpu(0, util=utilization, mem=4312, temp=71, power=40000 + 300 * utilization),
                 standin.gpu(1, words=standin.REST),
                 standin.process(os.getpid(), 0, 4290, kind="C"),
@@ -174,7 +172,7 @@ def gpus(stage: Stage) -> Iterator[Terminal]:
         yield terminal
 
 
-SCREENS: dict[str, Callable[[Stage], Iterator[Terminal]]] = {
+SCREENS: dict[str, Callable[[Setup], Iterator[Terminal]]] = {
     "main": main_screen,
     "all-runs": all_runs,
     "run-details": run_details,
@@ -185,29 +183,26 @@ SCREENS: dict[str, Callable[[Stage], Iterator[Terminal]]] = {
 
 
 def type_into(terminal: Terminal, *keys: str) -> None:
-    """Press keys one after another, each when the screen has come to rest."""
+    """Press keys, each after the screen has settled."""
     for key in keys:
         terminal.send(key)
         terminal.settle(0.15)
 
 
 def wait(terminal: Terminal, seconds: float) -> None:
-    """Let time pass while the program draws."""
+    """Wait while the program draws."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         terminal.pump(0.1)
 
 
-# -- drawing ---------------------------------------------------------------------------------------------------------
-
-
-def colour(name: str, default: str) -> str:
-    """A colour of the terminal as six hexadecimal digits."""
+def color(name: str, default: str) -> str:
+    """Convert a terminal color to six hexadecimal digits."""
     return default if name == "default" else NAMED.get(name.removeprefix("bright"), name)
 
 
-class Look(NamedTuple):
-    """How a cell is drawn."""
+class Style(NamedTuple):
+    """The style of a cell."""
 
     ground: str
     text: str
@@ -216,16 +211,16 @@ class Look(NamedTuple):
     underscore: bool
 
 
-def look(cell: Char) -> Look:
-    """The look of a cell; a reversed one has its colours changed over."""
-    ground, text = colour(cell.bg, GROUND), colour(cell.fg, TEXT)
+def style_of(cell: Char) -> Style:
+    """Return the style of a cell; a reversed cell has its colors swapped."""
+    ground, text = color(cell.bg, GROUND), color(cell.fg, TEXT)
     if cell.reverse:
         ground, text = text, ground
-    return Look(ground, text, cell.bold, cell.italics, cell.underscore)
+    return Style(ground, text, cell.bold, cell.italics, cell.underscore)
 
 
 def svg(terminal: Terminal, home: str) -> str:
-    """What stands on the screen as an SVG picture that needs nothing but a monospace font; `home` is shown as `~`."""
+    """Return the screen as a self-contained SVG picture with `~` for `home`."""
     screen = terminal.screen
     width, height = screen.columns * CELL_WIDTH + 16, screen.lines * CELL_HEIGHT + 16
     parts = [
@@ -234,13 +229,13 @@ def svg(terminal: Terminal, home: str) -> str:
         f'<rect width="100%" height="100%" rx="6" fill="#{GROUND}"/>',
     ]
     for row in range(screen.lines):
-        cells = at_home([screen.buffer[row][column] for column in range(screen.columns)], home)
+        cells = abbreviate_home([screen.buffer[row][column] for column in range(screen.columns)], home)
         parts += drawn_row(cells, 8 + row * CELL_HEIGHT)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def at_home(cells: list[Char], home: str) -> list[Char]:
-    """A row in which the folder of who makes the pictures is `~`, as long as before."""
+def abbreviate_home(cells: list[Char], home: str) -> list[Char]:
+    """Replace `home` by `~` in a row and keep its length."""
     start = "".join(cell.data for cell in cells).find(home)
     if start < 0:
         return cells
@@ -249,10 +244,10 @@ def at_home(cells: list[Char], home: str) -> list[Char]:
 
 
 def drawn_row(cells: list[Char], top: float) -> Iterator[str]:
-    """A row: its grounds, then its texts, a piece for each look and each word group."""
+    """Draw a row: the backgrounds, then the texts."""
     runs = []
     column = 0
-    for each, group in groupby(cells, key=look):
+    for each, group in groupby(cells, key=style_of):
         text = "".join(cell.data for cell in group)
         runs.append((column, each, text))
         column += len(text)
@@ -263,7 +258,7 @@ def drawn_row(cells: list[Char], top: float) -> Iterator[str]:
     for start, each, text in runs:
         style = ' font-weight="bold"' * each.bold + ' font-style="italic"' * each.italics
         style += ' text-decoration="underline"' * each.underscore
-        # Viewers differ in what they make of several blanks.
+        # Viewers draw repeated spaces differently.
         for found in re.finditer(r"\S+(?: \S+)*", text):
             x, width = 8 + (start + found.start()) * CELL_WIDTH, len(found[0]) * CELL_WIDTH
             place = f'x="{x:.1f}" y="{top + 13:.1f}" textLength="{width:.1f}"'
@@ -275,10 +270,10 @@ def main() -> None:
     names = sys.argv[1:] or list(SCREENS)
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
-        stage = set_up(Path(folder))
+        setup = set_up(Path(folder))
         for name in names:
-            for terminal in SCREENS[name](stage):
-                text = svg(terminal, str(stage.home))
+            for terminal in SCREENS[name](setup):
+                text = svg(terminal, str(setup.home))
                 (PICTURES / f"{name}.svg").write_text(text, encoding="utf-8")
                 sys.stdout.write(f"{name}.svg: {len(text) / 1000:.1f} kB\n")
 

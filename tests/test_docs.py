@@ -34,7 +34,7 @@ def text_of(name: str) -> str:
 def cells(text: str) -> list[list[str]]:
     """Return the rows of all tables of a page without their header."""
     rows = [re.split(r"(?<!\\) ?\| ?", line.strip("| ")) for line in text.splitlines() if line.startswith("| ")]
-    return [row for row in rows if not row[0].startswith(("It says", "Screen"))]
+    return [row for row in rows if not row[0].startswith(("It says", "Message", "Screen"))]
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -221,7 +221,7 @@ def test_the_steps_on_a_gpu_machine(shell: Shell, guide: Path, gpu_machine: GpuB
                 assert json.JSONDecoder().raw_decode(said)[0]["verdict"] == "proven"
     for text in (
         "gpubox is attached. Run on it: workbench-tui experiment submit -c gpubox SCRIPT",
-        "gpubox is GPU-ready: nothing to do",
+        "gpubox is already GPU-ready",
         "PyTorch sees 1 GPU; a matrix product on it was correct",
         "name: Tesla T4",
         "GPU proven: its processes computed on a GPU",
