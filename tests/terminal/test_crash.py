@@ -90,7 +90,7 @@ def test_sigquit_restores_the_terminal_and_names_a_report(project: Project, home
     with opened(project, home, "hang") as terminal:
         session = Session(terminal, home)
         kept = home / ".local" / "state" / "workbench-tui" / "recovery"
-        terminal.until(lambda: any(kept.rglob("*.json")))
+        terminal.until(lambda: any("#edit" in path.read_text() for path in kept.rglob("*.json")))
         if is_hung:
             terminal.send("?")
             terminal.settle()
