@@ -282,7 +282,7 @@ class Walk:
         """The files that no key but one that is to write may change."""
         for folder in (self._root, os.path.join(self._home, ".config")):
             for path, folders, names in os.walk(folder):
-                folders[:] = [name for name in folders if name != ".workbench"]
+                folders[:] = [name for name in folders if not name.startswith(".workbench")]
                 for name in names:
                     file = os.path.join(path, name)
                     try:
