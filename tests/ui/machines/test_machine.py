@@ -287,7 +287,7 @@ async def test_attaching_is_found_among_the_commands(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("1", "ctrl+p")
         await until(lambda: pilot.app.screen is not screen_of(pilot))
-        await type_text(pilot, "makes a machine")
+        await type_text(pilot, "attach a machine")
         await pilot.press("enter")
         await until(lambda: isinstance(pilot.app.screen, AttachScreen))
 
