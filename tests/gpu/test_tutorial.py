@@ -240,7 +240,7 @@ def test_the_same_by_keys(guide: Path, gpu_machine: GpuBox, home: Path) -> None:
         screens.press("2", "a")
         screens.until_text("Attach a machine", "Docker over SSH")
         screens.press(*"gpubox", "Down", *gpu_machine.box.address, "Down", *"research", "Enter")
-        screens.until_text("gpubox can be used.", "a matrix product on it was correct")
+        screens.until_text("gpubox is ready.", "a matrix product on it was correct")
         screens.press("Enter")
         screens.until(lambda: "Attach a machine" not in screens.text())
         screens.press("m")

@@ -1,4 +1,4 @@
-"""The machines and the project of the tests of the main screen."""
+"""Fixtures with machines and engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each command about machines, environments and secrets does what it says, on real machines."""
+"""Every command about machines, environments and secrets, on real machines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @proves("machine.up machine.down machine.next machine.previous machine.leave")
-async def test_the_fields_of_a_machine(project: Project) -> None:
+async def test_field_commands(project: Project) -> None:
     async with opened(project) as pilot:
         hand = Hand(pilot)
         await pilot.press("2", "a")
@@ -50,7 +50,7 @@ async def test_the_fields_of_a_machine(project: Project) -> None:
 
 @pytest.mark.usefixtures("ssh_folder")
 @proves("machine.yes machine.no machine.again machine.copy machine.close machine.go")
-async def test_a_machine_is_checked(project: Project, gpubox: Machine, home: Path) -> None:
+async def test_check_commands(project: Project, gpubox: Machine, home: Path) -> None:
     attached(project, gpubox)
     ssh_host_of(project.target("box")).disconnect()
     known_hosts = home / ".ssh" / "known_hosts"
@@ -78,7 +78,7 @@ async def test_a_machine_is_checked(project: Project, gpubox: Machine, home: Pat
 
 @pytest.mark.usefixtures("known")
 @proves("secret.give secret.leave")
-async def test_a_secret_is_asked_for(project: Project, gpubox: Machine) -> None:
+async def test_secret_row_commands(project: Project, gpubox: Machine) -> None:
     attached(project, gpubox, password=True)
     ssh_host_of(project.target("box")).disconnect()
     async with opened(project) as pilot:
@@ -95,7 +95,7 @@ async def test_a_secret_is_asked_for(project: Project, gpubox: Machine) -> None:
 
 
 @proves("plan.prepare preparing.leave preparing.stop preparing.close")
-async def test_an_environment_is_made(managed: Project, project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_preparation_commands(managed: Project, project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = os.environ["PIP_INDEX_URL"]
     async with opened(managed) as pilot:
         hand = Hand(pilot)

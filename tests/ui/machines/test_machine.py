@@ -1,4 +1,4 @@
-"""Attaching and checking machines on the main screen, by keys, on a real machine."""
+"""Attaching and checking a real machine on the screens."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def form(pilot: Workbench) -> None:
 
 
 async def fill_in(pilot: Workbench, gpubox: Machine, *, kind: int = 0, login: int = 0, name: str = "box") -> None:
-    """Fill the form in for research on gpubox; `kind` and `login` are how many choices to go on."""
+    """Fill in the form for research on gpubox; `kind` and `login` are numbers of choices to advance."""
     await form(pilot)
     await pilot.press("up", *["right"] * kind, "down")
     await type_text(pilot, name)
@@ -54,7 +54,7 @@ async def fill_in(pilot: Workbench, gpubox: Machine, *, kind: int = 0, login: in
 
 
 async def done(pilot: Workbench) -> str:
-    """What stands there when nothing more is to be done."""
+    """Wait for the end of the check and return the screen."""
     await until(lambda: machine_screen(pilot).view.phase is Phase.DONE)
     await pilot.pause()
     return seen(pilot)
@@ -71,16 +71,14 @@ def files(project: Project) -> list[str]:
 
 @pytest.mark.usefixtures("ssh_folder", "gpubox_engine")
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_a_machine_is_attached_and_every_rung_is_shown(
-    project: Project, gpubox: Machine, size: tuple[int, int]
-) -> None:
+async def test_attaching_shows_every_check(project: Project, gpubox: Machine, size: tuple[int, int]) -> None:
     async with opened(project, size) as pilot:
         await fill_in(pilot, gpubox)
         await pilot.press("enter")
         text = await done(pilot)
-        for rung in ("✓ name", "✓ port", "✓ host key", "✓ login", "✓ docker", "✓ engine", "· gpu driver", "✓ clock"):
-            assert rung in text
-        assert "box can be used." in text
+        for check in ("✓ name", "✓ port", "✓ host key", "✓ login", "✓ docker", "✓ engine", "· gpu driver", "✓ clock"):
+            assert check in text
+        assert "box is ready." in text
         assert files(project) == ["box.compute", "box.runconfig"]
         await back(pilot)
         await until(lambda: f"box      Docker on {gpubox.address}" in seen(pilot) or "box ✓" in seen(pilot))
@@ -89,7 +87,7 @@ async def test_a_machine_is_attached_and_every_rung_is_shown(
 
 
 @pytest.mark.usefixtures("ssh_folder", "gpubox_engine")
-async def test_attaching_is_taken_back_in_one_step(project: Project, gpubox: Machine) -> None:
+async def test_attaching_is_undone_in_one_step(project: Project, gpubox: Machine) -> None:
     async with opened(project) as pilot:
         await fill_in(pilot, gpubox)
         await pilot.press("enter")
@@ -100,7 +98,7 @@ async def test_attaching_is_taken_back_in_one_step(project: Project, gpubox: Mac
 
 
 @pytest.mark.usefixtures("known", "keyring")
-async def test_a_password_is_drawn_as_dots_and_asked_for_until_it_is_right(project: Project, gpubox: Machine) -> None:
+async def test_wrong_password_is_asked_for_again(project: Project, gpubox: Machine) -> None:
     async with opened(project) as pilot:
         await fill_in(pilot, gpubox, kind=1, login=2)
         await pilot.press("down")
@@ -124,7 +122,7 @@ async def test_a_password_is_drawn_as_dots_and_asked_for_until_it_is_right(proje
 
 
 @pytest.mark.usefixtures("ssh_folder")
-async def test_an_unknown_host_key_waits_for_an_answer(project: Project, gpubox: Machine, home: Path) -> None:
+async def test_unknown_host_key_must_be_accepted(project: Project, gpubox: Machine, home: Path) -> None:
     known_hosts = home / ".ssh" / "known_hosts"
     known_hosts.write_text("")
     shown = fingerprint(gpubox.folder / "host_key.pub")
@@ -144,7 +142,7 @@ async def test_an_unknown_host_key_waits_for_an_answer(project: Project, gpubox:
 
 
 @pytest.mark.usefixtures("ssh_folder")
-async def test_a_changed_host_key_is_no_question(project: Project, gpubox: Machine, home: Path, tmp_path: Path) -> None:
+async def test_changed_host_key_is_refused(project: Project, gpubox: Machine, home: Path, tmp_path: Path) -> None:
     old = make_key(tmp_path / "old").with_suffix(".pub")
     (home / ".ssh" / "known_hosts").write_text(f"{gpubox.address} {old.read_text()}")
     async with opened(project) as pilot:
@@ -158,7 +156,7 @@ async def test_a_changed_host_key_is_no_question(project: Project, gpubox: Machi
 
 
 @pytest.mark.usefixtures("ssh_folder")
-async def test_what_is_wrong_in_the_form_is_said_in_it(project: Project, gpubox: Machine) -> None:
+async def test_invalid_name_is_reported_in_the_form(project: Project, gpubox: Machine) -> None:
     async with opened(project) as pilot:
         await fill_in(pilot, gpubox, name="local")
         await pilot.press("enter")
@@ -167,7 +165,7 @@ async def test_what_is_wrong_in_the_form_is_said_in_it(project: Project, gpubox:
 
 
 @pytest.mark.usefixtures("known")
-async def test_the_workbenchs_key_is_shown_where_it_cannot_be_installed(project: Project, gpubox: Machine) -> None:
+async def test_key_that_cannot_be_installed_is_shown_as_a_command(project: Project, gpubox: Machine) -> None:
     async with opened(project) as pilot:
         await fill_in(pilot, gpubox, kind=1, login=3)
         await pilot.press("enter")
@@ -177,10 +175,10 @@ async def test_the_workbenchs_key_is_shown_where_it_cannot_be_installed(project:
         await pilot.press("c")
         assert pilot.app.clipboard == workbench_key().install_command
         await back(pilot)
-        await until(lambda: "box ·" in seen(pilot))  # attached, and nobody knows whether it can be used
+        await until(lambda: "box ·" in seen(pilot))  # attached and unchecked
 
 
-async def test_leaving_writes_nothing(project: Project, connections: Path) -> None:
+async def test_closing_the_form_writes_nothing(project: Project, connections: Path) -> None:
     async with opened(project) as pilot:
         await form(pilot)
         await type_text(pilot, "box")
@@ -189,7 +187,7 @@ async def test_leaving_writes_nothing(project: Project, connections: Path) -> No
 
 
 @pytest.mark.usefixtures("known")
-async def test_leaving_does_not_wait_for_a_machine(project: Project, gpubox: Machine) -> None:
+async def test_closing_does_not_wait_for_the_machine(project: Project, gpubox: Machine) -> None:
     async with opened(project) as pilot:
         await fill_in(pilot, gpubox, kind=1, login=2)
         await pilot.press("down")
@@ -201,7 +199,7 @@ async def test_leaving_does_not_wait_for_a_machine(project: Project, gpubox: Mac
         assert files(project) == []
 
 
-# Checking.
+# --- Checking
 
 
 def attached(project: Project, gpubox: Machine, username: str = "research", *, password: bool = False) -> None:
@@ -226,14 +224,14 @@ async def check_box(pilot: Workbench) -> None:
 
 
 @pytest.mark.usefixtures("ssh_folder", "gpubox_engine")
-async def test_what_is_broken_stands_in_the_list_until_it_is_mended(project: Project, gpubox: Machine) -> None:
+async def test_failed_check_is_listed_until_fixed(project: Project, gpubox: Machine) -> None:
     attached(project, gpubox, "outsider")
     async with opened(project) as pilot:
         await check_box(pilot)
         text = await done(pilot)
         assert "✗ docker" in text
         assert "sudo usermod -aG docker outsider" in text
-        assert "○" not in text  # nothing above it is awaited
+        assert "○" not in text  # later checks are not listed
         await pilot.press("c")
         assert pilot.app.clipboard == "sudo usermod -aG docker outsider"
         await back(pilot)
@@ -242,11 +240,11 @@ async def test_what_is_broken_stands_in_the_list_until_it_is_mended(project: Pro
         rewrite(project, "outsider", "research")
         await until(lambda: "box ·" in seen(pilot))
         await check_box(pilot)
-        assert "box can be used." in await done(pilot)
+        assert "box is ready." in await done(pilot)
 
 
 @pytest.mark.usefixtures("known")
-async def test_a_forgotten_password_is_asked_for_on_the_spot(project: Project, gpubox: Machine) -> None:
+async def test_missing_password_is_asked_for_during_the_check(project: Project, gpubox: Machine) -> None:
     attached(project, gpubox, password=True)
     ssh_host_of(project.target("box")).disconnect()
     async with opened(project) as pilot:
@@ -254,12 +252,12 @@ async def test_a_forgotten_password_is_asked_for_on_the_spot(project: Project, g
         await until(lambda: "Password of research" in seen(pilot))
         await type_text(pilot, PASSWORD)
         await pilot.press("enter")
-        assert "box can be used." in await done(pilot)
+        assert "box is ready." in await done(pilot)
         assert PASSWORD not in seen(pilot)
 
 
 @pytest.mark.usefixtures("ssh_folder")
-async def test_a_new_host_key_is_asked_about_on_the_spot(project: Project, gpubox: Machine, home: Path) -> None:
+async def test_new_host_key_is_asked_about_during_the_check(project: Project, gpubox: Machine, home: Path) -> None:
     attached(project, gpubox)
     ssh_host_of(project.target("box")).disconnect()
     (home / ".ssh" / "known_hosts").write_text("")
@@ -267,7 +265,7 @@ async def test_a_new_host_key_is_asked_about_on_the_spot(project: Project, gpubo
         await check_box(pilot)
         await until(lambda: machine_screen(pilot).view.phase is Phase.QUESTION)
         await pilot.press("y")
-        assert "box can be used." in await done(pilot)
+        assert "box is ready." in await done(pilot)
 
 
 @pytest.fixture
@@ -277,13 +275,13 @@ def without_targets(project: Project) -> Project:
     return project
 
 
-async def test_a_project_without_targets_says_how_to_attach_one(without_targets: Project) -> None:
+async def test_project_without_targets_names_the_key_to_attach(without_targets: Project) -> None:
     app = make_app(without_targets)
     async with app.run_test(size=WIDE):
         await until(lambda: "a attaches a machine over SSH." in "\n".join(screen_lines(app)))
 
 
-async def test_attaching_is_found_among_the_commands(project: Project) -> None:
+async def test_attach_is_found_in_the_palette(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("1", "ctrl+p")
         await until(lambda: pilot.app.screen is not screen_of(pilot))
@@ -300,4 +298,4 @@ async def test_check_that_ends_after_its_screen_was_closed_is_ignored(project: P
         await pilot.press("escape")
         await until(lambda: pilot.app.screen is not screen and not screen.is_attached)
         screen.view.show(Phase.WORKING)
-        screen.view.show(Phase.DONE, ("local can be used.", "success"))
+        screen.view.show(Phase.DONE, ("local is ready.", "success"))

@@ -1,4 +1,4 @@
-"""What is asked when a machine is attached, and the request that the answers make."""
+"""The fields to attach a machine, and the request that they form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def keys(**values: str) -> list[str]:
     return [field.key for field in attach_fields(values)]
 
 
-def test_only_what_means_something_is_asked() -> None:
+def test_fields_depend_on_kind_and_login() -> None:
     assert keys() == ["type", "name", "address", "username", "login", "gpu", "image"]
     assert keys(type="remote") == ["type", "name", "address", "username", "login", "python"]
     assert keys(type="localdocker") == ["type", "name", "gpu", "image"]
@@ -28,7 +28,7 @@ def test_only_what_means_something_is_asked() -> None:
     assert keys(login=WORKBENCH_KEY)[5] == SECRET
 
 
-def test_secrets_are_marked_as_such() -> None:
+def test_secret_fields_are_marked() -> None:
     for login in (KEY_FILE, PASSWORD, WORKBENCH_KEY):
         assert [field.key for field in attach_fields({"login": login}) if field.is_secret] == [SECRET]
 
@@ -53,12 +53,12 @@ def test_secrets_are_marked_as_such() -> None:
             {"name": "box", "address": "h", "login": WORKBENCH_KEY, SECRET: "x"},
             AttachRequest("remotedocker", "box", "h", workbench_key=True, has_password=True),
         ),
-        # What was said before another kind was chosen counts no more.
+        # Values of fields that another kind hides are ignored.
         (
             {"name": "box", "type": "localdocker", "address": "h", "login": PASSWORD, SECRET: "x", "gpu": "yes"},
             AttachRequest("localdocker", "box", gpu=True),
         ),
     ],
 )
-def test_the_answers_make_a_request(values: dict[str, str], request_: AttachRequest) -> None:
+def test_values_form_a_request(values: dict[str, str], request_: AttachRequest) -> None:
     assert request_of(values) == request_

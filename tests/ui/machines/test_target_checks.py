@@ -1,4 +1,4 @@
-"""What is known of targets: from their checks, and from what their machines tell of GPUs."""
+"""The state of targets from checks and from the GPU monitor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOX = ComputeTarget(name="box", path="/p/aml_config/box.compute", type="remote",
 LOST = MachineState("box", ("box",), "me@box", problem="out of reach: the name box is not known", remedy="Check it.")
 
 
-def test_a_machine_out_of_reach_is_one_for_all_panes_until_it_answers() -> None:
+def test_unreachable_machine_is_an_error_until_it_answers() -> None:
     checks = TargetChecks()
     assert checks.see([LOST])
     assert "out of reach" in str(checks.errors([BOX])["box"])
@@ -33,19 +33,19 @@ def test_a_machine_out_of_reach_is_one_for_all_panes_until_it_answers() -> None:
     assert checks.gpus == {"box": 2}
 
 
-def test_a_check_counts_more_than_what_the_gpus_tell() -> None:
+def test_successful_check_overrides_the_gpu_monitor() -> None:
     checks = TargetChecks()
     checks.see([LOST])
     checks.add(Checked(BOX, [CheckResult("name", OK, "found")]))
     assert checks.errors([BOX]) == {}
 
 
-def test_this_machine_without_a_gpu_is_no_problem_of_its_targets() -> None:
+def test_local_machine_without_gpu_is_not_an_error() -> None:
     checks = TargetChecks()
     assert not checks.see([LOST._replace(address="", problem="nvidia-smi not found")])
 
 
-async def test_the_targets_say_of_a_machine_what_the_gpus_say(project: Project, project_root: Path) -> None:
+async def test_targets_pane_shows_an_unreachable_machine(project: Project, project_root: Path) -> None:
     (project_root / "aml_config" / "box.compute").write_text("type: remote\naddress: box\nusername: me\n")
     async with opened(project) as pilot:
         screen = screen_of(pilot)

@@ -36,7 +36,7 @@ class TargetsApp(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self.pane = TargetsPane(id="targets")
-        self.told: list[object] = []
+        self.posted: list[object] = []
 
     def compose(self) -> ComposeResult:
         yield self.pane
@@ -45,13 +45,13 @@ class TargetsApp(App[None]):
         self.pane.take_focus()
 
     def on_file_chosen(self, event: FileChosen) -> None:
-        self.told.append((event.path, event.line))
+        self.posted.append((event.path, event.line))
 
     def on_target_chosen(self, event: TargetChosen) -> None:
-        self.told.append(event.name)
+        self.posted.append(event.name)
 
     def on_targets_pane_height_wanted(self, event: TargetsPane.HeightWanted) -> None:
-        self.told.append(event.lines)
+        self.posted.append(event.lines)
 
 
 async def show(
@@ -66,7 +66,7 @@ async def show(
     return content_of(pilot.app.pane)
 
 
-async def test_each_target_has_its_place_and_a_state_in_words() -> None:
+async def test_targets_show_type_and_state() -> None:
     async with TargetsApp().run_test(size=(70, 20)) as pilot:
         lines = await show(pilot, LOCAL, DOCKER, REMOTE, versions={"local": "3.12.1"})
         assert [line.split() for line in lines] == [
@@ -76,7 +76,7 @@ async def test_each_target_has_its_place_and_a_state_in_words() -> None:
         ]
 
 
-async def test_a_broken_file_says_line_and_remedy_below_the_list() -> None:
+async def test_error_of_a_file_is_shown_below_the_list() -> None:
     async with TargetsApp().run_test(size=(70, 20)) as pilot:
         lines = await show(pilot, BROKEN, LOCAL)
         assert lines[0].split()[:2] == ["✗", "broken"]
@@ -88,7 +88,7 @@ async def test_a_broken_file_says_line_and_remedy_below_the_list() -> None:
         assert not any("type is missing. Add `type" in line for line in content_of(pilot.app.pane))
 
 
-async def test_an_interpreter_that_is_not_there_is_a_problem_of_its_target() -> None:
+async def test_missing_interpreter_is_a_problem_of_the_target() -> None:
     error = ConfigurationError("pythonLocation: python3 is not on the PATH", remedy="Name it with its full path.")
     async with TargetsApp().run_test(size=(70, 20)) as pilot:
         lines = await show(pilot, LOCAL, errors={"local": error})
@@ -102,35 +102,35 @@ async def test_enter_opens_the_file_at_its_error() -> None:
         await show(pilot, BROKEN, LOCAL)
         await pilot.press("enter", "down", "enter")
         await pilot.pause()
-        assert [told for told in app.told if isinstance(told, tuple)] == [(BROKEN.path, 3), (LOCAL.path, 0)]
+        assert [posted for posted in app.posted if isinstance(posted, tuple)] == [(BROKEN.path, 3), (LOCAL.path, 0)]
 
 
-async def test_a_target_can_be_chosen_to_run_on_but_not_a_broken_one() -> None:
+async def test_only_targets_without_problem_can_be_used() -> None:
     app = TargetsApp()
     async with app.run_test(size=(70, 20)) as pilot:
         await show(pilot, BROKEN, LOCAL)
         assert app.pane.why_not("use")
         await pilot.press("u", "down", "u")
         await pilot.pause()
-        assert [told for told in app.told if isinstance(told, str)] == ["local"]
+        assert [posted for posted in app.posted if isinstance(posted, str)] == ["local"]
 
 
-async def test_without_targets_it_says_what_one_is() -> None:
+async def test_empty_pane_shows_a_message() -> None:
     async with TargetsApp().run_test(size=(70, 20)) as pilot:
         lines = await show(pilot)
         assert lines[0] == "No compute target yet."
 
 
-async def test_it_asks_for_more_lines_when_there_is_a_problem_to_tell() -> None:
+async def test_problem_increases_the_requested_height() -> None:
     app = TargetsApp()
     async with app.run_test(size=(70, 20)) as pilot:
         await show(pilot, LOCAL)
         await show(pilot, BROKEN, LOCAL)
-        heights = [told for told in app.told if isinstance(told, int)]
+        heights = [posted for posted in app.posted if isinstance(posted, int)]
         assert heights[-1] > heights[-2]
 
 
-async def test_text_of_files_is_shown_and_not_obeyed() -> None:
+async def test_control_characters_in_files_are_shown_as_text() -> None:
     evil = LOCAL._replace(name="a\x1b[31mb", python_location="\x1b]0;title\x07[bold]x[/bold]")
     async with TargetsApp().run_test(size=(70, 20)) as pilot:
         (line,) = await show(pilot, evil)
@@ -138,7 +138,7 @@ async def test_text_of_files_is_shown_and_not_obeyed() -> None:
         assert "[bold]x[/bold]" in line
 
 
-async def test_the_number_of_gpus_stands_in_the_row() -> None:
+async def test_row_shows_the_number_of_gpus() -> None:
     app = TargetsApp()
     async with app.run_test(size=(80, 20)) as pilot:
         app.pane.show_targets([LOCAL, REMOTE], {}, {}, gpus={"gpu-box": 2})
@@ -148,7 +148,7 @@ async def test_the_number_of_gpus_stands_in_the_row() -> None:
         assert "GPU" not in local
 
 
-async def test_the_cursor_is_put_on_a_target_that_is_shown_alone() -> None:
+async def test_point_at_finds_only_listed_targets() -> None:
     app = TargetsApp()
     async with app.run_test(size=(80, 20)) as pilot:
         app.pane.show_targets([LOCAL], {}, {})

@@ -1,4 +1,1 @@
-"""Compute targets: the pane, attaching a machine and checking it.
-
-The checks themselves belong to `targets.checks`.
-"""
+"""The Compute targets pane, and attaching and checking a machine. The checks belong to `targets.checks`."""

@@ -1,7 +1,7 @@
-"""The screens about a machine: attaching one, and checking one that is attached.
+"""The screens to attach a machine and to check a target.
 
-The invariants: nothing is written before the login has worked; a host key that nobody has seen is shown and waits for
-an answer; a secret is in the view and on its way to the connection, and nowhere else; leaving never waits.
+Nothing is written before the login succeeds. An unknown host key is shown and must be accepted. A secret is only kept
+in the view and passed to the connection. Leaving a screen never waits.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from tui_workbench.ui.widgets.pieces import Piece, hanging
 NAME_WIDTH = 16
 
 LOOKS = {OK: ("✓", "success"), WARNING: ("▲", "warning"), UNNEEDED: ("·", "muted"), BROKEN: ("✗", "error")}
-"""How the state of a check is shown; it is told by a glyph, never by a color alone."""
+"""Glyphs and colours of check results."""
 
 Remark = tuple[str, str]
-"""A text of any origin, and its color."""
+"""A text, which may be unsafe, and its colour."""
 
 
 class Phase(Enum):
-    """What the view waits for: the fields, its owner, an answer to the question, or to be left."""
+    """The state of the view: filling in fields, working, asking a question, or done."""
 
     ASKING = "asking"
     WORKING = "working"
@@ -66,13 +66,10 @@ CONNECTING = ("Connecting...", "muted")
 
 
 class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
-    """Attaches a machine to the project; the files that it writes are one step of the history.
-
-    Its result is the check of the machine, None when nothing was checked.
-    """
+    """Attaches a machine to the project, as one step that can be undone. Its result is the check, or None."""
 
     def __init__(self, project: Project, history: ChangeHistory, written: Callable[[], None]) -> None:
-        """`written` is called as soon as the files stand there, before the machine is checked."""
+        """`written` is called after the files were written, before the machine is checked."""
         self.view = MachineView(attach_fields, self._proceed)
         super().__init__(box_of("Attach a machine", self.view))
         self._project = project
@@ -85,14 +82,14 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
         self.view.show(Phase.ASKING, at="name")
 
     async def _proceed(self) -> None:
-        """Log in, write, check; back to the fields when something is wrong with them."""
+        """Log in, write the files and check; return to the fields on an error."""
         values = self.view.values
         attachment: Attachment | None = None
         try:
             attachment = await in_thread(lambda: Attachment(self._project.root, request_of(values)))
             _give(attachment, values)
             if not await self._connect(attachment):
-                self.view.show(Phase.ASKING, ("The host key was not accepted; nothing was written.", "warning"))
+                self.view.show(Phase.ASKING, ("Host key not accepted; nothing was written.", "warning"))
                 return
             attached = await in_thread(lambda: attachment.write(self._history.apply))
         except WorkbenchError as error:
@@ -100,13 +97,13 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
                 await in_thread(attachment.abandon)
             label = attachment.host.label if attachment is not None else ""
             at = SECRET if isinstance(error, SecretNeeded) else ""
-            self.view.show(Phase.ASKING, _complaint(error, label), at=at)
+            self.view.show(Phase.ASKING, _error_remark(error, label), at=at)
             return
         self._written()
         await self._check_attached(attachment, attached)
 
     async def _connect(self, attachment: Attachment) -> bool:
-        """Log in; false when the user does not accept the host key."""
+        """Log in. Return False if the user does not accept the host key."""
         while True:
             try:
                 await in_thread(attachment.connect)
@@ -125,26 +122,26 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
     async def _check_attached(self, attachment: Attachment, attached: Attached) -> None:
         target = await in_thread(lambda: self._project.target(attachment.request.name))
         paths = (attached.compute, attached.run_configuration)
-        said = [(f"Written: {', '.join(path.rpartition('/')[2] for path in paths)}.", "text")]
-        said += map(_where, attached.kept)
+        remarks = [(f"Wrote {', '.join(path.rpartition('/')[2] for path in paths)}.", "text")]
+        remarks += map(_storage_remark, attached.kept)
         key = attachment.install_by_hand
         if key is None:
-            await self.view.check(target, *said)
+            await self.view.check(target, *remarks)
             return
         self.view.checked = Checked(target)
-        self.view.forget_checks(target.address)
+        self.view.clear_checks(target.address)
         self.view.show(
             Phase.DONE,
-            *said,
-            (f"The workbench's key is not on {target.address} yet. There, type this:", "warning"),
+            *remarks,
+            (f"The workbench's key is not on {target.address} yet. Run this command there:", "warning"),
             (key.install_command, "accent"),
-            ("c copies it, r checks again.", "warning"),
+            ("c copies the command, r re-checks.", "warning"),
             command=key.install_command,
         )
 
 
 class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
-    """Checks a target, and asks on the spot for what only the user can give. Its result is the check."""
+    """Checks a target, and asks for a missing secret or about a new host key. Its result is the check."""
 
     def __init__(self, target: ComputeTarget) -> None:
         self.view = MachineView(self._fields, self._proceed, self._conclude)
@@ -157,17 +154,16 @@ class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
         self.view.work(self.view.check(self._target))
 
     def _fields(self, values: Mapping[str, str]) -> Sequence[DialogField]:
-        """The secret that is missing, when one is."""
         needed = self._needed
         return () if needed is None else (DialogField(SECRET, "Secret", hint=needed.prompt, is_secret=True),)
 
     async def _conclude(self, checked: Checked) -> bool:
-        """Ask for a missing secret, or about a new host key; False when nothing is to be asked."""
+        """Ask for a missing secret or about a new host key. Return False if there is nothing to ask."""
         error = checked.results[-1].error if checked.results else None
         if isinstance(error, SecretNeeded):
             self._needed = error
-            self.view.forget_checks(self._target.address)
-            self.view.show(Phase.ASKING, _complaint(error, login_of(self._target).label), at=SECRET)
+            self.view.clear_checks(self._target.address)
+            self.view.show(Phase.ASKING, _error_remark(error, login_of(self._target).label), at=SECRET)
         elif isinstance(error, HostKeyRefused) and await self.view.accepts(error):
             await in_thread(lambda: ssh_host_of(self._target).accept_host_key(error.presented))
             await self.view.check(self._target)
@@ -176,7 +172,7 @@ class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
         return True
 
     async def _proceed(self) -> None:
-        """Hand the secret over, and check again; what lets us in is kept."""
+        """Pass the secret to the connection and check again. Save the secret if the login succeeds."""
         if self._needed is None:
             return
         reference, secret = self._needed.reference, self.view.values.get(SECRET, "")
@@ -184,17 +180,17 @@ class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
         try:
             await in_thread(lambda: ssh_host_of(self._target).give_secret(reference, secret))
         except WorkbenchError as error:
-            self.view.show(Phase.DONE, _complaint(error, login_of(self._target).label))
+            self.view.show(Phase.DONE, _error_remark(error, login_of(self._target).label))
             return
         await self.view.check(self._target)
         checked = self.view.checked
         if self.view.phase is Phase.DONE and is_reference(reference) and checked and not checked.error:
             kept = await in_thread(lambda: SecretStore().put(reference, secret))
-            self.view.show(Phase.DONE, _where(kept), _verdict(checked))
+            self.view.show(Phase.DONE, _storage_remark(kept), _result_remark(checked))
 
 
 class MachineView(DialogView, inherit_bindings=False):
-    """The fields, one question, and the results of the checks as they come."""
+    """The fields, a question, and the results of the checks as they arrive."""
 
     BINDINGS = MACHINE.bindings + MACHINE_RESULT.bindings
 
@@ -204,30 +200,30 @@ class MachineView(DialogView, inherit_bindings=False):
         proceed: Callable[[], Coroutine[None, None, None]],
         conclude: Callable[[Checked], Awaitable[bool]] | None = None,
     ) -> None:
-        """`fields_of` gives the fields, for the values in them; `proceed` does what they ask for.
+        """`fields_of` returns the fields for their current values; `proceed` is run when the user submits them.
 
-        `conclude` is called after a check. When it returns False, the view says how the check went.
+        `conclude` is called after a check. If it returns False, the view shows the result.
         """
         super().__init__()
         self.phase = Phase.ASKING
         self.checked: Checked | None = None
         self._fields_of, self._proceed, self._conclude = fields_of, proceed, conclude
         self._answer: asyncio.Future[bool] | None = None
-        self._said: Sequence[Remark] = ()
+        self._remarks: Sequence[Remark] = ()
         self._results: list[CheckResult] = []
         self._awaited: Sequence[str] = ()
         self._place = ""
         self._command = ""
 
-    def show(self, phase: Phase, *said: Remark, at: str = "", command: str = "") -> None:
-        """Wait for something else, and say this; `at` is the field for the cursor, `command` for the user to run."""
-        self.phase, self._said, self._command = phase, said, command
+    def show(self, phase: Phase, *remarks: Remark, at: str = "", command: str = "") -> None:
+        """Change the phase and the remarks. `at` is the field for the cursor, `command` the command to copy."""
+        self.phase, self._remarks, self._command = phase, remarks, command
         keys = [field.key for field in self.fields]
         self._cursor = keys.index(at) if at in keys else self._cursor
         self.rebuild()
 
-    def forget_checks(self, place: str) -> None:
-        """Show no checks. `place` is the machine's address, for commands that are to be typed there."""
+    def clear_checks(self, place: str) -> None:
+        """Remove the results. `place` is the machine's address, shown with commands to run there."""
         self._begin_checks((), place)
 
     def _begin_checks(self, awaited: Sequence[str], place: str) -> None:
@@ -236,37 +232,37 @@ class MachineView(DialogView, inherit_bindings=False):
 
     # --- Work
 
-    def work(self, work: Coroutine[None, None, None], *said: Remark) -> None:
-        """Do something in view, instead of what was done before, and say this."""
-        self.show(Phase.WORKING, *said)
+    def work(self, work: Coroutine[None, None, None], *remarks: Remark) -> None:
+        """Run `work` instead of the previous work, and show the remarks."""
+        self.show(Phase.WORKING, *remarks)
         self.run_worker(work, group="machine", exclusive=True)
 
     async def accepts(self, error: HostKeyRefused) -> bool:
-        """Show a host key that was never seen, and wait for the answer."""
+        """Show an unknown host key and return the user's answer."""
         if error.known or not error.presented:
             return False
         self._answer = asyncio.get_running_loop().create_future()
         self.show(
             Phase.QUESTION,
             (f"{error.message.partition(': ')[2]}.", "warning"),
-            ("Compare it with the machine's own: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub", "muted"),
-            ("Is it the machine's key?  y accepts it for good, n goes back.", "text"),
+            ("Compare it on the machine: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub", "muted"),
+            ("Trust this key?  y: trust and remember, n: cancel.", "text"),
         )
         accepted = await self._answer
         self.show(Phase.WORKING, CONNECTING)
         return accepted
 
-    async def check(self, target: ComputeTarget, *said: Remark) -> None:
-        """Show the checks of a target one by one, with `said` below them."""
+    async def check(self, target: ComputeTarget, *remarks: Remark) -> None:
+        """Run the checks of a target and show each result, with the remarks below."""
         self._begin_checks(check_names(target), target.address)
-        self.show(Phase.WORKING, *said)
+        self.show(Phase.WORKING, *remarks)
         answers = run_checks(target)
         while (result := await in_thread(partial(next, answers, None))) is not None:
             self._results.append(result)
             self.rebuild()
         self.checked = Checked(target, tuple(self._results))
         if self._conclude is None or not await self._conclude(self.checked):
-            self.show(Phase.DONE, *said, _verdict(self.checked))
+            self.show(Phase.DONE, *remarks, _result_remark(self.checked))
 
     # --- Fields and commands
 
@@ -288,16 +284,16 @@ class MachineView(DialogView, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if PHASE_OF_ACTION.get(action, self.phase) is not self.phase:
-            return "Not now."
+            return "Not available in this step."
         if action == "copy" and not self.fix:
-            return "Nothing is broken that a command would fix."
+            return "No failed check has a command to copy."
         if action == "choose" and not (self.current and self.current.choices):
-            return "There is nothing to choose from."
+            return "This field has no choices."
         return ""
 
     @property
     def fix(self) -> str:
-        """The command that fixes what is broken, or does what is left to do; "" when there is none."""
+        """The command that fixes the failed check or completes the attaching, or ""."""
         return self._command or (self._results[-1].command if self._is_broken else "")
 
     @property
@@ -313,14 +309,13 @@ class MachineView(DialogView, inherit_bindings=False):
 
     def action_copy(self) -> None:
         if copy(self.app, self.fix):
-            self.app.notify("The command is copied.", timeout=3.0, markup=False)
+            self.app.notify("Command copied.", timeout=3.0, markup=False)
 
     def action_again(self) -> None:
         if self.checked is not None:
             self.work(self.check(self.checked.target))
 
     def action_leave(self) -> None:
-        """Refuse a question; else go back."""
         if self.phase is Phase.QUESTION:
             self.action_answer(False)
         else:
@@ -343,9 +338,9 @@ class MachineView(DialogView, inherit_bindings=False):
             yield DialogLine([Piece(f" ○ {name}", "comment")])
         if self._results or self._awaited:
             yield DialogLine()
-        for text, role in self._said:
+        for text, role in self._remarks:
             yield from map(DialogLine, hanging([Piece(" ")], text, width, role))
-        if self._said:
+        if self._remarks:
             yield DialogLine()
 
 
@@ -370,19 +365,19 @@ def _give(attachment: Attachment, values: Mapping[str, str]) -> None:
         attachment.give_passphrase(secret)
 
 
-def _where(kept: KeyringResult) -> Remark:
+def _storage_remark(kept: KeyringResult) -> Remark:
     if kept.in_keyring:
         return "The secret is in the keyring.", "text"
-    return f"The secret is held in memory only: {kept.reason}. It is asked for again when it is needed.", "warning"
+    return f"The secret is kept in memory only: {kept.reason}. You will be asked for it again.", "warning"
 
 
-def _verdict(checked: Checked) -> Remark:
+def _result_remark(checked: Checked) -> Remark:
     name = checked.target.name
     if checked.error is not None:
-        return f"{name} cannot be used yet. c copies the command, r checks again.", "warning"
-    return f"{name} can be used.", "success"
+        return f"{name} is not ready. c copies the fix, r re-checks.", "warning"
+    return f"{name} is ready.", "success"
 
 
-def _complaint(error: WorkbenchError, label: str) -> Remark:
-    """What is wrong, without the name of the machine, which stands above."""
+def _error_remark(error: WorkbenchError, label: str) -> Remark:
+    """Describe an error without the name of the machine, which is shown above."""
     return capitalized(error_text(error).removeprefix(f"{label}: ")), "error"

@@ -1,6 +1,6 @@
-"""What is asked when a machine is attached: which fields, given what was said so far, and the request that they make.
+"""The fields to attach a machine, which depend on each other, and the request that they form.
 
-The same questions as `computetarget attach` has options; no field is shown that would mean nothing.
+They match the options of `computetarget attach`.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from tui_workbench.targets.base.attach import (
 from tui_workbench.ui.widgets.dialog_view import DialogField
 
 KEYS, KEY_FILE, PASSWORD, WORKBENCH_KEY = "keys", "key file", "password", "workbench key"
-"""Ways to log in."""
+"""Login methods."""
 
 SECRET = "secret"
 
 _TYPES = {
     REMOTE_DOCKER: "Docker over SSH",
-    REMOTE: "its own Python, over SSH",
+    REMOTE: "Python over SSH",
     LOCAL_DOCKER: "Docker on this machine",
 }
 _LOGINS = {
-    KEYS: "as ssh does: agent, keys, ~/.ssh/config",
+    KEYS: "SSH defaults: agent, keys, ~/.ssh/config",
     KEY_FILE: "with a key file",
     PASSWORD: "with a password",
-    WORKBENCH_KEY: "with a key of the workbench's own",
+    WORKBENCH_KEY: "with the workbench's key",
 }
-_GPUS = {"": "if it has one", "yes": "yes", "no": "no"}
+_GPUS = {"": "if available", "yes": "yes", "no": "no"}
 
 
 def attach_fields(values: Mapping[str, str]) -> tuple[DialogField, ...]:
-    """The fields, for what is chosen in them by now."""
+    """Return the fields for their current values."""
     kind = values.get("type") or REMOTE_DOCKER
     fields = [
         DialogField("type", "Kind", choices=_TYPES),
-        DialogField("name", "Name", hint="what to call it, as gpubox"),
+        DialogField("name", "Name", hint="e.g. gpubox"),
     ]
     if kind != LOCAL_DOCKER:
         fields += [
-            DialogField("address", "Address", hint="host, host:port, or an alias of ~/.ssh/config"),
-            DialogField("username", "User", hint="as ssh would choose"),
+            DialogField("address", "Address", hint="host, host:port, or a host of ~/.ssh/config"),
+            DialogField("username", "User", hint="default: your SSH user"),
             DialogField("login", "Login", choices=_LOGINS),
             *_login_fields(values.get("login") or KEYS),
         ]
     if kind == REMOTE:
         return (*fields, DialogField("python", "Python", hint=REMOTE_PYTHON))
-    image = DialogField("image", "Image", hint=f"one that suits the machine; {CPU_IMAGE} without a GPU")
+    image = DialogField("image", "Image", hint=f"default: chosen for the machine; {CPU_IMAGE} without a GPU")
     return (*fields, DialogField("gpu", "Use the GPU", choices=_GPUS), image)
 
 
 def request_of(values: Mapping[str, str]) -> AttachRequest:
-    """What the fields ask for; fields that are not shown count as empty."""
+    """Return the request for these values. Values of hidden fields are ignored."""
     shown = {field.key: values.get(field.key, "").strip() for field in attach_fields(values)}
     login = shown.get("login") or KEYS
     return AttachRequest(
@@ -79,7 +79,7 @@ def _login_fields(login: str) -> tuple[DialogField, ...]:
         key = DialogField("private_key", "Key file", hint="~/.ssh/id_ed25519")
         return key, DialogField(SECRET, "Passphrase", hint="if the key has one", is_secret=True)
     if login == PASSWORD:
-        return (DialogField(SECRET, "Password", hint="goes to the keyring", is_secret=True),)
+        return (DialogField(SECRET, "Password", hint="saved in the keyring", is_secret=True),)
     if login == WORKBENCH_KEY:
-        return (DialogField(SECRET, "Password", hint="to install the key; empty: as ssh does", is_secret=True),)
+        return (DialogField(SECRET, "Password", hint="to install the key; empty: SSH defaults", is_secret=True),)
     return ()

@@ -1,7 +1,4 @@
-"""A secret asked for in place, in the row where questions stand.
-
-The invariants: what is typed is drawn as dots; it leaves the row once, in `Answered`, and the row then forgets it.
-"""
+"""A row that asks for a secret. Typed characters are drawn as dots; `Answered` carries the secret once."""
 
 from __future__ import annotations
 
@@ -17,24 +14,21 @@ from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
 from tui_workbench.ui.widgets.pieces import Piece
 
-_WIDEST_PROMPT = 3
-"""The prompt takes at most two of this many parts of the row."""
-
 
 class SecretRow(Line, can_focus=True, inherit_bindings=False):
-    """Asks for one secret; posts `Answered`."""
+    """Asks for one secret and posts `Answered`."""
 
     BINDINGS = SECRET.bindings
 
-    @dataclass(eq=False, repr=False)  # a report of an error must not show the secret
+    @dataclass(eq=False, repr=False)  # without `repr`, so that error reports do not show the secret
     class Answered(Message):
-        """The secret was typed, or "" for escape."""
+        """The user entered the secret, or canceled ("")."""
 
         row: SecretRow
         answer: str
 
     def __init__(self, prompt: str, *, focus_key: str = "") -> None:
-        """`prompt` is of any origin; `focus_key` is named while the row has no focus, as the key that leads to it."""
+        """`prompt` may be unsafe text; `focus_key` is the key to focus the row, shown while it has no focus."""
         super().__init__()
         self._prompt = safe_text(prompt)
         self._focus_key = focus_key
@@ -50,7 +44,7 @@ class SecretRow(Line, can_focus=True, inherit_bindings=False):
             self.refresh()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Letters go into the secret, so their commands are not offered."""
+        """Reserve letters for the secret instead of commands."""
         return character is not None and character.isprintable()
 
     def _on_paste(self, event: events.Paste) -> None:
@@ -73,10 +67,10 @@ class SecretRow(Line, can_focus=True, inherit_bindings=False):
         return "selected" if self.has_focus else "raised"
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
-        prompt = truncate_middle(self._prompt, width * (_WIDEST_PROMPT - 1) // _WIDEST_PROMPT)
+        prompt = truncate_middle(self._prompt, width * 2 // 3)
         left = [Piece(f" {prompt}: ", "warning", bold=True)]
         if self.has_focus:
             left += [Piece("•" * len(self._buffer.text)), Piece("█", "accent")]
         elif self._focus_key:
-            left.append(Piece(f"{self._focus_key} answers", "muted"))
+            left.append(Piece(f"{self._focus_key} to answer", "muted"))
         return left, ()

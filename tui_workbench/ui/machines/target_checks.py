@@ -1,4 +1,4 @@
-"""What checks of targets have found, for as long as it holds: a target whose file has changed counts as unchecked."""
+"""The latest check results of targets. A target whose file has changed counts as unchecked."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tui_workbench.targets.gpu.fleet import MachineState
 
 
 class Checked(NamedTuple):
-    """A target as it was when it was checked, and the results; none when it could not be checked yet."""
+    """The results of a check, and the target at that time. No results: the check could not run yet."""
 
     target: ComputeTarget
     results: Sequence[CheckResult] = ()
 
     @property
     def error(self) -> WorkbenchError | None:
-        """What is broken; None when nothing is."""
+        """The failed check as an error, if any."""
         last = self.results[-1] if self.results else None
         if last is None or last.error is None:
             return None
@@ -27,16 +27,15 @@ class Checked(NamedTuple):
 
 
 class TargetChecks:
-    """The last check of each target, and where there was none what its machine told of its GPUs."""
+    """The latest check of each target; for unchecked targets, whether the GPU monitor reached the machine."""
 
     def __init__(self) -> None:
         self._checked: dict[str, Checked] = {}
         self._unreached: dict[str, tuple[str, str]] = {}  # problem and remedy
-        self.gpus: dict[str, int] = {}
-        """The number of GPUs by the name of the target, as far as machines have told it."""
+        self.gpus: dict[str, int] = {}  # number of GPUs by target name, where known
 
     def see(self, states: Iterable[MachineState]) -> bool:
-        """Take what the machines tell; true when that changes what is known of the targets."""
+        """Update from the states of the GPU monitor. Return True if anything changed."""
         before = self.gpus, self._unreached
         self.gpus, self._unreached = dict(self.gpus), {}
         for state in states:
@@ -48,11 +47,11 @@ class TargetChecks:
         return before != (self.gpus, self._unreached)
 
     def add(self, checked: Checked) -> None:
-        """Keep what was found."""
+        """Store the results of a check."""
         self._checked[checked.target.name] = checked
 
     def errors(self, targets: Iterable[ComputeTarget]) -> dict[str, WorkbenchError]:
-        """What is broken of these targets, by name."""
+        """Return the errors of these targets by name."""
         found: dict[str, WorkbenchError] = {}
         for target in targets:
             checked = self._of(target)
@@ -64,9 +63,9 @@ class TargetChecks:
         return found
 
     def good(self, targets: Iterable[ComputeTarget]) -> frozenset[str]:
-        """The names of those targets that can be used."""
-        checked = [one for target in targets if (one := self._of(target)) is not None]
-        return frozenset(one.target.name for one in checked if one.results and one.error is None)
+        """Return the names of the targets whose check succeeded."""
+        checks = filter(None, map(self._of, targets))
+        return frozenset(each.target.name for each in checks if each.results and each.error is None)
 
     def _of(self, target: ComputeTarget) -> Checked | None:
         checked = self._checked.get(target.name)

@@ -1,8 +1,4 @@
-"""The Compute targets pane: each `.compute` file with where it runs and its state; a broken one with its error.
-
-It shows what it is handed. State is a glyph and a word; the error of the target under the cursor stands below the
-list, whole.
-"""
+"""The Compute targets pane: each `.compute` file with its machine and state, and the error of the selected target."""
 
 from __future__ import annotations
 
@@ -40,31 +36,30 @@ MOST_PROBLEM_LINES = 6
 
 
 class ShownTarget(NamedTuple):
-    """A compute target with what is known about it."""
+    """A compute target and its known state."""
 
     target: ComputeTarget
     version: str = ""  # of a local interpreter
-    problem: str = ""  # what is wrong, safe text
-    is_good: bool = False  # all of it was checked
+    problem: str = ""  # safe text
+    is_good: bool = False  # its check succeeded
     gpus: int = 0
 
     @property
     def state(self) -> StateLook:
-        """Ready only where somebody looked."""
         if self.problem:
             return BROKEN
         return READY if self.version or self.is_good else UNCHECKED
 
     @property
     def place(self) -> str:
-        """Where it runs: the type in a word or two, unless it is this machine, and what tells one from another."""
+        """The type of the target with its address, image or Python."""
         target, kind = self.target, self.target.kind
         if kind.runs_here:
             return f"Python {self.version}" if self.version else target.python_location
         return f"{kind.label or kind.name} {target.address or target.base_docker_image}"
 
     def row(self, name_width: int) -> Row:
-        """The target as a row of the list."""
+        """Return the target as a row of the list."""
         state, name = self.state, safe_text(self.target.name)
         return Row(
             self.target.name,
@@ -81,9 +76,8 @@ class TargetsPane(Pane):
     title = "Compute targets"
     short_title = "Targets"
     about = (
-        "Each machine or engine that runs scripts is one .compute file in aml_config; `a` attaches another. `ready` "
-        "means that its interpreter was found, or that its check (`t`) went well; `problem` that its file or what it "
-        "names is wrong: the reason stands below the list."
+        "The machines and Docker engines that run scripts, each a .compute file in aml_config; `a` attaches another. "
+        "`ready`: the interpreter was found or the check (`t`) succeeded. `problem`: the reason is below the list."
     )
     BINDINGS = TARGETS.bindings + CHANGES.bindings
     DEFAULT_CSS = """
@@ -92,7 +86,7 @@ class TargetsPane(Pane):
 
     @dataclass(eq=False)
     class HeightWanted(Message):
-        """The pane has another number of lines to show than before."""
+        """The number of lines in the pane changed."""
 
         lines: int
 
@@ -117,7 +111,7 @@ class TargetsPane(Pane):
         if action in ("new_file", "attach"):
             return ""
         if self._shown is None:
-            return "No compute target is under the cursor."
+            return "No compute target selected."
         return "The target has a problem." if action == "use" and self._shown.problem else ""
 
     def show_targets(
@@ -128,9 +122,9 @@ class TargetsPane(Pane):
         good: frozenset[str] = frozenset(),
         gpus: Mapping[str, int] = MappingProxyType({}),
     ) -> tuple[tuple[str, StateLook], ...]:
-        """Show the targets, those named in `good` as checked, with how many `gpus` each is known to have.
+        """Show the targets, and return their names and states for the header.
 
-        Returns names and states, as the header shows them.
+        `good` names the targets whose check succeeded; `gpus` holds known numbers of GPUs.
         """
         self._targets = {}
         for target in targets:
@@ -146,7 +140,7 @@ class TargetsPane(Pane):
         return tuple((name, shown.state) for name, shown in self._targets.items())
 
     def point_at(self, name: str) -> bool:
-        """Put the cursor on the target of this name; false when none is shown."""
+        """Move the cursor to the target of this name. Return False if it is not listed."""
         if name in self._targets:
             self._list.move_to(list(self._targets).index(name))
         return name in self._targets
@@ -171,12 +165,12 @@ class TargetsPane(Pane):
             self.action_open()
 
     def changeable_file(self) -> str:
-        """The file of the target under the cursor."""
+        """Return the file of the selected target."""
         return self._shown.target.path if self._shown else ""
 
     @property
     def _line(self) -> int:
-        """The line of its error, 0 for none."""
+        """The line of the selected target's error, or 0."""
         return self._shown.target.problem.line if self._shown and self._shown.target.problem else 0
 
     def action_open(self) -> None:
