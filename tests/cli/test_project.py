@@ -40,7 +40,7 @@ def test_restores_says_what_changed_and_undoes(workbench: Installed) -> None:
 def test_mistakes_are_told(workbench: Installed) -> None:
     workbench.run(*RESTORE).error(2, "either --run-id or --undo")
     workbench.run(*RESTORE, "--undo").error(2, "nothing to undo")
-    workbench.run(*RESTORE, "--run-id", "1").error(2, "there is no run '1'")
+    workbench.run(*RESTORE, "--run-id", "1").error(2, "no run '1'")
 
 
 def test_a_project_from_a_folder_or_of_a_folder(tmp_path: Path) -> None:

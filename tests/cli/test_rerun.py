@@ -48,10 +48,10 @@ class TestRerun:
 
     def test_mistakes_are_told(self, workbench: Installed) -> None:
         workbench.submit("report.py")
-        workbench.run("experiment", "rerun", "-r", "9").error(2, "there is no run '9'")
+        workbench.run("experiment", "rerun", "-r", "9").error(2, "no run '9'")
         workbench.run("experiment", "rerun", "-r", "1", "--env", "X").error(2, "not NAME=VALUE")
         workbench.run("experiment", "rerun", "-r", "1", "--env", "API_KEY=1").error(2, "is a secret")
-        workbench.run("experiment", "rerun", "-r", "1", "--script", "none.py").error(2, "holds no script none.py")
+        workbench.run("experiment", "rerun", "-r", "1", "--script", "none.py").error(2, "has no script none.py")
 
 
 class TestSweep:
@@ -97,7 +97,7 @@ class TestSweep:
         assert process.returncode == 130
         assert b"experiment cancel --group sweep-1" in err
         canceled = json.loads(workbench.run("experiment", "cancel", "--group", "sweep-1").out)
-        assert [record["reason"] for record in canceled] == ["canceled before it began"]
+        assert [record["reason"] for record in canceled] == ["canceled before it started"]
         rest = json.loads(workbench.run("experiment", "cancel", "--group", "sweep-1", "--all", "--grace", "0").out)
         assert [record["status"] for record in rest] == ["Canceled"]
 
@@ -106,10 +106,10 @@ class TestSweep:
         [
             (("report.py",), "either --param or --list"),
             (("--param", "n=1", "--list", "x.csv", "report.py"), "either --param or --list"),
-            (("--param", "n", "report.py"), "no name and values"),
+            (("--param", "n", "report.py"), "needs a name and values"),
             (("--param", "n=1", "none.py"), "none.py does not exist"),
             (("--param", "n=uniform(0,1)", "report.py"), "--random N"),
-            (("--param", "n=1", "--max-parallel", "0", "report.py"), "0 runs at a time"),
+            (("--param", "n=1", "--max-parallel", "0", "report.py"), "parallel runs: 0"),
             (("--param", "n=1", "-o", "json", "report.py"), "--detach or --dry-run"),
         ],
     )
@@ -119,4 +119,4 @@ class TestSweep:
 
     def test_cancel_needs_one_or_the_other(self, workbench: Installed) -> None:
         workbench.run("experiment", "cancel").error(2, "either --run or --group")
-        workbench.run("experiment", "cancel", "--group", "sweep-9").error(2, "there is no sweep 'sweep-9'")
+        workbench.run("experiment", "cancel", "--group", "sweep-9").error(2, "no sweep 'sweep-9'")

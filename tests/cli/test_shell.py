@@ -116,6 +116,6 @@ def test_a_target_elsewhere_is_said(workbench: Installed) -> None:
 
 def test_mistakes_are_told(workbench: Installed) -> None:
     workbench.run("shell", "-c", "none").error(3, "no run configuration 'none'")
-    workbench.run("shell", "-r", "9").error(2, "there is no run '9'")
+    workbench.run("shell", "-r", "9").error(2, "no run '9'")
     workbench.run("shell", "-r", "9", "-c", "local").error(2, "own run configuration")
     workbench.run("shell", "--", "no-such-command").error(1, "cannot start no-such-command")

@@ -223,7 +223,7 @@ def test_note_about_many_runs_is_shown_once(project: Project) -> None:
     Path(made[4].path, FILE).write_text(json.dumps(PROVENANCE))
     found = compare(Runs(project), [directory.run_id for directory in made])
     assert found.notes == (
-        "all 21 runs: there is no snapshot in git, so the code is not compared",
+        "all 21 runs: no git snapshot, so the code is not compared",
         "runs 1-4, 6-21: untracked: only the request is recorded",
     )
 

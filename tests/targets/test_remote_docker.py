@@ -195,7 +195,7 @@ def test_while_the_machine_cannot_be_reached_the_run_is_unknown_and_then_complet
         wait_until(lambda: project.get(run).state == "unknown")
         unknown = project.get(run)
         assert unknown.is_active
-        assert "out of reach since" in unknown.reason
+        assert "unreachable since" in unknown.reason
         wait_until(lambda: "nothing listens on port 22" in project.get(run).reason)
         assert "Docker" not in project.get(run).reason
         (gpubox.home() / ".azureml/share/project/go").touch()
@@ -353,7 +353,7 @@ def test_runs_of_another_machine_are_brought_home_by_a_sync(
 def test_a_clean_removes_what_runs_left_there_and_nothing_else(
     project: DockerProject, gpubox: Machine, gpubox_engine: DockerEngine
 ) -> None:
-    from tui_workbench.runs.lifecycle.cleaning import Cleaning
+    from tui_workbench.runs.lifecycle.cleanup import Cleanup
 
     ended = project.run("print(1)")
     running = project.submit('print("began", flush=True); import time; time.sleep(600)')
@@ -362,7 +362,7 @@ def test_a_clean_removes_what_runs_left_there_and_nothing_else(
     foreign = gpubox.home() / ".workbench-tui/runs/other_1"
     foreign.mkdir()
     (foreign / "run.json").write_text('{"project": "other"}')
-    cleaning = Cleaning(project.runs)
+    cleaning = Cleanup(project.runs)
     found = cleaning.find()
     kinds = {(each.item.kind, each.item.name) for each in found if each.item}
     assert ("run", ended.run_id) in kinds
@@ -407,7 +407,7 @@ def test_the_plan_says_what_would_be_sent(project: DockerProject) -> None:
     project.script("print(1)")
 
     def title() -> str:
-        plan, unknown = project.runs.survey(RunRequest("docker", "train.py"))
+        plan, unknown = project.runs.plan_details(RunRequest("docker", "train.py"))
         step = plan.step("sync")
         assert step is not None
         assert not unknown
@@ -424,7 +424,7 @@ def test_a_plan_of_a_machine_that_is_off_says_that_it_could_not_be_asked(
     project.script("print(1)")
     gpubox.stop_sshd()
     try:
-        plan, unknown = project.runs.survey(RunRequest("docker", "train.py"))
+        plan, unknown = project.runs.plan_details(RunRequest("docker", "train.py"))
     finally:
         gpubox.start_sshd()
     assert plan.step("start") is not None

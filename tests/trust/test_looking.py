@@ -206,7 +206,7 @@ class TestTakingOver:
         os.chmod(directory.path, 0o777)
         with Path(directory.file("events.jsonl")).open("a") as file:
             file.write('{"event": "note", "text": "planted"}\n')
-        Runs(Project(str(hostile.root))).take_in(directory.run_id)
+        Runs(Project(str(hostile.root))).take_over_imported(directory.run_id)
         assert directory.is_own
         assert [event["event"] for event in directory.events()] == ["state"]
         assert os.stat(directory.path).st_mode & 0o777 == 0o700

@@ -1,8 +1,7 @@
-"""What several runs have in common and what not: metrics, arguments, configuration, code, packages, machine.
+"""Compare runs: metrics, arguments, configuration, code, packages, machine.
 
-Rows that differ come first, in the order of the sections, then those that are the same. A value that a run does not
-have is None, which is not the same as any value; what could not be compared at all is told in a note, and never passed
-over.
+Differing rows come first, in the order of the sections, then equal rows. A missing value is None and differs from every
+value. Sections that cannot be compared cause a note.
 """
 
 from __future__ import annotations
@@ -21,14 +20,12 @@ from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
 from tui_workbench.runs.store.history_record import Facts, facts_of
 from tui_workbench.runs.store.rundir import PROVENANCE, RunDirectory
 
-VERDICT = "verdict"
-"""The row of section `gpu` that says whether a run used a GPU."""
+VERDICT = "verdict"  # the row of section `gpu` that shows if a run used a GPU
 
+# Sorted by interest: results, request, code, machine.
 SECTIONS = ("metrics", "arguments", "configuration", "code", "git", "packages", "python", "image", "gpu", "host", "run")
-"""In the order in which a person asks: what came of it, what was asked for, what ran, what it ran on."""
 
-_Column: TypeAlias = Mapping[str, Any]
-"""What one run has in a section, by the names of the rows."""
+_Column: TypeAlias = Mapping[str, Any]  # the values of a run in a section, by the names of the rows
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][\w.\-/]*=")
 _NUMBER = re.compile(r"-((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
@@ -45,7 +42,7 @@ _TARGET = (
 
 
 class ComparedRow(NamedTuple):
-    """One thing in all runs: `values` has one for each, None where the run has none."""
+    """A row of a comparison, with one value per run."""
 
     section: str
     name: str
@@ -54,7 +51,7 @@ class ComparedRow(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The runs in the order that was asked for, the rows, and what could not be compared."""
+    """The runs in the requested order, the rows, and notes on values that could not be compared."""
 
     runs: tuple[Run, ...]
     rows: tuple[ComparedRow, ...]
@@ -62,7 +59,6 @@ class Comparison(NamedTuple):
 
     @property
     def differences(self) -> tuple[ComparedRow, ...]:
-        """The rows that differ."""
         return tuple(row for row in self.rows if row.differs)
 
 
@@ -70,7 +66,7 @@ def compare(history: History, run_ids: Sequence[str]) -> Comparison:
     """Compare two runs or more, by id or number. Raises UsageError for fewer, and RunNotFound."""
     runs = list({run.run_id: run for run in map(history.get, run_ids)}.values())
     if len(runs) < 2:
-        raise UsageError("one run cannot be compared", remedy="Name two or more.")
+        raise UsageError("cannot compare a single run", remedy="Name two or more runs.")
     notes: list[tuple[Run, str]] = []
     facts = [facts_of(run.directory) for run in runs]
     origins = [_provenance(run.directory) for run in runs]
@@ -87,8 +83,8 @@ def compare(history: History, run_ids: Sequence[str]) -> Comparison:
         columns[section] = [_mapping(origin.get(section)) for origin in origins]
     for run, origin in zip(runs, origins, strict=True):
         if not origin:
-            lacking = "packages, interpreter and machine were not recorded"
-            notes.append((run, lacking if run.tracked else "untracked: only the request is recorded"))
+            missing = "packages, interpreter and machine were not recorded"
+            notes.append((run, missing if run.tracked else "untracked: only the request is recorded"))
         incomplete = (read_summary(run.directory) or {}).get("notes")
         if isinstance(incomplete, list):
             notes += [(run, note) for note in incomplete if isinstance(note, str)]
@@ -97,7 +93,7 @@ def compare(history: History, run_ids: Sequence[str]) -> Comparison:
 
 
 def _sentences(notes: Iterable[tuple[Run, str]], count: int) -> tuple[str, ...]:
-    """The notes, each once and with those of the `count` runs that it is about."""
+    """Return each note once, with the runs that it is about."""
     about: dict[str, dict[str, Run]] = {}
     for run, note in notes:
         about.setdefault(note, {})[run.run_id] = run
@@ -110,7 +106,7 @@ def _sentences(notes: Iterable[tuple[Run, str]], count: int) -> tuple[str, ...]:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """`1-3, 5` for 1, 2, 3, 5."""
+    """Format sorted numbers as `1-3, 5`."""
     found: list[list[int]] = []
     for number in numbers:
         if found and number == found[-1][-1] + 1:
@@ -121,9 +117,9 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def arguments_by_name(arguments: Sequence[str]) -> dict[str, str]:
-    """The arguments as options with their values (`--lr 0.1`, `lr=0.1`); a word on its own is named by its place.
+    """Map options to their values (`--lr 0.1`, `lr=0.1`); positional arguments are named by their position.
 
-    An option that comes several times has all its values, with spaces between them.
+    The values of a repeated option are joined by spaces.
     """
     found: dict[str, str] = {}
     place = 0
@@ -154,11 +150,11 @@ def arguments_by_name(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _rows(section: str, columns: Iterable[_Column]) -> Iterable[ComparedRow]:
-    """The rows of a section, but for those that no run has a value in."""
+    """Yield the rows in which at least one run has a value."""
     shown = [{name: _shown(value) for name, value in column.items() if value not in _NOTHING} for column in columns]
     for name in dict.fromkeys(name for column in shown for name in column):
         values = tuple(column.get(name) for column in shown)
-        # A NaN is the same as another one here: nobody looks for that difference.
+        # NaN counts as equal to NaN.
         differs = len({"NaN" if value != value else value for value in values}) > 1
         yield ComparedRow(section, name, values, differs)
 
@@ -200,11 +196,11 @@ def _of_configuration(run: Run) -> _Column:
 
 
 def _of_code(state_directory: str, runs: Sequence[Run], notes: list[tuple[Run, str]]) -> list[_Column]:
-    """The files that are not the same in all snapshots, and how many are."""
+    """Return the files that differ between the snapshots, and the number of equal files."""
     trees: dict[str, dict[str, str]] = {}
     for run in runs:
         if not run.commit_id:
-            notes.append((run, "there is no snapshot in git, so the code is not compared"))
+            notes.append((run, "no git snapshot, so the code is not compared"))
         elif run.commit_id not in trees:
             try:
                 files = snapshot_files(state_directory, run.commit_id)
@@ -231,7 +227,7 @@ def _of_git(git: _Column) -> _Column:
 
 
 def _of_gpu(verdict: _Column, gpus: Any) -> _Column:
-    """Whether a run used a GPU, and how much, and the GPUs of its machine."""
+    """Return the GPU use of a run, and the GPUs of its machine."""
     names = {VERDICT: "verdict", "GPU seconds": "gpu_seconds", "energy Wh": "energy_wh"}
     found = {name: verdict.get(key) for name, key in names.items()}
     for number, gpu in enumerate(gpus if isinstance(gpus, list) else ()):
@@ -240,7 +236,7 @@ def _of_gpu(verdict: _Column, gpus: Any) -> _Column:
 
 
 def _provenance(directory: str) -> _Column:
-    """Where a run came from; {} when that cannot be read."""
+    """Return the provenance of a run; {} if unreadable."""
     try:
         return _mapping(load_json(os.path.join(directory, PROVENANCE)))
     except (OSError, ValueError):

@@ -1,7 +1,6 @@
-"""`Runs`: everything that can be done with a project's runs. The screens and the command line are both written on it.
+"""`Runs`: the interface of the screens and the command line to a project's runs.
 
-The calls block; screens make them from threads. Nothing is held between calls but the project: every answer is read
-from the files.
+The calls block; screens call them from threads. No state is kept between calls: every result is read from the files.
 """
 
 from __future__ import annotations
@@ -15,29 +14,29 @@ from tui_workbench.core.model import Plan, Run, RunRequest, RunState
 from tui_workbench.core.processes import reap
 from tui_workbench.runs.history import History
 from tui_workbench.runs.lifecycle import queueing, resuming
-from tui_workbench.runs.lifecycle.adoption import take_in
+from tui_workbench.runs.lifecycle.adoption import take_over_imported
 from tui_workbench.runs.lifecycle.collecting import collect
 from tui_workbench.runs.snapshots.restore import Restoration, restore, undo, undoable
 from tui_workbench.runs.store.rundir import DEFAULT_GRACE, RunDirectory
 from tui_workbench.runs.submission import launch
+from tui_workbench.runs.submission.plan_details import plan_details
 from tui_workbench.runs.submission.planning import prepare, request_of
-from tui_workbench.runs.submission.survey import survey
 from tui_workbench.runs.sweeps import sweep
 from tui_workbench.runs.sweeps.sweep import Member
 
 
 class Runs(History):
-    """The runs of one project: everything that `History` tells, and what can be done with them."""
+    """The runs of one project: everything in `History`, and actions on runs."""
 
     def get(self, run_id: str, *, adopt: bool = False) -> Run:
-        """One run, read from its files; with `adopt` it gets a controller if it needs one. Raises RunNotFound."""
+        """Return a run; with `adopt` it gets a controller if it needs one. Raises RunNotFound."""
         run = super().get(run_id)
         if adopt and run.is_active and resuming.resume_runs(self.project, [run.run_id]):
             return super().get(run.run_id)
         return run
 
     def list(self, *, adopt: bool = False) -> builtins.list[Run]:
-        """Every run, newest first; with `adopt` this user's own active runs get the controllers that they need."""
+        """Return all runs, newest first; with `adopt` this user's active runs get the controllers they need."""
         reap()
         runs = super().list()
         active = [run.run_id for run in runs if run.is_active] if adopt else []
@@ -46,56 +45,52 @@ class Runs(History):
     def submit(
         self, request: RunRequest, *, single_threaded: bool = False, on_started: Callable[[Run], object] | None = None
     ) -> Run:
-        """Snapshot the project, write the run's directory and start it. Returns while it runs.
+        """Snapshot the project, create the run directory and start the run. Returns while the run is active.
 
-        A process that has one thread only says so with `single_threaded`: its controller then is a fork and starts at
-        once. `on_started` is called with the run as soon as its script was started, or it is in line for its turn.
-        Raises ConfigurationError, UsageError or StorageError; then there is no run, though `on_started` may have told
-        of one.
+        `single_threaded` means that this process has only one thread: the controller is then a fork and starts faster.
+        `on_started` is called with the run when its script was started or the run was queued. Raises
+        ConfigurationError, UsageError or StorageError; then there is no run, even if `on_started` was called.
         """
         return launch.submit(self.project, request, single_threaded=single_threaded, on_started=on_started)
 
     def cancel(self, run_id: str, *, grace: float = DEFAULT_GRACE) -> Run:
-        """End a run and wait until nothing of it is left; one that has ended is returned unchanged.
+        """Cancel a run and wait until all its processes have ended; a run that has ended is returned unchanged.
 
-        `grace` is the seconds between asking the script to end and making it; where several ask, the last one's counts
-        until it is asked. Raises RunNotFound, StorageError when the end cannot be recorded, and WorkbenchError when the
-        run does not end, because its target is out of reach.
+        `grace` is the time in seconds between asking the script to end and killing it; the last request counts. Raises
+        RunNotFound, StorageError when the end cannot be recorded, and WorkbenchError when the run does not end because
+        its target is unreachable.
         """
         return resuming.cancel(self.directory(run_id), grace)
 
     def resume(self) -> builtins.list[str]:
-        """Give each of this user's own active runs a controller, and remove what killed submits left half made.
+        """Give each of this user's active runs a controller, and remove the remains of killed submits.
 
-        Returns the ids of the runs that had none.
+        Returns the IDs of the runs that had no controller.
         """
         return resuming.resume_all(self.project)
 
     def take_over(self, run_id: str) -> bool:
-        """See to it that this run has a controller; True when it had none.
+        """Give the run a controller if it has none; return True if it had none.
 
-        Raises ImportedRun, and WorkbenchError when it has none and can have none.
+        Raises ImportedRun, and WorkbenchError when no controller can be started.
         """
         path = os.path.join(self.project.runs_directory, run_id)
         return resuming.take_over(self.project, RunDirectory(path))
 
     def plan(self, request: RunRequest) -> Plan:
-        """What `submit` would do. Raises ConfigurationError or UsageError; changes nothing."""
+        """Return the plan of `submit`. Raises ConfigurationError or UsageError; changes nothing."""
         return mask_plan(prepare(self.project, request).plan)
 
-    def survey(self, request: RunRequest) -> tuple[Plan, str]:
-        """The plan with what the target says of it now, and why it could not be asked, "" when it could.
+    def plan_details(self, request: RunRequest) -> tuple[Plan, str]:
+        """Return the plan with details from the target, and why the target could not be asked ("" if it could).
 
         Raises ConfigurationError or UsageError; changes nothing.
         """
-        plan, unknown = survey(prepare(self.project, request))
+        plan, unknown = plan_details(prepare(self.project, request))
         return mask_plan(plan), unknown
 
     def request_of(self, run_id: str) -> RunRequest:
-        """What would run a run again as it was; to be changed at will and given to `rerun` or `plan`.
-
-        Raises RunNotFound.
-        """
+        """Return a request that repeats a run unchanged. Raises RunNotFound."""
         return request_of(self.project, self.directory(run_id).run_id)
 
     def sweep(
@@ -105,19 +100,19 @@ class Runs(History):
         max_parallel: int = 1,
         on_made: Callable[[Run], object] | None = None,
     ) -> str:
-        """Run a request once for each member (see `sweep.members_of`), so many at a time; returns the sweep's name.
+        """Run a request once for each member (see `sweep.members_of`); return the name of the sweep.
 
-        The name is `group` of its runs; those wait in state `queued` for their turn. `on_made` is called with each run
-        as soon as there is one. Raises what `submit` does; what was made until then goes on.
+        At most `max_parallel` runs are active at a time; the others are `queued`. The name is the `group` of the runs.
+        `on_made` is called with each new run. Raises the errors of `submit`; runs created before the error continue.
         """
         group = sweep.create(self.project, request, tuple(members), max_parallel).group
         sweep.make_members(self.project, group, on_made)
         return group
 
     def stop_group(self, group: str, *, all_of_it: bool = False, grace: float = DEFAULT_GRACE) -> builtins.list[Run]:
-        """Let no further run of a sweep begin, and with `all_of_it` end those that go on too.
+        """Cancel the queued runs of a sweep, and with `all_of_it` also its active runs.
 
-        Returns the runs that were canceled. Raises RunNotFound, StorageError.
+        Returns the canceled runs. Raises RunNotFound, StorageError.
         """
         for run in self.group(group):
             if run.imported:
@@ -131,33 +126,33 @@ class Runs(History):
         return [run for run in ended if run.state == RunState.CANCELED]
 
     def restore(self, run_id: str, *, dry_run: bool = False) -> Restoration:
-        """Make the project what it was when the run was submitted; what is there is saved first.
+        """Restore the project to the snapshot of the run; the current state is saved first.
 
-        What the ignore files exclude stays as it is. With `dry_run` nothing is changed. Raises RunNotFound, UsageError
-        when there is no snapshot, StorageError.
+        Ignored files stay unchanged. With `dry_run` nothing is changed. Raises RunNotFound, UsageError when there is no
+        snapshot, StorageError.
         """
         return restore(self.project, self.directory(run_id).read_record(), dry_run=dry_run)
 
     def undo_restore(self, *, dry_run: bool = False) -> Restoration:
-        """Bring back what was there before the last `restore`; again, what was there before this.
+        """Undo the last `restore`; a second call undoes the undo.
 
-        With `dry_run` nothing is changed. Raises UsageError when there is nothing to bring back, StorageError.
+        With `dry_run` nothing is changed. Raises UsageError when there is nothing to undo, StorageError.
         """
         return undo(self.project, dry_run=dry_run)
 
     def undoable_restore(self) -> str:
-        """What `undo_restore` would bring back, in words; "" when nothing."""
+        """Describe what `undo_restore` would restore; "" if nothing."""
         return undoable(self.project)
 
     def collect(self, run_id: str) -> Run:
-        """Bring here what could not be brought when the run ended. Raises WorkbenchError; see `runs.collecting`."""
+        """Fetch files that could not be fetched at the run's end. Raises WorkbenchError; see `lifecycle.collecting`."""
         directory = self.directory(run_id)
         collect(directory, self.project.state_directory)
         return directory.run()
 
-    def take_in(self, run_id: str) -> None:
-        """Make an imported run this user's own, who has seen what it would execute; `get` then adopts it.
+    def take_over_imported(self, run_id: str) -> None:
+        """Take over an imported run, after the user has reviewed it; `get` then adopts it.
 
         Raises ImportedRun, RunNotFound and StorageError; see `tui_workbench.runs.lifecycle.adoption`.
         """
-        take_in(self.directory(run_id))
+        take_over_imported(self.directory(run_id))

@@ -1,4 +1,4 @@
-"""`History`: what can be read of a project's runs, and said of them. It starts no process and concludes no run."""
+"""`History`: read and annotate a project's runs. It starts no process and ends no run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.store.table import Page, RunQuery, RunRow
 from tui_workbench.runs.transfer.downloads import attachments
 
-LONGEST_NUMBER = 18
-"""Digits of a run's number; with more it is none."""
+LONGEST_NUMBER = 18  # maximum number of digits of a run number
 
 
 class History:
@@ -31,7 +30,7 @@ class History:
         self.project = project
 
     def directory(self, run_id: str) -> RunDirectory:
-        """The directory of a run, by id or by run number. Raises RunNotFound."""
+        """Return the directory of a run, by ID or run number. Raises RunNotFound."""
         if run_id and os.sep not in run_id and not run_id.startswith("."):
             path = os.path.join(self.project.runs_directory, run_id)
             if os.path.isdir(path):
@@ -42,59 +41,59 @@ class History:
                 if found:
                     return RunDirectory(os.path.join(self.project.runs_directory, found))
         raise RunNotFound(
-            f"there is no run {run_id!r} in {self.project.root}", remedy="`workbench-tui history list` shows the runs."
+            f"no run {run_id!r} in {self.project.root}", remedy="`workbench-tui history list` shows the runs."
         )
 
     def get(self, run_id: str) -> Run:
-        """One run, read from its files. Raises RunNotFound."""
+        """Read a run from its files. Raises RunNotFound."""
         return self.directory(run_id).run()
 
     def list(self) -> builtins.list[Run]:
-        """Every run, newest first."""
+        """Return all runs, newest first."""
         with RunIndex(self.project) as index:
             return index.runs()
 
     def last(self) -> Run | None:
-        """The newest run; None when there is none."""
+        """Return the newest run; None without runs."""
         with RunIndex(self.project) as index:
             return next(iter(index.runs(1)), None)
 
     def group(self, group: str) -> builtins.list[Run]:
-        """The runs of a sweep, the newest first."""
+        """Return the runs of a sweep, newest first."""
         return [run for run in History.list(self) if run.group == group]
 
     def page(self, query: RunQuery, offset: int = 0, limit: int = 100) -> Page:
-        """Part of the table of runs; see `tui_workbench.runs.store.table`."""
+        """Return a part of the table of runs; see `tui_workbench.runs.store.table`."""
         with RunIndex(self.project) as index:
             return index.page(query, offset, limit)
 
     def facts(self, run_id: str) -> Facts:
-        """The metrics and annotations of one run. Raises RunNotFound."""
+        """Return the metrics and annotations of a run. Raises RunNotFound."""
         return facts_of(self.directory(run_id).path)
 
     def annotate(self, run_id: str, change: Callable[[Annotations], Annotations]) -> Annotations:
-        """Change the annotations of a run: `change` gets the present ones and returns the new ones.
+        """Change the annotations of a run: `change` maps the current annotations to the new ones.
 
         Raises RunNotFound, UsageError and StorageError; see `tui_workbench.runs.store.annotations`.
         """
         return change_annotations(self.directory(run_id).path, self.project.state_directory, change)
 
     def history_json(self, *, hidden: bool = False) -> tuple[bytes, ...]:
-        """The history records of all runs that are not archived, with `hidden` of those too, newest first.
+        """Return the history records of all runs, newest first; archived runs only with `hidden`.
 
-        A JSON list in ASCII with an indentation of 2, in pieces, as that of many runs is not to be copied needlessly.
+        The result is a JSON list in ASCII with an indentation of 2, in pieces, to avoid copying it.
         """
         with RunIndex(self.project) as index:
             records = index.history_json(hidden=hidden)
         return (b"[\n", records, b"\n]") if records else (b"[]",)
 
     def history_records(self, *, hidden: bool = False) -> builtins.list[dict[str, Any]]:
-        """The same as values; see `tui_workbench.runs.store.history_record`."""
+        """Return the records of `history_json` as values; see `tui_workbench.runs.store.history_record`."""
         records: builtins.list[dict[str, Any]] = json.loads(b"".join(self.history_json(hidden=hidden)))
         return records
 
     def history_record(self, run_id: str) -> dict[str, Any]:
-        """The history record of one run, with its attachments. Raises RunNotFound."""
+        """Return the history record of a run, with its attachments. Raises RunNotFound."""
         run = History.get(self, run_id)
         names = attachments(run.directory)
         sizes = {name: os.lstat(os.path.join(run.directory, name)).st_size for name in names}
@@ -105,14 +104,14 @@ class History:
         return record
 
     def exportable(self, run_ids: Sequence[str] = (), *, hidden: bool = False) -> builtins.list[RunRow]:
-        """The runs to export, newest first: those named, or all that have ended and are not archived.
+        """Return the runs to export, newest first: the named runs, or all ended runs that are not archived.
 
-        With `hidden` archived ones too. Raises RunNotFound, and UsageError for one that goes on.
+        With `hidden` archived runs are included. Raises RunNotFound, and UsageError for an active run.
         """
         wanted = [History.get(self, run_id) for run_id in run_ids]
         for run in wanted:
             if run.is_active:
-                raise UsageError(f"{run.run_id} has not ended", remedy="Export it when it has.")
+                raise UsageError(f"{run.run_id} has not ended", remedy="Export it after its end.")
         ended = (run for run in wanted or History.list(self) if not run.is_active)
         every = (RunRow(run, facts_of(run.directory)) for run in ended)
         return [each for each in every if wanted or hidden or not each.facts.annotations.archived]

@@ -21,7 +21,7 @@ class StateLook(NamedTuple):
     role: str
 
 
-_SINCE = re.compile(r"out of reach since (\d\d:\d\d)")
+_SINCE = re.compile(r"(?:out of reach|unreachable) since (\d\d:\d\d)")
 """How `runs.progress` says since when a target has not been reached."""
 
 RUN_STATES = {

@@ -103,7 +103,10 @@ def test_the_plan_says_what_was_found(asking: Asking) -> None:
     standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
     os.utime(asking.packages, (1, 1))  # as a package manager does, if seldom within the same second
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
-    assert "preflight: it would not start: this run would not use a GPU, but gpus is all: PyTorch 2.4.0+cpu is" in shown
+    assert (
+        "preflight: the run would not start: this run would not use a GPU, but gpus is all: PyTorch 2.4.0+cpu is"
+        in shown
+    )
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "--allow-cpu", "train.py").out
     assert "preflight" not in shown
 

@@ -1,4 +1,4 @@
-"""What an active run does at the moment."""
+"""The current step of an active run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def directory(tmp_path: Path) -> RunDirectory:
     return RunDirectory(str(tmp_path))
 
 
-def test_the_step_at_work_is_the_one_that_was_begun_last_and_is_not_done(directory: RunDirectory) -> None:
+def test_current_step_is_the_last_started_and_not_done(directory: RunDirectory) -> None:
     assert current_step(directory) == ""
     directory.append_event("step", step="prepare", status="begun")
     directory.append_event("step", step="sync", status="begun")
@@ -35,12 +35,12 @@ def test_the_step_at_work_is_the_one_that_was_begun_last_and_is_not_done(directo
     assert current_step(directory) == ""
 
 
-def test_a_run_without_a_controller_needs_nobody_to_be_woken(directory: RunDirectory) -> None:
+def test_run_without_a_controller_has_nothing_to_wake(directory: RunDirectory) -> None:
     Path(directory.file(CONTROLLER_LOCK)).write_text(f"{os.getpid()}\n")
     wake(directory)
 
 
-def test_a_step_says_how_far_it_is_where_that_is_known(directory: RunDirectory) -> None:
+def test_step_includes_known_progress(directory: RunDirectory) -> None:
     facts: dict[str, Any] = {"run_id": "p_1", "state": "preparing", "directory": directory.path}
     run = Run(**{**dict.fromkeys(Run._fields, ""), **facts})
     directory.append_event("step", step="sync", status="begun")

@@ -1,4 +1,4 @@
-"""A clock that is set while runs go on changes neither their durations nor their order."""
+"""Clock changes during runs affect neither durations nor order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SET = [TEN_YEARS, -TEN_YEARS, 3600.0]
 
 
 def set_clock(directory: RunDirectory, seconds: float) -> None:
-    """Make it look as if the clock had been set by so many seconds since the run's events so far."""
+    """Simulate that the clock was set by so many seconds after the run's events."""
     path = Path(directory.file("events.jsonl"))
     events = [json.loads(line) for line in path.read_text().splitlines()]
     for event in events:
@@ -34,7 +34,7 @@ def running(shop: GatedProject) -> Run:
 
 
 @pytest.mark.parametrize("seconds", SET)
-def test_duration_is_the_time_that_passed(shop: GatedProject, seconds: float) -> None:
+def test_duration_ignores_clock_changes(shop: GatedProject, seconds: float) -> None:
     run = running(shop)
     set_clock(RunDirectory(run.directory), seconds)
     shop.open()
@@ -44,7 +44,7 @@ def test_duration_is_the_time_that_passed(shop: GatedProject, seconds: float) ->
 
 
 @pytest.mark.parametrize("seconds", SET)
-def test_active_run_has_run_as_long_as_it_has(shop: GatedProject, seconds: float) -> None:
+def test_duration_of_active_run_ignores_clock_changes(shop: GatedProject, seconds: float) -> None:
     run = running(shop)
     set_clock(RunDirectory(run.directory), seconds)
     assert abs(time.time() - RunDirectory(run.directory).run().start) < 600
@@ -52,7 +52,7 @@ def test_active_run_has_run_as_long_as_it_has(shop: GatedProject, seconds: float
     shop.ended(run)
 
 
-def test_list_is_in_the_order_of_submission_after_the_clock_was_set_back(shop: GatedProject) -> None:
+def test_list_order_ignores_clock_changes(shop: GatedProject) -> None:
     request = RunRequest("local", "gated.py", ("/dev/null", "0"))
     first = shop.runs.submit(request)
     # As after a submit while the clock was ten years ahead.

@@ -1,4 +1,4 @@
-"""After a run everything that it made is kept, and what is as the snapshot holds it takes no space."""
+"""Collecting outputs keeps every file of the run and removes unchanged files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui_workbench.runs.lifecycle.collecting import collect_outputs
 
 
 class Copy:
-    """A working copy that is complete, and the moment at which it was."""
+    """A complete working copy, and the time of its completion."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "work"
@@ -49,13 +49,13 @@ def copy(tmp_path: Path) -> Copy:
     return Copy(tmp_path)
 
 
-def test_a_copy_that_the_run_left_alone_goes(copy: Copy) -> None:
+def test_unchanged_working_copy_is_removed(copy: Copy) -> None:
     assert copy.settle() == []
     assert not copy.path.exists()
     assert copy.outputs.is_dir()
 
 
-def test_outputs_are_moved_out_whole(copy: Copy) -> None:
+def test_outputs_are_moved_out(copy: Copy) -> None:
     write_files(copy.path, {"outputs/model.bin": b"\0weights", "outputs/deep/log.txt": "l"})
     (copy.path / "outputs" / "latest").symlink_to("model.bin")
     assert copy.settle() == []
@@ -70,14 +70,14 @@ def test_new_files_and_changed_files_are_kept(copy: Copy) -> None:
     assert copy.left() == ["checkpoint.pt", "data.txt", "pkg/new/notes"]
 
 
-def test_a_time_that_the_run_set_back_hides_no_file(copy: Copy) -> None:
+def test_file_with_an_old_mtime_is_kept(copy: Copy) -> None:
     write_files(copy.path, {"restored.bin": "from an archive", "train.py": "2"})
     for name in ("restored.bin", "train.py"):
         os.utime(copy.path / name, (1e9, 1e9))
     assert copy.settle() == ["restored.bin", "train.py"]
 
 
-def test_renamed_and_linked_files_are_the_run_s(copy: Copy) -> None:
+def test_renamed_and_linked_files_are_kept(copy: Copy) -> None:
     os.rename(copy.path / "data.txt", copy.path / "renamed.txt")
     os.link(copy.path / "train.py", copy.path / "second name.py")
     (copy.path / "best").symlink_to("renamed.txt")
@@ -86,37 +86,37 @@ def test_renamed_and_linked_files_are_the_run_s(copy: Copy) -> None:
     assert (copy.path / "best").read_text() == "1"
 
 
-def test_a_changed_mode_is_a_change(copy: Copy) -> None:
+def test_file_with_a_changed_mode_is_kept(copy: Copy) -> None:
     (copy.path / "data.txt").chmod(0o600)
     assert copy.settle() == ["data.txt"]
 
 
-def test_what_lies_behind_a_link_is_never_touched(copy: Copy, tmp_path: Path) -> None:
+def test_link_targets_are_untouched(copy: Copy, tmp_path: Path) -> None:
     (copy.path / "linked" / "set.bin").write_text("changed by the run")
     assert copy.settle() == []
     assert (tmp_path / "elsewhere" / "set.bin").read_text() == "changed by the run"
 
 
-def test_bytecode_goes_and_names_that_look_like_it_stay(copy: Copy) -> None:
+def test_only_bytecode_is_removed(copy: Copy) -> None:
     write_files(copy.path, {"pkg/__pycache__/code.pyc": "x", "my__pycache__stuff/kept": "k"})
     assert copy.settle() == ["my__pycache__stuff/kept"]
     assert copy.left() == ["my__pycache__stuff/kept"]
 
 
-def test_a_script_may_remove_outputs_its_own_files_and_everything(copy: Copy) -> None:
+def test_script_can_remove_outputs_and_other_files(copy: Copy) -> None:
     shutil.rmtree(copy.path / "outputs")
     (copy.path / "train.py").unlink()
     assert copy.settle() == []
     assert list(copy.outputs.iterdir()) == []
 
 
-def test_a_script_may_remove_its_whole_folder(copy: Copy) -> None:
+def test_script_can_remove_its_folder(copy: Copy) -> None:
     shutil.rmtree(copy.path)
     assert copy.settle() == []
     assert copy.outputs.is_dir()
 
 
-def test_outputs_that_are_a_link_or_a_file_are_kept_as_they_are(copy: Copy, tmp_path: Path) -> None:
+def test_outputs_can_be_a_link_or_a_file(copy: Copy, tmp_path: Path) -> None:
     (copy.path / "outputs").rmdir()
     (copy.path / "outputs").symlink_to(tmp_path / "elsewhere")
     assert copy.settle() == ["outputs"]
@@ -124,7 +124,7 @@ def test_outputs_that_are_a_link_or_a_file_are_kept_as_they_are(copy: Copy, tmp_
     assert list(copy.outputs.iterdir()) == []
 
 
-def test_settling_goes_on_where_it_was_interrupted(copy: Copy) -> None:
+def test_interrupted_collection_continues(copy: Copy) -> None:
     write_files(copy.path, {"outputs/model.bin": "w", "kept.txt": "k"})
     os.rename(copy.path / "outputs", copy.outputs)
     (copy.path / "train.py").unlink()
@@ -133,14 +133,14 @@ def test_settling_goes_on_where_it_was_interrupted(copy: Copy) -> None:
     assert (copy.outputs / "model.bin").read_text() == "w"
 
 
-def test_what_was_moved_out_before_is_not_replaced(copy: Copy) -> None:
+def test_moved_outputs_are_not_replaced(copy: Copy) -> None:
     write_files(copy.outputs, {"model.bin": "first"})
     write_files(copy.path, {"outputs/model.bin": "late"})
     assert copy.settle() == ["outputs/model.bin"]
     assert (copy.outputs / "model.bin").read_text() == "first"
 
 
-def test_without_a_snapshot_the_copy_stays(copy: Copy) -> None:
+def test_without_a_snapshot_the_copy_is_kept(copy: Copy) -> None:
     write_files(copy.path, {"outputs/model.bin": "w", "new.txt": "n", "pkg/__pycache__/code.pyc": "x"})
     assert copy.settle(drop_unchanged=False) == ["new.txt"]
     assert copy.left() == ["data.txt", "linked", "new.txt", "pkg/code.py", "pkg/deep/more.py", "train.py"]

@@ -1,4 +1,4 @@
-"""Runs that wait for their turn: in order, no more at a time than the target takes, whoever is killed meanwhile."""
+"""The queue: runs start in order, within limits, even if processes are killed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ with open(sys.argv[1]) as gate:
 
 
 class Place:
-    """A project whose target takes one run at a time, and whose script waits at a gate of its own."""
+    """A project whose target takes one run at a time, and whose script waits for a gate file."""
 
     def __init__(self, root: Path, *, limit: int = 1, tracked: bool = False) -> None:
         self.root = root
@@ -73,7 +73,7 @@ class Place:
         until(lambda: self.is_going(run), "its turn")
 
     def end(self, run: Run) -> None:
-        """Let a run that goes on end."""
+        """End an active run."""
         self.begins(run)
         self.gates[run.run_id].write_text("go")
         until(lambda: not RunDirectory(run.directory).run().is_active, "its end")
@@ -103,12 +103,12 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def line() -> list[str]:
-    """The tickets of runs that wait or go on."""
+    """The links of queued or active runs."""
     folder = Path(user_state_directory(), "queue")
     return sorted(path.name for path in folder.rglob("*") if path.is_symlink())
 
 
-def test_runs_begin_in_order_and_say_what_they_wait_for(place: Place) -> None:
+def test_runs_start_in_order_with_a_reason_to_wait(place: Place) -> None:
     first, second, third = place.submit(), place.submit(), place.submit()
     assert first.state == "running"
     assert place.state(second) == ("queued", "waits for gated.py [1] on local")
@@ -123,17 +123,17 @@ def test_runs_begin_in_order_and_say_what_they_wait_for(place: Place) -> None:
     assert [run.state for run in place.runs.list()] == ["completed"] * 3
 
 
-def test_the_plan_tells_of_the_wait_and_the_events_how_long_it_was(place: Place) -> None:
+def test_wait_is_in_plan_and_events(place: Place) -> None:
     first, second = place.submit(), place.submit()
     step = RunDirectory(second.directory).read_record().plan.step("queue")
     assert step is not None
-    assert step.title == "wait for its turn: 1 at a time on local"
+    assert step.title == "wait in the queue: 1 at a time on local"
     place.end(first)
     place.begins(second)
     assert "queue" in RunDirectory(second.directory).status().done
 
 
-def test_as_many_as_the_target_takes_go_on_at_a_time(place: Place) -> None:
+def test_limit_of_concurrent_runs_is_used(place: Place) -> None:
     place.limit(2)
     runs = [place.submit() for _ in range(4)]
     assert [place.state(run)[0] for run in runs] == ["running", "running", "queued", "queued"]
@@ -143,17 +143,17 @@ def test_as_many_as_the_target_takes_go_on_at_a_time(place: Place) -> None:
     assert place.state(runs[3])[0] == "queued"
 
 
-def test_one_that_waits_can_be_canceled_and_never_begins(place: Place) -> None:
+def test_canceled_queued_run_never_starts(place: Place) -> None:
     first, second, third = place.submit(), place.submit(), place.submit()
     canceled = place.runs.cancel(second.run_id)
-    assert (canceled.state, canceled.reason) == ("canceled", "canceled before it began")
+    assert (canceled.state, canceled.reason) == ("canceled", "canceled before it started")
     until(lambda: place.state(third)[1] == "waits for gated.py [1] on local", "the reason")
     place.end(first)
     place.begins(third)
     assert not place.is_going(second)
 
 
-def test_a_raised_limit_lets_the_first_in_line_begin_first(place: Place) -> None:
+def test_raised_limit_starts_the_first_queued_run(place: Place) -> None:
     place.submit()
     second = place.submit()
     place.limit(2)
@@ -162,7 +162,7 @@ def test_a_raised_limit_lets_the_first_in_line_begin_first(place: Place) -> None
     assert place.state(third)[0] == "queued"
 
 
-def test_runs_that_began_before_the_limit_count(place: Place) -> None:
+def test_runs_started_before_the_limit_count(place: Place) -> None:
     place.limit(0)
     first = place.submit()
     place.limit(1)
@@ -172,7 +172,7 @@ def test_runs_that_began_before_the_limit_count(place: Place) -> None:
     place.begins(second)
 
 
-def test_without_a_limit_the_queue_is_not_even_there(place: Place) -> None:
+def test_without_a_limit_there_is_no_queue(place: Place) -> None:
     place.limit(0)
     run = place.submit()
     assert sorted({"queue.json", "waiting", "environment.json", "copy"} & set(os.listdir(run.directory))) == []
@@ -198,8 +198,8 @@ def test_two_projects_share_a_target(two: tuple[Place, Place]) -> None:
     here.begins(third)
 
 
-def test_a_dead_project_does_not_hold_up_another(two: tuple[Place, Place]) -> None:
-    """The other project's run ends with its controller killed, and nobody ever looks at that project again."""
+def test_project_without_processes_does_not_block_others(two: tuple[Place, Place]) -> None:
+    """The other project's run ends after its controller was killed, and that project is never opened again."""
     here, there = two
     first, second = here.submit(), there.submit()
     here.begins(first)
@@ -208,7 +208,7 @@ def test_a_dead_project_does_not_hold_up_another(two: tuple[Place, Place]) -> No
     until(lambda: there.runs.get(second.run_id, adopt=True).state == "running", "its turn")
 
 
-def test_a_project_that_is_removed_leaves_the_line(two: tuple[Place, Place]) -> None:
+def test_removed_project_leaves_the_queue(two: tuple[Place, Place]) -> None:
     here, there = two
     first, second = here.submit(), there.submit()
     here.kill_controller(first)
@@ -222,7 +222,7 @@ def test_a_project_that_is_removed_leaves_the_line(two: tuple[Place, Place]) -> 
     until(lambda: there.runs.get(second.run_id, adopt=True).state == "running", "its turn")
 
 
-def test_the_line_survives_the_death_of_everything(place: Place) -> None:
+def test_queue_survives_killed_processes(place: Place) -> None:
     first, second, third = place.submit(), place.submit(), place.submit()
     place.begins(first)
     shell = int(Path(first.directory, "pid").read_text().split()[0])
@@ -234,7 +234,7 @@ def test_the_line_survives_the_death_of_everything(place: Place) -> None:
     place.begins(third)
 
 
-def test_a_submitter_killed_before_the_run_was_in_line_is_made_up_for(place: Place) -> None:
+def test_submitter_killed_before_queuing(place: Place) -> None:
     directory, lock, _ = create_run(place.project, REQUEST)
     lock.release()
     assert line() == []
@@ -244,15 +244,15 @@ def test_a_submitter_killed_before_the_run_was_in_line_is_made_up_for(place: Pla
     assert Path(run.log_path).read_text() == "hello\n"
 
 
-def test_a_submitter_killed_between_turn_and_start_is_made_up_for(place: Place) -> None:
+def test_submitter_killed_between_dequeuing_and_start(place: Place) -> None:
     directory, lock, _ = create_run(place.project, REQUEST)
     assert queueing.enter(directory, lock, ())
     lock.release()
     until(lambda: Runs(place.project).get(directory.run_id, adopt=True).state == "completed", "its end")
 
 
-def test_runs_of_a_machine_that_is_no_more_are_taken_in(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container was made anew and has another name; while its runs went on there, they were left alone."""
+def test_runs_of_a_missing_machine_are_claimed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replaced container has another name; active runs of the old one are left alone."""
     first, second = place.submit(), place.submit()
     place.begins(first)
     real = os.uname()
@@ -263,16 +263,14 @@ def test_runs_of_a_machine_that_is_no_more_are_taken_in(place: Place, monkeypatc
     until(lambda: Runs(place.project).get(second.run_id, adopt=True).state == "running", "its turn")
 
 
-def test_a_wish_to_cancel_that_nobody_carried_out_is_carried_out(place: Place) -> None:
+def test_pending_cancel_request_is_executed(place: Place) -> None:
     place.submit()
     second = place.submit()
     RunDirectory(second.directory).request_cancel(0.0)
     until(lambda: place.runs.get(second.run_id, adopt=True).state == "canceled", "its end")
 
 
-def test_it_sees_the_environment_of_its_submitter_and_no_secret_is_written_down(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_queued_run_gets_the_environment_without_secrets(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHOSE", "first")
     first = place.submit()
     monkeypatch.setenv("WHOSE", "second")
@@ -288,7 +286,7 @@ def test_it_sees_the_environment_of_its_submitter_and_no_secret_is_written_down(
     until(lambda: not kept.exists(), "no trace of it")
 
 
-def test_a_tracked_run_gets_the_copy_of_its_own_moment_when_it_begins(tmp_path: Path) -> None:
+def test_queued_run_uses_its_own_snapshot(tmp_path: Path) -> None:
     place = Place(tmp_path / "project", tracked=True)
     first, second = place.submit(), place.submit()
     write_files(place.root, {"gated.py": "raise SystemExit(9)"})
@@ -300,7 +298,7 @@ def test_a_tracked_run_gets_the_copy_of_its_own_moment_when_it_begins(tmp_path: 
     assert not Path(second.directory, "work", "gated.py").exists(), "what the run left unchanged was kept"
 
 
-def test_a_copy_that_cannot_be_made_fails_the_run_and_the_next_begins(tmp_path: Path) -> None:
+def test_failed_copy_fails_the_run_and_starts_the_next(tmp_path: Path) -> None:
     place = Place(tmp_path / "project", tracked=True)
     first, second, third = place.submit(), place.submit(), place.submit()
     record = json.loads(Path(second.directory, "run.json").read_text())
@@ -312,7 +310,7 @@ def test_a_copy_that_cannot_be_made_fails_the_run_and_the_next_begins(tmp_path: 
     place.end(third)
 
 
-def test_a_target_that_needs_preparation_waits_like_any_other(tmp_path: Path) -> None:
+def test_targets_with_preparation_use_the_queue(tmp_path: Path) -> None:
     place = Place(tmp_path / "project", tracked=True)
     write_configuration(
         place.root,
@@ -329,14 +327,14 @@ def test_a_target_that_needs_preparation_waits_like_any_other(tmp_path: Path) ->
     assert [run.state for run in place.runs.list()] == ["completed", "completed"]
 
 
-def test_where_the_line_cannot_be_kept_there_is_no_run(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_queue_refuses_the_run(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(place.root / "hello.py"))
     with pytest.raises(StorageError, match="cannot register the run as yours: Not a directory"):
         place.submit()
     assert os.listdir(place.project.runs_directory) == []
 
 
-def test_many_submit_at_once(place: Place) -> None:
+def test_concurrent_submits(place: Place) -> None:
     submit = ["-m", "tui_workbench", "experiment", "submit", "-c", "local", "--project", str(place.root), "hello.py"]
     processes = [subprocess.Popen([sys.executable, *submit], stdout=subprocess.PIPE) for _ in range(4)]
     for process in processes:
@@ -358,11 +356,11 @@ def test_many_submit_at_once(place: Place) -> None:
         (ComputeTarget("t", "", "remotedocker", nvidia_docker=True, max_concurrent_runs=0), 0),
     ],
 )
-def test_how_many_a_target_takes(target: ComputeTarget, limit: int) -> None:
+def test_limit_of_a_target(target: ComputeTarget, limit: int) -> None:
     assert limits.limit_of(target) == limit
 
 
-def test_a_gpu_target_here_takes_one_run_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_gpu_target_takes_one_run_per_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = ComputeTarget("t", "", "localdocker", nvidia_docker=True)
     for gpus in (1, 2):
         (tmp_path / f"0000:0{gpus}").mkdir()
@@ -384,15 +382,13 @@ def test_a_gpu_target_here_takes_one_run_a_gpu(tmp_path: Path, monkeypatch: pyte
     ],
     ids=["alone", "two", "all", "more than all", "runs that are given two", "runs that are counted"],
 )
-def test_a_run_under_torchrun_takes_the_places_of_its_processes(
-    place: Place, target: ComputeTarget, processes: str, places: int
-) -> None:
+def test_torchrun_takes_one_place_per_process(place: Place, target: ComputeTarget, processes: str, places: int) -> None:
     spec = prepare(place.project, RunRequest("local", "hello.py")).spec
     configuration = spec.run_configuration._replace(processes_per_node=processes)
     assert limits.places_of(spec._replace(target=target, run_configuration=configuration), 4) == places
 
 
-def test_it_waits_until_there_are_as_many_and_others_wait_for_it() -> None:
+def test_torchrun_waits_for_enough_places() -> None:
     def demand(name: str, places: int) -> limits.Demand:
         return limits.Demand("here", "localdocker", "box", 4, "", 0, name, places)
 
@@ -407,7 +403,7 @@ def test_it_waits_until_there_are_as_many_and_others_wait_for_it() -> None:
     assert limits.reason_to_wait(all_, [], [], {"localdocker": 1}) == ""
 
 
-def test_foreign_things_in_the_line_do_no_harm(place: Place) -> None:
+def test_foreign_files_in_the_queue_are_ignored(place: Place) -> None:
     folder = Path(user_state_directory(), "queue", "waiting")
     folder.mkdir(parents=True)
     (folder / "0").symlink_to("/nowhere")

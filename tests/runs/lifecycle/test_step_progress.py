@@ -1,4 +1,4 @@
-"""What a target tells about a run, as the run's files tell it on."""
+"""Progress reports of a target in the run's files."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def states(directory: RunDirectory) -> list[str]:
     return [event["state"] for event in directory.events() if event["event"] == "state"]
 
 
-def test_a_loss_is_recorded_once_with_its_moment_and_undone_when_the_target_answers(directory: RunDirectory) -> None:
+def test_lost_connection_is_recorded_once_until_regained(directory: RunDirectory) -> None:
     progress = Progress(directory, -1)
     progress.enter("running")
     progress.lost("no answer")
     progress.lost("no answer")
     assert states(directory) == ["queued", "running", "unknown"]
     status = directory.status()
-    assert status.reason.startswith("out of reach since ")
+    assert status.reason.startswith("unreachable since ")
     assert status.reason.endswith(": no answer")
     assert not status.end
     progress.lost("host key changed")
@@ -52,7 +52,7 @@ def test_a_loss_is_recorded_once_with_its_moment_and_undone_when_the_target_answ
     assert directory.status().reason == ""
 
 
-def test_another_controller_knows_that_the_target_was_lost(directory: RunDirectory) -> None:
+def test_next_controller_knows_the_lost_connection(directory: RunDirectory) -> None:
     first = Progress(directory, -1)
     first.enter("preparing")
     directory.append_event("step", step="start", status="done")
@@ -62,14 +62,14 @@ def test_another_controller_knows_that_the_target_was_lost(directory: RunDirecto
     assert states(directory)[-1] == "running"
 
 
-def test_a_loss_before_the_start_goes_back_to_the_preparation(directory: RunDirectory) -> None:
+def test_connection_lost_before_the_start_returns_to_preparing(directory: RunDirectory) -> None:
     Progress(directory, -1).enter("preparing")
     Progress(directory, -1).lost("no answer")
     Progress(directory, -1).regained()
     assert states(directory)[-1] == "preparing"
 
 
-def test_steps_are_recorded_with_their_time_and_their_facts(directory: RunDirectory) -> None:
+def test_steps_are_recorded_with_duration_and_facts(directory: RunDirectory) -> None:
     progress = Progress(directory, -1)
     progress.begin("sync", "send it")
     assert directory.status().begun == {"sync"}
@@ -80,14 +80,14 @@ def test_steps_are_recorded_with_their_time_and_their_facts(directory: RunDirect
     assert done["seconds"] >= 0
 
 
-def test_lines_go_into_the_preparation_s_log_whatever_they_hold(directory: RunDirectory) -> None:
+def test_any_line_goes_into_the_preparation_log(directory: RunDirectory) -> None:
     progress = Progress(directory, -1)
     progress.begin("build", "build it")
     progress.line("\x1b[31m \udcff é")
     assert Path(directory.file(PREPARATION_LOG)).read_bytes() == b"build it\n\x1b[31m \xff \xc3\xa9\n"
 
 
-def test_a_wish_to_cancel_is_taken_note_of(directory: RunDirectory, wish: tuple[int, int]) -> None:
+def test_drain_clears_the_cancel_signal(directory: RunDirectory, wish: tuple[int, int]) -> None:
     reading, writing = wish
     progress = Progress(directory, reading)
     os.write(writing, b"cc")
@@ -98,7 +98,7 @@ def test_a_wish_to_cancel_is_taken_note_of(directory: RunDirectory, wish: tuple[
     Progress(directory, -1).drain()
 
 
-def test_how_far_a_step_is_can_be_read_by_others_and_is_gone_at_its_end(directory: RunDirectory) -> None:
+def test_progress_is_readable_until_the_step_ends(directory: RunDirectory) -> None:
     progress = Progress(directory, -1)
     assert read_progress(directory) is None
     half = LongProgress("sending", 5.0, 10.0, "files", 1.0, 2.0, 3.0)
@@ -111,12 +111,12 @@ def test_how_far_a_step_is_can_be_read_by_others_and_is_gone_at_its_end(director
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '"what"', "[[]]", '{"what": "x", "done": "y"}', '{"done": 1}'])
-def test_what_is_no_progress_is_none(directory: RunDirectory, text: str) -> None:
+def test_malformed_progress_is_ignored(directory: RunDirectory, text: str) -> None:
     Path(directory.file(PROGRESS)).write_text(text)
     assert read_progress(directory) is None
 
 
-def test_it_is_written_seldom(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_written_rarely(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui_workbench.runs.lifecycle.step_progress.time.monotonic", lambda: 100.0)
     progress = Progress(directory, -1)
     for done in (1.0, 2.0):

@@ -1,4 +1,4 @@
-"""A log answers every question as if all of it had been read, and reads next to nothing."""
+"""Reading parts of a log gives the same results as reading all of it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ patched = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 class TestLines:
     @patched
     @given(data=texts, counted=st.integers(0, 3), order=st.randoms())
-    def test_agree_with_the_whole_file(self, tmp_path: Path, data: bytes, counted: int, order: random.Random) -> None:
+    def test_lines_equal_the_whole_file(self, tmp_path: Path, data: bytes, counted: int, order: random.Random) -> None:
         with on_log(tmp_path / "log", data) as log:
             for _ in range(counted * 5):
                 log.index(7)
@@ -75,7 +75,7 @@ class TestLines:
 
     @patched
     @given(data=texts, step=st.integers(1, 20))
-    def test_are_counted_and_found_by_number(self, tmp_path: Path, data: bytes, step: int) -> None:
+    def test_lines_are_counted_and_found_by_number(self, tmp_path: Path, data: bytes, step: int) -> None:
         with on_log(tmp_path / "log", data) as log:
             starts = starts_of(data)
             assert log.line_count == (None if data else 0)
@@ -91,7 +91,7 @@ class TestLines:
 
     @patched
     @given(first=texts, second=texts)
-    def test_stay_right_while_the_file_grows(self, tmp_path: Path, first: bytes, second: bytes) -> None:
+    def test_lines_are_right_while_the_file_grows(self, tmp_path: Path, first: bytes, second: bytes) -> None:
         with on_log(tmp_path / "log", first) as log:
             while not log.index():
                 pass
@@ -106,20 +106,20 @@ class TestLines:
             assert [line.start for line in log.lines_before(log.size, 3)] == starts[-3:]
             assert [line.start for line in log.lines_from(0, 1000)] == starts
 
-    def test_a_long_line_is_shown_by_its_start(self, tmp_path: Path) -> None:
+    def test_long_line_is_cut_at_its_end(self, tmp_path: Path) -> None:
         with on_log(tmp_path / "log", b"x" * 100 + b"\nnext\n") as log:
             first, second = log.lines_from(0, 9)
             assert (first.data, first.cut) == (b"x" * 16, 84)
             assert second.data == b"next"
 
-    def test_a_long_progress_bar_is_shown_by_its_last_state(self, tmp_path: Path) -> None:
+    def test_long_progress_bar_shows_its_last_state(self, tmp_path: Path) -> None:
         bar = b"".join(b"\r%3d%% done" % percent for percent in range(101))
         with on_log(tmp_path / "log", bar) as log:
             (line,) = log.lines_from(0, 9)
             assert line.data == b"100% done"
             assert line.cut == len(line.data) - len(bar)
 
-    def test_a_cut_does_not_halve_a_character_or_a_colour(self, tmp_path: Path) -> None:
+    def test_cut_keeps_characters_and_colors_whole(self, tmp_path: Path) -> None:
         for text, shown in [
             ("x" * 15 + "ü" + "y" * 20, b"x" * 15),
             ("x" * 14 + "ü" + "y" * 20, b"x" * 14 + "ü".encode()),
@@ -132,7 +132,7 @@ class TestLines:
 
 
 class TestWhatHappensToTheFile:
-    def test_one_that_is_missing_is_empty_until_it_comes(self, tmp_path: Path) -> None:
+    def test_missing_log_is_empty(self, tmp_path: Path) -> None:
         log = LogFile(str(tmp_path / "log"))
         assert log.poll() is False
         assert (log.size, log.problem, log.lines_from(0, 5)) == (0, None, [])
@@ -141,12 +141,12 @@ class TestWhatHappensToTheFile:
         assert [line.data for line in log.lines_from(0, 5)] == [b"here"]
         log.close()
 
-    def test_nothing_new_is_no_news(self, tmp_path: Path) -> None:
+    def test_unchanged_log_reports_no_change(self, tmp_path: Path) -> None:
         with on_log(tmp_path / "log", b"a\n") as log:
             assert log.poll() is False
 
     @pytest.mark.parametrize("new", [b"", b"b\n"])
-    def test_truncating_starts_over(self, tmp_path: Path, new: bytes) -> None:
+    def test_truncated_log_is_read_again(self, tmp_path: Path, new: bytes) -> None:
         with on_log(tmp_path / "log", b"first\nsecond\n") as log:
             log.index()
             (tmp_path / "log").write_bytes(new)
@@ -155,7 +155,7 @@ class TestWhatHappensToTheFile:
             log.index()
             assert log.line_count == len(new) // 2
 
-    def test_another_file_in_its_place_starts_over(self, tmp_path: Path) -> None:
+    def test_replaced_log_is_read_again(self, tmp_path: Path) -> None:
         with on_log(tmp_path / "log", b"first\n") as log:
             (tmp_path / "new").write_bytes(b"another, longer one\n")
             (tmp_path / "new").rename(tmp_path / "log")
@@ -163,13 +163,13 @@ class TestWhatHappensToTheFile:
             assert log.generation == 1
             assert log.lines_from(0, 1)[0].data == b"another, longer one"
 
-    def test_a_deleted_one_can_still_be_read(self, tmp_path: Path) -> None:
+    def test_deleted_log_stays_readable(self, tmp_path: Path) -> None:
         with on_log(tmp_path / "log", b"first\n") as log:
             (tmp_path / "log").unlink()
             assert log.poll() is False
             assert log.lines_from(0, 1)[0].data == b"first"
 
-    def test_a_cut_between_two_polls_ends_every_search(self, tmp_path: Path) -> None:
+    def test_truncation_between_polls_ends_searches(self, tmp_path: Path) -> None:
         with on_log(tmp_path / "log", b"x" * 300_000) as log:
             os.truncate(tmp_path / "log", 10)
             assert log.lines_from(0, 5) == []
@@ -177,7 +177,7 @@ class TestWhatHappensToTheFile:
             assert log.index(1 << 20) is True
             assert log.line_count is None
 
-    def test_one_that_is_no_file_is_a_problem_with_a_remedy(self, tmp_path: Path) -> None:
+    def test_special_file_is_a_problem_with_a_remedy(self, tmp_path: Path) -> None:
         log = LogFile(str(tmp_path))
         assert log.poll() is True
         assert log.problem is not None
@@ -188,7 +188,7 @@ class TestWhatHappensToTheFile:
 
 
 class TestBigLogs:
-    def test_the_end_of_a_big_file_is_found_without_reading_the_rest(self, tmp_path: Path) -> None:
+    def test_end_of_a_large_file_is_read_alone(self, tmp_path: Path) -> None:
         path = tmp_path / "log"
         path.write_bytes(b"the only line that is not a hole\n")
         os.truncate(path, 8 << 30)  # sparse: it takes no disk, and reading it all would take seconds
@@ -199,7 +199,7 @@ class TestBigLogs:
             assert [line.data for line in log.lines_before(log.size, 2)] == [b"last but one", b"last"]
             assert log.counted == 0
 
-    def test_ten_megabytes_without_a_newline_are_gone_over_once(self, tmp_path: Path) -> None:
+    def test_ten_megabytes_without_a_newline_are_read_once(self, tmp_path: Path) -> None:
         with on_log(tmp_path / "log", b"before\n" + b"x" * 10_000_000 + b"\nafter\n") as log:
             lines = log.lines_before(log.size, 3)
             assert [line.data for line in (lines[0], lines[2])] == [b"before", b"after"]
@@ -217,7 +217,7 @@ class Stopped(Exception):
 
 
 class TestFollow:
-    def test_gives_every_byte_once_and_ends_with_the_run(self, tmp_path: Path) -> None:
+    def test_follow_yields_every_byte_once(self, tmp_path: Path) -> None:
         path = tmp_path / "log"
         written = b"".join(b"line %d\n" % number for number in range(20_000))
         done = threading.Event()
@@ -234,11 +234,11 @@ class TestFollow:
         writer.join()
         assert seen == written
 
-    def test_starts_where_it_is_told(self, tmp_path: Path) -> None:
+    def test_follow_starts_at_an_offset(self, tmp_path: Path) -> None:
         (tmp_path / "log").write_bytes(b"0123456789")
         assert b"".join(follow(str(tmp_path / "log"), 4, ended=lambda: True, wait=lambda: None)) == b"456789"
 
-    def test_what_came_just_before_the_end_is_not_lost(self, tmp_path: Path) -> None:
+    def test_follow_yields_the_last_bytes(self, tmp_path: Path) -> None:
         path = tmp_path / "log"
 
         def ended() -> bool:
@@ -247,13 +247,13 @@ class TestFollow:
 
         assert b"".join(follow(str(path), 0, ended=ended, wait=lambda: None)) == b"last words"
 
-    def test_waits_while_there_is_nothing_new(self, tmp_path: Path) -> None:
+    def test_follow_waits_for_new_bytes(self, tmp_path: Path) -> None:
         def wait() -> None:
             raise Stopped
 
         with pytest.raises(Stopped):
             list(follow(str(tmp_path / "log"), 0, ended=lambda: False, wait=wait))
 
-    def test_says_when_it_cannot_read(self, tmp_path: Path) -> None:
+    def test_follow_reports_read_errors(self, tmp_path: Path) -> None:
         with pytest.raises(StorageError):
             list(follow(str(tmp_path), 0, ended=lambda: True, wait=lambda: None))

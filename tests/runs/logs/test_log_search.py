@@ -1,4 +1,4 @@
-"""Searching finds the lines that a person would find by reading, and counts them as `grep -c` does."""
+"""Searching a log finds all matching lines and counts them like `grep -c`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tiny_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reference(data: bytes, pattern: Pattern) -> list[int]:
-    """The matching lines, found by reading all of them one by one."""
+    """Find the matching lines by reading all lines."""
     flags = re.IGNORECASE if pattern.ignore_case else 0
     expression = pattern.text if pattern.regular_expression else re.escape(pattern.text)
     found = []
@@ -53,7 +53,7 @@ def result_of(search: Iterator[int | None]) -> int | None:
 
 
 def without_long_lines(data: bytes) -> bool:
-    """In lines longer than a slice, colours and anchors at the edges of a piece are not looked through."""
+    """Excluded: colors and anchors at the edges of the pieces of a very long line."""
     return all(len(line) < 30 for line in data.split(b"\n"))
 
 
@@ -61,7 +61,7 @@ def without_long_lines(data: bytes) -> bool:
 class TestSearch:
     @patched
     @given(data=logs.filter(without_long_lines), pattern=patterns, counted=st.integers(0, 20))
-    def test_finds_and_counts_what_reading_finds(
+    def test_search_finds_and_counts_all_matches(
         self, tmp_path: Path, data: bytes, pattern: Pattern, counted: int
     ) -> None:
         expected = reference(data, pattern)
@@ -80,9 +80,7 @@ class TestSearch:
 
     @patched
     @given(first=logs, second=logs, text=st.sampled_from(["a", "loss", "ü"]))
-    def test_goes_on_where_it_was_when_the_log_grows(
-        self, tmp_path: Path, first: bytes, second: bytes, text: str
-    ) -> None:
+    def test_search_continues_when_the_log_grows(self, tmp_path: Path, first: bytes, second: bytes, text: str) -> None:
         with on_log(tmp_path / "log", first) as log:
             search = Search(log, Pattern(text))
             while not search.count():
@@ -98,7 +96,7 @@ class TestSearch:
             assert search.matches == fresh.matches
 
     @pytest.mark.parametrize("position", [0, 25, 45, 200, 480])
-    def test_a_line_longer_than_a_slice_counts_once(self, tmp_path: Path, position: int) -> None:
+    def test_long_line_counts_once(self, tmp_path: Path, position: int) -> None:
         long = bytearray(b"." * 500)
         long[position : position + 6] = b"needle"
         data = b"before\n" + bytes(long) + b" needle\nneedle\nafter\n"
@@ -111,7 +109,7 @@ class TestSearch:
             assert result_of(search.backward(len(data) - 13)) == 7
             assert result_of(Search(log, Pattern("needle")).backward(7)) is None
 
-    def test_can_be_stopped_between_slices(self, tmp_path: Path) -> None:
+    def test_search_can_be_stopped(self, tmp_path: Path) -> None:
         with on_log(tmp_path / "log", b"nothing here\n" * 100 + b"needle\n") as log:
             steps = list(Search(log, Pattern("needle")).forward(0))
             assert steps[:-1] == [None] * (len(steps) - 1)
@@ -134,7 +132,7 @@ class TestPattern:
             ("[31m", b"\x1b[31mred", 0),
         ],
     )
-    def test_text(self, text: str, line: bytes, found: int) -> None:
+    def test_plain_text_pattern(self, text: str, line: bytes, found: int) -> None:
         assert Pattern(text).count(line) == found
 
     @pytest.mark.parametrize(
@@ -152,22 +150,22 @@ class TestPattern:
             ("(?i)LOSS", b"loss", 1),
         ],
     )
-    def test_expression(self, text: str, line: bytes, found: int) -> None:
+    def test_regular_expression_pattern(self, text: str, line: bytes, found: int) -> None:
         assert Pattern(text, regular_expression=True).count(line) == found
 
     @pytest.mark.parametrize("text", ["(", "[a", "*", "a{99999999999}", "x*", "a|"])
-    def test_what_is_no_expression_says_so(self, text: str) -> None:
+    def test_invalid_expression_is_reported(self, text: str) -> None:
         with pytest.raises(UsageError) as caught:
             Pattern(text, regular_expression=True)
         assert caught.value.remedy
 
-    def test_shows_where_a_line_matches(self) -> None:
+    def test_matches_in_a_line(self) -> None:
         assert Pattern("ab").spans("xABab") == [(1, 3), (3, 5)]
         assert Pattern("b+|c*", regular_expression=False).spans("b+|c*") == [(0, 5)]
         assert Pattern("b+", regular_expression=True).spans("abba") == [(1, 3)]
 
     @pytest.mark.parametrize("text", ["accuracy", "Epoch 3", "9", "zzz"])
-    def test_counts_as_grep_does(self, tmp_path: Path, text: str) -> None:
+    def test_counts_like_grep(self, tmp_path: Path, text: str) -> None:
         log = tmp_path / "log"
         log.write_text("".join(f"Epoch {i} accuracy 0.{i * 7919 % 1000} accuracy\n" for i in range(20_000)))
         grep = subprocess.run(["grep", "-c", text, str(log)], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The last traceback of a log says what went wrong and where in the project."""
+"""The last traceback of a log gives exception and location."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui_workbench.runs.logs.log_traceback import HEADER, Frame, Traceback, read
 
 
 def run(script: Path, text: str) -> bytes:
-    """What a real interpreter writes."""
+    """Return the output of a real interpreter."""
     script.write_text(text)
     ended = subprocess.run([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     return ended.stdout
@@ -33,7 +33,7 @@ def test_names_the_exception_and_the_line(tmp_path: Path) -> None:
     assert found == Traceback(8, "ValueError: bad", Frame(str(script), 2, "forward"))
 
 
-def test_prefers_the_projects_own_line_to_a_librarys(tmp_path: Path) -> None:
+def test_prefers_the_project_frame_to_library_frames(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     found = last_traceback(tmp_path / "log", run(script, "import json\n\njson.loads('{')\n"))
     assert found is not None
@@ -41,7 +41,7 @@ def test_prefers_the_projects_own_line_to_a_librarys(tmp_path: Path) -> None:
     assert found.frame == Frame(str(script), 3, "<module>")
 
 
-def test_the_last_of_a_chain_counts(tmp_path: Path) -> None:
+def test_last_exception_of_a_chain_counts(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     text = "try:\n    1 / 0\nexcept ZeroDivisionError:\n    raise KeyError('lr')\n"
     found = last_traceback(tmp_path / "log", run(script, text))
@@ -49,21 +49,21 @@ def test_the_last_of_a_chain_counts(tmp_path: Path) -> None:
     assert (found.exception, found.frame) == ("KeyError: 'lr'", Frame(str(script), 4, "<module>"))
 
 
-def test_exception_groups_are_understood(tmp_path: Path) -> None:
+def test_exception_groups_are_parsed(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     found = last_traceback(tmp_path / "log", run(script, "raise ExceptionGroup('both', [ValueError('a')])\n"))
     assert found is not None
     assert found.exception.startswith(("ExceptionGroup: both", "ValueError: a"))
 
 
-def test_a_script_that_does_not_parse_is_understood(tmp_path: Path) -> None:
+def test_syntax_errors_are_parsed(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     data = run(script, "x = 1\ny = = 2\n")
     found = last_traceback(tmp_path / "log", b"start\n" + data)
     assert found == Traceback(6, "SyntaxError: invalid syntax", Frame(str(script), 2))
 
 
-def test_each_line_may_have_a_prefix_and_others_may_write_between(tmp_path: Path) -> None:
+def test_prefixed_and_interleaved_lines_are_parsed(tmp_path: Path) -> None:
     data = (
         b"[rank1]: Traceback (most recent call last):\n"
         b'[rank1]:   File "/p/train.py", line 7, in <module>\n'
@@ -76,16 +76,16 @@ def test_each_line_may_have_a_prefix_and_others_may_write_between(tmp_path: Path
 
 
 @pytest.mark.parametrize("data", [b"", b"all went well\n", b'  File "x.py", line 3\n', b"Error: no\nSyntaxError: no\n"])
-def test_what_is_no_traceback_is_none(tmp_path: Path, data: bytes) -> None:
+def test_other_text_is_not_a_traceback(tmp_path: Path, data: bytes) -> None:
     assert last_traceback(tmp_path / "log", data) is None
 
 
-def test_one_that_is_still_being_written_has_no_exception_yet(tmp_path: Path) -> None:
+def test_incomplete_traceback_has_no_exception(tmp_path: Path) -> None:
     data = b'Traceback (most recent call last):\n  File "/p/train.py", line 7, in <module>\n    step()'
     assert last_traceback(tmp_path / "log", data) == Traceback(0, "", Frame("/p/train.py", 7, "<module>"))
 
 
-def test_a_search_backwards_can_end_early(tmp_path: Path) -> None:
+def test_backward_search_can_be_stopped(tmp_path: Path) -> None:
     data = b"Traceback (most recent call last):\n" + b"x\n" * 10
     with on_log(tmp_path / "log", data) as log:
         assert list(Search(log, HEADER).backward(log.size, limit=35)) == [None]

@@ -1,4 +1,4 @@
-"""Runs under torchrun on this machine, with real ranks: what they write, how they end, and what is said of it."""
+"""Runs under torchrun on this machine with real ranks: output, end and reason."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def directory_of(workbench: Workbench, run_id: str) -> Path:
 
 
 def pids(directory: Path) -> list[int]:
-    """The process ids of both ranks, once both have said theirs."""
+    """Wait for and return the process IDs of both ranks."""
 
     def told() -> list[int]:
         words = [Path(rank_log(str(directory), rank)) for rank in (0, 1)]
@@ -72,7 +72,7 @@ def pids(directory: Path) -> list[int]:
     return found
 
 
-def test_two_ranks_that_meet_by_gloo(workbench: Workbench, tmp_path: Path) -> None:
+def test_two_ranks_with_gloo(workbench: Workbench, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     workbench.environment["TMPDIR"] = str(scratch)
@@ -106,13 +106,13 @@ def test_two_ranks_that_meet_by_gloo(workbench: Workbench, tmp_path: Path) -> No
     assert "ranks/0.log, ranks/1.log, ranks/torchrun.log" in workbench.info("1")["attachments"]
 
 
-def test_the_plan_shows_how_torchrun_is_started(workbench: Workbench) -> None:
+def test_plan_shows_the_torchrun_command(workbench: Workbench) -> None:
     out = workbench.run("experiment", "submit", "-c", "local", "--dry-run", "train.py", "-x").out
     assert "under torchrun, 2 processes" in out
     assert "/ranks -m torch.distributed.run --standalone --nproc_per_node=2 train.py -x\n" in out
 
 
-def test_the_reason_is_what_the_rank_that_failed_first_has_raised(workbench: Workbench) -> None:
+def test_reason_is_the_exception_of_the_first_failed_rank(workbench: Workbench) -> None:
     # Rank 0 fails as well, and later: as one does whose connection to the other breaks.
     fails = "signal.signal(15, lambda *_: sys.exit(4))\nif rank: raise ValueError('shapes')\ntime.sleep(60)\n"
     result = workbench.submit(script(workbench, fails))
@@ -120,7 +120,7 @@ def test_the_reason_is_what_the_rank_that_failed_first_has_raised(workbench: Wor
     assert "failed: rank 1: ValueError: shapes (rank.py:5)\n" in result.err
 
 
-def test_a_rank_that_is_killed_ends_the_run_with_that_as_its_reason(workbench: Workbench) -> None:
+def test_killed_rank_is_the_reason(workbench: Workbench) -> None:
     run_id = workbench.detach(
         script(workbench, "sys.stdout.write('half a line')\nsys.stdout.flush()\ntime.sleep(60)\n")
     )
@@ -134,7 +134,7 @@ def test_a_rank_that_is_killed_ends_the_run_with_that_as_its_reason(workbench: W
     assert "[rank1]: half a line\n" in (directory / "output.log").read_text()
 
 
-def test_cancel_ends_every_rank_the_stubborn_too(workbench: Workbench) -> None:
+def test_cancel_ends_every_rank(workbench: Workbench) -> None:
     stubborn = "signal.signal(15, signal.SIG_IGN)\nprint('deaf', flush=True)\ntime.sleep(60)\n"
     run_id = workbench.detach(script(workbench, stubborn))
     directory = directory_of(workbench, run_id)
@@ -145,7 +145,7 @@ def test_cancel_ends_every_rank_the_stubborn_too(workbench: Workbench) -> None:
     assert not any(map(is_running, ranks))
 
 
-def test_a_run_of_one_process_has_no_ranks(project_root: Path) -> None:
+def test_single_process_run_has_no_ranks(project_root: Path) -> None:
     workbench = Workbench(project_root)
     workbench.submit("hello.py")
     workbench.run("logs", "1", "--rank", "0").error(2, "the run has no ranks", "ProcessesPerNode")
@@ -205,14 +205,14 @@ def reason(run: Path, torchrun: str, rank: str = "", told: str = "exit code 1") 
 
 
 @pytest.mark.parametrize("summary", [SUMMARY, OLD], ids=["2.13", "1.9"])
-def test_the_root_cause_is_read(run: Path, summary: str) -> None:
+def test_root_cause_is_parsed(run: Path, summary: str) -> None:
     assert reason(run, summary.format(code=5), "bye\n") == "rank 3: exit code 5"
     assert reason(run, summary.format(code=-11)) == "rank 3 was killed by signal 11 (SIGSEGV)"
     cause = cause_of(str(run))
     assert cause == (3, -11)
 
 
-def test_what_follows_the_exit_code_in_the_reason_stays(run: Path) -> None:
+def test_rest_of_the_reason_is_kept(run: Path) -> None:
     told = "exit code 1; the disk of box is full"
     assert reason(run, SUMMARY.format(code=2), told=told) == "rank 3: exit code 2; the disk of box is full"
     assert reason(run, SUMMARY.format(code=2), told="ended by a policy") == "ended by a policy"
@@ -238,11 +238,11 @@ def test_what_follows_the_exit_code_in_the_reason_stays(run: Path) -> None:
         ("nothing of the kind\n", "exit code 1"),
     ],
 )  # fmt: skip
-def test_torchrun_may_fail_itself(run: Path, words: str, expected: str) -> None:
+def test_torchrun_can_fail_itself(run: Path, words: str, expected: str) -> None:
     assert reason(run, words) == expected
 
 
-def test_torchrun_may_be_killed(run: Path) -> None:
+def test_torchrun_can_be_killed(run: Path) -> None:
     (run / "ranks" / "torchrun.log").touch()
     ending = explained(str(run), Ending(RunState.FAILED, "killed by signal 15 (SIGTERM)", 128 + 15))
     assert ending.reason == "torchrun was killed by signal 15 (SIGTERM)"
@@ -254,7 +254,7 @@ def test_only_failures_are_explained(run: Path) -> None:
         assert explained(str(run), ending) == ending
 
 
-def test_a_python_without_pytorch_is_told_as_such(tmp_path: Path) -> None:
+def test_missing_pytorch_is_reported(tmp_path: Path) -> None:
     root = write_project(tmp_path / "project", python="/usr/bin/python3")
     with (root / "aml_config" / "local.runconfig").open("a") as file:
         file.write("ProcessesPerNode: 2\n")
@@ -262,7 +262,7 @@ def test_a_python_without_pytorch_is_told_as_such(tmp_path: Path) -> None:
     assert "failed: its Python has no PyTorch: install torch there\n" in result.err
 
 
-def test_the_file_of_a_rank_may_still_come(workbench: Workbench) -> None:
+def test_rank_file_may_appear_later(workbench: Workbench) -> None:
     run_id = workbench.detach(script(workbench, "time.sleep(60)\n"))
     directory = RunDirectory(str(directory_of(workbench, run_id)))
     assert file_of_rank(directory, 1) == rank_log(directory.path, 1)

@@ -53,7 +53,7 @@ def ended(project: Project, request: RunRequest) -> Run:
 
 
 def plan(project: Project) -> dict[str, str]:
-    return {step.name: step.title for step in Runs(project).survey(REQUEST)[0].steps}
+    return {step.name: step.title for step in Runs(project).plan_details(REQUEST)[0].steps}
 
 
 @pytest.mark.usefixtures("small_limit")

@@ -83,7 +83,7 @@ def test_next_submit_removes_secrets_of_removed_runs(secretive: GatedProject, ho
 
 
 def test_plan_shows_masks(secretive: GatedProject) -> None:
-    plan, _ = secretive.runs.survey(REQUEST)
+    plan, _ = secretive.runs.plan_details(REQUEST)
     start = plan.step("start")
     assert start is not None
     assert list(start.command[-6:]) == MASKED

@@ -1,4 +1,4 @@
-"""A submit makes a whole run or none; what is asked for is what is planned; no number and no id is given twice."""
+"""Submitting creates a complete run or none, as planned, with a unique number and ID."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def asked(script: str = "", *arguments: str, configuration: str = "local", targe
 
 
 def command(project: Project, request: RunRequest) -> tuple[str, ...]:
-    """What would be started, without the interpreter."""
+    """The planned command without the interpreter."""
     step = prepare(project, request).plan.step("start")
     assert step is not None
     return step.command[1:]
@@ -67,7 +67,7 @@ class TestScriptAndArguments:
             (["$file", "$file"], asked("a.py"), ("a.py", "$file")),
         ],
     )
-    def test_come_from_the_request_and_the_argument_vector(
+    def test_arguments_of_request_and_argument_vector(
         self, project: Project, vector: list[str] | None, request_: RunRequest, expected: tuple[str, ...]
     ) -> None:
         write_files(root(project), {"a.py": "", "b.py": ""})
@@ -75,14 +75,12 @@ class TestScriptAndArguments:
         assert command(project, request_) == expected
 
     @pytest.mark.parametrize("vector", [["$file"], ["$file", "x"], None])
-    def test_without_a_script_anywhere_there_is_nothing_to_run(
-        self, project: Project, vector: list[str] | None
-    ) -> None:
+    def test_missing_script_is_refused(self, project: Project, vector: list[str] | None) -> None:
         write_configuration(root(project), ArgumentVector=vector)
         with pytest.raises(UsageError, match=r"local\.runconfig"):
             prepare(project, asked())
 
-    def test_a_script_is_found_from_the_project_and_from_where_one_stands(
+    def test_script_path_is_relative_to_project_or_current_folder(
         self, project: Project, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write_files(root(project), {"src/train.py": "", "src/hello.py": "another"})
@@ -94,7 +92,7 @@ class TestScriptAndArguments:
         assert command(project, asked("../hello.py")) == ("hello.py",)
         assert command(project, asked("hello.py")) == ("hello.py",)  # the project's own comes first
 
-    def test_a_project_reached_through_a_link_is_the_same(
+    def test_project_can_be_reached_through_a_link(
         self, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "link").symlink_to(project.root)
@@ -104,51 +102,51 @@ class TestScriptAndArguments:
         monkeypatch.chdir(tmp_path / "link")
         assert command(linked, asked("hello.py")) == ("hello.py",)
 
-    def test_a_link_in_the_project_runs_under_its_own_name(self, project: Project, tmp_path: Path) -> None:
+    def test_script_can_be_a_link(self, project: Project, tmp_path: Path) -> None:
         write_files(tmp_path, {"elsewhere.py": ""})
         (root(project) / "linked.py").symlink_to(tmp_path / "elsewhere.py")
         assert command(project, asked("linked.py")) == ("linked.py",)
 
     @pytest.mark.parametrize("script", ["../outside.py", "{outside}", "a/../../outside.py", ".."])
-    def test_a_script_outside_of_the_project_is_refused(self, project: Project, tmp_path: Path, script: str) -> None:
+    def test_script_outside_the_project_is_refused(self, project: Project, tmp_path: Path, script: str) -> None:
         (tmp_path / "outside.py").write_text("")
-        with pytest.raises(UsageError, match="outside of the project"):
+        with pytest.raises(UsageError, match="outside the project"):
             prepare(project, asked(script.format(outside=tmp_path / "outside.py")))
 
     @pytest.mark.parametrize(
         ("script", "said"),
         [("missing.py", "does not exist"), (".", "is a folder"), ("aml_config", "is a folder"), ("a\0b", "NUL")],
     )
-    def test_a_script_that_is_none_is_refused(self, project: Project, script: str, said: str) -> None:
+    def test_invalid_script_is_refused(self, project: Project, script: str, said: str) -> None:
         with pytest.raises(UsageError, match=said):
             prepare(project, asked(script))
 
     @pytest.mark.parametrize("script", ["outputs/eval.py", ".workbench/x.py", "sub/__pycache__/x.py", ".git/x.py"])
-    def test_what_no_snapshot_holds_runs_only_in_place(self, project: Project, script: str) -> None:
+    def test_never_copied_script_runs_only_in_place(self, project: Project, script: str) -> None:
         write_files(root(project), {script: ""})
         assert command(project, asked(script)) == (script,)
         write_configuration(root(project), TrackedRun=True)
         with pytest.raises(UsageError, match="TrackedRun: false"):
             prepare(project, asked(script))
 
-    def test_a_name_like_an_option_stays_a_name(self, project: Project) -> None:
+    def test_script_name_can_look_like_an_option(self, project: Project) -> None:
         write_files(root(project), {"-c": "", "--help.py": ""})
         assert command(project, asked("-c", "x")) == ("./-c", "x")
 
 
 class TestPrepare:
-    def test_touches_nothing(self, project: Project) -> None:
+    def test_plan_changes_nothing(self, project: Project) -> None:
         write_configuration(root(project), TrackedRun=True)
         before = sorted(os.walk(project.root))
         prepare(project, REQUEST)
         assert sorted(os.walk(project.root)) == before
 
-    def test_an_untracked_run_is_in_place_and_takes_no_snapshot(self, project: Project) -> None:
+    def test_untracked_run_runs_in_place(self, project: Project) -> None:
         spec, plan, _ = prepare(project, REQUEST)
         assert spec.working_directory == project.root
         assert [step.name for step in plan.steps] == ["start", "follow"]
 
-    def test_a_tracked_run_has_its_own_copy(self, project: Project) -> None:
+    def test_tracked_run_has_a_working_copy(self, project: Project) -> None:
         write_configuration(root(project), TrackedRun=True)
         spec, plan, _ = prepare(project, REQUEST)
         assert spec.working_directory == f"{spec.run_directory}/work"
@@ -158,16 +156,16 @@ class TestPrepare:
         assert start is not None
         assert start.directory == spec.working_directory
 
-    def test_without_git_the_plan_says_so(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_plan_mentions_missing_git(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         write_configuration(root(project), TrackedRun=True)
         monkeypatch.setenv("PATH", "/nowhere")
         _, plan, _ = prepare(project, REQUEST)
         snapshot = plan.step("snapshot")
         assert snapshot is not None
-        assert "no git" in snapshot.title
+        assert "git is not installed" in snapshot.title
         assert snapshot.command == ()
 
-    def test_the_target_can_be_another(self, project: Project) -> None:
+    def test_request_can_override_the_target(self, project: Project) -> None:
         write_configuration(root(project), "other", suffix="compute", type="local", pythonLocation=sys.executable)
         assert prepare(project, asked("hello.py", target="other")).plan.target == "other"
 
@@ -182,7 +180,7 @@ class TestPrepare:
             asked("hello.py", target="a/b"),
         ],
     )
-    def test_what_does_not_exist_is_answered_with_what_does(self, project: Project, wrong: RunRequest) -> None:
+    def test_unknown_names_are_reported_with_suggestions(self, project: Project, wrong: RunRequest) -> None:
         with pytest.raises(ConfigurationError, match="local"):
             prepare(project, wrong)
 
@@ -208,12 +206,12 @@ class TestPrepare:
         ("x" * 300, "x" * 100),
     ],
 )
-def test_every_project_name_makes_a_word_for_run_ids(name: str, expected: str) -> None:
+def test_any_project_name_makes_a_valid_identifier(name: str, expected: str) -> None:
     assert identifier(name.strip("/")) == expected
 
 
 @pytest.mark.parametrize("name", ["a b", "a..b", "-x", "\u4f60\u597d", "a\nb", "'\"$(x)", "x.lock", "@{u}", "n" * 250])
-def test_a_project_of_any_name_has_runs(tmp_path: Path, name: str) -> None:
+def test_project_of_any_name_has_runs(tmp_path: Path, name: str) -> None:
     project = Project.find(str(write_project(tmp_path / name, tracked=True)))
     directory, lock, record = create_run(project, REQUEST)
     lock.release()
@@ -223,7 +221,7 @@ def test_a_project_of_any_name_has_runs(tmp_path: Path, name: str) -> None:
 
 
 class TestCreate:
-    def test_makes_a_run_that_is_queued_and_held(self, project: Project) -> None:
+    def test_new_run_is_queued_and_locked(self, project: Project) -> None:
         directory, lock, record = create_run(project, REQUEST)
         assert directory.run().state == "queued"
         assert ControllerLock.holder(directory) == os.getpid()
@@ -232,14 +230,14 @@ class TestCreate:
         assert (root(project) / ".workbench" / ".gitignore").read_text() == "*\n"
         lock.release()
 
-    def test_the_id_is_the_project_and_the_time(self, project: Project) -> None:
+    def test_run_id_is_project_and_time(self, project: Project) -> None:
         directory, lock, record = create_run(project, REQUEST)
         lock.release()
         name, _, milliseconds = directory.run_id.rpartition("_")
         assert name == project.name
         assert abs(int(milliseconds) / 1000 - record.created) < 60
 
-    def test_numbers_and_ids_are_never_given_twice(self, project: Project) -> None:
+    def test_run_numbers_and_ids_are_unique(self, project: Project) -> None:
         def create(_: int) -> tuple[int, str]:
             directory, lock, record = create_run(Project.find(project.root), REQUEST)
             lock.release()
@@ -251,9 +249,7 @@ class TestCreate:
         assert len({run_id for _, run_id in made}) == 60
         assert len(os.listdir(project.runs_directory)) == 60
 
-    def test_the_counters_are_one_process_s_while_it_counts(
-        self, project: Project, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_counters_are_locked(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         looked = []
 
         def look() -> int:
@@ -269,9 +265,7 @@ class TestCreate:
         assert reserve_run_id(project) == "project_1000"
         assert looked
 
-    def test_a_clock_that_was_set_back_does_not_repeat_an_id(
-        self, project: Project, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_run_ids_increase_after_a_clock_change(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         ids = []
         for milliseconds in (2000, 1000, 1000, 2001):
             monkeypatch.setattr(time, "time_ns", lambda now=milliseconds: now * 1_000_000)
@@ -281,7 +275,7 @@ class TestCreate:
         assert ids == [f"project_{number}" for number in (2000, 2001, 2002, 2003)]
 
     @pytest.mark.parametrize("content", [None, b"", b"7", b"nonsense", b"\0" * 32, b"7 x\n"])
-    def test_counters_that_were_lost_are_found_again(self, project: Project, content: bytes | None) -> None:
+    def test_lost_counters_are_recovered(self, project: Project, content: bytes | None) -> None:
         far = 9_000_000_000_000
         make_run(project, f"project_{far}", 41, state="completed")
         Path(project.runs_directory, "no run").mkdir()
@@ -295,7 +289,7 @@ class TestCreate:
         assert record.run_number == 42
         assert directory.run_id == f"project_{far + 1}"
 
-    def test_runs_that_were_removed_with_their_folder_stand_in_nobody_s_way(self, project: Project) -> None:
+    def test_removed_runs_folder_is_created_again(self, project: Project) -> None:
         import shutil
 
         for _ in range(2):
@@ -303,7 +297,7 @@ class TestCreate:
             shutil.rmtree(project.runs_directory)
         assert create_run(project, REQUEST)[2].run_number == 3
 
-    def test_the_project_stays_as_it_is_in_the_copy(self, project: Project) -> None:
+    def test_submit_does_not_change_the_project(self, project: Project) -> None:
         write_configuration(root(project), TrackedRun=True)
         directory, lock, _ = create_run(project, REQUEST)
         lock.release()
@@ -313,7 +307,7 @@ class TestCreate:
         assert list((copy / "outputs").iterdir()) == []
         assert not (copy / ".workbench").exists()
 
-    def test_file_times_tell_the_copy_from_what_the_run_writes(self, project: Project) -> None:
+    def test_file_times_distinguish_copy_and_run(self, project: Project) -> None:
         write_configuration(root(project), TrackedRun=True)
         directory, lock, _ = create_run(project, REQUEST)
         Path(directory.path, "work", "at once").write_text("")
@@ -322,7 +316,7 @@ class TestCreate:
         assert os.stat(f"{directory.path}/work/hello.py").st_ctime_ns <= complete
         assert os.stat(f"{directory.path}/work/at once").st_ctime_ns > complete
 
-    def test_a_clock_that_ticks_slowly_is_waited_for(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_slow_file_system_clock_is_waited_for(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         write_configuration(root(project), TrackedRun=True)
         real = os.utime
         ticks: list[int] = []
@@ -342,7 +336,7 @@ class TestCreate:
         create_run(project, REQUEST)[1].release()
         assert len(ticks) == 4
 
-    def test_a_secret_is_in_no_file_of_the_run(self, project: Project) -> None:
+    def test_no_file_of_the_run_holds_a_secret(self, project: Project) -> None:
         write_configuration(root(project), EnvironmentVariables={"STORAGE_KEY": "hunter2", "NAME": "value"})
         _, lock, record = create_run(project, REQUEST)
         lock.release()
@@ -379,7 +373,7 @@ def _interrupted(_: Project) -> int:
 
 @pytest.mark.parametrize("broken", BREAKS)
 @pytest.mark.parametrize("tracked", [False, True])
-def test_a_submit_that_fails_leaves_no_half_run_and_nothing_open(
+def test_failed_submit_leaves_nothing(
     project: Project, monkeypatch: pytest.MonkeyPatch, broken: str, tracked: bool
 ) -> None:
     write_configuration(root(project), TrackedRun=tracked)
@@ -400,7 +394,7 @@ class TestUnfinished:
     def at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(building, "BUILDING_SECONDS", -1.0)
 
-    def test_what_a_killed_submit_left_is_removed(self, project: Project) -> None:
+    def test_remains_of_a_killed_submit_are_removed(self, project: Project) -> None:
         write_configuration(root(project), TrackedRun=True)
         child = os.fork()
         if child == 0:
@@ -413,7 +407,7 @@ class TestUnfinished:
         remove_unfinished(project)
         assert os.listdir(project.runs_directory) == []
 
-    def test_what_is_being_made_is_left_alone(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_run_being_created_is_left_alone(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         making, go = threading.Event(), threading.Event()
         real = next_run_number
 
@@ -432,19 +426,19 @@ class TestUnfinished:
         lock.release()
         assert directory.run().state == "queued"
 
-    def test_what_was_made_a_moment_ago_is_left_alone(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_new_folder_without_a_lock_is_left_alone(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(building, "BUILDING_SECONDS", 3600.0)
         folder = Path(project.runs_directory, ".new-project_1")
         folder.mkdir(parents=True)
         remove_unfinished(project)
         assert folder.exists()
 
-    def test_nothing_to_remove_is_no_error(self, project: Project) -> None:
+    def test_nothing_to_remove_is_fine(self, project: Project) -> None:
         remove_unfinished(project)
         assert not os.path.exists(project.state_directory)
 
 
-def test_a_second_interrupt_waits_until_everything_is_cleared_away() -> None:
+def test_second_interrupt_waits_for_the_cleanup() -> None:
     reached = []
 
     def clear_away() -> None:

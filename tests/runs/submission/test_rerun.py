@@ -1,4 +1,4 @@
-"""A run that is run again is the same run, whatever has become of the project meanwhile; or what was changed in it."""
+"""Repeating a run gives the same run, with or without requested changes, after any change of the project."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ import os, sys
 print("first", *sys.argv[1:], os.environ.get("WORD", "-"), os.environ.get("API_KEY", "-"))
 print(*sorted(os.listdir(".")))
 """
-"""Prints its version, its arguments, two variables, and what lies around it."""
+"""Prints its version, its arguments, two variables and the files next to it."""
 
 ARGUMENTS = ("a b", "--lr=0.1")
 REQUEST = RunRequest("local", "say.py", ARGUMENTS)
 
 
 class Bench:
-    """A project whose script says what it sees, tracked."""
+    """A tracked project whose script prints its inputs."""
 
     def __init__(self, project: Project) -> None:
         self.root = Path(project.root)
@@ -44,7 +44,7 @@ class Bench:
         return self.ended(self.runs.submit(REQUEST))
 
     def again(self, run: Run, request: RunRequest | None = None) -> list[str]:
-        """What the script of the repeated run says."""
+        """The output of the repeated run."""
         return self.lines(self.ended(self.runs.submit(request or self.runs.request_of(run.run_id))))
 
     def ended(self, run: Run) -> Run:
@@ -61,7 +61,7 @@ def bench(project: Project) -> Bench:
     return Bench(project)
 
 
-def test_as_it_was_means_code_arguments_and_configuration_of_then(bench: Bench) -> None:
+def test_rerun_uses_old_code_arguments_and_configuration(bench: Bench) -> None:
     run = bench.run()
     said = bench.lines(run)
     write_files(bench.root, {"say.py": SAY.replace("first", "second"), "new.txt": "new"})
@@ -73,18 +73,18 @@ def test_as_it_was_means_code_arguments_and_configuration_of_then(bench: Bench) 
     assert json.loads(Path(repeated.directory, "run.json").read_text())["origin"] == run.run_id
 
 
-def test_by_number_too(bench: Bench) -> None:
+def test_rerun_by_number(bench: Bench) -> None:
     run = bench.run()
     assert bench.runs.request_of("1") == bench.runs.request_of(run.run_id)
 
 
-def test_the_script_may_be_gone_from_the_project(bench: Bench) -> None:
+def test_removed_script_can_be_rerun(bench: Bench) -> None:
     run = bench.run()
     (bench.root / "say.py").unlink()
     assert bench.again(run) == bench.lines(run)
 
 
-def test_what_the_ignore_files_exclude_is_linked_as_ever(bench: Bench) -> None:
+def test_ignored_files_are_available_to_a_rerun(bench: Bench) -> None:
     write_files(bench.root, {".gitignore": "data/\n", "data/big.bin": "big"})
     run = bench.run()
     write_files(bench.root, {".gitignore": "other/\n", "other/x": "x"})
@@ -93,22 +93,22 @@ def test_what_the_ignore_files_exclude_is_linked_as_ever(bench: Bench) -> None:
     assert Path(bench.runs.list()[0].directory, "work", "say.py").exists() is False
 
 
-def test_a_secret_comes_from_the_configuration_of_now(bench: Bench) -> None:
+def test_secret_comes_from_the_current_configuration(bench: Bench) -> None:
     run = bench.run()
     bench.configure(API_KEY="n3w")
     assert bench.again(run)[0] == "first a b --lr=0.1 then n3w"
     assert "n3w" not in Path(bench.runs.list()[0].directory, "run.json").read_text()
 
 
-def test_a_secret_that_is_gone_is_told_before_there_is_a_run(bench: Bench) -> None:
+def test_missing_secret_is_refused_before_the_run(bench: Bench) -> None:
     run = bench.run()
     write_configuration(bench.root, TrackedRun=True, EnvironmentVariables={"WORD": "now"})
-    with pytest.raises(ConfigurationError, match="no longer holds API_KEY"):
+    with pytest.raises(ConfigurationError, match="no longer has API_KEY"):
         bench.runs.submit(bench.runs.request_of(run.run_id))
     assert len(bench.runs.list()) == 1
 
 
-def test_with_other_arguments_variables_or_configuration(bench: Bench) -> None:
+def test_rerun_with_changes(bench: Bench) -> None:
     run = bench.run()
     request = bench.runs.request_of(run.run_id)
     assert (request.script, request.arguments) == ("say.py", ARGUMENTS)
@@ -118,7 +118,7 @@ def test_with_other_arguments_variables_or_configuration(bench: Bench) -> None:
     assert bench.again(run, request._replace(run_configuration="local", arguments=()))[0] == "first now s3cret"
 
 
-def test_a_configuration_that_tracks_nothing_still_runs_the_snapshot(bench: Bench) -> None:
+def test_untracked_configuration_still_uses_the_snapshot(bench: Bench) -> None:
     run = bench.run()
     write_files(bench.root, {"say.py": SAY.replace("first", "second")})
     bench.configure(tracked=False)
@@ -126,56 +126,56 @@ def test_a_configuration_that_tracks_nothing_still_runs_the_snapshot(bench: Benc
     assert bench.again(run, request)[0].startswith("first")
 
 
-def test_another_script_is_looked_for_in_the_snapshot(bench: Bench) -> None:
+def test_another_script_must_be_in_the_snapshot(bench: Bench) -> None:
     run = bench.run()
     write_files(bench.root, {"later.py": "print(1)"})
     request = bench.runs.request_of(run.run_id)
     assert bench.again(run, request._replace(script="hello.py", arguments=())) == ["hello"]
     for script in ("later.py", "../say.py", "/etc/passwd", "aml_config"):
-        with pytest.raises(UsageError, match="holds no script"):
+        with pytest.raises(UsageError, match="has no script"):
             bench.runs.submit(request._replace(script=script))
 
 
-def test_a_script_that_the_ignore_files_exclude_is_linked_again(bench: Bench) -> None:
+def test_ignored_script_can_be_rerun(bench: Bench) -> None:
     write_files(bench.root, {".gitignore": "say.py\n"})
     run = bench.run()
     write_files(bench.root, {"say.py": SAY.replace("first", "second")})
     assert bench.again(run)[0].startswith("second")
     (bench.root / "say.py").unlink()
-    with pytest.raises(UsageError, match="holds no script"):
+    with pytest.raises(UsageError, match="has no script"):
         bench.runs.submit(bench.runs.request_of(run.run_id))
 
 
-def test_secrets_are_not_taken_from_a_request(bench: Bench) -> None:
+def test_secret_variables_in_a_request_are_refused(bench: Bench) -> None:
     with pytest.raises(UsageError, match=r"API_KEY is a secret.*local\.runconfig"):
         bench.runs.submit(REQUEST._replace(environment=(("API_KEY", "x"),)))
 
 
-def test_an_untracked_run_runs_again_in_the_project(bench: Bench) -> None:
+def test_untracked_rerun_uses_the_project(bench: Bench) -> None:
     bench.configure(tracked=False)
     run = bench.run()
     write_files(bench.root, {"say.py": SAY.replace("first", "second")})
     assert bench.again(run)[0] == "second a b --lr=0.1 then s3cret"
 
 
-def test_a_run_again_can_itself_be_run_again_and_outlives_the_first(bench: Bench) -> None:
+def test_rerun_can_be_rerun(bench: Bench) -> None:
     first = bench.run()
     second = bench.ended(bench.runs.submit(bench.runs.request_of(first.run_id)))
     shutil.rmtree(first.directory)
     assert bench.again(second) == bench.lines(second)
 
 
-def test_a_snapshot_that_is_gone_is_said_and_nothing_happens(bench: Bench) -> None:
+def test_missing_snapshot_is_refused(bench: Bench) -> None:
     run = bench.run()
     shutil.rmtree(bench.root / ".workbench" / "snapshots.git")
-    with pytest.raises(UsageError, match="not in the project's snapshots any more"):
+    with pytest.raises(UsageError, match="no longer in the project's snapshots"):
         bench.runs.submit(bench.runs.request_of(run.run_id))
     with pytest.raises(RunNotFound):
         bench.runs.submit(bench.runs.request_of("none"))
     assert len(bench.runs.list()) == 1
 
 
-def test_a_link_of_the_old_snapshot_never_leads_what_is_linked_elsewhere(bench: Bench, tmp_path: Path) -> None:
+def test_links_of_an_old_snapshot_stay_in_the_copy(bench: Bench, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (bench.root / "data").symlink_to(outside)
@@ -186,7 +186,7 @@ def test_a_link_of_the_old_snapshot_never_leads_what_is_linked_elsewhere(bench: 
     assert list(outside.iterdir()) == []
 
 
-def test_where_a_folder_was_a_file_is_no_obstacle(bench: Bench) -> None:
+def test_file_that_became_a_folder(bench: Bench) -> None:
     write_files(bench.root, {"data": "a file"})
     run = bench.run()
     (bench.root / "data").unlink()

@@ -1,4 +1,4 @@
-"""Sweeps: every member runs once, of one snapshot, so many at a time, whoever is killed meanwhile."""
+"""Sweeps: each member runs once, from one snapshot, within the limit, even if processes are killed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GATED = "import sys\nprint('began', flush=True)\nopen(sys.argv[2]).read()\n"
 
 
 class Bench:
-    """A tracked project whose script says its arguments."""
+    """A tracked project whose script prints its arguments."""
 
     def __init__(self, project: Project, folder: Path) -> None:
         self.project = project
@@ -46,7 +46,7 @@ class Bench:
         return sweep.members_of(arguments, grid([parameter(word) for word in words]))
 
     def gated(self, number: int) -> tuple[RunRequest, tuple[sweep.Member, ...]]:
-        """Members that begin and wait until there is a gate."""
+        """Members that start and wait for a gate file."""
         os.mkfifo(self.gate)
         values = ",".join(map(str, range(number)))
         return RunRequest("local", "gated.py"), self.members(f"n={values}", arguments=("{n}", str(self.gate)))
@@ -76,7 +76,7 @@ def bench(project: Project, tmp_path: Path) -> Iterator[Bench]:
     until(lambda: not any(ControllerLock.holder(RunDirectory(run.directory)) for run in bench.runs.list()), "quiet")
 
 
-def test_values_go_where_they_are_named_or_to_the_end(bench: Bench) -> None:
+def test_values_replace_placeholders_or_are_appended(bench: Bench) -> None:
     members = bench.members("lr=0.1", "b=1,2", arguments=("--rate={lr}", "{x}"))
     assert [member.arguments for member in members] == [
         ("--rate=0.1", "{x}", "--b", "1"),
@@ -87,14 +87,14 @@ def test_values_go_where_they_are_named_or_to_the_end(bench: Bench) -> None:
     assert swapped.arguments == ("{b}{a}", "{}")
 
 
-def test_too_many_or_none_are_refused() -> None:
-    with pytest.raises(UsageError, match="this makes 1001 runs"):
+def test_number_of_members_is_limited() -> None:
+    with pytest.raises(UsageError, match="the sweep has 1001 runs"):
         sweep.members_of((), [{"n": str(n)} for n in range(1001)])
-    with pytest.raises(UsageError, match="this makes 0 runs"):
+    with pytest.raises(UsageError, match="the sweep has 0 runs"):
         sweep.members_of((), [])
 
 
-def test_each_member_runs_once_and_belongs_to_the_sweep(bench: Bench) -> None:
+def test_each_member_runs_once(bench: Bench) -> None:
     group = bench.runs.sweep(REQUEST, bench.members("lr=0.1,0.01", "b=1"), 2)
     assert group == "sweep-1"
     assert bench.said(group, 2) == ["first --lr 0.1 --b 1 then", "first --lr 0.01 --b 1 then"]
@@ -102,14 +102,14 @@ def test_each_member_runs_once_and_belongs_to_the_sweep(bench: Bench) -> None:
     assert bench.runs.sweep(REQUEST, bench.members("lr=1"), 1) == "sweep-2"
 
 
-def test_no_more_than_asked_for_go_on_at_a_time(bench: Bench) -> None:
+def test_parallel_runs_are_limited(bench: Bench) -> None:
     request, members = bench.gated(3)
     group = bench.runs.sweep(request, members, 2)
     until(lambda: [run.state for run in bench.of(group)] == ["running", "running", "queued"], "two")
     assert bench.of(group)[2].reason == "waits for gated.py [1] or gated.py [2] of its sweep"
 
 
-def test_what_changes_in_the_project_meanwhile_changes_no_member(bench: Bench) -> None:
+def test_members_ignore_later_project_changes(bench: Bench) -> None:
     def change(run: Run) -> None:
         if run.run_number == 1:
             write_files(bench.root, {"say.py": "raise SystemExit(9)"})
@@ -119,22 +119,22 @@ def test_what_changes_in_the_project_meanwhile_changes_no_member(bench: Bench) -
     assert bench.said(group, 3) == [f"first --n {n} then" for n in (1, 2, 3)]
 
 
-def test_an_untracked_configuration_sweeps_in_place(bench: Bench) -> None:
+def test_untracked_sweep_runs_in_place(bench: Bench) -> None:
     write_configuration(bench.root, TrackedRun=False)
     group = bench.runs.sweep(REQUEST, bench.members("n=1,2"), 2)
     assert bench.said(group, 2) == ["first --n 1 None", "first --n 2 None"]
 
 
-def test_without_git_each_member_has_its_own_copy(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_git_each_member_has_a_copy(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     group = bench.runs.sweep(REQUEST, bench.members("n=1,2"), 2)
     assert bench.said(group, 2) == ["first --n 1 then", "first --n 2 then"]
 
 
-def test_what_no_run_can_be_made_of_is_refused_and_leaves_nothing(bench: Bench) -> None:
+def test_invalid_request_is_refused(bench: Bench) -> None:
     with pytest.raises(UsageError, match=r"none\.py does not exist"):
         bench.runs.sweep(RunRequest("local", "none.py"), bench.members("n=1"))
-    with pytest.raises(UsageError, match="0 runs at a time"):
+    with pytest.raises(UsageError, match="parallel runs: 0"):
         bench.runs.sweep(REQUEST, bench.members("n=1"), 0)
     assert not (bench.root / ".workbench" / "sweeps").exists()
     assert bench.runs.list() == []
@@ -155,7 +155,7 @@ Runs(project).sweep(RunRequest("local", "say.py"), members, 1, die)
 """
 
 
-def test_a_maker_that_was_killed_is_made_up_for_and_nothing_comes_twice(bench: Bench) -> None:
+def test_missing_members_are_created_once_after_a_kill(bench: Bench) -> None:
     environment = {**os.environ, "WORD": "of the maker"}
     write_configuration(bench.root, TrackedRun=True)
     done = subprocess.run([sys.executable, "-c", MAKE_AND_DIE, str(bench.root)], env=environment, check=False)
@@ -168,7 +168,7 @@ def test_a_maker_that_was_killed_is_made_up_for_and_nothing_comes_twice(bench: B
     assert len(bench.of("sweep-1")) == 4
 
 
-def test_one_that_cannot_be_gone_on_with_is_given_up_with_its_reason(bench: Bench) -> None:
+def test_failing_sweep_is_stopped_with_its_reason(bench: Bench) -> None:
     made = sweep.create(bench.project, REQUEST, bench.members("n=1,2"), 1)
     (bench.root / "say.py").unlink()
     bench.runs.resume()
@@ -177,7 +177,7 @@ def test_one_that_cannot_be_gone_on_with_is_given_up_with_its_reason(bench: Benc
     assert bench.of(made.group) == []
 
 
-def test_stopping_cancels_what_has_not_begun(bench: Bench) -> None:
+def test_stop_cancels_queued_members(bench: Bench) -> None:
     request, members = bench.gated(3)
     group = bench.runs.sweep(request, members, 1)
     until(lambda: bench.of(group)[0].state == "running", "the first")
@@ -188,7 +188,7 @@ def test_stopping_cancels_what_has_not_begun(bench: Bench) -> None:
     assert [run.state for run in bench.ended(group, 3)] == ["canceled"] * 3
 
 
-def test_stopping_one_that_is_being_made_makes_no_more(bench: Bench) -> None:
+def test_stop_ends_the_creation_of_members(bench: Bench) -> None:
     made = sweep.create(bench.project, REQUEST, bench.members("n=1,2,3"), 1)
 
     def stop(run: Run) -> None:
@@ -200,7 +200,7 @@ def test_stopping_one_that_is_being_made_makes_no_more(bench: Bench) -> None:
     assert len(bench.of(made.group)) == 1
 
 
-def test_two_makers_do_not_meet(bench: Bench) -> None:
+def test_only_one_process_creates_members(bench: Bench) -> None:
     made = sweep.create(bench.project, REQUEST, bench.members("n=1,2"), 1)
     answers: list[bool] = []
     sweep.make_members(
@@ -210,7 +210,7 @@ def test_two_makers_do_not_meet(bench: Bench) -> None:
     assert len(bench.ended(made.group, 2)) == 2
 
 
-def test_a_run_that_was_made_and_not_put_in_line_is(bench: Bench) -> None:
+def test_created_but_unqueued_run_is_queued(bench: Bench) -> None:
     request = REQUEST._replace(group="sweep-1", member=1, group_limit=1)
     directory, lock, _ = create_run(bench.project, request)
     lock.release()
@@ -220,6 +220,6 @@ def test_a_run_that_was_made_and_not_put_in_line_is(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("group", ["", "sweep-", "sweep-7", "../sweep-1", "sweep-1/../x"])
-def test_a_sweep_that_is_none_is_not_found(bench: Bench, group: str) -> None:
-    with pytest.raises(RunNotFound, match="there is no sweep"):
+def test_unknown_sweep_is_not_found(bench: Bench, group: str) -> None:
+    with pytest.raises(RunNotFound, match="no sweep"):
         bench.runs.stop_group(group)

@@ -1,4 +1,4 @@
-"""Values of a sweep: what the words say, every combination, and the same again for the same seed."""
+"""Values of a sweep: parsing, combinations and seeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui_workbench.core.errors import UsageError
 from tui_workbench.runs.sweeps.sweep_values import chosen, grid, listed, parameter
 
 
-def test_a_grid_is_every_combination_the_last_changing_fastest() -> None:
+def test_grid_lists_all_combinations() -> None:
     sets = grid([parameter("lr=0.1,0.01"), parameter("batch=32,64")])
     assert sets == [
         {"lr": "0.1", "batch": "32"},
@@ -20,14 +20,14 @@ def test_a_grid_is_every_combination_the_last_changing_fastest() -> None:
     ]
 
 
-def test_a_value_may_hold_anything_but_a_comma_and_comes_once() -> None:
+def test_values_are_unique_and_without_commas() -> None:
     assert parameter("path=a b,x=y,,a b").values == ("a b", "x=y", "")
     assert parameter("f=round(3").values == ("round(3",)
 
 
 @pytest.mark.parametrize("text", ["", "lr", "=1", "-lr=1", "a b=1", "{x}=1"])
-def test_what_has_no_name_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="no name and values"):
+def test_parameter_without_a_name_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="needs a name and values"):
         parameter(text)
 
 
@@ -35,19 +35,19 @@ def test_what_has_no_name_is_refused(text: str) -> None:
     "text",
     ["a=uniform(1)", "a=uniform(2,1)", "a=uniform(x,1)", "a=loguniform(0,1)", "a=randint(0.5,2)", "a=uniform(0,inf)"],
 )
-def test_what_nothing_can_be_drawn_from_is_refused(text: str) -> None:
+def test_invalid_distribution_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="the smaller one first"):
         parameter(text)
 
 
-def test_random_combinations_are_all_different_and_the_same_for_a_seed() -> None:
+def test_random_combinations_are_unique_and_repeatable() -> None:
     parameters = [parameter("lr=0.1,0.01,0.001"), parameter("batch=32,64")]
     assert chosen(parameters, 4, 7) == chosen(parameters, 4, 7) != chosen(parameters, 4, 8)
     everything = chosen(parameters, 100, 1)
     assert sorted(map(str, everything)) == sorted(map(str, grid(parameters)))
 
 
-def test_drawn_values_lie_between_the_ends() -> None:
+def test_drawn_values_are_in_range() -> None:
     sets = chosen(
         [parameter("lr=loguniform(1e-5,0.1)"), parameter("layers=randint(1,3)"), parameter("p=uniform(0,1)")], 50, 0
     )
@@ -57,18 +57,18 @@ def test_drawn_values_lie_between_the_ends() -> None:
     assert sum(float(each["lr"]) < 1e-3 for each in sets) > 15, "small rates are drawn as often as large ones"
 
 
-def test_a_range_with_fewer_values_than_wanted_gives_those_there_are() -> None:
+def test_small_range_gives_fewer_values() -> None:
     assert len(chosen([parameter("n=randint(1,3)")], 50, 0)) == 3
 
 
-def test_what_is_drawn_has_no_grid() -> None:
+def test_distribution_needs_random() -> None:
     with pytest.raises(UsageError, match="--random N"):
         grid([parameter("lr=uniform(0,1)")])
 
 
-def test_a_name_twice_is_refused() -> None:
+def test_duplicate_name_is_refused() -> None:
     for combine in (grid, lambda parameters: chosen(parameters, 1, 0)):
-        with pytest.raises(UsageError, match="named twice"):
+        with pytest.raises(UsageError, match="given twice"):
             combine([parameter("lr=1"), parameter("lr=2")])
 
 
@@ -82,7 +82,7 @@ def test_a_name_twice_is_refused() -> None:
         ("v.json", '[{"lr": 0.1, "batch": 32}, {"lr": 0.01}]'),
     ],
 )
-def test_lists_of_all_forms(tmp_path: Path, name: str, text: str) -> None:
+def test_list_file_formats(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
     path.write_bytes(text.encode())
     assert listed(str(path)) == [{"lr": "0.1", "batch": "32"}, {"lr": "0.01"}]
@@ -92,20 +92,20 @@ def test_lists_of_all_forms(tmp_path: Path, name: str, text: str) -> None:
     ("name", "text", "said"),
     [
         ("v.csv", "lr,batch\n1,2\n1\n", r"v.csv:3: 1 values for 2 names"),
-        ("v.csv", "lr,lr\n1,2\n", "v.csv:1: a name stands there twice"),
-        ("v.csv", "lr,--x\n1,2\n", "v.csv:2: '--x' is no name"),
-        ("v.jsonl", '{"a": 1}\n{"a"\n', "v.jsonl:2: no JSON"),
-        ("v.jsonl", "[1]\n", "v.jsonl:1: no JSON object"),
-        ("v.json", "[" * 100_000, "v.json:1: no JSON"),
+        ("v.csv", "lr,lr\n1,2\n", "v.csv:1: duplicate name"),
+        ("v.csv", "lr,--x\n1,2\n", "v.csv:2: invalid parameter name '--x'"),
+        ("v.jsonl", '{"a": 1}\n{"a"\n', "v.jsonl:2: not JSON"),
+        ("v.jsonl", "[1]\n", "v.jsonl:1: not a JSON object"),
+        ("v.json", "[" * 100_000, "v.json:1: not JSON"),
     ],
 )
-def test_a_bad_list_is_refused_with_its_line(tmp_path: Path, name: str, text: str, said: str) -> None:
+def test_invalid_list_is_refused_with_its_line(tmp_path: Path, name: str, text: str, said: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=said):
         listed(str(tmp_path / name))
 
 
-def test_a_list_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_list_is_named(tmp_path: Path) -> None:
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
     for name in ("none.csv", "binary.csv"):
         with pytest.raises(UsageError, match=f"{name} cannot be read"):

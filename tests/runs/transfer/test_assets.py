@@ -1,4 +1,4 @@
-"""Promoted artifacts: versions that are never changed, behind link files as the original wrote them."""
+"""Promoted artifacts: immutable versions behind link files in Azure ML Workbench's format."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def link(project: Project, name: str) -> Path:
     return Path(project.root, "assets", f"{name}.link")
 
 
-def test_the_link_is_the_original_s(project: Project, run: str) -> None:
+def test_link_file_has_the_azure_ml_format(project: Project, run: str) -> None:
     asset = promote(project, run, "outputs/model.pkl")
     assert (asset.name, asset.version, asset.link) == ("model.pkl", 1, str(link(project, "model.pkl")))
     stored = json.loads(link(project, "model.pkl").read_text())
@@ -36,7 +36,7 @@ def test_the_link_is_the_original_s(project: Project, run: str) -> None:
     assert Path(asset.content).read_bytes() == b"one"
 
 
-def test_versions_are_counted_and_keep_what_they_were(project: Project, run: str) -> None:
+def test_versions_are_immutable(project: Project, run: str) -> None:
     first = promote(project, run, "outputs/model.pkl", "model")
     Path(run, "outputs", "model.pkl").write_bytes(b"two")
     second = promote(project, run, "./outputs/model.pkl", "model")
@@ -48,7 +48,7 @@ def test_versions_are_counted_and_keep_what_they_were(project: Project, run: str
     assert Path(second.content).read_bytes() == b"two"
 
 
-def test_a_number_is_never_given_twice(project: Project, run: str) -> None:
+def test_version_numbers_are_unique(project: Project, run: str) -> None:
     link(project, "model").parent.mkdir()
     link(project, "model").write_text('{"assetSource":"azureml","name":"model","version":"6"}')
     assert promote(project, run, "outputs/model.pkl", "model").version == 7
@@ -56,7 +56,7 @@ def test_a_number_is_never_given_twice(project: Project, run: str) -> None:
     assert promote(project, run, "outputs/model.pkl", "model").version == 8
 
 
-def test_a_folder_is_an_asset_too(project: Project, run: str, tmp_path: Path) -> None:
+def test_folder_can_be_an_asset(project: Project, run: str, tmp_path: Path) -> None:
     asset = promote(project, run, "outputs/saved/")
     assert asset.name == "saved"
     written = download_asset(asset, str(tmp_path / "to"))
@@ -64,7 +64,7 @@ def test_a_folder_is_an_asset_too(project: Project, run: str, tmp_path: Path) ->
     assert (tmp_path / "to/saved/deep/b").read_bytes() == b"b"
 
 
-def test_a_download_replaces_nothing_unasked(project: Project, run: str, tmp_path: Path) -> None:
+def test_download_does_not_overwrite(project: Project, run: str, tmp_path: Path) -> None:
     asset = promote(project, run, "outputs/model.pkl")
     write_files(tmp_path, {"to/model.pkl": "mine"})
     with pytest.raises(UsageError, match="there already"):
@@ -75,7 +75,7 @@ def test_a_download_replaces_nothing_unasked(project: Project, run: str, tmp_pat
 
 
 @pytest.mark.parametrize("artifact", ["outputs/none", "../run", "outputs/..", "/etc", "pid", "outputs/link", ".", ""])
-def test_what_is_no_artifact_is_refused_and_leaves_nothing(project: Project, run: str, artifact: str) -> None:
+def test_unknown_artifact_is_not_promoted(project: Project, run: str, artifact: str) -> None:
     Path(run, "outputs", "link").symlink_to("/etc")
     with pytest.raises(UsageError):
         promote(project, run, artifact, "name")
@@ -84,7 +84,7 @@ def test_what_is_no_artifact_is_refused_and_leaves_nothing(project: Project, run
 
 
 @pytest.mark.parametrize("name", [".", "..", ".hidden", "a/b", "../x", "a\nb", "x" * 201])
-def test_a_name_that_leads_elsewhere_is_refused(project: Project, run: str, name: str) -> None:
+def test_asset_name_with_a_path_is_refused(project: Project, run: str, name: str) -> None:
     with pytest.raises(UsageError):
         promote(project, run, "outputs/model.pkl", name)
 
@@ -94,7 +94,7 @@ def test_a_name_that_leads_elsewhere_is_refused(project: Project, run: str, name
     ["", "[]", "{}", '{"name": "../../x", "version": "1"}', '{"name": "model", "version": "../1"}', "[" * 100_000,
      '{"name": ".x", "version": "1"}', '{"name": "model", "version": "-1"}'],
 )  # fmt: skip
-def test_a_link_file_that_is_none_is_told_of(project: Project, run: str, content: str) -> None:
+def test_invalid_link_file_is_reported(project: Project, run: str, content: str) -> None:
     link(project, "model").parent.mkdir()
     link(project, "model").write_text(content)
     with pytest.raises(UsageError, match="no link file"):
@@ -102,21 +102,21 @@ def test_a_link_file_that_is_none_is_told_of(project: Project, run: str, content
     assert promote(project, run, "outputs/model.pkl", "model").version == 1
 
 
-def test_what_the_original_kept_in_the_cloud_is_told_to_be_missing(project: Project) -> None:
+def test_cloud_asset_is_reported_as_missing(project: Project) -> None:
     link(project, "model").parent.mkdir()
     link(project, "model").write_text('{"assetSource":"azureml","name":"model","version":"3"}')
     with pytest.raises(UsageError, match="not in this project"):
         asset_of(project, str(link(project, "model")))
 
 
-def test_the_list_has_what_is_here(project: Project, run: str) -> None:
+def test_list_of_assets(project: Project, run: str) -> None:
     promote(project, run, "outputs/model.pkl", "b")
     promote(project, run, "outputs/saved", "a")
     link(project, "c").write_text('{"assetSource":"azureml","name":"c","version":"3"}')
     assert [(asset.name, asset.version) for asset in assets(project)] == [("a", 1), ("b", 1)]
 
 
-def test_many_at_once_get_a_version_each(project: Project, run: str) -> None:
+def test_concurrent_promotions_get_distinct_versions(project: Project, run: str) -> None:
     children = []
     for _ in range(6):
         child = os.fork()

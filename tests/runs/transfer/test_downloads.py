@@ -1,4 +1,4 @@
-"""Artifacts of a run: what they are, and how they get out of it without doing harm."""
+"""Artifacts of a run, and safe downloads."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_outputs_and_the_record_are_the_attachments(run: Path) -> None:
+def test_outputs_and_record_are_attachments(run: Path) -> None:
     assert attachments(str(run)) == [*sorted(OUTPUTS), "work/kept.txt", "output.log", "events.jsonl", "run.json"]
 
 
-def test_the_copy_of_a_run_that_goes_on_is_no_attachment(project: Project) -> None:
+def test_working_copy_of_an_active_run_is_not_an_attachment(project: Project) -> None:
     directory = make_run(project, "project_1700000000003").path
     write_files(Path(directory), {"work/train.py": "code"})
     assert attachments(directory) == ["events.jsonl", "run.json"]
     assert made_elsewhere_text(directory) == ""
 
 
-def test_the_end_of_a_run_tells_what_it_created_outside_outputs(run: Path) -> None:
+def test_end_of_a_run_lists_files_outside_outputs(run: Path) -> None:
     assert made_elsewhere_text(str(run)) == "created 1 file (4 B) outside outputs/"
     write_files(run, {"work/out/ckpt.pt": bytes(2_000_000)})
     assert made_elsewhere_text(str(run)) == "created 2 files (2.0 MB) outside outputs/"
 
 
-def test_a_run_without_outputs_has_its_record(project: Project) -> None:
+def test_run_without_outputs_has_its_record(project: Project) -> None:
     directory = make_run(project, "project_1700000000002").path
     assert attachments(directory) == ["events.jsonl", "run.json"]
 
 
-def test_everything_comes_as_it_is(run: Path, tmp_path: Path) -> None:
+def test_download_of_everything(run: Path, tmp_path: Path) -> None:
     target = tmp_path / "new" / "folder"
     written = download(str(run), str(target), [])
     assert written == [str(target / name) for name in attachments(str(run))]
@@ -73,7 +73,7 @@ def test_everything_comes_as_it_is(run: Path, tmp_path: Path) -> None:
         (["work"], ["work/kept.txt"]),
     ],
 )
-def test_some_of_it(run: Path, tmp_path: Path, names: list[str], found: list[str]) -> None:
+def test_download_of_some_artifacts(run: Path, tmp_path: Path, names: list[str], found: list[str]) -> None:
     assert [os.path.relpath(path, tmp_path) for path in download(str(run), str(tmp_path), names)] == found
 
 
@@ -82,7 +82,7 @@ def test_some_of_it(run: Path, tmp_path: Path, names: list[str], found: list[str
     ["", ".", "..", "../other", "outputs/../../x", "/etc/passwd", "pid", "exit", "nothing", "outputs/nothing",
      "outputs/../pid", "controller.lock", "a\0b", "outputs/link", "outputs/linked/passwd", "outputs/pipe"],
 )  # fmt: skip
-def test_what_is_no_artifact_is_refused_and_nothing_written(run: Path, tmp_path: Path, name: str) -> None:
+def test_unknown_artifact_is_refused(run: Path, tmp_path: Path, name: str) -> None:
     (run / "outputs" / "link").symlink_to("/etc/passwd")
     (run / "outputs" / "linked").symlink_to("/etc")
     os.mkfifo(run / "outputs" / "pipe")
@@ -93,12 +93,12 @@ def test_what_is_no_artifact_is_refused_and_nothing_written(run: Path, tmp_path:
     assert attachments(str(run)) == [*sorted(OUTPUTS), "work/kept.txt", "output.log", "events.jsonl", "run.json"]
 
 
-def test_a_link_inside_of_the_outputs_leads_to_what_is_there(run: Path) -> None:
+def test_link_within_outputs_is_followed(run: Path) -> None:
     (run / "outputs" / "latest").symlink_to("model.pkl")
     assert artifact_path(str(run), "outputs/latest") == str((run / "outputs/model.pkl").resolve())
 
 
-def test_what_is_there_stays_unless_it_is_to_be_replaced(run: Path, tmp_path: Path) -> None:
+def test_existing_files_are_replaced_only_on_request(run: Path, tmp_path: Path) -> None:
     write_files(tmp_path, {"outputs/plots/a b.png": "mine"})
     with pytest.raises(UsageError, match=r"a b\.png is there already"):
         download(str(run), str(tmp_path), [])
@@ -108,11 +108,11 @@ def test_what_is_there_stays_unless_it_is_to_be_replaced(run: Path, tmp_path: Pa
 
 
 def tree_of_project(folder: Path) -> dict[str, bytes]:
-    """What a fixture has made in the same folder."""
+    """The project that a fixture has created in the same folder."""
     return {name: content for name, content in tree(folder).items() if not name.startswith("outputs/")}
 
 
-def test_a_link_in_the_destination_leads_nothing_astray(run: Path, tmp_path: Path) -> None:
+def test_links_in_the_destination_are_not_followed(run: Path, tmp_path: Path) -> None:
     elsewhere, target = tmp_path / "elsewhere", tmp_path / "target"
     elsewhere.mkdir()
     target.mkdir()
@@ -126,7 +126,7 @@ def test_a_link_in_the_destination_leads_nothing_astray(run: Path, tmp_path: Pat
     assert (target / "output.log").read_bytes() == b"log\n"
 
 
-def test_a_folder_in_the_place_of_a_file_is_told(run: Path, tmp_path: Path) -> None:
+def test_folder_in_place_of_a_file_is_reported(run: Path, tmp_path: Path) -> None:
     (tmp_path / "t" / "output.log").mkdir(parents=True)
     with pytest.raises(StorageError) as caught:
         download(str(run), str(tmp_path / "t"), ["output.log"], overwrite=True)

@@ -1,4 +1,4 @@
-"""What a run made is copied into the project on request, and nothing in the project is lost by it."""
+"""Copying outputs into the project loses no file of the project."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def made_by_hand(project: Project, files: dict[str, str | bytes]) -> str:
     return run.path
 
 
-def test_what_a_run_prepared_is_there_for_the_next_one(tracked: Project) -> None:
+def test_kept_outputs_are_available_to_the_next_run(tracked: Project) -> None:
     run = ended(tracked, "prepare.py", "data/**/*.bin")
     assert run.state == "completed"
     root = Path(tracked.root)
@@ -60,13 +60,13 @@ def test_what_a_run_prepared_is_there_for_the_next_one(tracked: Project) -> None
     assert event["text"] == "copied 1 file into the project"
 
 
-def test_a_run_that_fails_brings_nothing(tracked: Project) -> None:
+def test_failed_run_copies_nothing(tracked: Project) -> None:
     write_files(Path(tracked.root), {"prepare.py": f"{PREPARE}raise SystemExit(1)"})
     assert ended(tracked, "prepare.py", "*").state == "failed"
     assert not (Path(tracked.root) / "data").exists()
 
 
-def test_a_file_that_is_replaced_is_saved(tracked: Project) -> None:
+def test_replaced_file_is_saved(tracked: Project) -> None:
     root = Path(tracked.root)
     write_files(root, {"data/chars/train.bin": "mine", "data/chars/meta.pkl": "meta"})
     run = ended(tracked, "prepare.py", "data/")
@@ -91,14 +91,14 @@ def test_nothing_is_written_through_a_link(tracked: Project, tmp_path: Path) -> 
     assert not (root / ".git").exists()
 
 
-def test_a_link_that_a_run_left_is_not_followed(tracked: Project, tmp_path: Path) -> None:
+def test_link_of_a_run_is_not_followed(tracked: Project, tmp_path: Path) -> None:
     write_files(tmp_path, {"secret": "of the user"})
     directory = made_by_hand(tracked, {"work/a": "1"})
     os.symlink(tmp_path / "secret", f"{directory}/work/b")
     assert kept_outputs(directory, tracked.root, tracked.state_directory, ("*",)).copied == ("a",)
 
 
-def test_a_download_into_the_project_replaces_nothing_unasked(tracked: Project) -> None:
+def test_download_into_the_project_does_not_overwrite(tracked: Project) -> None:
     root = Path(tracked.root)
     directory = made_by_hand(tracked, {"work/a.bin": "1", "work/deep/b.sh": "2", "outputs/c": "3"})
     os.chmod(f"{directory}/work/deep/b.sh", 0o755)
@@ -117,7 +117,7 @@ def test_a_download_into_the_project_replaces_nothing_unasked(tracked: Project) 
 
 
 @pytest.mark.parametrize("name", ["run.json", "pid", "work/nothing", "../x", "outputs/../run.json"])
-def test_what_is_no_file_of_the_project_is_refused(tracked: Project, name: str) -> None:
+def test_path_outside_the_project_is_refused(tracked: Project, name: str) -> None:
     directory = made_by_hand(tracked, {"work/a.bin": "1"})
     with pytest.raises(UsageError):
         bring_home(directory, tracked.root, tracked.state_directory, ["work/a.bin", name])
@@ -129,6 +129,6 @@ def test_what_is_no_file_of_the_project_is_refused(tracked: Project, name: str) 
     [("a.pt", ["a.pt", "x/a.pt"]), ("/a.pt", ["a.pt"]), ("x/", ["x/a.pt"]), ("x/*.pt", ["x/a.pt"]),
      ("outputs/", ["outputs/o"]), ("*", ["a.pt", "outputs/o", "x/a.pt"]), ("nothing", [])],
 )  # fmt: skip
-def test_patterns_are_those_of_ignore_files(tracked: Project, pattern: str, matches: list[str]) -> None:
+def test_patterns_work_as_in_ignore_files(tracked: Project, pattern: str, matches: list[str]) -> None:
     directory = made_by_hand(tracked, {"work/a.pt": "1", "work/x/a.pt": "2", "outputs/o": "3"})
     assert sorted(kept_outputs(directory, tracked.root, tracked.state_directory, (pattern,)).copied) == matches

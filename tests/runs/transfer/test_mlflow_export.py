@@ -1,4 +1,4 @@
-"""Runs on their way out and in: MLflow's file store and CSV.
+"""Export and import of runs: MLflow's file store and CSV.
 
 The layout is that which MLflow 3.17 writes and reads; both ways were also tried with it.
 """
@@ -33,7 +33,7 @@ POINTS: tuple[tuple[str, Any, float, float], ...] = (
 
 
 def written(project: Project, number: int = 1, **final: Any) -> Path:
-    """A run with metrics and outputs, that has ended."""
+    """An ended run with metrics and outputs."""
     final = {"state": "completed", "exit_code": 0, **final}
     directory = Path(make_run(project, f"project_{1_700_000_000_000 + number}", number, **final).path)
     words = {math.inf: "Infinity"}
@@ -47,21 +47,21 @@ def written(project: Project, number: int = 1, **final: Any) -> Path:
 
 
 def exported(runs: Runs, destination: Path, **options: Any) -> Path:
-    """Export to MLflow's form; the folder of the experiment."""
+    """Export to MLflow's format and return the experiment's folder."""
     export_mlflow("project", runs.exportable(**options), str(destination))
     (experiment,) = destination.iterdir()
     return experiment
 
 
 def run_folders(experiment: Path) -> dict[str, Path]:
-    """The folders of runs by the run id that we had given them."""
+    """Map the workbench's run IDs to the exported folders."""
     return {
         (path.parent / "tags" / "workbench.run_id").read_text(): path.parent for path in experiment.glob("*/meta.yaml")
     }
 
 
 class TestExport:
-    def test_a_run_stands_there_as_mlflow_has_it(self, project: Project, tmp_path: Path) -> None:
+    def test_export_has_the_mlflow_format(self, project: Project, tmp_path: Path) -> None:
         directory = written(project)
         runs = Runs(project)
         runs.annotate("1", lambda found: with_tags(found._replace(note="a note"), {"model": "resnet"}))
@@ -93,13 +93,13 @@ class TestExport:
         assert (folder / "artifacts/output.log").read_text() == "log\n"
 
     @pytest.mark.parametrize(("state", "number"), [("completed", 3), ("failed", 4), ("canceled", 5), ("unknown", 4)])
-    def test_each_end_has_mlflow_s_word(self, project: Project, tmp_path: Path, state: str, number: int) -> None:
+    def test_states_are_mapped_to_mlflow(self, project: Project, tmp_path: Path, state: str, number: int) -> None:
         written(project, state=state)
         (folder,) = run_folders(exported(Runs(project), tmp_path / "out")).values()
         assert yaml.safe_load((folder / "meta.yaml").read_text())["status"] == number
         assert (folder / "tags/workbench.state").read_text() == state
 
-    def test_names_that_mlflow_does_not_have_are_told(self, project: Project, tmp_path: Path) -> None:
+    def test_invalid_mlflow_names_are_reported(self, project: Project, tmp_path: Path) -> None:
         directory = written(project)
         lines = [
             {"name": name, "step": 0, "value": 1, "time": 1.0}
@@ -117,14 +117,14 @@ class TestExport:
         assert not (tmp_path / "x").exists()
         assert not (folder / "x").exists()
 
-    def test_a_value_that_is_too_long_is_cut_and_told(self, project: Project, tmp_path: Path) -> None:
+    def test_long_value_is_cut_and_reported(self, project: Project, tmp_path: Path) -> None:
         directory = written(project)
         record = json.loads((directory / "run.json").read_text())
         (directory / "run.json").write_text(json.dumps({**record, "arguments": ["--text", "x" * 7_000]}))
         report = export_mlflow("project", Runs(project).exportable(), str(tmp_path / "out"))
         assert report.cut == [f"{directory.name}: --text"]
 
-    def test_again_it_replaces_its_own_runs_and_nothing_else(self, project: Project, tmp_path: Path) -> None:
+    def test_second_export_replaces_its_own_runs(self, project: Project, tmp_path: Path) -> None:
         written(project)
         experiment = exported(Runs(project), tmp_path / "out")
         write_files(experiment, {"others/meta.yaml": "theirs", "others/tags/x": "y"})
@@ -136,7 +136,7 @@ class TestExport:
         with pytest.raises(UsageError, match="not written by an export"):
             exported(Runs(project), tmp_path / "out")
 
-    def test_which_runs(self, project: Project, tmp_path: Path) -> None:
+    def test_selection_of_exported_runs(self, project: Project, tmp_path: Path) -> None:
         written(project, 1)
         archived = written(project, 2).name
         going = make_run(project, "project_1700000000003", 3).run_id
@@ -150,7 +150,7 @@ class TestExport:
         assert [each.run.run_number for each in runs.exportable()] == [3, 1]
         assert [each.run.run_number for each in runs.exportable(hidden=True)] == [3, 2, 1]
 
-    def test_a_table(self, project: Project, tmp_path: Path) -> None:
+    def test_csv_export(self, project: Project, tmp_path: Path) -> None:
         written(project, 1)
         written(project, 2, state="failed", exit_code=2, reason='it said "no",\nand ended')
         export_csv(Runs(project).exportable(), str(tmp_path / "new" / "runs.csv"))
@@ -211,7 +211,7 @@ def store(folder: Path, runs: int = 1, **files: str) -> Path:
 
 
 class TestImport:
-    def test_a_run_becomes_one_of_ours(self, project: Project, tmp_path: Path) -> None:
+    def test_imported_run_is_complete(self, project: Project, tmp_path: Path) -> None:
         report = import_mlflow(project, str(store(tmp_path / "mlruns")))
         assert report.imported == ["project_1700000000000"]
         assert (report.known, report.skipped, report.notes) == (0, 0, [])
@@ -237,19 +237,17 @@ class TestImport:
         assert math.isnan(series.values[1])
         assert Path(run.directory, "outputs/dir/model.pkl").read_bytes() == b"\0m"
 
-    def test_each_end_is_ours(self, project: Project, tmp_path: Path) -> None:
+    def test_states_are_mapped_from_mlflow(self, project: Project, tmp_path: Path) -> None:
         import_mlflow(project, str(store(tmp_path / "mlruns", 3)))
         assert [run.state for run in Runs(project).list()] == ["canceled", "failed", "completed"]
         assert len({run.run_id for run in Runs(project).list()}) == 3
 
-    def test_a_second_time_only_what_is_new_comes(self, project: Project, tmp_path: Path) -> None:
+    def test_second_import_adds_only_new_runs(self, project: Project, tmp_path: Path) -> None:
         import_mlflow(project, str(store(tmp_path / "mlruns", 2)))
         report = import_mlflow(project, str(store(tmp_path / "mlruns", 3)))
         assert (len(report.imported), report.known) == (1, 2)
 
-    def test_what_was_exported_comes_back_and_is_known_where_it_came_from(
-        self, project: Project, tmp_path: Path
-    ) -> None:
+    def test_exported_runs_are_recognized(self, project: Project, tmp_path: Path) -> None:
         written(project)
         runs = Runs(project)
         runs.annotate("1", lambda found: with_tags(found._replace(note="n"), {"best": "", "model": "x"}))
@@ -266,11 +264,11 @@ class TestImport:
         assert (directory / "outputs/model.pkl").read_bytes() == b"\0m"
         assert (directory / "output.log").read_text() == "log\n"
 
-    def test_an_experiment_s_folder_will_do(self, project: Project, tmp_path: Path) -> None:
+    def test_import_of_one_experiment(self, project: Project, tmp_path: Path) -> None:
         assert len(import_mlflow(project, str(store(tmp_path / "mlruns") / "7")).imported) == 1
 
     @pytest.mark.parametrize("content", ["", "a file", None])
-    def test_a_folder_that_is_none_is_told_of(self, project: Project, tmp_path: Path, content: str | None) -> None:
+    def test_missing_folder_is_reported(self, project: Project, tmp_path: Path, content: str | None) -> None:
         folder = tmp_path / "mlruns"
         if content is not None:
             folder.mkdir()
@@ -290,7 +288,7 @@ class TestImport:
             (RUN.format(identifier="f" * 32, start=1, status=1), "not ended"),
         ],
     )
-    def test_a_run_that_cannot_be_read_is_passed_over_and_told_of(
+    def test_unreadable_run_is_skipped_and_reported(
         self, project: Project, tmp_path: Path, meta: str, said: str
     ) -> None:
         folder = store(tmp_path / "mlruns")
@@ -301,14 +299,14 @@ class TestImport:
         assert str(folder / "7" / "bad") in report.notes[0]
 
     @pytest.mark.parametrize("start", ["x", "-5", "null", "1e400", "99999999999999999999999", "true"])
-    def test_a_time_that_is_none_does_not_lose_the_run(self, project: Project, tmp_path: Path, start: str) -> None:
+    def test_invalid_time_does_not_lose_the_run(self, project: Project, tmp_path: Path, start: str) -> None:
         folder = store(tmp_path / "mlruns")
         meta = folder / "7" / ("0" * 32) / "meta.yaml"
         meta.write_text(meta.read_text().replace("start_time: 1700000000000", f"start_time: {start}"))
         assert len(import_mlflow(project, str(folder)).imported) == 1
         assert len(Runs(project).list()) == 1
 
-    def test_artifacts_that_are_elsewhere_are_told_of(self, project: Project, tmp_path: Path) -> None:
+    def test_remote_artifacts_are_reported(self, project: Project, tmp_path: Path) -> None:
         folder = store(tmp_path / "mlruns")
         run = folder / "7" / ("0" * 32)
         shutil.rmtree(run / "artifacts")
@@ -319,7 +317,7 @@ class TestImport:
         assert len(report.imported) == len(report.elsewhere) == 1
         assert "s3://***@bucket" in report.elsewhere[0]
 
-    def test_nothing_lands_outside_and_links_are_not_followed(self, project: Project, tmp_path: Path) -> None:
+    def test_import_writes_nothing_outside_the_project(self, project: Project, tmp_path: Path) -> None:
         folder = store(tmp_path / "mlruns")
         run = folder / "7" / ("0" * 32)
         (tmp_path / "secret").write_text("secret")
@@ -331,7 +329,7 @@ class TestImport:
         assert [str(path.relative_to(outputs)) for path in outputs.rglob("*")] == ["dir", "dir/model.pkl"]
         assert "link" not in Runs(project).facts(run_id).annotations.tags
 
-    def test_killed_half_way_there_is_no_run(
+    def test_killed_import_leaves_no_run(
         self, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder = store(tmp_path / "mlruns")
@@ -345,7 +343,7 @@ class TestImport:
         assert list(Path(project.runs_directory).iterdir()) == []
 
 
-def test_the_record_of_an_imported_run_is_a_whole_one(project: Project, tmp_path: Path) -> None:
+def test_imported_run_has_a_valid_record(project: Project, tmp_path: Path) -> None:
     (run_id,) = import_mlflow(project, str(store(tmp_path / "mlruns"))).imported
     record = RunDirectory(str(Path(project.runs_directory, run_id))).read_record()
     assert record._fields == record_of(Path(project.runs_directory, run_id))._fields

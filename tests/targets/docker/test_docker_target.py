@@ -336,7 +336,7 @@ def test_an_engine_that_is_restarted_or_killed_ends_the_run_with_its_reason(
             project.until(run, "began")
             engine.stop(number)
             wait_until(lambda run=run: project.get(run).state == "unknown")  # type: ignore[misc]
-            assert "out of reach since" in project.get(run).reason
+            assert "unreachable since" in project.get(run).reason
             engine.start()
             ended = project.ended(run)
             assert "the Docker engine on this machine was restarted while it ran" in ended.reason

@@ -76,7 +76,7 @@ def prepare(project: DockerProject) -> tuple[str, list[str]]:
 def image_title(project: DockerProject) -> str:
     """What the plan says about the image."""
     project.script("print(1)")
-    plan, unknown = project.runs.survey(RunRequest("docker", "train.py"))
+    plan, unknown = project.runs.plan_details(RunRequest("docker", "train.py"))
     assert not unknown
     step = plan.step("image")
     assert step is not None
@@ -303,11 +303,11 @@ def test_local_targets_have_nothing_to_prepare(project: DockerProject) -> None:
 def test_a_clean_removes_environments_and_what_the_installer_keeps(
     project: DockerProject, index: PackageIndex, engine: DockerEngine
 ) -> None:
-    from tui_workbench.runs.lifecycle.cleaning import Cleaning
+    from tui_workbench.runs.lifecycle.cleanup import Cleanup
 
     project.packages("tinylib")
     name, _ = prepare(project)
-    cleaning = Cleaning(project.runs)
+    cleaning = Cleanup(project.runs)
     found = cleaning.find()
     assert {(each.item.kind, each.item.name) for each in found if each.item} == {
         ("environment", name), ("cache", "workbench-tui-cache"),

@@ -15,7 +15,7 @@ from tests.package_index import PackageIndex, package_index
 from tests.targets.docker_project import DockerProject, events, log
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import RunRequest
-from tui_workbench.runs.lifecycle.cleaning import Cleaning
+from tui_workbench.runs.lifecycle.cleanup import Cleanup
 from tui_workbench.runs.submission.planning import prepare_environment
 from tui_workbench.targets.base.values import Report
 
@@ -124,7 +124,7 @@ def test_what_is_not_prepared_is_refused_when_it_may_not_be_made(project: Docker
 def test_the_plan_says_why_it_would_be_made(project: DockerProject, index: PackageIndex) -> None:
     def title() -> str:
         project.script("print(1)")
-        step = project.runs.survey(RunRequest("docker", "train.py"))[0].step("environment")
+        step = project.runs.plan_details(RunRequest("docker", "train.py"))[0].step("environment")
         assert step is not None
         return step.title
 
@@ -150,7 +150,7 @@ def test_a_run_can_be_canceled_while_its_environment_is_made(project: DockerProj
 def test_a_clean_removes_environments(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib")
     folder = prepare_environment(project.runs.project, "docker", "", Report())
-    cleaning = Cleaning(project.runs)
+    cleaning = Cleanup(project.runs)
     found = cleaning.find()
     assert [each.item.name for each in found if each.item] == [folder]
     assert all(not cleaning.remove(each).problem for each in found)

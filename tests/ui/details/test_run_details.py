@@ -253,7 +253,7 @@ async def test_deleted_run_shows_an_error(past: Project) -> None:
             await pilot.press(tab)
             await pilot.pause()
         await pilot.press("p")
-        await until(lambda: "there is no run" in seen(pilot))
+        await until(lambda: "no run '" in seen(pilot))
         await pilot.press("escape")
         await until(lambda: pilot.app.screen is screen_of(pilot))
 

@@ -314,9 +314,9 @@ class TestPreparation:
             app.pane.show_run(queued._replace(state=RunState.PREPARING))
             (directory / "preparation.log").write_bytes(b"preparing box\n")
             await app.shows("preparing box")
-            reason = "out of reach since 14:03:12: box does not answer. " + "Look at it there with this and that. " * 5
+            reason = "unreachable since 14:03:12: box does not answer. " + "Look at it there with this and that. " * 5
             app.pane.show_run(queued._replace(state=RunState.UNKNOWN, reason=reason))
-            await app.shows("? out of reach since 14:03:12")
+            await app.shows("? unreachable since 14:03:12")
             await app.shows("r in Jobs tries it now.")
             await app.shows("preparing box")
 

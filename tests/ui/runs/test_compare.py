@@ -148,7 +148,7 @@ async def test_comparing_a_deleted_run_shows_an_error(past: Project) -> None:
     async with opened(past) as pilot:
         shutil.rmtree(runs[3].directory)
         await pilot.app.push_screen(CompareScreen(past, [runs[1], runs[3]]))
-        await until(lambda: "there is no run" in seen(pilot))
+        await until(lambda: "no run '" in seen(pilot))
         await pilot.press("enter", "f", "m", "b", "escape")
 
 

@@ -270,7 +270,7 @@ async def test_missing_files_of_an_ended_run_can_be_fetched() -> None:
 
 
 async def test_unreachable_run_shows_since_when_and_can_reconnect() -> None:
-    reason = "out of reach since 14:03:12: box: nothing answers"
+    reason = "unreachable since 14:03:12: box: nothing answers"
     lost = make_run(RunState.UNKNOWN, start=NOW)._replace(run_id="p_5", reason=reason)
     async with JobsApp().run_test(size=(70, 20)) as pilot:
         (line,) = await show(pilot, lost)

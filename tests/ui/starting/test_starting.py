@@ -134,7 +134,7 @@ async def test_a_run_out_of_reach_says_since_when_and_is_tried_at_a_key(
         gpubox.stop_sshd()
         try:
             await until(lambda: "unknown since" in seen(pilot))
-            await until(lambda: any("out of reach since" in line for line in log_of(pilot)))
+            await until(lambda: any("unreachable since" in line for line in log_of(pilot)))
             await pilot.press("5")
             await until(lambda: "r Reconnect" in seen(pilot))
         finally:

@@ -12,8 +12,8 @@ from tui_workbench.core.model import Plan, Run, RunRequest
 from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store.history_record import history_record
+from tui_workbench.runs.submission.plan_details import plan_details
 from tui_workbench.runs.submission.planning import prepare
-from tui_workbench.runs.submission.survey import survey
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach
 
 
@@ -22,7 +22,7 @@ def print_record(run: Run, arguments: argparse.Namespace) -> int:
 
 
 def print_plan(project: Project, request: RunRequest, arguments: argparse.Namespace) -> int:
-    plan, unknown = _survey(project, request)
+    plan, unknown = _plan_details(project, request)
     if arguments.output or arguments.query:
         emit({**plan._asdict(), "steps": [step._asdict() for step in plan.steps]}, arguments)
     else:
@@ -32,10 +32,10 @@ def print_plan(project: Project, request: RunRequest, arguments: argparse.Namesp
     return 0
 
 
-def _survey(project: Project, request: RunRequest) -> tuple[Plan, str]:
+def _plan_details(project: Project, request: RunRequest) -> tuple[Plan, str]:
     """Return the plan and, if the target was unreachable, the reason; the plan is made without it."""
     try:
-        plan, unknown = survey(prepare(project, request))
+        plan, unknown = plan_details(prepare(project, request))
     except EngineOutOfReach as error:
         plan, unknown = prepare(project, request).plan, str(error)
     return mask_plan(plan), unknown

@@ -18,7 +18,7 @@ from tui_workbench.core.progress import size_text
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.adoption import adopt_runs, refuse_unless_new
-from tui_workbench.runs.lifecycle.cleaning import Cleaning, Found
+from tui_workbench.runs.lifecycle.cleanup import Cleanup, CleanupResult
 from tui_workbench.runs.store.history_record import history_record
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.planning import nothing_to_prepare, prepare_environment
@@ -98,7 +98,7 @@ def run_collect(arguments: argparse.Namespace) -> int:
 
 
 def run_clean(arguments: argparse.Namespace) -> int:
-    cleaning = Cleaning(Runs(Project.find(arguments.project)), arguments.target)
+    cleaning = Cleanup(Runs(Project.find(arguments.project)), arguments.target)
     found = cleaning.find()
     removed = False
     if not arguments.dry_run and any(each.item for each in found) and (arguments.yes or _is_agreed(found)):
@@ -108,7 +108,7 @@ def run_clean(arguments: argparse.Namespace) -> int:
     return 1 if any(each.problem for each in found) else 0
 
 
-def _is_agreed(found: Sequence[Found]) -> bool:
+def _is_agreed(found: Sequence[CleanupResult]) -> bool:
     if not sys.stdin.isatty():
         raise UsageError("no terminal to ask for confirmation", remedy="Add --yes, or --dry-run to list only.")
     for each in found:
@@ -118,7 +118,7 @@ def _is_agreed(found: Sequence[Found]) -> bool:
     return confirm("Remove all of these?")
 
 
-def _row(found: Found, *, removed: bool) -> dict[str, object]:
+def _row(found: CleanupResult, *, removed: bool) -> dict[str, object]:
     item = found.item
     return {
         "target": found.target,
@@ -154,7 +154,7 @@ def run_resume(arguments: argparse.Namespace) -> int:
     run = runs.get(arguments.run)
     if run.imported:
         _agree(runs.directory(run.run_id), yes=arguments.yes)
-        runs.take_in(run.run_id)
+        runs.take_over_imported(run.run_id)
     elif not run.is_active:
         raise UsageError(f"run {run.run_id} has already ended ({run.state})", remedy="Only active runs can be resumed.")
     return emit(history_record(runs.get(run.run_id, adopt=True)), arguments, HISTORY_COLUMNS)

@@ -1,11 +1,10 @@
-"""Runs that came from elsewhere: those that another machine submitted to a target of ours, and imported ones.
+"""Runs from elsewhere: runs that another machine submitted to a shared target, and imported runs.
 
-What the target knows of a run is its folder there: the record, the log, the outputs. A run that is brought here is
-followed like any other, and can be canceled; but what it holds over there is left for the machine that it belongs to.
+A target knows a run by its folder there: record, log and outputs. A run adopted from a target is followed like any
+other and can be canceled, but its remains on the target are left to the machine that submitted it.
 
-The author of an imported run is not trusted, so nothing in its directory may say which processes are the run's or how
-far it is. Only a run that has not started is taken over, to start as if it had just been submitted; its events and its
-lock begin anew.
+The author of an imported run is not trusted, so its directory must not determine processes or progress. Only a run that
+has not started can be taken over. It then starts as if it had just been submitted, with new events and a new lock.
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ from tui_workbench.targets.base.values import ProjectNames
 
 
 def adopt_runs(project: Project, name: str) -> list[str]:
-    """Bring every run of the project that the target knows, and that is not here, into the history here.
+    """Add all runs of the project that a target knows, and the history does not, to the history.
 
-    Returns their ids; each is active until a controller has seen how it stands. Raises ConfigurationError,
-    TargetUnreachable or StorageError.
+    Returns their IDs; each is active until a controller has checked it. Raises ConfigurationError, TargetUnreachable or
+    StorageError.
     """
     target = project.target(name)
     implementation = target_for(target)
     if not implementation.keeps_runs:
         raise ConfigurationError(
-            f"runs on {name} are kept here and nowhere else",
+            f"{name} does not keep runs of other machines",
             remedy="Name a target on another machine.",
             file=target.path,
         )
@@ -67,14 +66,14 @@ def adopt_runs(project: Project, name: str) -> list[str]:
 
 
 def _adopt(project: Project, target: ComputeTarget, run_id: str, text: bytes) -> bool:
-    """Make the run's directory here; False when its record is not of our form."""
+    """Create the run's directory here; False if its record is malformed."""
     path = os.path.join(project.runs_directory, run_id)
     try:
         record = record_from_json(json.loads(text), path)
     except (ValueError, KeyError, TypeError, WorkbenchError):
         return False
     with storage_errors("make", path), new_directory(project, run_id) as (building, lock):
-        # The target as it is called and reached from here; there is no snapshot of the run here.
+        # The target as configured here; the snapshot of the run is on the other machine.
         spec = record.spec._replace(target=target)
         record = record._replace(spec=spec, snapshot="none", run_number=next_run_number(project))
         building.write_record(record)
@@ -93,14 +92,14 @@ _RENEWED = (ENVIRONMENT, CONTROLLER_LOCK, EVENTS)
 _OF_A_RUN_THAT_HAS_NOT_STARTED = frozenset(
     (*_RENEWED, RECORD, WORKING_COPY, QUEUE_ENTRY, WAITING, COPY, trace.FILE, ANNOTATIONS, ANNOTATIONS_LOCK)
 )
-"""The files that `submit` makes before a run starts, and those that anybody may add."""
+"""Files that `submit` creates before a run starts, and files that may be added to any run."""
 
 
 def refuse_unless_new(directory: RunDirectory) -> None:
-    """Raise ImportedRun if the run may have started, or has the id of another run of this user; also StorageError.
+    """Raise ImportedRun if the run may have started, or has the ID of another run of this user; also StorageError.
 
-    Containers, folders on other machines and processes carry the id of their run: with that of another run, canceling
-    this one would end that one.
+    Containers, remote folders and processes carry the ID of their run, so with a shared ID, canceling this run would
+    end the other run.
     """
     status = directory.status()
     with storage_errors("read", directory.path):
@@ -108,14 +107,14 @@ def refuse_unless_new(directory: RunDirectory) -> None:
     rerun = f"Run it again instead: workbench-tui experiment rerun -r {directory.run_id}"
     if unknown or os.path.islink(directory.file(WORKING_COPY)):
         names = ", ".join(map(visible, sorted(unknown)[:3])) or f"{WORKING_COPY} as a link"
-        raise ImportedRun(f"run {directory.run_id} is not as `submit` makes it: it holds {names}", remedy=rerun)
+        raise ImportedRun(f"run {directory.run_id} has files that `submit` does not create: {names}", remedy=rerun)
     if status.state != RunState.QUEUED or status.begun or status.ending is not None:
         raise ImportedRun(f"run {directory.run_id} may have started already and cannot be taken over", remedy=rerun)
     if ownership.has_other(directory.file(RECORD)):
-        raise ImportedRun(f"you have another run of the id {directory.run_id}", remedy=rerun)
+        raise ImportedRun(f"you have another run with the ID {directory.run_id}", remedy=rerun)
 
 
-def take_in(directory: RunDirectory) -> None:
+def take_over_imported(directory: RunDirectory) -> None:
     """Make an imported run this user's own. Raises ImportedRun, RunNotFound and StorageError."""
     directory.read_record()
     refuse_unless_new(directory)
@@ -128,13 +127,13 @@ def take_in(directory: RunDirectory) -> None:
     except OSError as error:
         raise StorageError(
             f"cannot take over the run: {error.strerror or error}",
-            remedy="It must belong to you: copy the project, then take over the run of the copy.",
+            remedy="The project must belong to you: copy it, then take over the run in the copy.",
             file=directory.path,
         ) from error
 
 
 def _close_to_others(directory: RunDirectory) -> None:
-    """Let nobody else put files into the run's directory. Raises OSError."""
+    """Remove write permissions of other users on the run's directory. Raises OSError."""
     folder = open_folder(directory.path)
     try:
         if os.fstat(folder).st_uid != os.geteuid():

@@ -1,8 +1,8 @@
-"""The directory of a run until the run begins.
+"""The directory of a run before the run starts.
 
-While it is built it is a folder that is no run; then it is registered as this user's own and gets its name, which holds
-a run id that no other run has. A run that may have to wait also keeps the submitter's environment, and notes that its
-working copy is still to be made, for the process that will start it.
+The directory is created under a temporary name, registered as this user's own, and then renamed to a unique run ID. A
+run that may have to wait also stores the submitter's environment, and a mark that its working copy is still to be made,
+for the process that will start it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,15 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.store import ownership, rundir
 from tui_workbench.runs.store.rundir import ControllerLock, Record, RunDirectory, json_bytes
 
-BUILDING_PREFIX = ".new-"
-"""Folders so named are no runs yet."""
-
-BUILDING_SECONDS = 10.0
-"""How long a folder may be without its maker's lock before it counts as left behind."""
+BUILDING_PREFIX = ".new-"  # folders with this prefix are not runs yet
+BUILDING_SECONDS = 10.0  # age from which a folder without its creator's lock counts as abandoned
 
 
 @contextlib.contextmanager
 def new_directory(project: Project, run_id: str) -> Iterator[tuple[RunDirectory, ControllerLock]]:
-    """Make the folder in which the directory of a run is built, for `publish`; an error in the context removes it.
+    """Create the folder in which a run directory is built, for `publish`; an error in the context removes it.
 
-    The lock is held, and after `publish` it is the caller's to release. Raises StorageError.
+    The lock is held; after `publish` the caller must release it. Raises StorageError.
     """
     directory = _begin_directory(project, run_id)
     lock: ControllerLock | None = None
@@ -50,7 +47,7 @@ def new_directory(project: Project, run_id: str) -> Iterator[tuple[RunDirectory,
 
 
 def _begin_directory(project: Project, run_id: str) -> RunDirectory:
-    """Make the folder, for this user alone."""
+    """Create the folder, readable by this user only."""
     building = os.path.join(project.runs_directory, BUILDING_PREFIX + run_id)
     with storage_errors("make", building):
         os.mkdir(building, 0o700)
@@ -63,9 +60,9 @@ def _begin_directory(project: Project, run_id: str) -> RunDirectory:
 
 
 def publish(building: RunDirectory, record: Record) -> RunDirectory:
-    """Register the finished directory as this user's own and give it its name. Raises StorageError.
+    """Register the finished directory as this user's own and rename it. Raises StorageError.
 
-    Its controller makes it durable, while the script starts already.
+    The run's controller flushes it to disk, while the script already starts.
     """
     final = record.spec.run_directory
     try:
@@ -90,7 +87,7 @@ def _not_registered(error: OSError) -> StorageError:
 
 
 def remove_unfinished(project: Project) -> None:
-    """Remove the folders of this user's submits whose process died before there was a run."""
+    """Remove the folders of this user's submits that were killed before there was a run."""
     try:
         names = [name for name in os.listdir(project.runs_directory) if name.startswith(BUILDING_PREFIX)]
     except OSError:
@@ -102,7 +99,7 @@ def remove_unfinished(project: Project) -> None:
             if not ownership.is_claimed(building, record):
                 continue
             if time.time() - os.lstat(building).st_ctime < BUILDING_SECONDS:
-                continue  # made a moment ago: its maker may not hold the lock yet
+                continue  # its creator may not hold the lock yet
             lock = ControllerLock.acquire_new(RunDirectory(building))
         except (OSError, StorageError):
             continue
@@ -113,25 +110,25 @@ def remove_unfinished(project: Project) -> None:
 
 
 def discard_run(directory: RunDirectory, final: str) -> None:
-    """Remove the directory of a run that did not come about, and its entry in the registry; `final` is its name."""
+    """Remove an unfinished run directory, and its entry in the registry; `final` is its intended path."""
     discard(directory.path)
     ownership.forget(os.path.join(final, rundir.RECORD))
 
 
 def discard(folder: str) -> None:
-    """Remove a run's folder as far as that can be done."""
+    """Remove a run's folder, ignoring errors."""
     remove_below(os.path.dirname(folder), os.path.basename(folder))
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let a Ctrl-C wait for the end of this context. Many people press it twice."""
+    """Delay Ctrl-C until the end of this context."""
     pressed: list[int] = []
     try:
-        # Not a mask of signals: that is each thread's own, and another thread would take the signal.
+        # Not a signal mask, which is per thread: another thread would get the signal.
         before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     except ValueError:
-        yield  # only the main thread is ever interrupted
+        yield  # only the main thread is interrupted
         return
     try:
         yield
@@ -141,40 +138,37 @@ def uninterrupted() -> Iterator[None]:
         before(pressed[0], None)
 
 
-RUN_NUMBER_FILE = "run_number"
-"""Two numbers in fixed places, so that a full disk cannot take them away."""
-
+RUN_NUMBER_FILE = "run_number"  # two counters with fixed places, so that updates need no disk space
 COUNTERS_SIZE = 64
-IDENTIFIER_LENGTH = 100
-"""Maximum length of the project name in a run id."""
+IDENTIFIER_LENGTH = 100  # maximum length of the project name in a run ID
 
 
 def likely_run_id(project: Project) -> str:
-    """The run id that a submit at this moment would most likely get."""
+    """Return the run ID that a submit would get now."""
     return _run_id(project, time.time_ns() // 1_000_000)
 
 
 def reserve_run_id(project: Project) -> str:
-    """A run id that no other submit gets, later than all before it even when the clock was set back."""
+    """Return a new unique run ID, later than all before it even if the clock was set back."""
     with _counters(project) as counters:
         counters.milliseconds = max(time.time_ns() // 1_000_000, counters.milliseconds + 1)
         return _run_id(project, counters.milliseconds)
 
 
 def created_at(run_id: str) -> float:
-    """The moment in a run id, which is later than that of any earlier run even when the clock was set back."""
+    """Return the time in a run ID."""
     return int(run_id.rpartition("_")[2]) / 1000
 
 
 def next_run_number(project: Project) -> int:
-    """The project's runs are numbered from 1 in the order of their submission."""
+    """Return the next run number of the project; numbers start at 1."""
     with _counters(project) as counters:
         counters.number += 1
         return counters.number
 
 
 def identifier(name: str) -> str:
-    """The project's name as it stands in run ids: those are folder names, git references and command-line words."""
+    """Convert the project's name for run IDs, which are folder names, git references and command-line words."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)
     while ".." in plain:
         plain = plain.replace("..", ".")
@@ -193,9 +187,9 @@ class _Counters:
 
 @contextlib.contextmanager
 def _counters(project: Project) -> Iterator[_Counters]:
-    """The last run number, and the milliseconds of the last run id: kept as they are when the context ends well.
+    """Lock and read the last run number and the time of the last run ID; written when the context ends without error.
 
-    Meanwhile they are this process's alone. Raises StorageError.
+    Raises StorageError.
     """
     folder = project.state_directory
     with storage_errors("write", os.path.join(folder, RUN_NUMBER_FILE)), contextlib.ExitStack() as stack:
@@ -212,7 +206,7 @@ def _counters(project: Project) -> Iterator[_Counters]:
 
 
 def _recovered_counters(project: Project) -> _Counters:
-    """What the counters must be at least, by the runs there are."""
+    """Derive minimum values of the counters from the existing runs."""
     number = milliseconds = 0
     for name in os.listdir(project.runs_directory):
         last = name.rpartition("_")[2]
@@ -226,22 +220,24 @@ def _recovered_counters(project: Project) -> _Counters:
     return _Counters(number, milliseconds)
 
 
-ENVIRONMENT = "environment.json"
-"""The environment of whoever submitted the run, without its secrets."""
+ENVIRONMENT = "environment.json"  # the submitter's environment without secrets
 
 
-def keep_environment(directory: RunDirectory, variables: Mapping[str, str]) -> None:
-    """Keep the environment for the process that will start the run; only this user may read it. Raises StorageError."""
+def save_environment(directory: RunDirectory, variables: Mapping[str, str]) -> None:
+    """Store the environment for the process that will start the run, readable by this user only.
+
+    Raises StorageError.
+    """
     _write(directory, ENVIRONMENT, json_bytes(without_secrets(variables)))
 
 
 def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables that may be written down."""
+    """Return the variables without secrets."""
     return {name: value for name, value in variables.items() if mask_value(name, value) == value}
 
 
 def environment_of(directory: RunDirectory, own: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment to start the run in: the kept one, with the secrets of this process's `own`; else `own`."""
+    """Return the stored environment with the secrets of this process's variables `own`; `own` if nothing is stored."""
     try:
         kept = load_json(directory.file(ENVIRONMENT))
     except (OSError, ValueError):
@@ -250,27 +246,27 @@ def environment_of(directory: RunDirectory, own: Mapping[str, str]) -> Mapping[s
     return {**secrets, **kept} if isinstance(kept, dict) else own
 
 
-def forget_environment(directory: RunDirectory) -> None:
-    """The run has begun, or never will."""
+def remove_environment(directory: RunDirectory) -> None:
+    """Remove the stored environment of a run that has started or never will."""
     with contextlib.suppress(OSError):
         unlink_below(directory.path, ENVIRONMENT)
 
 
-def leave_copy_for_later(directory: RunDirectory) -> None:
-    """Note that the working copy is to be made when the run begins. Raises StorageError."""
+def defer_copy(directory: RunDirectory) -> None:
+    """Mark that the working copy is to be made when the run starts. Raises StorageError."""
     _write(directory, rundir.COPY, b"")
 
 
-def note_copy(directory: RunDirectory) -> None:
-    """Note that the working copy is whole, and return when what is written next is later. Raises StorageError."""
+def mark_copied(directory: RunDirectory) -> None:
+    """Mark the working copy as complete; files written after this call are newer. Raises StorageError."""
     _write(directory, rundir.COPY, b"made\n")
-    let_clock_move_on(directory, directory.copied_at)
+    wait_for_clock_tick(directory, directory.copied_at)
 
 
-def let_clock_move_on(directory: RunDirectory, moment: int) -> None:
-    """Wait until what is written next has a later file time than `moment`, in nanoseconds. Raises OSError.
+def wait_for_clock_tick(directory: RunDirectory, moment: int) -> None:
+    """Wait until new files get a later time than `moment`, in nanoseconds. Raises OSError.
 
-    A file system's clock ticks every few milliseconds, on an old one every second or two.
+    A file system's clock ticks every few milliseconds, on old file systems every second or two.
     """
     with open(open_below(directory.path, rundir.CONTROLLER_LOCK, os.O_RDWR), "rb") as clock:
         os.utime(clock.fileno())
@@ -279,8 +275,8 @@ def let_clock_move_on(directory: RunDirectory, moment: int) -> None:
             os.utime(clock.fileno())
 
 
-def copy_is_due(directory: RunDirectory) -> bool:
-    """True while the working copy is to be made when the run begins."""
+def is_copy_deferred(directory: RunDirectory) -> bool:
+    """Return True if the working copy is to be made when the run starts."""
     try:
         return os.stat(directory.file(rundir.COPY)).st_size == 0
     except OSError:
@@ -288,8 +284,8 @@ def copy_is_due(directory: RunDirectory) -> bool:
 
 
 def make_copy(directory: RunDirectory, record: Record) -> None:
-    """Make the working copy of a run that was left for later; does nothing when there is one. Raises StorageError."""
-    if not copy_is_due(directory):
+    """Create a deferred working copy, if it is not complete. Raises StorageError."""
+    if not is_copy_deferred(directory):
         return
     from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 
@@ -298,7 +294,7 @@ def make_copy(directory: RunDirectory, record: Record) -> None:
     store = SnapshotStore(root, os.path.dirname(os.path.dirname(directory.path)), data)
     discard(directory.file(rundir.WORKING_COPY))
     store.check_out(record.commit_id, directory.file(rundir.WORKING_COPY))
-    note_copy(directory)
+    mark_copied(directory)
 
 
 def _write(directory: RunDirectory, name: str, data: bytes) -> None:

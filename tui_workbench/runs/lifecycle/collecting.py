@@ -1,7 +1,7 @@
-"""What a run made: moved out of its working copy when it has ended, or brought here later.
+"""Collect the files that a run has produced, at its end or later.
 
-Everything that the run made or changed is kept; only what is still as the snapshot holds it may go. The run may have
-put links anywhere in its directory, so nothing here follows one.
+Everything that the run created or changed is kept; only files that equal the snapshot may be removed. The run may have
+put links anywhere into its directory, so links are never followed.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from tui_workbench.targets.base.registry import target_for
 
 
 def collect(directory: RunDirectory, state_directory: str) -> None:
-    """Bring what is missing of a run that has ended; fine when nothing is.
+    """Fetch the missing files of a run that has ended, if any.
 
     Raises ImportedRun, TargetUnreachable or StorageError.
     """
     record = directory.own_record()
     lock = ControllerLock.acquire(directory)
     if lock is None:
-        raise UsageError(f"another process is at work on {directory.run_id}", remedy="Try again in a moment.")
+        raise UsageError(f"another process is working on {directory.run_id}", remedy="Try again in a moment.")
     with lock:
         run = directory.run()
         if run.is_active:
-            raise UsageError(f"{run.run_id} has not ended", remedy="Its files come home when it has.")
+            raise UsageError(f"{run.run_id} has not ended", remedy="Its files are fetched at its end.")
         if not run.lacks_outputs:
             return
         lifecycle = TargetLifecycle(target_for(record.spec.target), directory, record)
@@ -51,11 +51,11 @@ CACHE = "__pycache__"
 
 
 def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = True) -> list[str]:
-    """After the run: move `outputs/` out, drop files that the run left as they were, keep the rest.
+    """After the run: move `outputs/` out of the working copy, remove unchanged files, keep the rest.
 
-    `since_ns` is the moment (file system time, nanoseconds) at which the copy was complete: whatever was changed,
-    renamed or linked later is the run's. Without `drop_unchanged` nothing is dropped but bytecode. Returns the kept
-    paths of the run, relative to the copy. Can be called again after it was interrupted. Raises OSError.
+    `since_ns` is the time (file system time, nanoseconds) at which the copy was complete: files changed, renamed or
+    linked later belong to the run. Without `drop_unchanged` only bytecode is removed. Returns the kept paths, relative
+    to the copy. Can be called again after an interruption. Raises OSError.
     """
     _move_outputs(directory)
     kept: list[str] = []
@@ -72,14 +72,14 @@ def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = Tru
                         if drop_unchanged or is_cache or name == CACHE:
                             _remove_empty(name, descriptor)
                         continue
-                    # Not the time of modification: that one can be set to anything, and copying does set it.
+                    # Not mtime, which programs can set, and which copying does set.
                     unchanged = status.st_ctime_ns <= since_ns
                     if is_cache or (unchanged and drop_unchanged):
                         os.unlink(name, dir_fd=descriptor)
                     elif not unchanged:
                         kept.append(os.path.normpath(os.path.join(folder, name)))
                 except OSError:
-                    continue  # removed meanwhile, or in a folder that the run made read-only: it stays
+                    continue  # removed meanwhile, or in a folder that the run made read-only: keep it
     finally:
         os.close(top)
     if drop_unchanged:
@@ -95,11 +95,11 @@ def _remove_empty(name: str, parent: int) -> None:
     try:
         os.rmdir(name, dir_fd=parent)
     except OSError:
-        return  # something is kept in it, or it is a link
+        return  # not empty, or a link
 
 
 def _move_outputs(directory: str) -> None:
-    """Give the run its `outputs/`, an empty one when the script removed it. A link in its place is kept as it is."""
+    """Move `outputs/` out of the working copy, or create it. A link in its place stays."""
     produced = os.path.join(WORKING_COPY, OUTPUTS)
     if is_folder_below(directory, produced) and not os.path.lexists(os.path.join(directory, OUTPUTS)):
         rename_below(directory, produced, OUTPUTS)

@@ -1,8 +1,8 @@
-"""The controller: one detached process for each active run, that takes the plan's steps in order.
+"""The controller: one detached process per active run, which executes the steps of the plan.
 
-Every step is idempotent and recorded in events.jsonl when it is done, so a new controller goes on where a dead one
-stopped. A lock on the run directory keeps it at one. Nothing here is needed for the script to go on: it only notes
-what happened. `starting.detach` starts the process.
+Every step is idempotent and recorded in events.jsonl when it is done, so a new controller continues where a killed one
+stopped. A lock on the run directory prevents a second controller. The script does not depend on the controller, which
+only records what happens. `starting.detach` starts the process.
 """
 
 from __future__ import annotations
@@ -39,15 +39,14 @@ if TYPE_CHECKING:
 class Controller:
     """Drives one run.
 
-    The caller holds the run's lock; the descriptor `interrupted` becomes readable when a cancel request may have come,
-    -1 where none can. With its `lock` the process is the run's own: it accompanies the script while it runs.
+    The caller holds the run's lock. The descriptor `interrupted` becomes readable when a cancel request may have come;
+    -1 for none. With `lock` this process belongs to the run, and watches it while the script runs.
     """
 
     def __init__(self, directory: RunDirectory, interrupted: int = -1, lock: ControllerLock | None = None) -> None:
         self._lock = lock
         self._recorder: Recorder | None = None
-        self.provenance = -1
-        """A descriptor that becomes readable when the provenance of the run is recorded; -1 when it is not to be."""
+        self.provenance = -1  # becomes readable when the provenance is recorded; -1 if it is not collected
         self._directory = directory
         self._interrupted = interrupted
         self._record: Record = directory.own_record()
@@ -56,7 +55,7 @@ class Controller:
         self._metrics = MetricsRecorder(directory)
 
     def finish(self) -> None:
-        """Take all steps that are left, until the run has ended. Raises StorageError when that cannot be recorded."""
+        """Execute all remaining steps. Raises StorageError when the end of the run cannot be recorded."""
         status = self._directory.status()
         if status.end:
             return
@@ -68,25 +67,25 @@ class Controller:
             self._lifecycle.watch_directory()
             try:
                 if "start" in status.done or self._begin():
-                    self._see_through()
+                    self._watch()
             except Interrupted:
                 self._cancel()
             finally:
                 self._metrics.stop_following()
 
     def _begin(self) -> bool:
-        """Take the steps up to and with `start`; False when that ended the run."""
+        """Execute the steps up to `start`; False if that ended the run."""
         try:
             make_copy(self._directory, self._record)
             self._lifecycle.prepare()
         except WorkbenchError as error:
-            self._wrap_up(starting.not_run(error))
+            self._wrap_up(starting.not_started(error))
             return False
         starting.start_script(self._directory, self._record, self._target, self._lifecycle)
         return not self._directory.status().end
 
-    def _see_through(self) -> None:
-        """Accompany the script until it has ended, and conclude the run."""
+    def _watch(self) -> None:
+        """Watch the script until it has ended, then end the run."""
         if self._lock is not None:
             self.provenance = start_collecting(self._directory, self._record, self._lock.descriptor)
             self._recorder = _record_gpus(self._directory, self._record)
@@ -94,16 +93,16 @@ class Controller:
         self._wrap_up(self._wait())
 
     def _wait(self) -> Ending:
-        """How the run ended, once it has. Raises Interrupted when it is to end, WorkbenchError when that stays open."""
+        """Wait for the end of the script. Raises Interrupted to cancel, WorkbenchError if the outcome is unknown."""
         while True:
             try:
                 outcome = self._target.wait(self._record.spec, self._interrupted)
             except Interrupted:
-                self._lifecycle.woken()
+                self._lifecycle.resume_waiting()
                 if self._directory.cancel_requested:
                     raise
             except NeverStarted as error:
-                return starting.not_run(error)
+                return starting.not_started(error)
             else:
                 return _ending(outcome, self._directory.now())
 
@@ -119,12 +118,12 @@ class Controller:
         self._wrap_up(Ending(state, reason or "canceled"))
 
     def _wrap_up(self, ending: Ending) -> None:
-        """Keep what the run made, then record its end; on a target that lets go of it the ending is noted before."""
+        """Collect the run's files, then record its end. The ending is recorded before a target releases the run."""
         ending = self._conclude_gpu(ending)
-        self._lifecycle.note(ending)
+        self._lifecycle.record_ending(ending)
         self._metrics.read()
         self._collect_outputs()
-        self._lifecycle.bring_back()
+        self._lifecycle.fetch()
         self._metrics.store()
         if self._record.spec.keep_outputs and ending.state == RunState.COMPLETED:
             from tui_workbench.runs.transfer.into_project import keep_outputs
@@ -133,16 +132,16 @@ class Controller:
         starting.end_run(self._directory, self._record, self._explain(ending))
 
     def _explain(self, ending: Ending) -> Ending:
-        """The ending of a failed script with the exception that its log ends with, and why a file was not found."""
+        """Add the exception from the log, or the cause of a missing file, to the ending of a failed script."""
         if ending.state != RunState.FAILED:
             return ending
         secret_arguments.hide(self._record.spec)  # another process may have started the script
-        from tui_workbench.runs.lifecycle.failure import explained
+        from tui_workbench.runs.lifecycle.failure import with_cause
 
-        return explained(self._directory, self._record, ending)
+        return with_cause(self._directory, self._record, ending)
 
     def _conclude_gpu(self, ending: Ending) -> Ending:
-        """Store whether the run used a GPU; what cannot be stored costs the run nothing."""
+        """Store the GPU verdict; errors do not affect the run."""
         if self._recorder is not None:
             self._recorder.stop()
         configuration = self._record.spec.run_configuration
@@ -153,11 +152,11 @@ class Controller:
         try:
             return conclude(self._directory, configuration, ending)
         except StorageError as error:
-            self._directory.append_event("step", step="gpu", reason=f"the verdict was not kept: {error}")
+            self._directory.append_event("step", step="gpu", reason=f"the verdict was not stored: {error}")
             return ending
 
     def _collect_outputs(self) -> None:
-        """Keep what the run made. What cannot be moved stays in the working copy, and the event says why."""
+        """Collect the outputs. Files that cannot be moved stay in the working copy, and an event says why."""
         if self._record.snapshot == "none" or not os.path.lexists(self._directory.file(rundir.WORKING_COPY)):
             return
         begun = time.monotonic()
@@ -166,18 +165,18 @@ class Controller:
             kept = collect_outputs(
                 self._directory.path,
                 self._directory.copied_at,
-                # Where there is no git the copy is all that remembers what ran.
+                # Without git, the copy is the only snapshot.
                 drop_unchanged=self._record.snapshot == "git",
             )
             if kept:
                 fields["kept"] = kept[:100]
         except (OSError, RecursionError) as error:
-            fields["reason"] = f"{rundir.WORKING_COPY}/ was left as it is: {error}"
+            fields["reason"] = f"{rundir.WORKING_COPY}/ was not cleared: {error}"
         self._directory.append_event("step", step="collect", seconds=round(time.monotonic() - begun, 6), **fields)
 
 
 def _ending(outcome: Outcome, end: float) -> Ending:
-    """What a run that ends now has come to."""
+
     if outcome.exit_code is None:
         return Ending(RunState.UNKNOWN, outcome.reason, None, end)
     state = RunState.FAILED if outcome.exit_code else RunState.COMPLETED
@@ -186,10 +185,10 @@ def _ending(outcome: Outcome, end: float) -> Ending:
 
 
 def drive(directory: RunDirectory, lock: ControllerLock) -> None:
-    """Bring the run to its end in this process, which does nothing else. Releases the lock."""
+    """Drive the run to its end; this process does nothing else. Releases the lock."""
     interrupted = _listen_for_cancel()
     trace.set_process_run(directory.path)
-    # The folder that the caller stood in may be wanted gone, or its disk unmounted.
+    # The current folder may be removed, or its disk unmounted.
     os.chdir("/")
     with lock:
         directory.make_durable()
@@ -200,12 +199,12 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
 
         leave(directory)
     if controller.provenance >= 0:
-        # It may take longer than a short script; nothing but this process waits for it.
+        # It may take longer than a short script, and only this process waits for it.
         os.read(controller.provenance, 1)
 
 
 def _record_gpus(directory: RunDirectory, record: Record) -> Recorder | None:
-    """Watch the GPUs that the run can reach, and its policies, in a thread; None where there is nothing to watch."""
+    """Record the GPUs of the run and enforce its policies in a thread; None if there is nothing to record."""
     spec = record.spec
     configuration = spec.run_configuration
     wants = configuration.require_gpu or configuration.stop_if_idle_minutes or configuration.max_duration_minutes
@@ -223,7 +222,7 @@ def _record_gpus(directory: RunDirectory, record: Record) -> Recorder | None:
 
 
 def _listen_for_cancel() -> int:
-    """The descriptor that becomes readable on starting.CANCEL_SIGNAL."""
+    """Return a descriptor that becomes readable on starting.CANCEL_SIGNAL."""
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def wake(_number: int, _frame: object) -> None:
@@ -236,11 +235,11 @@ def _listen_for_cancel() -> int:
 
 
 def main(lock_descriptor: str, path: str) -> None:
-    """Drive the run at `path` with the lock that was inherited."""
+    """Drive the run at `path` with the inherited lock."""
     lock = ControllerLock(int(lock_descriptor))
     os.set_inheritable(lock.descriptor, False)
     lock.sign()
-    starting.leave_descriptors(lock.descriptor)
+    starting.close_other_descriptors(lock.descriptor)
     drive(RunDirectory(path), lock)
 
 

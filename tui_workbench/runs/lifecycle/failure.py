@@ -1,4 +1,4 @@
-"""Why a run failed: the exception that its log ends with, and why it found a file of the project missing."""
+"""Why a run failed: the exception at the end of its log, or a project file that the run did not get."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from tui_workbench.runs.snapshots import project_files
 from tui_workbench.runs.store.rundir import OUTPUT, Ending, Record, RunDirectory
 
 
-def explained(directory: RunDirectory, record: Record, ending: Ending) -> Ending:
-    """The ending of a failed run, with the cause in its reason."""
+def with_cause(directory: RunDirectory, record: Record, ending: Ending) -> Ending:
+    """Add the cause to the reason of a failed run."""
     if record.spec.run_configuration.processes_per_node:
         ending = ranks.explained(directory.path, ending)
     else:

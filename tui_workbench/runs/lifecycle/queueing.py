@@ -1,9 +1,9 @@
-"""Runs that wait for their turn: on a target that takes only so many at a time, or in a sweep.
+"""The queue of runs: targets and sweeps limit how many of their runs may be active.
 
-Nobody waits in a process: a run in line is its directory with the file `waiting` in it, and a link to it in a folder
-of the user's that all projects share. Whoever ends a run lets the next ones begin, and whoever adopts runs makes
-up for those who were killed. Turns are given under one lock, in the order of submission; the removal of `waiting` is
-what gives one. A run that nothing limits never comes here.
+No process waits. A queued run is its directory with the file `waiting`, and a link to it in a folder of the user's that
+all projects share. A process that ends a run starts the next ones, and a process that adopts runs replaces killed ones.
+Runs start in the order of their submission, under one lock; removing `waiting` starts a run. Runs without limits are
+never queued.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tui_workbench.runs.lifecycle.starting import detach, end_waiting
 from tui_workbench.runs.store.rundir import WAITING, ControllerLock, RunDirectory
 
 FOLDER = "queue"
-IN_LINE, GOING = "waiting", "going"
+QUEUED, ACTIVE = "waiting", "going"  # names of folders
 
 
 class _Ticket(NamedTuple):
@@ -43,43 +43,43 @@ class _Ticket(NamedTuple):
 
 
 def enter(directory: RunDirectory, lock: ControllerLock, active: Iterable[str]) -> bool:
-    """Put a new run in line; True when it is its turn already, and the caller's to start it. Else its lock is released.
+    """Queue a new run; return True if it can start at once, by the caller. Otherwise its lock is released.
 
-    `active` are the ids of the project's runs that go on: those on the same target count, also when nothing limited it
-    as they began. Raises StorageError.
+    `active` are the IDs of the project's active runs: those on the same target count, even if they started before there
+    was a limit. Raises StorageError.
     """
-    with _line() as line:
-        line.add(directory)
-        line.count_others(directory, active)
-        line.advance(own=directory.path)
+    with _locked_queue() as queue:
+        queue.add(directory)
+        queue.count_unlimited(directory, active)
+        queue.advance(own=directory.path)
         if not directory.is_waiting:
             return True
-        # Before anybody else can move the line: a run that is held by somebody is not begun.
+        # Released before the queue is unlocked: a run whose lock is held is not started.
         lock.release()
         return False
 
 
 def resume(waiting: Iterable[RunDirectory]) -> list[str]:
-    """See to it that runs that wait are in line and that the line moves. Returns the ids of those whose turn has come.
+    """Queue waiting runs that are not queued, and advance the queue. Returns the IDs of those that have started.
 
     Raises StorageError.
     """
     directories = list(waiting)
-    with _line() as line:
-        unheard = any(directory.cancel_requested for directory in directories)
-        if line.add(*directories) or line.take_in(directories) or unheard or line.is_stalled():
-            line.advance()
+    with _locked_queue() as queue:
+        is_canceled = any(directory.cancel_requested for directory in directories)
+        if queue.add(*directories) or queue.claim(directories) or is_canceled or queue.is_stalled():
+            queue.advance()
     return [directory.run_id for directory in directories if not directory.is_waiting]
 
 
 def give_controller(directory: RunDirectory) -> bool:
-    """See to it that a run has a controller, or its place in the line. Returns True when it had none.
+    """Give a run a controller or a place in the queue; return True if it had none.
 
-    Raises ImportedRun, and WorkbenchError when it has none and can have none.
+    Raises ImportedRun, and WorkbenchError when no controller can be started.
     """
     directory.own_record()
     if directory.is_waiting:
-        with contextlib.suppress(WorkbenchError):  # the line cannot be used now: the run waits on
+        with contextlib.suppress(WorkbenchError):  # the queue is not usable now: the run keeps waiting
             return bool(resume([directory]))
         return False
     lock = ControllerLock.acquire(directory)
@@ -89,62 +89,62 @@ def give_controller(directory: RunDirectory) -> bool:
 
 
 def leave(directory: RunDirectory) -> None:
-    """After the end of a run: let those begin that waited for it. Raises StorageError."""
+    """Start the runs that waited for a run that has ended. Raises StorageError."""
     if directory.is_limited:
-        with _line() as line:
-            line.advance()
+        with _locked_queue() as queue:
+            queue.advance()
 
 
 @contextlib.contextmanager
-def _line() -> Iterator[_Line]:
-    """All runs of this user that something limits, while nobody else moves them. Raises StorageError."""
+def _locked_queue() -> Iterator[_Queue]:
+    """Lock the user's queue. Raises StorageError."""
     folder = os.path.join(user_state_directory(), FOLDER)
     path = os.path.join(folder, "lock")
     with contextlib.ExitStack() as stack:
         with storage_errors("use", path):
-            for name in (IN_LINE, GOING):
+            for name in (QUEUED, ACTIVE):
                 os.makedirs(os.path.join(folder, name), mode=0o700, exist_ok=True)
             descriptor = locks.open_lock(path)
             stack.callback(os.close, descriptor)
             locks.lock(descriptor)
-        yield _Line(folder)
+        yield _Queue(folder)
 
 
-class _Line:
+class _Queue:
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def add(self, *directories: RunDirectory) -> bool:
-        """Put runs in line that are not; True when there was one."""
+        """Queue runs that are not queued; True if there were any."""
         added = False
         for directory in directories:
             if not directory.is_waiting:
-                continue  # its turn came meanwhile
-            link = os.path.join(self._folder, IN_LINE, _ticket_name(directory))
+                continue  # started meanwhile
+            link = os.path.join(self._folder, QUEUED, _ticket_name(directory))
             with storage_errors("write", link), contextlib.suppress(FileExistsError):
                 os.symlink(directory.path, link)
                 added = True
         return added
 
-    def take_in(self, directories: Iterable[RunDirectory]) -> bool:
-        """Take in runs that wait on another machine on which nothing of this user goes on any more.
+    def claim(self, directories: Iterable[RunDirectory]) -> bool:
+        """Claim runs that were queued on a machine without active runs of this user; True if there were any.
 
-        It has another name now, or is a container that was made anew. True when there was one.
+        Such a machine was renamed, or was a container that has been replaced.
         """
         here = os.uname().nodename
-        taken = False
+        claimed = False
         for directory in directories:
             try:
                 demand = read_demand(directory)
             except (OSError, ValueError, TypeError):
                 continue
-            if demand.machine != here and not any(map(_is_looked_after, self._tickets(GOING, demand.machine))):
+            if demand.machine != here and not any(map(_has_controller, self._tickets(ACTIVE, demand.machine))):
                 write_demand(directory, demand._replace(machine=here))
-                taken = True
-        return taken
+                claimed = True
+        return claimed
 
-    def count_others(self, directory: RunDirectory, active: Iterable[str]) -> None:
-        """Let other runs of the project count that began on the same target before anything limited it."""
+    def count_unlimited(self, directory: RunDirectory, active: Iterable[str]) -> None:
+        """Count active runs of the project on the same target that started before there was a limit."""
         demand = read_demand(directory)
         for run_id in active if demand.target else ():
             other = RunDirectory(os.path.join(os.path.dirname(directory.path), run_id))
@@ -153,53 +153,53 @@ class _Line:
                 if not other.is_limited and target_key(record.spec.target) == demand.target:
                     label = label_of(record.spec, record.run_number)
                     write_demand(other, demand._replace(group="", group_limit=0, label=label, places=1))
-                    os.symlink(other.path, os.path.join(self._folder, GOING, _ticket_name(other)))
+                    os.symlink(other.path, os.path.join(self._folder, ACTIVE, _ticket_name(other)))
 
     def is_stalled(self) -> bool:
-        """True when a run that has its turn has ended, or nobody looks after it: nothing would move the line."""
-        going = list(self._tickets(GOING))
-        return not going or any(not _is_looked_after(ticket) for ticket in going)
+        """Return True if a started run has ended or has no controller: it would not advance the queue."""
+        active = list(self._tickets(ACTIVE))
+        return not active or any(not _has_controller(ticket) for ticket in active)
 
     def advance(self, own: str = "") -> None:
-        """Give turns to those for whom there is room. The run at `own` is then started by the caller."""
-        going = [ticket for ticket in self._tickets(GOING) if self._still_goes(ticket, own)]
+        """Start as many queued runs as the limits allow. The caller starts the run at `own`."""
+        active = [ticket for ticket in self._tickets(ACTIVE) if self._is_active(ticket, own)]
         waiting: list[_Ticket] = []
-        for ticket in self._tickets(IN_LINE):
+        for ticket in self._tickets(QUEUED):
             if ticket.directory.is_waiting:
                 waiting.append(ticket)
-            else:  # it was given its turn by somebody who was killed just then
+            else:  # the process that started it was killed
                 self._move(ticket)
-                if self._still_goes(ticket, own):
-                    going.append(ticket)
-        by_age = sorted((*going, *waiting), key=lambda each: each.name)
+                if self._is_active(ticket, own):
+                    active.append(ticket)
+        by_age = sorted((*active, *waiting), key=lambda each: each.name)
         limits = {ticket.demand.target: ticket.demand.limit for ticket in by_age}
         held_up: list[_Ticket] = []
         for ticket in waiting:
             if self._is_over(ticket):
                 continue
-            reason = reason_to_wait(ticket.demand, _demands(going), _demands(held_up), limits)
+            reason = reason_to_wait(ticket.demand, _demands(active), _demands(held_up), limits)
             if not reason and self._begin(ticket, own):
-                going.append(ticket)
+                active.append(ticket)
                 continue
             held_up.append(ticket)
             if reason and ticket.directory.status().reason != reason:
                 ticket.directory.append_event("state", state=RunState.QUEUED, reason=reason)
 
     def _begin(self, ticket: _Ticket, own: str) -> bool:
-        """Give a run its turn; False when somebody has hold of it, who then sees to it."""
+        """Start a run; False if another process holds its lock."""
         directory = ticket.directory
         if directory.path == own:
-            self._give_turn(ticket)
+            self._dequeue(ticket)
             return True
         lock = ControllerLock.acquire(directory)
         if lock is None:
             return False
         with lock:
-            self._give_turn(ticket)
+            self._dequeue(ticket)
             _detach(directory, lock)
         return True
 
-    def _give_turn(self, ticket: _Ticket) -> None:
+    def _dequeue(self, ticket: _Ticket) -> None:
         path = ticket.directory.file(WAITING)
         with storage_errors("write", path):
             since = os.lstat(path).st_mtime
@@ -208,30 +208,30 @@ class _Line:
         seconds = round(max(0.0, time.time() - since), 6)
         ticket.directory.append_event("step", step=STEP, status="done", seconds=seconds)
 
-    def _still_goes(self, ticket: _Ticket, own: str) -> bool:
-        """True for a run that has not ended; it is given a controller when it has none."""
+    def _is_active(self, ticket: _Ticket, own: str) -> bool:
+        """Return True if the run has not ended, and give it a controller if it has none."""
         if ticket.directory.status().end:
-            self._drop(GOING, ticket.name)
+            self._drop(ACTIVE, ticket.name)
             return False
-        if ticket.directory.path != own and not _is_looked_after(ticket):
+        if ticket.directory.path != own and not _has_controller(ticket):
             lock = ControllerLock.acquire(ticket.directory)
             if lock is not None:
                 _detach(ticket.directory, lock)
         return True
 
     def _is_over(self, ticket: _Ticket) -> bool:
-        """True for a run in line that has ended, or does now because somebody wanted it to."""
+        """Return True if a queued run has ended, or ends now because it was canceled."""
         directory = ticket.directory
         if directory.cancel_requested and (lock := ControllerLock.acquire(directory)) is not None:
             with lock:
                 end_waiting(directory, directory.own_record())
         if not directory.status().end:
             return False
-        self._drop(IN_LINE, ticket.name)
+        self._drop(QUEUED, ticket.name)
         return True
 
     def _tickets(self, folder: str, machine: str = "") -> Iterator[_Ticket]:
-        """The runs of a machine, by default this one, in order; links to what is no run any more are removed."""
+        """Yield the runs of a machine, by default this one, in order; stale links are removed."""
         machine = machine or os.uname().nodename
         for name in sorted(os.listdir(os.path.join(self._folder, folder))):
             try:
@@ -245,7 +245,7 @@ class _Line:
 
     def _move(self, ticket: _Ticket) -> None:
         with contextlib.suppress(FileNotFoundError):
-            os.rename(os.path.join(self._folder, IN_LINE, ticket.name), os.path.join(self._folder, GOING, ticket.name))
+            os.rename(os.path.join(self._folder, QUEUED, ticket.name), os.path.join(self._folder, ACTIVE, ticket.name))
 
     def _drop(self, folder: str, name: str) -> None:
         with contextlib.suppress(OSError):
@@ -253,7 +253,7 @@ class _Line:
 
 
 def _ticket_name(directory: RunDirectory) -> str:
-    """Sorts by the time of submission, which the run's id ends with; of two projects of one name, no two are equal."""
+    """Return a unique name that sorts by the time of submission, which the run ID ends with."""
     moment = directory.run_id.rpartition("_")[2]
     return f"{moment:0>16.16}-{zlib.crc32(os.fsencode(directory.path)):08x}"
 
@@ -262,10 +262,10 @@ def _demands(tickets: list[_Ticket]) -> list[Demand]:
     return [ticket.demand for ticket in tickets]
 
 
-def _is_looked_after(ticket: _Ticket) -> bool:
+def _has_controller(ticket: _Ticket) -> bool:
     return not ticket.directory.status().end and ControllerLock.holder(ticket.directory) != 0
 
 
 def _detach(directory: RunDirectory, lock: ControllerLock) -> None:
-    with contextlib.suppress(WorkbenchError):  # no further process can be: whoever looks next tries again
+    with contextlib.suppress(WorkbenchError):  # no process could be started: the next caller tries again
         detach(directory, lock)

@@ -1,6 +1,6 @@
-"""Acting on a run from another process than its controller: give it a controller that it lacks, or cancel it.
+"""Resume or cancel a run from another process than its controller.
 
-A run lacks one after its own was killed or the machine was restarted. To cancel, the wish is written down, and the
+A run lacks a controller after it was killed or the machine was restarted. A cancel request is written down, and the
 controller, or this process, ends the run.
 """
 
@@ -25,9 +25,9 @@ from tui_workbench.targets.base.registry import target_for
 
 
 def resume_all(project: Project) -> list[str]:
-    """Give each of this user's own active runs a controller, and remove what killed submits left half made.
+    """Give each of this user's active runs a controller, and remove the remains of killed submits.
 
-    Returns the ids of the runs that had none.
+    Returns the IDs of the runs that had no controller.
     """
     remove_unfinished(project)
     ownership.prune(project.runs_directory)
@@ -37,9 +37,9 @@ def resume_all(project: Project) -> list[str]:
 
 
 def resume_runs(project: Project, run_ids: Iterable[str]) -> list[str]:
-    """Give the runs that have no controller one; those whose script is over are concluded here and now.
+    """Give runs without a controller a new one; runs whose script has ended are finished in this process.
 
-    Returns the ids of those that had none.
+    Returns the IDs of the runs that had no controller.
     """
     directories = [RunDirectory(os.path.join(project.runs_directory, run_id)) for run_id in run_ids]
     resumed = _resume_waiting(project, directories)
@@ -48,15 +48,15 @@ def resume_runs(project: Project, run_ids: Iterable[str]) -> list[str]:
             if directory.run_id not in resumed and take_over(project, directory):
                 resumed.append(directory.run_id)
         except WorkbenchError:
-            # Not ours, gone meanwhile, or no space: it stays as it is, and its record says what is known.
+            # Not this user's, removed meanwhile, or the disk is full: the run stays unchanged.
             continue
     return resumed
 
 
 def take_over(project: Project, directory: RunDirectory) -> bool:
-    """See to it that a run has a controller; True when it had none.
+    """Give a run a controller if it has none; return True if it had none.
 
-    Raises ImportedRun, and WorkbenchError when it has none and can have none.
+    Raises ImportedRun, and WorkbenchError when no controller can be started.
     """
     spec = directory.own_record().spec
     if directory.is_waiting:
@@ -73,7 +73,7 @@ def take_over(project: Project, directory: RunDirectory) -> bool:
 
 
 def _resume_waiting(project: Project, directories: Iterable[RunDirectory]) -> list[str]:
-    """See to it that the runs that wait for their turn are in line; the ids of those whose turn has come."""
+    """Queue waiting runs that are not queued; return the IDs of those that have started."""
     waiting = [directory for directory in directories if directory.is_waiting and directory.is_own]
     if not waiting:
         return []
@@ -81,19 +81,18 @@ def _resume_waiting(project: Project, directories: Iterable[RunDirectory]) -> li
     try:
         return queueing.resume(waiting)
     except WorkbenchError:
-        return []  # its folder cannot be used now: they wait on
+        return []  # the queue is not usable now: the runs keep waiting
 
 
 POLL_SECONDS = 0.02
-PATIENCE_SECONDS = 60.0
-"""How long `cancel` waits, beyond the grace, for a controller whose target may be out of reach."""
+PATIENCE_SECONDS = 60.0  # how long `cancel` waits, beyond the grace, for a controller with an unreachable target
 
 
 def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SECONDS) -> Run:
-    """End a run and wait until nothing of it is left; one that has ended is returned unchanged.
+    """Cancel a run and wait until all its processes have ended; a run that has ended is returned unchanged.
 
-    `grace` is the seconds between asking the script to end and making it. Raises WorkbenchError when the run has not
-    ended `patience` seconds after that: the wish stands.
+    `grace` is the time in seconds between asking the script to end and killing it. Raises WorkbenchError when the run
+    has not ended `patience` seconds later; the cancel request stays.
     """
     run = directory.run()
     if not (run.is_active or run.imported):
@@ -106,7 +105,7 @@ def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SEC
         if lock is not None and not (directory.is_waiting or target.starts_at_once):
             detach(directory, lock)
         elif lock is not None:
-            # With the wish to cancel on record there is nothing to wait for: this thread ends the run itself.
+            # With the cancel request recorded, this thread can end the run itself.
             finish_here(directory, lock)
         run = directory.run()
         if not run.is_active:
@@ -114,12 +113,12 @@ def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SEC
         time.sleep(POLL_SECONDS)
     raise WorkbenchError(
         f"run {run.run_id} has not ended yet: {run.reason or run.state}",
-        remedy="It ends as soon as its target answers; you need not cancel it again.",
+        remedy="It ends as soon as its target answers; the cancel request stays.",
     )
 
 
 def finish_here(directory: RunDirectory, lock: ControllerLock) -> None:
-    """Bring a run that is over, or is to end, to its end in this process. Releases the lock. Raises StorageError."""
+    """Finish a run that has ended or was canceled in this process. Releases the lock. Raises StorageError."""
     with lock:
         Controller(directory).finish()
     queueing.leave(directory)

@@ -1,7 +1,6 @@
-"""What a target tells about a run, written into the run's directory, and what an active run does according to that.
+"""A target's progress reports: written to the run's directory, and read for active runs.
 
-Steps with their times, a log of the preparation, and the time in which nothing is known because the target cannot be
-reached.
+They consist of steps with durations, a log of the preparation, and times in which the target is unreachable.
 """
 
 from __future__ import annotations
@@ -21,14 +20,9 @@ from tui_workbench.targets.base.values import Report
 
 PREPARATION_LOG = "preparation.log"
 
-PROGRESS = "progress.json"
-"""How far the step is that is at work, while one is that takes long: written anew many times, and gone at its end."""
-
-ORPHANED = "the supervising shell was killed: the script goes on, and its exit code will not be known"
-"""Reason of a run whose script goes on without the shell that would have noted its end."""
-
-WRITING_SECONDS = 0.25
-"""Between two times that it is written."""
+PROGRESS = "progress.json"  # the progress of a long step; rewritten often, and removed when the step ends
+ORPHANED = "the supervising shell was killed: the script continues, but its exit code will be unknown"
+WRITING_SECONDS = 0.25  # minimum time between two writes of the progress
 
 
 class Progress(Report):
@@ -41,31 +35,31 @@ class Progress(Report):
         status = directory.status()
         self._lost = status.reason if status.state == RunState.UNKNOWN else ""
         self._since = ""
+        # The state while the target is reachable.
         self.state = RunState.RUNNING if "start" in status.done else RunState.PREPARING
-        """What the run is doing when its target can be reached."""
         self._next_writing = 0.0
 
     def enter(self, state: str) -> None:
-        """The run goes on to another state."""
+        """Record the next state of the run."""
         self.state = state
         self._lost = ""
         self._directory.append_event("state", state=state)
 
     def begin(self, step: str, title: str) -> None:
-        """Note the moment; the title, if there is one, goes into the preparation's log."""
+        """Record the start of a step, and write its title, if any, to the preparation log."""
         self._begun[step] = time.monotonic()
         self._directory.append_event("step", step=step, status="begun")
         if title:
             self.line(title)
 
     def done(self, step: str, **facts: Any) -> None:
-        """Record a step as complete, with its duration."""
+        """Record the end of a step with its duration."""
         seconds = round(time.monotonic() - self._begun.pop(step, time.monotonic()), 6)
         self._directory.append_event("step", step=step, status="done", seconds=seconds, **facts)
 
     def show(self, progress: LongProgress | None) -> None:
-        """Write down how far a step is, for whoever looks; it is over when there is nothing to tell."""
-        with contextlib.suppress(OSError):  # nobody needs it to go on
+        """Write the progress of the current step; None removes it."""
+        with contextlib.suppress(OSError):  # progress is not essential
             if progress is None:
                 unlink_below(self._directory.path, PROGRESS)
             elif time.monotonic() >= self._next_writing:
@@ -73,38 +67,38 @@ class Progress(Report):
                 write_below(self._directory.path, PROGRESS, json.dumps(progress._asdict()).encode())
 
     def line(self, text: str) -> None:
-        """Append a line to the preparation's log."""
+        """Append a line to the preparation log."""
         append_below(self._directory.path, PREPARATION_LOG, text.encode("utf-8", "surrogateescape") + b"\n")
 
     def lost(self, reason: str) -> None:
-        """Record that nothing is known any more, with the moment since when; once for each reason."""
+        """Record that the target is unreachable, once for each reason."""
         if reason == self._lost:
             return
         self._since = self._since or time.strftime("%H:%M:%S")
         self._lost = reason
-        text = f"out of reach since {self._since}: {reason}"
+        text = f"unreachable since {self._since}: {reason}"
         self._directory.append_event("state", state=RunState.UNKNOWN, reason=text)
 
     def drain(self) -> None:
-        """Take note that `interrupted` has become readable, so that it can again."""
+        """Clear the `interrupted` descriptor."""
         with contextlib.suppress(BlockingIOError):
             while self.interrupted >= 0 and os.read(self.interrupted, 64):
                 pass
 
     def orphaned(self) -> None:
-        """Record, once, that the run goes on and its exit code will not be known."""
+        """Record, once, that the exit code of the active run will be unknown."""
         if self._directory.status().reason != ORPHANED:
             self._directory.append_event("state", state=self.state, reason=ORPHANED)
 
     def regained(self) -> None:
-        """Record that the run is again in the state that it was in."""
+        """Record that the target is reachable again."""
         if self._lost:
             self._lost = self._since = ""
             self._directory.append_event("state", state=self.state)
 
 
 def read_progress(directory: RunDirectory) -> LongProgress | None:
-    """How far the step of the run is that is at work; None when nothing is known of that."""
+    """Return the progress of the run's current step; None if unknown."""
     try:
         stored = load_json(directory.file(PROGRESS))
         numbers = {name: float(stored[name]) for name in ("done", "total", "started", "rate", "seconds")}
@@ -114,7 +108,7 @@ def read_progress(directory: RunDirectory) -> LongProgress | None:
 
 
 def current_step(directory: RunDirectory) -> str:
-    """The name of the innermost step at work; "" when none is, or none was recorded."""
+    """Return the innermost active step, or ""."""
     at_work: dict[str, None] = {}
     for event in directory.events():
         if event["event"] != "step":
@@ -128,10 +122,7 @@ def current_step(directory: RunDirectory) -> str:
 
 
 def steps_of(runs: Iterable[Run]) -> dict[str, str]:
-    """The current step of each run that is active on a target where there are steps, by run id.
-
-    With how far it is where that is known: `sync`, `sync 63 %`.
-    """
+    """Map the IDs of active runs to their current step, with its progress if known: `sync`, `sync 63 %`."""
     found: dict[str, str] = {}
     for run in runs:
         directory = RunDirectory(run.directory)

@@ -1,8 +1,8 @@
-"""What the target of a run asks of its controller, besides starting the script and waiting for its end.
+"""The steps of a run on its target, besides starting the script and waiting for its end.
 
-A target elsewhere may be out of reach at any moment. That is no failure: the run is `unknown` since then, and what was
-to be done is done when the target answers again. How the run ended is recorded before anything is removed over there,
-so a controller that goes on later never needs what is gone.
+A target on another machine may become unreachable at any time. That is not a failure: the run is `unknown`, and its
+steps continue when the target answers again. The ending of a run is recorded before anything is removed on the target,
+so a later controller never needs removed files.
 """
 
 from __future__ import annotations
@@ -26,27 +26,18 @@ from tui_workbench.targets.hosts.host import Entry
 
 _Result = TypeVar("_Result")
 
-LOOK_SECONDS = 5.0
-"""How often it is looked whether the run's directory is still there, while a controller waits for a target."""
-
-CONNECT = "connect"
-"""The step that is done once the target has answered. A run that ends before was never on it."""
-
-CONNECT_ATTEMPTS = 6
-"""How often a target that was never reached is tried, in some seconds: a connection can break at any moment."""
-
-_AT_ONCE = frozenset(("name", "port"))
-"""Checks that fail on a machine that is switched off or misspelled: that is told at once."""
-
-_HERE = frozenset(("queue", "prepare", CONNECT, "collect", "fetch"))
-"""Steps that are begun here, whether the target answers or not."""
+LOOK_SECONDS = 5.0  # pause between checks that the run's directory still exists
+CONNECT = "connect"  # the step that is done once the target has answered; before it the target has no files of the run
+CONNECT_ATTEMPTS = 6  # for a target that has never answered; they take some seconds
+_AT_ONCE = frozenset(("name", "port"))  # failed checks that mean a misspelled or switched-off machine: no more attempts
+_HERE = frozenset(("queue", "prepare", CONNECT, "collect", "fetch"))  # steps that begin without the target
 
 
 class TargetLifecycle:
-    """What one run's controller does on its target. `target.report` tells the run's directory how far it is.
+    """The controller's steps on the target of a run. `target.report` writes progress to the run's directory.
 
-    Some targets start scripts at once and are always in reach: there nothing is prepared and nothing brought back. The
-    descriptor `interrupted` becomes readable when a cancel request may have come; -1 where none can.
+    Targets that start scripts at once need no preparation and no fetching. The descriptor `interrupted` becomes
+    readable when a cancel request may have come; -1 for none.
     """
 
     def __init__(self, target: Target, directory: RunDirectory, record: Record, interrupted: int = -1) -> None:
@@ -58,7 +49,7 @@ class TargetLifecycle:
         self.close = target.close
 
     def watch_directory(self) -> None:
-        """Wake whoever waits for the target when the run's directory is removed: there is nothing to note any more."""
+        """Interrupt waiting for the target when the run's directory is removed."""
         if self._target.starts_at_once:
             return
 
@@ -70,10 +61,10 @@ class TargetLifecycle:
         threading.Thread(target=watch, name="watch the run's directory", daemon=True).start()
 
     def prepare(self) -> None:
-        """Have everything on the target that the run needs.
+        """Prepare everything on the target that the run needs.
 
-        Raises Interrupted when the run is to end, TargetUnreachable when the target was never reached (whoever submits
-        to a machine that is switched off is told so), NoGpu, and WorkbenchError when it cannot be.
+        Raises Interrupted to cancel, TargetUnreachable if the target has never answered, NoGpu, and other
+        WorkbenchErrors.
         """
         if self._target.starts_at_once:
             return
@@ -83,12 +74,12 @@ class TargetLifecycle:
             self._progress.begin("prepare", f"preparing {spec.target.name}")
             if not self._was_reached():
                 self._connect()
-            self.persist(lambda: self._target.prepare(spec, plan, lambda: _listing_of(self._record)))
+            self.persist(lambda: self._target.prepare(spec, plan, lambda: _files_of_run(self._record)))
             self._progress.done("prepare")
         self._check_gpu()
 
     def _connect(self) -> None:
-        """Reach the target for the first time. Raises TargetUnreachable, ConfigurationError or Interrupted."""
+        """Connect to the target for the first time. Raises TargetUnreachable, ConfigurationError or Interrupted."""
         self._progress.begin(CONNECT, "")
         pauses = Backoff()
         for left in reversed(range(CONNECT_ATTEMPTS)):
@@ -102,24 +93,24 @@ class TargetLifecycle:
         self._progress.done(CONNECT)
 
     def _check_gpu(self) -> None:
-        """See that a run that asks for a GPU would use one, now that its environment is there."""
+        """Check that a run that asks for a GPU would use it, now that its environment exists."""
         spec = self._record.spec
         if not spec.gpu_check_due or STEP in self._directory.status().done:
             return
 
-        def look() -> None:
-            # A framework may take minutes to answer, and a driver for ever.
-            with BackgroundCall(lambda: admit(spec)) as looking:
-                looking.wait(self._progress.interrupted)
+        def check() -> None:
+            # A framework may take minutes to answer, and a driver may hang.
+            with BackgroundCall(lambda: admit(spec)) as checking:
+                checking.wait(self._progress.interrupted)
 
         self._progress.begin(STEP, TITLE)
-        self.persist(look)
+        self.persist(check)
         self._progress.done(STEP)
 
     def persist(self, action: Callable[[], _Result]) -> _Result:
-        """Do something on the target, again when it was out of reach or the connection broke meanwhile.
+        """Call `action`, and repeat it each time the target is unreachable or the connection breaks.
 
-        Raises Interrupted when the run is to end, unless that is why it is done.
+        Raises Interrupted to cancel the run, unless it is ending already.
         """
         if self._target.starts_at_once:
             return action()
@@ -136,38 +127,38 @@ class TargetLifecycle:
                 self._unless_canceled(lambda: self._target.wait_until_reachable(interrupted), ending=ending)
                 self._unless_canceled(lambda: pauses.take(interrupted), ending=ending)
             except Interrupted:
-                self._go_on(ending)
+                self._check_canceled(ending)
 
-    def woken(self) -> None:
-        """Go on after a wait was interrupted. Raises StorageError when the run's directory was removed."""
+    def resume_waiting(self) -> None:
+        """Continue after an interrupted wait. Raises StorageError when the run's directory was removed."""
         self._progress.drain()
         if not os.path.isdir(self._directory.path):
             raise StorageError(
                 f"the directory of run {self._directory.run_id} was removed",
-                remedy="experiment clean removes what is left of it on its target.",
+                remedy="`workbench-tui experiment clean` removes its remains on the target.",
                 file=self._directory.path,
             )
 
-    def note(self, ending: Ending) -> None:
-        """Record how the run ended, before anything is cleared away."""
+    def record_ending(self, ending: Ending) -> None:
+        """Record how the run ended, before anything is removed."""
         if not self._target.starts_at_once and self._directory.status().ending is None:
             self._directory.append_event("ending", **ending._asdict())
             self._progress.enter(RunState.FINALIZING)
 
-    def bring_back(self) -> None:
-        """Bring here what the run made and clear away what it holds, as far as that can be done."""
+    def fetch(self) -> None:
+        """Fetch the run's files and clean up, as far as possible."""
         if self._target.starts_at_once or not self._was_reached():
             return
         try:
             self.persist(self.collect)
         except (WorkbenchError, OSError) as error:
-            # It stays where it is: `collecting` brings it later.
-            self._progress.line(f"not all was brought back: {error}")
+            # The files stay there: `collecting` fetches them later.
+            self._progress.line(f"not all files were fetched: {error}")
         finally:
             self._target.close()
 
     def collect(self) -> None:
-        """Bring here what the run made, and clear away what it holds. Can be called again.
+        """Fetch the run's files and clean up. Can be called again.
 
         Raises TargetUnreachable and other WorkbenchErrors, and OSError.
         """
@@ -182,26 +173,26 @@ class TargetLifecycle:
             self._target.release(spec)
 
     def _was_reached(self) -> bool:
-        """True once there can be something of the run on the target."""
+        """True if the target may have files of the run."""
         status = self._directory.status()
         return "prepare" in status.done or bool(status.begun - _HERE)
 
     def _unless_canceled(self, wait: Callable[[], None], *, ending: bool) -> None:
-        """Wait for something. Raises Interrupted when the run is to end, unless it is `ending` anyhow."""
+        """Call `wait` until it is done. Raises Interrupted to cancel the run, unless it is `ending` already."""
         while True:
             try:
                 wait()
                 return
             except Interrupted:
-                self._go_on(ending)
+                self._check_canceled(ending)
 
-    def _go_on(self, ending: bool) -> None:
-        self.woken()
+    def _check_canceled(self, ending: bool) -> None:
+        self.resume_waiting()
         if self._directory.cancel_requested and not ending:
             raise Interrupted
 
 
-def _listing_of(record: Record) -> Sequence[Entry]:
+def _files_of_run(record: Record) -> Sequence[Entry]:
     from tui_workbench.runs.snapshots.working_copy import files_of_run
 
     return files_of_run(record)

@@ -1,4 +1,4 @@
-"""Submitting a run: the request, its plan, the environment it needs, and the run directory with its snapshot.
+"""Submit runs: the request, its plan, its environment, and the run directory with its snapshot.
 
 What happens once the run has its directory belongs to `runs.lifecycle`.
 """

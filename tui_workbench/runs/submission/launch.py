@@ -1,8 +1,7 @@
-"""Submitting: from a request to a run that runs.
+"""Submit a run: check the request, take the snapshot, create the run directory and start the script.
 
-Order is what keeps a run whole: first everything that can be wrong is looked at, then the snapshot is taken, then
-`run.json` is written and the directory gets its name in one rename. Before that rename there is no run; after it any
-controller can bring it to its end.
+All checks come first. Then the snapshot is taken, `run.json` is written, and the directory is renamed. Before that
+rename there is no run; after it any controller can bring the run to its end.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tui_workbench.core.trace import for_run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.gate import admit
 from tui_workbench.runs.lifecycle import building, limits
-from tui_workbench.runs.lifecycle.starting import detach, leave_descriptors, spawn, start_script
+from tui_workbench.runs.lifecycle.starting import close_other_descriptors, detach, spawn, start_script
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory
@@ -41,8 +40,8 @@ def submit(
     directory, lock, record = create_run(project, request)
     target = target_for(record.spec.target)
     try:
-        if directory.is_waiting and not _enter_line(project, directory, lock):
-            # Its lock is released, and whoever ends the run before it starts it.
+        if directory.is_waiting and not _enqueue(project, directory, lock):
+            # Its lock is released: the process that ends an earlier run starts it.
             if on_started is not None:
                 on_started(directory.run())
             return directory.run()
@@ -52,7 +51,7 @@ def submit(
                 on_started(directory.run())
         detach(directory, lock, _fork if single_threaded else spawn)
     except BaseException:
-        # No caller has seen its id yet, so no other process would look after it.
+        # The caller does not know the run yet, so no other process would finish it.
         with building.uninterrupted():
             if target.starts_at_once:
                 target.stop(record.spec, grace=0.0)
@@ -62,8 +61,8 @@ def submit(
     return directory.run()
 
 
-def _enter_line(project: Project, directory: RunDirectory, lock: ControllerLock) -> bool:
-    """Put a new run in line; see `queueing.enter`."""
+def _enqueue(project: Project, directory: RunDirectory, lock: ControllerLock) -> bool:
+    """Queue a new run; see `queueing.enter`."""
     from tui_workbench.runs.lifecycle.queueing import enter
     from tui_workbench.runs.store.index import RunIndex
 
@@ -73,16 +72,16 @@ def _enter_line(project: Project, directory: RunDirectory, lock: ControllerLock)
 
 
 def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, ControllerLock, Record]:
-    """Check the request, take the snapshot and write the run's directory.
+    """Check the request, take the snapshot and create the run directory.
 
-    The lock returned is held: nobody else resumes the run meanwhile. Raises ConfigurationError, UsageError or
-    StorageError; then nothing is left behind.
+    The returned lock is held, so no other process resumes the run. Raises ConfigurationError, UsageError or
+    StorageError, and then leaves no files.
     """
     spec, plan, origin_commit = prepare(project, request)
     if asks_for_gpu(spec, request):
-        # All members of a sweep are as its first one is.
+        # The members of a sweep are alike: the first is checked now, the others when they start.
         spec = admit(spec) if request.member <= 1 else spec._replace(gpu_check_due=True)
-    contents = _look_at_files(project, spec, request.origin) if spec.tracked else None
+    contents = _check_files(project, spec, request.origin) if spec.tracked else None
     project.prepare_state()
     spec, plan = planned(project, spec, request, building.reserve_run_id(project))
     if contents is not None:
@@ -91,7 +90,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     with building.new_directory(project, spec.run_id) as (directory, lock), contextlib.ExitStack() as undone:
         undone.callback(secret_arguments.remove, spec)
         with for_run(directory.path):
-            commit_id, kind = _take_snapshot(project, spec, directory, origin_commit, contents, copy_later=limited)
+            commit_id, kind = _take_snapshot(project, spec, directory, origin_commit, contents, defer_copy=limited)
         record = Record(
             spec.run_id, building.next_run_number(project), building.created_at(spec.run_id), _user(), spec, plan,
             commit_id, kind, request.origin, request.group, request.member,
@@ -101,8 +100,8 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         if limited:
             limits.register(directory, spec, request, record.run_number)
         if spec.tracked:
-            # By its file time what the run makes is told from what it found.
-            building.let_clock_move_on(directory, os.stat(directory.file(RECORD)).st_mtime_ns)
+            # File times distinguish files of the run from files of the copy.
+            building.wait_for_clock_tick(directory, os.stat(directory.file(RECORD)).st_mtime_ns)
         directory.append_event("state", state=RunState.QUEUED)
         if contents is not None:
             contents.append_notes(directory)
@@ -112,9 +111,9 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
 
 
 def _fork(directory: RunDirectory, lock: ControllerLock) -> int:
-    """Start the controller as a copy of this process, for `detach`: the copy needs no interpreter start.
+    """Start the controller as a fork, for `detach`: faster than a new interpreter.
 
-    Only for a process that has one thread. Returns the process id. Raises OSError.
+    Only for a process with one thread. Returns the process ID. Raises OSError.
     """
     pid = os.fork()
     if pid:
@@ -122,9 +121,9 @@ def _fork(directory: RunDirectory, lock: ControllerLock) -> int:
     code = 1
     try:
         os.setsid()
-        leave_descriptors(lock.descriptor)
+        close_other_descriptors(lock.descriptor)
         lock.sign()
-        # The script runs already: what only its controller needs is loaded meanwhile.
+        # Loaded while the script is already running.
         from tui_workbench.runs.lifecycle.controller import drive
 
         drive(directory, lock)
@@ -133,7 +132,7 @@ def _fork(directory: RunDirectory, lock: ControllerLock) -> int:
         os._exit(code)
 
 
-def _look_at_files(project: Project, spec: RunSpec, origin: str) -> Contents:
+def _check_files(project: Project, spec: RunSpec, origin: str) -> Contents:
     from tui_workbench.runs.snapshots.contents import check_files
 
     return check_files(project, spec, origin)
@@ -141,11 +140,11 @@ def _look_at_files(project: Project, spec: RunSpec, origin: str) -> Contents:
 
 def _take_snapshot(
     project: Project, spec: RunSpec, directory: RunDirectory, commit: str, contents: Contents | None, *,
-    copy_later: bool,
+    defer_copy: bool,
 ) -> tuple[str, str]:  # fmt: skip
-    """The commit, if any, and the kind of the snapshot; a `commit` that is there already is taken as it is.
+    """Take a snapshot, or use the existing `commit`; return the commit ID, if any, and the kind of the snapshot.
 
-    With `copy_later` there is no working copy yet, if there is git to make it with.
+    With `defer_copy` the working copy is made at the start of the run, if git is available.
     """
     if not spec.tracked:
         return "", "none"
@@ -156,13 +155,13 @@ def _take_snapshot(
     reference = f"{REFERENCES}/{spec.run_id}"
     if commit:
         store.keep(reference, commit)
-    elif copy_later and store.available:
+    elif defer_copy and store.available:
         commit = store.record(reference, spec.run_id)
     if not commit:
         snapshot = store.take(spec.run_id, directory.file(WORKING_COPY))
         return snapshot.commit_id, snapshot.kind
-    if copy_later:
-        building.leave_copy_for_later(directory)
+    if defer_copy:
+        building.defer_copy(directory)
     else:
         store.check_out(commit, directory.file(WORKING_COPY))
     return commit, "git"

@@ -1,8 +1,8 @@
-"""From a request to what a run would do: its specification and its plan. Nothing is changed.
+"""Check requests and plan their runs. Nothing is changed.
 
-A request may name a run to run again, as it was or with changes. As it was means its snapshot, its arguments, its run
-configuration and its target as run.json has them. What run.json does not hold, which is secrets, comes from the
-configuration files as they are now. An untracked run has no snapshot; run again, it runs in the project as that is now.
+A request may repeat a run, with or without changes. An unchanged repetition uses the snapshot, arguments, run
+configuration and target of run.json. Secrets, which run.json does not hold, come from the current configuration files.
+An untracked run has no snapshot; its repetition runs in the current project.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.gpu.gpus import asked_for
 
-FILE_VARIABLE = "$file"
-"""Stands in an ArgumentVector for the script that the user chose."""
+FILE_VARIABLE = "$file"  # in an ArgumentVector: the script that the user chose
 
 
 class Basis(NamedTuple):
-    """What a run is made of, besides the script and its arguments."""
+    """The configuration, target and snapshot of a request."""
 
     configuration: RunConfiguration
     target: ComputeTarget
-    commit: str = ""  # the snapshot to take; "" for the project as it is
-    origin: Record | None = None  # the run that is run again
+    commit: str = ""  # the snapshot to use; "" for the current project
+    origin: Record | None = None  # the run to repeat
 
 
 class Prepared(NamedTuple):
-    """A request that was found good."""
+    """A valid request."""
 
     spec: RunSpec
     plan: Plan
@@ -46,9 +45,9 @@ class Prepared(NamedTuple):
 
 
 def prepare(project: Project, request: RunRequest) -> Prepared:
-    """Check a request and plan it; touches nothing. Raises ConfigurationError or UsageError.
+    """Check and plan a request; changes nothing. Raises ConfigurationError or UsageError.
 
-    The run id is the one that a submit at this moment would most likely get.
+    The run ID is the ID that a submit would get now.
     """
     configuration, target, commit, origin = basis_of(project, request)
     if request.environment:
@@ -66,16 +65,16 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
         script=script, arguments=arguments, keep_outputs=request.keep_outputs
     )
     if spec.tracked:
-        from tui_workbench.runs.submission.tracked import refuse_unseen
+        from tui_workbench.runs.submission.tracked import refuse_never_copied
 
-        refuse_unseen(script)
+        refuse_never_copied(script)
     if origin is not None:
         secret_arguments.with_secrets(spec)
     return Prepared(*planned(project, spec, request, likely_run_id(project)), commit)
 
 
 def planned(project: Project, spec: RunSpec, request: RunRequest, run_id: str) -> tuple[RunSpec, Plan]:
-    """The specification as that of the run `run_id`, and its plan. Raises ConfigurationError."""
+    """Complete the specification for the run ID, and return it with its plan. Raises ConfigurationError."""
     directory = os.path.join(project.runs_directory, run_id)
     working_directory = os.path.join(directory, WORKING_COPY) if spec.tracked else project.root
     spec = spec._replace(run_id=run_id, run_directory=directory, working_directory=working_directory)
@@ -93,7 +92,7 @@ def planned(project: Project, spec: RunSpec, request: RunRequest, run_id: str) -
 
 
 def bare_spec(project: Project, configuration: RunConfiguration, target: ComputeTarget) -> RunSpec:
-    """The specification of no run: what a run configuration says of a target, without a script."""
+    """Return a specification of a run configuration and a target, without a script."""
     return RunSpec(
         run_id="",
         run_directory=os.path.join(project.runs_directory, "none"),
@@ -108,14 +107,14 @@ def bare_spec(project: Project, configuration: RunConfiguration, target: Compute
 
 
 def asks_for_gpu(spec: RunSpec, request: RunRequest) -> bool:
-    """Whether the run must have a GPU to start: its files ask for one, and it may not train on the CPU."""
+    """Return True if the run needs a GPU to start: its files ask for a GPU, and CPU runs are not allowed."""
     return not request.allow_cpu and bool(asked_for(spec.target, spec.run_configuration))
 
 
 def basis_of(project: Project, request: RunRequest) -> Basis:
-    """What a request stands on: what it leaves open is as in the run that it names to run again, if it names one.
+    """Return the configuration, target and snapshot of a request, by default those of the run to repeat.
 
-    Raises RunNotFound, ConfigurationError, or UsageError when there is no snapshot of the run.
+    Raises RunNotFound, ConfigurationError, or UsageError when the run has no snapshot.
     """
     origin = _record_of(project, request.origin) if request.origin else None
     if origin is None or request.run_configuration:
@@ -132,7 +131,7 @@ def basis_of(project: Project, request: RunRequest) -> Basis:
 
         commit = commit_of(origin)
     if commit:
-        # A snapshot can be run nowhere else than in a copy of its own.
+        # A snapshot can only run in a working copy.
         configuration = configuration._replace(tracked_run=True)
     return Basis(configuration, target, commit, origin)
 
@@ -141,7 +140,7 @@ def _with_variables(configuration: RunConfiguration, variables: tuple[tuple[str,
     secret = next((name for name, value in variables if mask_value(name, value) != value), "")
     if secret:
         raise UsageError(
-            f"the value of {secret} is a secret, and those are not taken from here",
+            f"{secret} is a secret and cannot be set here",
             remedy=f"Set it in {configuration.key('EnvironmentVariables')} of {configuration.path}.",
         )
     merged = {**configuration.environment_variables, **dict(variables)}
@@ -151,12 +150,12 @@ def _with_variables(configuration: RunConfiguration, variables: tuple[tuple[str,
 def _script_and_arguments(
     project: Project, request: RunRequest, configuration: RunConfiguration
 ) -> tuple[str, tuple[str, ...]]:
-    """The script, relative to the project, and its arguments. Raises UsageError when there is no such script."""
+    """Return the script, relative to the project, and its arguments. Raises UsageError when there is no such script."""
     script, arguments, vector = request.script, request.arguments, configuration.argument_vector
     if not script:
         if not vector or vector[0] == FILE_VARIABLE:
             raise UsageError(
-                f"no script was named, and ArgumentVector of {configuration.path} leaves it open",
+                f"no script given, and ArgumentVector of {configuration.path} has none",
                 remedy="Name a script of the project.",
             )
         script, arguments = vector[0], (*vector[1:], *arguments)
@@ -168,7 +167,7 @@ def _script_and_arguments(
     if not os.path.isfile(os.path.join(project.root, relative)) and os.path.isfile(script):
         relative = _inside(project.root, script)
     if not relative:
-        raise UsageError(f"{script} is outside of the project {project.root}", remedy="Name a script of the project.")
+        raise UsageError(f"{script} is outside the project {project.root}", remedy="Name a script of the project.")
     path = os.path.join(project.root, relative)
     if not os.path.isfile(path):
         what = "is a folder" if os.path.isdir(path) else "does not exist"
@@ -177,9 +176,9 @@ def _script_and_arguments(
 
 
 def _inside(root: str, path: str) -> str:
-    """The path relative to the folder; empty when it leads out of it."""
+    """Return the path relative to the folder; "" if it is outside."""
     parent, name = os.path.split(os.path.abspath(path))
-    # The folder's links only: a script that is itself a link runs under its own name.
+    # Only the folder's links are resolved: a script that is a link keeps its own name.
     resolved = os.path.join(os.path.realpath(parent), name)
     for folder, inner in ((root, os.path.abspath(path)), (os.path.realpath(root), resolved)):
         relative = os.path.relpath(inner, folder)
@@ -189,7 +188,7 @@ def _inside(root: str, path: str) -> str:
 
 
 def request_of(project: Project, run_id: str) -> RunRequest:
-    """What would run a run again as it was, to be changed at will. Raises RunNotFound."""
+    """Return a request that repeats a run unchanged. Raises RunNotFound."""
     spec = _record_of(project, run_id).spec
     return RunRequest("", spec.script, spec.arguments, exact_arguments=True, origin=run_id)
 
@@ -199,7 +198,7 @@ def _record_of(project: Project, run_id: str) -> Record:
 
 
 def _target_of(project: Project, target: ComputeTarget) -> ComputeTarget:
-    """The recorded target, with the way to log in that holds now for the same user of the same machine."""
+    """Return the recorded target with the current credentials of the same user on the same machine."""
     path = os.path.join(project.config_directory, target.name + COMPUTE_SUFFIX)
     target = target._replace(path=path)
     try:
@@ -214,7 +213,7 @@ def _target_of(project: Project, target: ComputeTarget) -> ComputeTarget:
 
 
 def nothing_to_prepare(target: ComputeTarget) -> UsageError | None:
-    """Why runs on a target need no environment made beforehand; None where one can be made."""
+    """Return the error if runs on the target need no environment; None if one can be prepared."""
     if target.kind.uses_interpreter and not target.builds_environment:
         return UsageError(
             f"runs on {target.name} use your own Python: there is nothing to prepare",
@@ -224,10 +223,10 @@ def nothing_to_prepare(target: ComputeTarget) -> UsageError | None:
 
 
 def prepare_environment(project: Project, run_configuration: str, target: str, report: Report) -> str:
-    """Have the environment that runs of the configuration take on its target, or on another one; returns its name.
+    """Prepare the environment of a run configuration on a target; return its name.
 
-    Blocks until it is there. Raises UsageError (nothing to prepare there), ConfigurationError (a package that
-    cannot be had), TargetUnreachable, Interrupted or WorkbenchError.
+    Blocks until the environment is ready. Raises UsageError (nothing to prepare), ConfigurationError (packages not
+    available), TargetUnreachable, Interrupted or WorkbenchError.
     """
     configuration = project.run_configuration(run_configuration)
     compute = project.target_of(configuration, target)

@@ -1,4 +1,4 @@
-"""Sweeps: a script over many values of its arguments.
+"""Sweeps: run a script with many values of its arguments.
 
 The runs of a sweep are ordinary runs; `runs.lifecycle` executes them.
 """

@@ -1,9 +1,9 @@
-"""Sweeps: a script over a grid, a random choice or a list of argument values, so many runs at a time.
+"""Sweeps: run a script with a grid, a random choice or a list of argument values, several runs at a time.
 
-A sweep is a file that says which runs are to be made, and the runs themselves, which carry its name. All run the
-snapshot and the configuration of the moment in which the sweep began: the members repeat the first. Which are made is
-seen from the runs alone, so whoever was killed while making them, another process makes the rest and none twice.
-Waiting for each other is the business of the line (`queueing`).
+A sweep is a file with the requested runs, and the runs themselves, whose `group` is its name. All runs use the snapshot
+and the configuration from the start of the sweep: the members repeat the first one. The existing runs show which
+members are missing, so if the creating process is killed, another one creates the rest and none twice. The queue
+(`queueing`) limits how many are active.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from tui_workbench.runs.submission.planning import prepare
 FOLDER = "sweeps"
 MOST_MEMBERS = 1000
 _PREFIX = "sweep-"
-_ASKED, _MADE, _STOPPED, _ENVIRONMENT = ".json", ".made", ".stopped", ".environment"
+_REQUEST, _COMPLETE, _STOPPED, _ENVIRONMENT = ".json", ".made", ".stopped", ".environment"
 
 
 class Member(NamedTuple):
-    """One run of a sweep that is to be: its values by the parameters' names, and the arguments that they make."""
+    """A requested run of a sweep: its parameter values, and its arguments."""
 
     values: dict[str, str]
     arguments: tuple[str, ...]
 
 
 class Sweep(NamedTuple):
-    """What was asked for."""
+    """The request of a sweep."""
 
     group: str
     request: RunRequest
@@ -54,15 +54,15 @@ class Sweep(NamedTuple):
 
 
 def members_of(arguments: Sequence[str], value_sets: Sequence[dict[str, str]]) -> tuple[Member, ...]:
-    """The members with these values: put where `{name}` stands in the arguments, or else appended as `--name value`.
+    """Return one member for each value set; values replace `{name}` in the arguments or are added as `--name value`.
 
     Raises UsageError when there are none or too many.
     """
     members = {values: _arguments(arguments, dict(values)) for values in (tuple(each.items()) for each in value_sets)}
     if not 0 < len(members) <= MOST_MEMBERS:
         raise UsageError(
-            f"this makes {len(members)} runs, and a sweep has 1 to {MOST_MEMBERS}",
-            remedy="Choose fewer values, or some at random with --random N." if members else "Name values.",
+            f"the sweep has {len(members)} runs; allowed are 1 to {MOST_MEMBERS}",
+            remedy="Use fewer values, or a random choice with --random N." if members else "Name values.",
         )
     return tuple(Member(dict(values), made) for values, made in members.items())
 
@@ -80,12 +80,12 @@ def _arguments(arguments: Sequence[str], values: dict[str, str]) -> tuple[str, .
 
 
 def create(project: Project, request: RunRequest, members: tuple[Member, ...], max_parallel: int) -> Sweep:
-    """Write down what is asked for; nothing runs yet.
+    """Write the sweep's file; starts no run.
 
-    Raises UsageError or ConfigurationError for what no run can be made of, StorageError.
+    Raises StorageError, and UsageError or ConfigurationError for a request that cannot run.
     """
     if max_parallel < 1:
-        raise UsageError(f"{max_parallel} runs at a time cannot be", remedy="Name 1 or more.")
+        raise UsageError(f"invalid number of parallel runs: {max_parallel}", remedy="Use 1 or more.")
     for member in members:
         secret_arguments.refuse_secrets(member.arguments)
     for member in members[:1]:
@@ -104,14 +104,14 @@ def create(project: Project, request: RunRequest, members: tuple[Member, ...], m
 
 
 def make_members(project: Project, group: str, made: Callable[[Run], object] | None = None) -> bool:
-    """Make the runs of a sweep that are missing, each of which then begins in its turn.
+    """Create and queue the missing runs of a sweep.
 
-    Returns False when another process is making them. Raises what making a run does; the rest can be made later.
+    Returns False if another process is creating them. Raises the errors of submitting; later calls create the rest.
     """
     try:
-        file = open_regular(_path(project, group, _ASKED))
+        file = open_regular(_path(project, group, _REQUEST))
     except OSError as error:
-        raise RunNotFound(f"there is no sweep {group!r}", remedy="`workbench-tui history list` names them.") from error
+        raise RunNotFound(f"no sweep {group!r}", remedy="`workbench-tui history list` names them.") from error
     with file:
         if not locks.try_lock(file.fileno()):
             return False
@@ -121,7 +121,7 @@ def make_members(project: Project, group: str, made: Callable[[Run], object] | N
 
 def _make(project: Project, sweep: Sweep, made: Callable[[Run], object] | None) -> None:
     present = _present(project, sweep.group)
-    in_line: list[RunDirectory] = []
+    new: list[RunDirectory] = []
     for number, member in enumerate(sweep.members, 1):
         if number in present or os.path.exists(_path(project, sweep.group, _STOPPED)):
             continue
@@ -130,13 +130,13 @@ def _make(project: Project, sweep: Sweep, made: Callable[[Run], object] | None) 
         directory, lock, _ = create_run(project, request)
         lock.release()
         present[number] = directory
-        in_line.append(directory)
+        new.append(directory)
         if made is not None:
             made(directory.run())
-        if len(in_line) == sweep.max_parallel:
-            resume(in_line)  # those for which there is room need not wait until all are there
-    resume(in_line)
-    _mark(project, sweep.group, _MADE)
+        if len(new) == sweep.max_parallel:
+            resume(new)  # start these before the others are created
+    resume(new)
+    _mark(project, sweep.group, _COMPLETE)
     _forget(project, sweep.group)
 
 
@@ -145,65 +145,65 @@ def _request_of(request: RunRequest, arguments: tuple[str, ...]) -> RunRequest:
 
 
 def _repeating(request: RunRequest, first: RunDirectory | None) -> RunRequest:
-    """The request as one to repeat the first member; as it is for the first, and where nothing can be repeated."""
+    """Change the request to repeat the first member, if there is one that can be repeated."""
     if first is None or first.read_record().snapshot == "copy":
         return request
     return request._replace(origin=first.run_id, run_configuration="", target="", environment=())
 
 
 def _present(project: Project, group: str) -> dict[int, RunDirectory]:
-    """The runs of the sweep that there are, by their place in it."""
+    """Map member numbers to the existing runs of the sweep."""
     with RunIndex(project) as index:
         directories = [RunDirectory(run.directory) for run in index.runs() if run.group == group]
     return {directory.read_record().member: directory for directory in directories}
 
 
 def resume_unfinished(project: Project) -> None:
-    """Let what is missing of this user's own sweeps be made by a process of its own, where their maker was killed."""
+    """Create the missing runs of this user's sweeps in new processes, if the creating processes were killed."""
     try:
         names = os.listdir(os.path.join(project.state_directory, FOLDER))
     except OSError:
         return
-    for group in (name.removesuffix(_ASKED) for name in names if name.endswith(_ASKED)):
-        if f"{group}{_MADE}" in names or f"{group}{_STOPPED}" in names or not _is_own(project, group):
+    for group in (name.removesuffix(_REQUEST) for name in names if name.endswith(_REQUEST)):
+        if f"{group}{_COMPLETE}" in names or f"{group}{_STOPPED}" in names or not _is_own(project, group):
             continue
-        if not _is_being_made(project, group):
+        if not _is_locked(project, group):
             module = ("-P", "-m", "tui_workbench.runs.sweeps.sweep")
-            with contextlib.suppress(OSError):  # no further process can be: whoever looks next tries again
+            with contextlib.suppress(OSError):  # no process could be started: the next caller tries again
                 start_detached([sys.executable, *module, project.root, group], os.environ)
 
 
 def _is_own(project: Project, group: str) -> bool:
-    """True for a sweep of this user's own; a name that is no sweep's is nobody's."""
+    """Return True for a sweep of this user."""
     if not _number(group):
         return False
-    files = (_path(project, group, suffix) for suffix in (_ASKED, _ENVIRONMENT))
+    files = (_path(project, group, suffix) for suffix in (_REQUEST, _ENVIRONMENT))
     return all(ownership.own_record(path) is not None for path in files)
 
 
-def _is_being_made(project: Project, group: str) -> bool:
-    with contextlib.suppress(OSError), open_regular(_path(project, group, _ASKED)) as file:
+def _is_locked(project: Project, group: str) -> bool:
+    with contextlib.suppress(OSError), open_regular(_path(project, group, _REQUEST)) as file:
         return locks.is_locked(file.fileno())
-    return True  # gone meanwhile
+    return True  # removed meanwhile
 
 
 def stop(project: Project, group: str) -> list[str]:
-    """Make no more runs of a sweep. Returns the ids of those that have not ended, the last one first.
+    """Create no more runs of a sweep; return the IDs of those that have not ended, the last member first.
 
     Raises RunNotFound, StorageError.
     """
     read(project, group)
     _mark(project, group, _STOPPED)
-    # Whoever is making them sees the mark before the next one: wait until that one is there.
-    with open_regular(_path(project, group, _ASKED)) as file:
+    # A process that is creating runs sees the mark before the next one: wait for its current run.
+    with open_regular(_path(project, group, _REQUEST)) as file:
         locks.lock(file.fileno())
     present = sorted(_present(project, group).items(), reverse=True)
     return [directory.run_id for _, directory in present if not directory.status().end]
 
 
 def read(project: Project, group: str) -> Sweep:
-    """What was asked for. Raises RunNotFound."""
-    path = _path(project, group, _ASKED)
+    """Read the request of a sweep. Raises RunNotFound."""
+    path = _path(project, group, _REQUEST)
     try:
         stored = load_json(path)
         request = stored["request"]
@@ -214,23 +214,23 @@ def read(project: Project, group: str) -> Sweep:
                 "environment": tuple((name, value) for name, value in request["environment"]),
             }
         )
-        # Lists are of earlier versions.
+        # Earlier versions wrote lists.
         pairs = (each if isinstance(each, list) else (each["values"], each["arguments"]) for each in stored["members"])
         members = tuple(Member(values, tuple(arguments)) for values, arguments in pairs)
         return Sweep(group, request, members, stored["max_parallel"])
     except FileNotFoundError as error:
         raise RunNotFound(
-            f"there is no sweep {group!r} in {project.root}",
-            remedy="`workbench-tui history list` shows the runs, with the sweep that they belong to.",
+            f"no sweep {group!r} in {project.root}",
+            remedy="`workbench-tui history list` shows the runs and their sweeps.",
         ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunNotFound(
-            f"this sweep cannot be read ({type(error).__name__}: {error})", remedy="Begin it anew.", file=path
+            f"cannot read this sweep ({type(error).__name__}: {error})", remedy="Start it again.", file=path
         ) from error
 
 
 def _write(project: Project, sweep: Sweep) -> None:
-    """Write the sweep's file, whole or not at all. Raises FileExistsError when the name is taken, and OSError."""
+    """Write the sweep's files atomically. Raises FileExistsError when the name is taken, and OSError."""
     stored = {
         "created": time.time(),
         "max_parallel": sweep.max_parallel,
@@ -238,9 +238,9 @@ def _write(project: Project, sweep: Sweep) -> None:
         "members": [member._asdict() for member in sweep.members],
     }
     environment = json.dumps(without_secrets(os.environ)).encode()
-    write_below(project.state_directory, _name(sweep.group, _ASKED), json.dumps(stored).encode(), exclusive=True)
+    write_below(project.state_directory, _name(sweep.group, _REQUEST), json.dumps(stored).encode(), exclusive=True)
     write_below(project.state_directory, _name(sweep.group, _ENVIRONMENT), environment)
-    for suffix in (_ENVIRONMENT, _ASKED):
+    for suffix in (_ENVIRONMENT, _REQUEST):
         ownership.register(_path(project, sweep.group, suffix))
 
 
@@ -254,9 +254,9 @@ def _path(project: Project, group: str, suffix: str) -> str:
 
 
 def _name(group: str, suffix: str) -> str:
-    """The name of one of a sweep's files below the project's state directory."""
+    """Return the path of a sweep's file below the project's state directory."""
     if not _number(group):
-        raise RunNotFound(f"there is no sweep {group!r}", remedy="Sweeps are named as in `sweep-1`.")
+        raise RunNotFound(f"no sweep {group!r}", remedy="Sweeps have names such as `sweep-1`.")
     return f"{FOLDER}/{_PREFIX}{_number(group)}{suffix}"
 
 
@@ -266,8 +266,8 @@ def _mark(project: Project, group: str, suffix: str, note: str = "") -> None:
 
 
 def _forget(project: Project, group: str) -> None:
-    """The environment that the sweep was begun in is needed no more."""
-    for suffix in (_ENVIRONMENT, _ASKED):
+    """Remove the stored environment, which is no longer needed."""
+    for suffix in (_ENVIRONMENT, _REQUEST):
         ownership.forget(_path(project, group, suffix))
     with contextlib.suppress(OSError):
         unlink_below(project.state_directory, _name(group, _ENVIRONMENT))
@@ -278,12 +278,12 @@ def main(arguments: list[str]) -> int:
     project, group = Project(arguments[0]), arguments[1]
     environment = ownership.own_record(_path(project, group, _ENVIRONMENT))
     if environment is None:
-        return 0  # it was made whole meanwhile, or is not this user's own
+        return 0  # completed meanwhile, or not this user's own
     os.environ.update(json.loads(environment))
     try:
         make_members(project, group)
     except WorkbenchError as error:
-        # What fails now would fail at every look at the runs.
+        # The error would occur again at every attempt.
         _mark(project, group, _STOPPED, f"{error}\n")
         return 1
     return 0

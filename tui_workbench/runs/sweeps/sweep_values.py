@@ -1,6 +1,6 @@
-"""The values of a sweep: read from words like `lr=0.1,0.01` or from a file, and combined.
+"""The values of a sweep: parsed from arguments such as `lr=0.1,0.01` or a file, and combined.
 
-The same words and the same seed give the same values in the same order.
+The same arguments and seed give the same values in the same order.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _DISTRIBUTIONS = ("uniform", "loguniform", "randint")
 
 
 class Range(NamedTuple):
-    """A distribution to draw from; both ends belong to it."""
+    """A distribution, with both ends included."""
 
     kind: str
     low: float
     high: float
 
     def draw(self, generator: random.Random) -> str:
-        """A value as it stands in an argument."""
+        """Return a random value as an argument."""
         if self.kind == "randint":
             return str(generator.randint(int(self.low), int(self.high)))
         if self.kind == "uniform":
@@ -35,7 +35,7 @@ class Range(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """A name and the values that it takes, or what they are drawn from."""
+    """A parameter with its values, or the distribution to draw them from."""
 
     name: str
     values: tuple[str, ...]
@@ -43,10 +43,10 @@ class Parameter(NamedTuple):
 
 
 def parameter(text: str) -> Parameter:
-    """Read `name=value,value...` or `name=uniform(low,high)`. Raises UsageError."""
+    """Parse `name=value,value...` or `name=uniform(low,high)`. Raises UsageError."""
     name, equals, rest = text.partition("=")
     if not equals or not _is_name(name):
-        raise UsageError(f"--param {text!r} has no name and values", remedy="Write it as in `--param lr=0.1,0.01`.")
+        raise UsageError(f"--param {text!r} needs a name and values", remedy="Write it as in `--param lr=0.1,0.01`.")
     kind, bracket, inside = rest.partition("(")
     if bracket and kind in _DISTRIBUTIONS and inside.endswith(")"):
         return Parameter(name, (), _range(text, kind, inside[:-1]))
@@ -62,39 +62,39 @@ def _range(text: str, kind: str, inside: str) -> Range:
         low, high = (float(word) for word in inside.split(","))
     except ValueError:
         low = high = math.nan
-    is_sound = math.isfinite(low) and math.isfinite(high) and low < high
+    is_valid = math.isfinite(low) and math.isfinite(high) and low < high
     if kind == "loguniform":
-        is_sound = is_sound and low > 0
+        is_valid = is_valid and low > 0
     elif kind == "randint":
-        is_sound = is_sound and low.is_integer() and high.is_integer()
-    if not is_sound:
+        is_valid = is_valid and low.is_integer() and high.is_integer()
+    if not is_valid:
         rules = {"uniform": "two numbers", "loguniform": "two numbers above 0", "randint": "two whole numbers"}
         raise UsageError(f"--param {text!r}: {kind} needs {rules[kind]}, the smaller one first", remedy="Correct it.")
     return Range(kind, low, high)
 
 
 def grid(parameters: Sequence[Parameter]) -> list[dict[str, str]]:
-    """Every combination, the last parameter changing fastest. Raises UsageError."""
+    """Return all combinations, the last parameter changing fastest. Raises UsageError."""
     _refuse_twice(parameters)
     drawn = [each.name for each in parameters if each.range is not None]
     if drawn:
-        raise UsageError(f"the values of {drawn[0]} are drawn at random", remedy="Say how many with --random N.")
+        raise UsageError(f"the values of {drawn[0]} are random", remedy="Set their number with --random N.")
     sets: list[dict[str, str]] = [{}]
     for each in parameters:
-        # What is too many is told by who counts them; a million combinations need not be made for it.
+        # `members_of` refuses too many; a million combinations are not needed for that.
         sets = [{**known, each.name: value} for known in sets[:100_000] for value in each.values]
     return sets
 
 
 def chosen(parameters: Sequence[Parameter], number: int, seed: int) -> list[dict[str, str]]:
-    """So many combinations at random, no two the same as long as there are others. Raises UsageError."""
+    """Return random combinations, without duplicates as long as there are others. Raises UsageError."""
     _refuse_twice(parameters)
     if number < 1:
-        raise UsageError(f"--random {number} makes no run", remedy="Name 1 or more.")
+        raise UsageError(f"--random {number} makes no run", remedy="Use 1 or more.")
     generator = random.Random(seed)
     found: dict[tuple[str, ...], None] = {}
-    there_are = math.prod(len(each.values) for each in parameters) if all(not each.range for each in parameters) else 0
-    wanted = min(number, there_are) if there_are else number
+    count = math.prod(len(each.values) for each in parameters) if all(not each.range for each in parameters) else 0
+    wanted = min(number, count) if count else number
     for _ in range(100 * wanted + 1000):
         if len(found) == wanted:
             break
@@ -104,16 +104,16 @@ def chosen(parameters: Sequence[Parameter], number: int, seed: int) -> list[dict
 
 
 def listed(path: str) -> list[dict[str, str]]:
-    """The combinations in a file: CSV or TSV with the names in its first line, JSON, or one JSON object a line.
+    """Read combinations from a file: CSV or TSV with a header, JSON, or one JSON object per line.
 
-    An empty cell leaves its parameter out. Raises UsageError, with the line.
+    An empty cell omits its parameter. Raises UsageError with the line.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-        raise UsageError(f"--list {path} cannot be read: {why}", remedy="Name a CSV or JSON file.") from error
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise UsageError(f"cannot read --list {path}: {why}", remedy="Name a CSV or JSON file.") from error
     suffix = os.path.splitext(path)[1].lower()
     if suffix in (".json", ".jsonl", ".ndjson"):
         rows = list(_json_rows(path, text, by_line=suffix != ".json"))
@@ -122,7 +122,7 @@ def listed(path: str) -> list[dict[str, str]]:
     for line, row in rows:
         for name in row:
             if not _is_name(name):
-                raise _bad_line(path, line, f"{name!r} is no name for a parameter")
+                raise _bad_line(path, line, f"invalid parameter name {name!r}")
     return [row for _, row in rows]
 
 
@@ -131,7 +131,7 @@ def _table_rows(path: str, text: str, delimiter: str) -> Iterator[tuple[int, dic
     try:
         names = [name.strip() for name in next(reader, [])]
         if len(set(names)) < len(names):
-            raise _bad_line(path, 1, "a name stands there twice")
+            raise _bad_line(path, 1, "duplicate name")
         for row in reader:
             if not row:
                 continue
@@ -151,10 +151,10 @@ def _json_rows(path: str, text: str, *, by_line: bool) -> Iterator[tuple[int, di
         try:
             found = json.loads(part)
         except (ValueError, RecursionError) as error:
-            raise _bad_line(path, line, f"no JSON: {error}") from error
+            raise _bad_line(path, line, f"not JSON: {error}") from error
         for row in [found] if by_line else found if isinstance(found, list) else [found]:
             if not isinstance(row, dict):
-                raise _bad_line(path, line, "no JSON object")
+                raise _bad_line(path, line, "not a JSON object")
             yield line, {name: _word(value) for name, value in row.items() if value is not None}
 
 
@@ -163,11 +163,11 @@ def _word(value: Any) -> str:
 
 
 def _bad_line(path: str, line: int, what: str) -> UsageError:
-    return UsageError(f"{path}:{line}: {what}", remedy="One name a column, one run a line.")
+    return UsageError(f"{path}:{line}: {what}", remedy="Use one column per name and one line per run.")
 
 
 def _refuse_twice(parameters: Sequence[Parameter]) -> None:
     names = [each.name for each in parameters]
     twice = next((name for name in names if names.count(name) > 1), "")
     if twice:
-        raise UsageError(f"--param {twice} is named twice", remedy="Give all its values at once.")
+        raise UsageError(f"--param {twice} is given twice", remedy="Give all its values at once.")

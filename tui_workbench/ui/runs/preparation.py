@@ -83,7 +83,7 @@ class PlanScreen(DialogScreen[str], inherit_bindings=False):
             if await self._needs_login():
                 self.dismiss(self.LOG_IN)
                 return
-            self._plan, unknown = await in_thread(lambda: runs.survey(self._request))
+            self._plan, unknown = await in_thread(lambda: runs.plan_details(self._request))
         except NotPrepared as error:
             self._show_status(f"{error.message}. P prepares it.", "warning")
         except WorkbenchError as error:

@@ -311,7 +311,7 @@ class Starting:
         Where the target cannot be asked the run is let go on, which says so or waits.
         """
         try:
-            await in_thread(lambda: self._runs.survey(request))
+            await in_thread(lambda: self._runs.plan_details(request))
             return True
         except NotPrepared as error:
             text = f"{safe_text(capitalized(error.message))}. Prepare it, then run?"

@@ -1,4 +1,4 @@
-"""What runs of a project have left on its targets, and removing it. The history here is never part of it."""
+"""Remains of a project's runs on its targets: find and remove them. The run history stays."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import CleanupItem, ProjectNames
 
 
-class Found(NamedTuple):
-    """Something that is left on a target, or, with `problem`, why the target could not be asked or freed of it."""
+class CleanupResult(NamedTuple):
+    """An item left on a target; or, with `problem`, why the target did not answer or the item was not removed."""
 
     target: str
     item: CleanupItem | None = None
     problem: str = ""
 
 
-class Cleaning:
-    """Looks through the targets of a project, those of the names given or all of them."""
+class Cleanup:
+    """Cleans up the named targets of a project, or all."""
 
     def __init__(self, runs: Runs, names: Sequence[str] = ()) -> None:
         project: Project = runs.project
         self._names = ProjectNames(project.name, project.root)
-        # What a run made and could not be brought here yet is nowhere else.
+        # Outputs that were not fetched yet exist only on the target.
         self._active = {run.run_id for run in runs.list() if run.is_active or run.lacks_outputs}
         targets = [project.target(name) for name in names] if names else project.targets()
         self._targets = {target.name: found for target in targets if (found := _implementation(target)) is not None}
 
-    def find(self) -> list[Found]:
-        """What is left, target by target; two targets on one engine name the same things once."""
-        found: list[Found] = []
+    def find(self) -> list[CleanupResult]:
+        """List the remains of all targets; two targets on the same engine list shared items once."""
+        found: list[CleanupResult] = []
         seen: set[tuple[str, str, str]] = set()
         for name, target in self._targets.items():
             try:
                 with contextlib.closing(target):
                     items = target.cleanup_items(self._names, self._active)
             except WorkbenchError as error:
-                found.append(Found(name, problem=str(error)))
+                found.append(CleanupResult(name, problem=str(error)))
                 continue
             for item in items:
                 key = (target.host.label, item.kind, item.name)
                 if key not in seen:
                     seen.add(key)
-                    found.append(Found(name, item))
+                    found.append(CleanupResult(name, item))
         return found
 
-    def remove(self, found: Found) -> Found:
-        """Remove something that `find` named; gives it back, with `problem` when it is still there."""
+    def remove(self, found: CleanupResult) -> CleanupResult:
+        """Remove an item; return it, with `problem` if it could not be removed."""
         if found.item is None:
             return found
         try:
@@ -70,4 +70,4 @@ def _implementation(target: ComputeTarget) -> Target | None:
     try:
         return target_for(target)
     except WorkbenchError:
-        return None  # nothing here runs on such a target, so nothing was left by a run
+        return None  # runs cannot start on such a target, so there are no remains

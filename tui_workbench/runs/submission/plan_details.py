@@ -1,4 +1,4 @@
-"""The plan of a request as far as its target can be asked: `--dry-run`, and the plan on the screen."""
+"""The plan of a request, completed with details from its target: for `--dry-run` and the plan in the screens."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tui_workbench.runs.submission.planning import Prepared
 from tui_workbench.targets.base.registry import target_for
 
 
-def survey(prepared: Prepared) -> tuple[Plan, str]:
-    """The plan as far as the target can be asked, and why it cannot be, "" when it could.
+def plan_details(prepared: Prepared) -> tuple[Plan, str]:
+    """Return the plan with details from the target, and why the target could not be asked ("" if it could).
 
-    Changes nothing. Raises ConfigurationError for what would keep the run from starting.
+    Changes nothing. Raises ConfigurationError for errors that prevent the start of the run.
     """
     spec, plan, commit = prepared
     if any(step.name == STEP for step in plan.steps):
         check = check_gpu(spec)
         title = f"{TITLE}: {check.text}"
         if check.refusal is not None:
-            title = f"it would not start: {check.refusal.message}. {' '.join(check.refusal.remedy.split())}"
+            title = f"the run would not start: {check.refusal.message}. {' '.join(check.refusal.remedy.split())}"
         steps = (step._replace(title=title) if step.name == STEP else step for step in plan.steps)
         plan = plan._replace(steps=tuple(steps))
     if spec.tracked:
