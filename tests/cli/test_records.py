@@ -166,7 +166,7 @@ class TestArtifacts:
         written = answer(workbench, "history", "download", "-r", "1", "-d", "got")
         assert str(workbench.folder / "got/outputs/model.pkl") in written
         assert (workbench.folder / "got/outputs/model.pkl").read_bytes() == b"m1\0\n"
-        workbench.run("history", "download", "-r", "2", "-d", "got").error(2, "there already", "--overwrite")
+        workbench.run("history", "download", "-r", "2", "-d", "got").error(2, "already exists", "--overwrite")
         one = answer(workbench, "history", "download", "-r", "2", "-d", "got", "-a", "outputs/model.pkl", "--overwrite")
         assert one == [str(workbench.folder / "got/outputs/model.pkl")]
         assert (workbench.folder / "got/outputs/model.pkl").read_bytes() == b"m2\0\n"
@@ -197,7 +197,7 @@ class TestExchange:
         assert len(answer(other, "history", "import", str(workbench.folder / "mlruns"))["imported"]) == 3
         assert [record.get("Accuracy") for record in other.history()] == [None, 0.89, 0.67]
         assert [record["status"] for record in other.history()] == ["Failed", "Completed", "Completed"]
-        other.run("history", "import", "nowhere").error(2, "no runs of MLflow")
+        other.run("history", "import", "nowhere").error(2, "no MLflow runs")
 
     def test_as_a_table(self, workbench: Installed) -> None:
         assert answer(workbench, "history", "export", "--format", "csv", "-r", "2", "new/runs.csv")["runs"] == 1

@@ -177,7 +177,7 @@ def test_without_git_a_tracked_run_works_on_a_plain_copy(tmp_path: Path) -> None
     directory = root / ".workbench" / "runs" / run["run_id"]
     assert (directory / "outputs" / "model").read_text() == "trained"
     plan = workbench.run("experiment", "submit", "-c", "local", "--dry-run", "copy.py")
-    assert "no git" in plan.out
+    assert "git is not installed" in plan.out
 
 
 def test_a_broken_snapshot_store_is_named_and_untracked_runs_still_work(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
-"""A shell in the project, or in the copy of a run, with the target's interpreter first on the PATH.
+"""A shell in the project, or in the working copy of a run, with the target's interpreter first on the PATH.
 
-In it the `az ml ...` lines of the original work: a small `az` stands before the real one. Nothing of the user's own
-shell is changed: its startup files are read as ever, and only then the PATH gets what belongs in front. A run's copy
-is made anew from its commit, in a folder of its own, so the run stays as it was.
+The `az ml ...` commands of Azure ML Workbench work in it: a small `az` comes before the real one. The user's startup
+files are read as usual, and then the PATH is adjusted. A run's shell uses a new copy of its commit in a folder of its
+own, so the run stays unchanged.
 """
 
 from __future__ import annotations
@@ -29,24 +29,23 @@ from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SDK
 from tui_workbench.targets.environments.managed import Environments
 from tui_workbench.targets.local.local_target import find_interpreter
 
-FRONT = "WORKBENCH_SHELL_PATH"
-"""What stands first on the PATH of the shell, for what its startup files put before it."""
+FRONT = "WORKBENCH_SHELL_PATH"  # folders to put first on the PATH, after the startup files have changed it
 
 NAME = "WORKBENCH_SHELL"
 _DEFAULT_SHELL = "/bin/sh"
 
 
 class Shell(NamedTuple):
-    """A program to start in a terminal, and what to tell before."""
+    """A program to start in a terminal."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     directory: str
-    notice: str = ""  # what is not as one would think, in a sentence; "" when all is
+    notice: str = ""  # a sentence to show first, about unexpected properties of the shell
 
 
 def project_shell(project: Project, run_configuration: str = "", *, is_interactive: bool = True) -> Shell:
-    """A shell in the project for a run configuration, by default the first one that runs on this machine.
+    """Return a shell in the project for a run configuration, by default the first one for this machine.
 
     Raises ConfigurationError, StorageError.
     """
@@ -59,9 +58,9 @@ def project_shell(project: Project, run_configuration: str = "", *, is_interacti
 
 
 def run_shell(project: Project, directory: RunDirectory, *, is_interactive: bool = True) -> Shell:
-    """A shell in a run's copy of the project: its snapshot, and what the run changed in it.
+    """Return a shell in a copy of a run's snapshot, with the files that the run changed.
 
-    Raises UsageError when there is none, ConfigurationError, StorageError.
+    Raises UsageError when there is no snapshot, ConfigurationError, StorageError.
     """
     record = directory.read_record()
     folder = _copy_of(project, directory, record)
@@ -81,7 +80,7 @@ def _first_here(project: Project) -> RunConfiguration | None:
 
 
 def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
-    """The interpreter of the target, "" where it is not on this machine, and what is to be said about it."""
+    """Return the interpreter of the target ("" if it is on another machine), and a notice."""
     target, name = spec.target, spec.run_configuration.name
     if not target.kind.runs_here:
         return "", (
@@ -97,13 +96,13 @@ def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
     if managed.is_complete:
         return managed.python, ""
     return interpreter, (
-        f"Its environment is not prepared ({managed.why()}), so this is the Python below it: "
-        f"`az ml experiment prepare -c {name}` makes it."
+        f"Its environment is not prepared ({managed.why()}), so this shell uses the base interpreter: "
+        f"`az ml experiment prepare -c {name}` prepares it."
     )
 
 
 def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
-    """The folder of the run's copy; made when there is none."""
+    """Return the folder of the run's copy, created if missing."""
     if record.snapshot == "none" and not record.commit_id:
         return project.root
     if not directory.status().end and is_folder_below(directory.path, WORKING_COPY):
@@ -125,11 +124,11 @@ def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
         if not os.path.lexists(os.path.join(building, OUTPUTS)):
             make_folders(directory.path, os.path.join(name, OUTPUTS))
         if is_folder_below(directory.path, WORKING_COPY):
-            # What the run changed or made, beside its outputs.
+            # Files that the run changed or created, except its outputs.
             _lay_over(directory.file(WORKING_COPY), building)
         rename_below(directory.path, name, SHELL_COPY)
     except OSError as error:
-        if not os.path.isdir(copy):  # else somebody else made it at the same time
+        if not os.path.isdir(copy):  # else another process has created it
             raise storage_error("make", copy, error) from error
     finally:
         remove_below(directory.path, name)
@@ -137,7 +136,7 @@ def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
 
 
 def _lay_over(source: str, destination: str) -> None:
-    """Copy what a folder holds into another one; what is there is replaced, and no link of either is followed."""
+    """Copy the contents of a folder over another one. Existing files are replaced; links are not followed."""
     for entry in os.scandir(source):
         target = os.path.join(destination, entry.name)
         is_folder = entry.is_dir(follow_symlinks=False)
@@ -160,7 +159,7 @@ def _shell(
         _enter_environment(environment, os.path.dirname(os.path.dirname(interpreter)))
     environment[FRONT] = os.pathsep.join(front)
     environment[NAME] = name
-    # Without what another shell of ours put in front.
+    # Without the folders of an enclosing workbench shell.
     path = environment.get("PATH", os.defpath).split(os.pathsep)
     kept = [folder for folder in path if os.path.dirname(folder) != commands_folder()]
     environment["PATH"] = os.pathsep.join([*front, *kept])
@@ -175,7 +174,7 @@ def _shell(
 
 
 def _enter_environment(environment: dict[str, str], prefix: str) -> None:
-    """Let the variables of virtual environments say which one this is, and those of another one be gone."""
+    """Set the variables of the virtual environment at `prefix`, and remove those of others."""
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME"):
         environment.pop(name, None)
     if os.path.exists(os.path.join(prefix, "pyvenv.cfg")):
@@ -185,12 +184,12 @@ def _enter_environment(environment: dict[str, str], prefix: str) -> None:
 
 
 def commands_folder() -> str:
-    """Where the folders lie that our shells have first on their PATH."""
+    """Return the parent of the folders that workbench shells have first on their PATH."""
     return os.path.join(user_cache_directory(), "shell")
 
 
 def _commands(interpreter: str) -> str:
-    """The folder with `az`, `workbench-tui` and, where its own has another name, the interpreter as `python`."""
+    """Create the folder with `az`, `workbench-tui` and, if the interpreter has another name, `python`."""
     folder = os.path.join(commands_folder(), f"{zlib.crc32(os.fsencode(f'{sys.executable} {interpreter}')):08x}")
     ours = f"exec {shlex.quote(sys.executable)} -P -m tui_workbench"
     commands = {"az": f"{ours} az", "workbench-tui": ours}
@@ -220,11 +219,11 @@ _STARTUP = {
     f'path=(${{(s/:/){FRONT}}} $path)\nPS1="(${NAME}) $PS1"\n',
     "startup/sh": f'{_FRONT_FIRST}PS1="(${NAME}) $PS1"\n',
 }
-"""What each shell reads at its start: the user's own files, then what puts our folders in front again."""
+"""Startup files of each shell: the user's own files, then the workbench's folders first on the PATH."""
 
 
 def _interactive(program: str, environment: dict[str, str]) -> tuple[str, ...]:
-    """The shell as a person uses it, with its startup files and ours; may add to the environment."""
+    """Return the command of an interactive shell with both startup files; may add to the environment."""
     startup = os.path.join(environment[FRONT].split(os.pathsep)[0], "startup")
     name = os.path.basename(program)
     if name == "bash":

@@ -67,7 +67,7 @@ def test_folder_can_be_an_asset(project: Project, run: str, tmp_path: Path) -> N
 def test_download_does_not_overwrite(project: Project, run: str, tmp_path: Path) -> None:
     asset = promote(project, run, "outputs/model.pkl")
     write_files(tmp_path, {"to/model.pkl": "mine"})
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="already exists"):
         download_asset(asset, str(tmp_path / "to"))
     assert (tmp_path / "to/model.pkl").read_text() == "mine"
     download_asset(asset, str(tmp_path / "to"), overwrite=True)
@@ -97,7 +97,7 @@ def test_asset_name_with_a_path_is_refused(project: Project, run: str, name: str
 def test_invalid_link_file_is_reported(project: Project, run: str, content: str) -> None:
     link(project, "model").parent.mkdir()
     link(project, "model").write_text(content)
-    with pytest.raises(UsageError, match="no link file"):
+    with pytest.raises(UsageError, match="not a link file"):
         asset_of(project, str(link(project, "model")))
     assert promote(project, run, "outputs/model.pkl", "model").version == 1
 

@@ -100,7 +100,7 @@ def test_link_within_outputs_is_followed(run: Path) -> None:
 
 def test_existing_files_are_replaced_only_on_request(run: Path, tmp_path: Path) -> None:
     write_files(tmp_path, {"outputs/plots/a b.png": "mine"})
-    with pytest.raises(UsageError, match=r"a b\.png is there already"):
+    with pytest.raises(UsageError, match=r"a b\.png already exists"):
         download(str(run), str(tmp_path), [])
     assert tree(tmp_path) == {"outputs/plots/a b.png": b"mine"} | tree_of_project(tmp_path)
     download(str(run), str(tmp_path), ["outputs"], overwrite=True)
@@ -117,7 +117,7 @@ def test_links_in_the_destination_are_not_followed(run: Path, tmp_path: Path) ->
     elsewhere.mkdir()
     target.mkdir()
     (target / "outputs").symlink_to(elsewhere)
-    with pytest.raises(UsageError, match="outside of"):
+    with pytest.raises(UsageError, match="outside"):
         download(str(run), str(target), ["outputs/model.pkl"], overwrite=True)
     assert list(elsewhere.iterdir()) == []
     (target / "output.log").symlink_to(elsewhere / "log")

@@ -15,7 +15,7 @@ from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.transfer.into_project import bring_home, kept_outputs
+from tui_workbench.runs.transfer.into_project import copy_artifacts, kept_outputs
 
 PREPARE = """\
 import os
@@ -103,24 +103,24 @@ def test_download_into_the_project_does_not_overwrite(tracked: Project) -> None:
     directory = made_by_hand(tracked, {"work/a.bin": "1", "work/deep/b.sh": "2", "outputs/c": "3"})
     os.chmod(f"{directory}/work/deep/b.sh", 0o755)
     write_files(root, {"a.bin": "mine"})
-    with pytest.raises(UsageError, match=r"a\.bin is in the project already") as caught:
-        bring_home(directory, tracked.root, tracked.state_directory, [])
+    with pytest.raises(UsageError, match=r"a\.bin already exists in the project") as caught:
+        copy_artifacts(directory, tracked.root, tracked.state_directory, [])
     assert "--overwrite" in caught.value.remedy
     assert not (root / "deep").exists()
-    assert bring_home(directory, tracked.root, tracked.state_directory, ["work/deep"]).copied == ("deep/b.sh",)
+    assert copy_artifacts(directory, tracked.root, tracked.state_directory, ["work/deep"]).copied == ("deep/b.sh",)
     assert os.access(root / "deep/b.sh", os.X_OK)
-    brought = bring_home(directory, tracked.root, tracked.state_directory, [], overwrite=True)
+    brought = copy_artifacts(directory, tracked.root, tracked.state_directory, [], overwrite=True)
     assert (brought.copied, brought.same) == (("a.bin",), ("deep/b.sh",))
     assert (Path(brought.saved) / "a.bin").read_text() == "mine"
     assert not (root / "outputs").exists()
-    assert bring_home(directory, tracked.root, tracked.state_directory, ["outputs/c"]).copied == ("outputs/c",)
+    assert copy_artifacts(directory, tracked.root, tracked.state_directory, ["outputs/c"]).copied == ("outputs/c",)
 
 
 @pytest.mark.parametrize("name", ["run.json", "pid", "work/nothing", "../x", "outputs/../run.json"])
 def test_path_outside_the_project_is_refused(tracked: Project, name: str) -> None:
     directory = made_by_hand(tracked, {"work/a.bin": "1"})
     with pytest.raises(UsageError):
-        bring_home(directory, tracked.root, tracked.state_directory, ["work/a.bin", name])
+        copy_artifacts(directory, tracked.root, tracked.state_directory, ["work/a.bin", name])
     assert not (Path(tracked.root) / "a.bin").exists()
 
 

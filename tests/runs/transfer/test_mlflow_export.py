@@ -133,7 +133,7 @@ class TestExport:
         assert (experiment / "others/meta.yaml").read_text() == "theirs"
         (folder,) = (path.parents[1] for path in experiment.glob("*/tags/new"))
         (folder / "tags" / "workbench.run_id").unlink()
-        with pytest.raises(UsageError, match="not written by an export"):
+        with pytest.raises(UsageError, match="not from an export"):
             exported(Runs(project), tmp_path / "out")
 
     def test_selection_of_exported_runs(self, project: Project, tmp_path: Path) -> None:
@@ -273,17 +273,17 @@ class TestImport:
         if content is not None:
             folder.mkdir()
             (folder / "x").write_text(content)
-        with pytest.raises(UsageError, match="no runs of MLflow"):
+        with pytest.raises(UsageError, match="no MLflow runs"):
             import_mlflow(project, str(folder))
         assert Runs(project).list() == []
 
     @pytest.mark.parametrize(
         ("meta", "said"),
         [
-            ("", "no mapping"),
-            ("{", "cannot be read"),
-            ("[1, 2]", "no mapping"),
-            ("a: " + "[" * 3_000, "cannot be read"),
+            ("", "expected a mapping"),
+            ("{", "cannot read"),
+            ("[1, 2]", "expected a mapping"),
+            ("a: " + "[" * 3_000, "cannot read"),
             (RUN.format(identifier="f" * 32, start=1, status=3).replace("active", "deleted"), "deleted"),
             (RUN.format(identifier="f" * 32, start=1, status=1), "not ended"),
         ],

@@ -124,7 +124,7 @@ class TestWords:
         run = make_run(RunState.COMPLETED)._replace(directory=str(directory))
         app = LogApp(run)
         async with app.run_test(size=(80, 20)):
-            await until(lambda: "cannot be read" in app.status())
+            await until(lambda: "cannot read" in app.status())
 
     async def test_another_run_shows_another_log(self, directory: Path, tmp_path: Path) -> None:
         other = tmp_path / ".workbench" / "runs" / "p_2"

@@ -13,7 +13,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
 from tui_workbench.runs.transfer.assets import promote
 from tui_workbench.runs.transfer.downloads import download
-from tui_workbench.runs.transfer.into_project import bring_home
+from tui_workbench.runs.transfer.into_project import copy_artifacts
 from tui_workbench.runs.transfer.mlflow_export import export_csv, export_mlflow
 from tui_workbench.runs.transfer.mlflow_import import import_mlflow
 
@@ -52,7 +52,7 @@ def run_download(arguments: argparse.Namespace) -> int:
     project = Project.find(arguments.project)
     directory = History(project).directory(arguments.run).path
     if arguments.into_project:
-        brought = bring_home(
+        brought = copy_artifacts(
             directory, project.root, project.state_directory, arguments.artifact, overwrite=arguments.overwrite
         )
         emit([os.path.join(project.root, path) for path in brought.copied], arguments)

@@ -1,8 +1,7 @@
-"""Searching a log: which lines match a text or an expression, in slices, so that whoever waits can stop between two.
+"""Search a log for a text or a regular expression, in slices, so that the caller can stop between two of them.
 
-A line counts once, however often it matches, as in `grep -c`. Colours (SGR sequences) are looked through: what a person
-sees as one word is found even when its letters are coloured one by one. Nothing is kept but one number for each slice
-of the file.
+A line counts once, as in `grep -c`. Colors (SGR sequences) are ignored, so a word whose letters have different colors
+is found. Only one number per slice of the file is stored.
 """
 
 from __future__ import annotations
@@ -16,14 +15,9 @@ from typing import Any
 from tui_workbench.core.errors import UsageError
 from tui_workbench.runs.logs.log_file import LogFile
 
-SLICE = 1 << 16
-"""Bytes looked at between two chances to stop. Above 128 KiB the C library maps memory for each, at thrice the time."""
-
-OVERLAP = 1 << 12
-"""Bytes by which the pieces overlap in which a line longer than a slice is searched: there a longer match is missed."""
-
-WRONG = "the expression is wrong"
-"""How the message begins about what is no regular expression."""
+SLICE = 1 << 16  # bytes searched at once. Above 128 KiB, malloc uses mmap for each, which takes three times as long.
+OVERLAP = 1 << 12  # overlap of the pieces of a line longer than a slice; longer matches across pieces are missed
+WRONG = "invalid regular expression"  # begins the message about it
 
 _NEWLINE = b"\n"
 _SGR = re.compile(rb"\x1b\[[0-9;:]*m")
@@ -31,26 +25,26 @@ _FLAGS_AND_REST = re.compile(r"(\(\?[aiLmsux]+\))?(.*)", re.DOTALL)
 
 
 class Pattern:
-    """What is searched for: a text, or a regular expression in Python's syntax.
+    """A text or a regular expression in Python's syntax.
 
-    Smart case: letters match both cases unless there is a capital among them. Raises UsageError, with the place in
-    the expression, when it is none, or when it matches the empty text and so every line.
+    Smart case: a pattern without capitals ignores case. Raises UsageError for an invalid expression, with the
+    position, and for one that matches every line.
     """
 
     def __init__(self, text: str, *, regular_expression: bool = False) -> None:
         if not text:
-            raise UsageError("there is nothing to search for", remedy="Type what to search for.")
+            raise UsageError("empty search", remedy="Type a text to search for.")
         self.text = text
         self.regular_expression = regular_expression
         letters = re.sub(r"\\.", "", text) if regular_expression else text
         self.ignore_case = letters == letters.lower() != letters.upper()
         self._shown = _compiled(text if regular_expression else re.escape(text), self.ignore_case)
-        # Bytes are lowered before a plain search: sixfold faster than an expression that ignores case.
+        # A plain search in lowered bytes is six times faster than an expression that ignores case.
         self._lower = self.ignore_case and not regular_expression and text.isascii()
         self._in_bytes, self._in_text = self._line_patterns()
 
     def _line_patterns(self) -> tuple[re.Pattern[bytes] | None, re.Pattern[str]]:
-        # The rest of the line is part of the match, so that findall gives each line once. Flags come first in Python.
+        # The match includes the rest of the line, so findall returns each line once. Python requires flags first.
         whole = _FLAGS_AND_REST.sub(r"\1(?:\2).*\\n?", self._shown.pattern, count=1)
         in_text = re.compile(whole, self._shown.flags)
         if not self.regular_expression and (self._lower or not self.ignore_case):
@@ -58,25 +52,25 @@ class Pattern:
         try:
             return re.compile(whole.encode("ascii"), self._shown.flags & ~re.UNICODE), in_text
         except (UnicodeEncodeError, re.error):
-            return None, in_text  # `ü`, `\N{...}` and `\u....` are for text only
+            return None, in_text  # `ü`, `\N{...}` and `\u....` only work for text
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where a shown line matches: (start, end) in characters, in order, none empty."""
+        """Return the matches in a shown line as (start, end) in characters, without empty ones."""
         return [match.span() for match in self._shown.finditer(text) if match.end() > match.start()]
 
     def count(self, data: bytes) -> int:
-        """How many of the lines in the bytes match."""
+        """Return the number of matching lines in the bytes."""
         pattern, lines = self._prepared(data)
         return len(pattern.findall(lines))
 
     def first(self, data: bytes) -> int:
-        """Offset of the first of the lines in the bytes that matches; -1 when none does."""
+        """Return the offset of the first matching line in the bytes, or -1."""
         pattern, lines = self._prepared(data)
         match = pattern.search(lines)
         return -1 if match is None else _line_start(data, lines, match.start())
 
     def last(self, data: bytes) -> int:
-        """Offset of the last of the lines in the bytes that matches; -1 when none does."""
+        """Return the offset of the last matching line in the bytes, or -1."""
         pattern, lines = self._prepared(data)
         match = None
         for match in pattern.finditer(lines):  # noqa: B007
@@ -84,7 +78,7 @@ class Pattern:
         return -1 if match is None else _line_start(data, lines, match.start())
 
     def _prepared(self, data: bytes) -> tuple[re.Pattern[Any], bytes | str]:
-        """The same lines without colours, and the pattern to hold against them."""
+        """Return the pattern to use, and the lines without colors."""
         if b"\x1b" in data:
             data = _SGR.sub(b"", data)
         if self._in_bytes is None or (self.regular_expression and not data.isascii()):
@@ -93,42 +87,41 @@ class Pattern:
 
 
 class Search:
-    """One pattern in one log: how many lines match, and where the next one is, up to where `poll` last saw the end.
+    """Search for a pattern in a log up to its last polled end: count matching lines and find the next one.
 
-    Start a new one when the log's `generation` changes.
+    Create a new object when the log's `generation` changes.
     """
 
     def __init__(self, log: LogFile, pattern: Pattern) -> None:
         self.log = log
         self.pattern = pattern
-        self.counted = 0
-        """Bytes whose matches are counted: whole lines from the start of the file."""
-        # Where each slice begins, the one under way included: always the start of a line; and matching lines before it.
+        self.counted = 0  # bytes whose matches are counted: complete lines from the start of the file
+        # The start of each slice, including the current one, is the start of a line; and the matches before each slice.
         self._starts = array("Q", [0])
         self._before = array("Q", [0])
-        # How far the line under way is searched when it is longer than a slice, and whether it matched so far.
+        # Position in the current line if it is longer than a slice, and True if it has matched so far.
         self._position = 0
         self._matched_piece = False
-        # Whether the last line, without its newline, matches, and where the file ended when that was searched.
+        # The file's size when its incomplete last line was searched, and True if that line matches.
         self._tail = (-1, False)
 
     @property
     def matches(self) -> int:
-        """Matching lines found so far."""
+        """Number of matching lines found so far."""
         return self._before[-1] + self._tail[1]
 
     @property
     def complete(self) -> bool:
-        """True when all of the file is counted."""
+        """True if the whole file is searched."""
         return self._tail[0] == self.log.size or self.counted == self.log.size
 
     def count(self) -> bool:
-        """Searches one more slice. True when nothing is left to search."""
+        """Search one more slice. True if the whole file is searched."""
         if self.complete:
             return True
         data = self.log.read(self._position, SLICE)
         if not data:
-            return True  # cut off meanwhile: the next poll says so
+            return True  # truncated: the next poll reports it
         end = data.rfind(_NEWLINE) + 1
         if end:
             self._count_lines(data[:end])
@@ -154,7 +147,7 @@ class Search:
         self._before.append(self._before[-1] + found)
 
     def ordinal(self, start: int) -> int | None:
-        """Which of the matching lines (from 1) is the one at this offset; None while they are not counted so far."""
+        """Return the number (from 1) of the matching line at the offset; None while it is not counted."""
         if start > self.counted or (start == self.counted and self._tail[0] < start):
             return None
         index = bisect_right(self._starts, start) - 1
@@ -162,10 +155,9 @@ class Search:
         return self._before[index] + self.pattern.count(self.log.read(slice_start, start - slice_start)) + 1
 
     def forward(self, start: int) -> Iterator[int | None]:
-        """Looks for the first matching line that starts at or behind `start`, itself the start of a line.
+        """Find the first matching line at or after `start`, which must be the start of a line.
 
-        Gives None after each slice without one, so that the caller can stop, and the line's offset at last; ends
-        without an offset when there is none.
+        Yields None after each slice without a match, so that the caller can stop, and then the line's offset, if any.
         """
         line = position = start
         while position < self.log.size:
@@ -187,7 +179,7 @@ class Search:
     def backward(self, end: int, limit: int = 0) -> Iterator[int | None]:
         """Like `forward`, for the last matching line before `end` and not before `limit`.
 
-        Both are the start of a line or the end of the file.
+        Both must be the start of a line or the end of the file.
         """
         while end > limit:
             start = first = self.log.line_start(max(0, end - SLICE))
@@ -212,14 +204,14 @@ class Search:
         return False
 
     def _skip_forward(self, start: int) -> int:
-        """The start of the first slice at or behind `start` that may have a match, as far as slices are counted."""
+        """Skip counted slices without matches; return the start of the next slice to search."""
         index = bisect_left(self._starts, start)
         if index >= len(self._starts) or self._starts[index] != start:
             return start
         return self._starts[bisect_right(self._before, self._before[index]) - 1]
 
     def _skip_back(self, end: int) -> int:
-        """The end of the last slice that may have a match before `end`, as far as slices are counted."""
+        """Skip counted slices without matches backwards; return the end of the next slice to search."""
         index = bisect_right(self._starts, end) - 1
         return self._starts[bisect_left(self._before, self._before[index])] if self._starts[index] == end else end
 
@@ -233,12 +225,12 @@ def _compiled(expression: str, ignore_case: bool) -> re.Pattern[str]:
         reason = getattr(error, "msg", str(error))
         raise UsageError(f"{WRONG}: {reason}{place}", remedy="alt+r searches for it as text.") from error
     if compiled.search(""):
-        raise UsageError("this expression matches every line", remedy="Say what must be there.")
+        raise UsageError("the expression matches every line", remedy="Use one that cannot match the empty text.")
     return compiled
 
 
 def _line_start(data: bytes, lines: bytes | str, position: int) -> int:
-    """Offset in the bytes of the line that holds the position in what was prepared from them."""
+    """Convert a position in the prepared lines to the offset of its line in the bytes."""
     if len(lines) == len(data):
         return data.rfind(_NEWLINE, 0, position) + 1
     number = lines.count("\n", 0, position) if isinstance(lines, str) else lines.count(b"\n", 0, position)

@@ -1,8 +1,7 @@
-"""The last Python traceback of a log: where it stands, what was raised, and which line of the project raised it.
+"""The last Python traceback of a log: its offset, the exception, and the line of the project that raised it.
 
-It is the reason of a run whose script it ended. Understood are the usual form, each line of it behind a prefix
-(`[rank0]: `, as torchrun writes), exception groups, and errors in the syntax of the script, which come without the word
-traceback.
+It is the reason of a run whose script it ended. Supported are normal tracebacks, tracebacks with a prefix on each line
+(`[rank0]: `, by torchrun), exception groups, and syntax errors of the script, which have no traceback header.
 """
 
 from __future__ import annotations
@@ -19,20 +18,11 @@ from tui_workbench.runs.logs.log_search import Pattern, Search
 from tui_workbench.runs.store.rundir import Ending
 from tui_workbench.targets.hosts.supervisor import describe_exit
 
-HEADER = Pattern("Traceback (most recent call last)")
-"""The lines that begin a traceback, but for a syntax error's."""
-
-MOST_LINES = 2000
-"""Lines that one traceback may have: a recursion that ran away prints a thousand frames."""
-
-TAIL_BYTES = 1 << 18
-"""A traceback before the last so many bytes of a log was probably handled: the script went on."""
-
-MOST_CHARACTERS = 300
-"""Characters of an exception's text in a reason; the log has all of it."""
-
-UNCAUGHT = 1
-"""The exit code of Python after an uncaught exception."""
+HEADER = Pattern("Traceback (most recent call last)")  # begins a traceback, except that of a syntax error
+MOST_LINES = 2000  # lines of one traceback; endless recursion prints a thousand frames
+TAIL_BYTES = 1 << 18  # an exception before the last bytes of a log was probably handled: the script continued
+MOST_CHARACTERS = 300  # characters of an exception in a reason; the log has all of it
+UNCAUGHT = 1  # Python's exit code after an uncaught exception
 
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _HEADER_LINE = re.compile(r"(?P<prefix>.*?)(?P<group>\+ Exception Group )?Traceback \(most recent call last\)")
@@ -43,7 +33,7 @@ _LIBRARY = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib[/\\]python\d[^
 
 
 class Frame(NamedTuple):
-    """One call of the stack, as the traceback tells it."""
+    """A call of the stack."""
 
     file: str
     line: int
@@ -51,21 +41,21 @@ class Frame(NamedTuple):
 
 
 class Traceback(NamedTuple):
-    """One traceback of a log."""
+    """A traceback in a log."""
 
-    offset: int  # where its first line starts
-    exception: str  # `ValueError: shapes do not match`: its first line, not made safe; "" while it is not all written
-    frame: Frame | None  # the innermost call that is not in a library; the innermost of all when every one is
+    offset: int  # of its first line
+    exception: str  # its first line, not sanitized: `ValueError: shapes do not match`; "" while incomplete
+    frame: Frame | None  # the innermost call outside of libraries, or the innermost call
 
 
 def read_traceback(log: LogFile, offset: int) -> Traceback | None:
-    """The traceback whose first line starts at the offset; None when what stands there is none after all."""
-    # A line that is still being written does not say all of what was raised.
+    """Parse the traceback whose first line starts at the offset; None if it is not a traceback."""
+    # An incomplete line may lack a part of the exception.
     lines = [_text(line) for line in log.lines_from(offset, MOST_LINES) if line.stop < line.end]
     header = _HEADER_LINE.match(lines[0]) if lines else None
     if header is None:
         return None
-    # What was written before it on its own line stands before no other line of it.
+    # Text before the header on the same line is not a prefix, except a rank.
     marked = _RANK.search(header["prefix"])
     prefix = marked[0] if marked is not None else header["prefix"]
     exception, frame = _read(lines[1:], prefix + "| " if header["group"] else prefix)
@@ -75,12 +65,12 @@ def read_traceback(log: LogFile, offset: int) -> Traceback | None:
 
 
 def _read(lines: Sequence[str], prefix: str) -> tuple[str, Frame | None]:
-    """What was raised, "" when that does not stand there yet, and where."""
+    """Return the exception, "" if it is not written yet, and the frame that raised it."""
     frame: Frame | None = None
     exception = ""
     for line in lines:
         if not line.startswith(prefix.rstrip()):
-            continue  # another process writes between
+            continue  # a line of another process
         line = line[len(prefix) :]
         if found := _FRAME.match(line):
             if frame is None or _LIBRARY.search(frame.file) or not _LIBRARY.search(found["file"]):
@@ -92,7 +82,7 @@ def _read(lines: Sequence[str], prefix: str) -> tuple[str, Frame | None]:
 
 
 def read_syntax_error(log: LogFile) -> Traceback | None:
-    """The error with which Python refuses a script that it cannot parse, when that is the last thing in the log."""
+    """Parse the error of a script that Python cannot parse, if it is the last output in the log."""
     found = log.lines_before(log.size, 5)
     lines = [_text(line) for line in found]
     for line, text in zip(found, lines, strict=True):
@@ -107,23 +97,23 @@ def _text(line: LogLine) -> str:
 
 
 def explained(log: str, ending: Ending) -> Ending:
-    """The ending with the uncaught exception of the script before its exit code, if the file `log` ends with one."""
-    usual = describe_exit(UNCAUGHT)
-    if ending.state != RunState.FAILED or ending.exit_code != UNCAUGHT or not ending.reason.startswith(usual):
+    """Add the uncaught exception at the end of the file `log` to the reason, before the exit code."""
+    exit_text = describe_exit(UNCAUGHT)
+    if ending.state != RunState.FAILED or ending.exit_code != UNCAUGHT or not ending.reason.startswith(exit_text):
         return ending
     traceback = last_traceback(log)
     if traceback is None:
         return ending
-    return ending._replace(reason=f"{shown(traceback)} ({usual}){ending.reason[len(usual) :]}")
+    return ending._replace(reason=f"{shown(traceback)} ({exit_text}){ending.reason[len(exit_text) :]}")
 
 
 def shown(traceback: Traceback) -> str:
-    """The exception as one short line without control characters and secrets."""
+    """Return the exception as one short line without control characters and secrets."""
     return visible(masked_text(traceback.exception[: 2 * MOST_CHARACTERS]))[:MOST_CHARACTERS]
 
 
 def last_traceback(path: str) -> Traceback | None:
-    """The traceback at the end of a log, if its exception stands there."""
+    """Return the traceback at the end of a log, if it is complete."""
     with LogFile(path) as log:
         traceback = read_syntax_error(log)
         if traceback is None:

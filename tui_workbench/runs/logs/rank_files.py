@@ -1,4 +1,4 @@
-"""The files of the ranks of a run under torchrun, one each."""
+"""The output files of the ranks of a run under torchrun."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui_workbench.targets.hosts.supervisor import RANKS
 
 
 def ranks_of(directory: str) -> tuple[int, ...]:
-    """The ranks that have files in the run's directory, in their order; empty for a run of one process."""
+    """Return the ranks that have files in the run's directory; empty for a single process."""
     try:
         names = os.listdir(os.path.join(directory, RANKS))
     except OSError:
@@ -19,12 +19,12 @@ def ranks_of(directory: str) -> tuple[int, ...]:
 
 
 def rank_log(directory: str, rank: int) -> str:
-    """The file of one rank."""
+    """Return the path of a rank's file."""
     return os.path.join(directory, RANKS, f"{rank}.log")
 
 
 def file_of_rank(directory: RunDirectory, rank: int) -> str:
-    """The file of one rank, which a run that goes on may yet have to begin. Raises UsageError when there is none."""
+    """Return the path of a rank's file, which an active run may create later. Raises UsageError for unknown ranks."""
     ranks = ranks_of(directory.path)
     wanted = directory.read_record().spec.run_configuration.processes_per_node
     may_come = not directory.status().end and (wanted == "gpus" or (wanted.isdigit() and rank < int(wanted)))
@@ -34,5 +34,5 @@ def file_of_rank(directory: RunDirectory, rank: int) -> str:
         raise UsageError(f"the run has no rank {rank}", remedy=f"Its ranks are {', '.join(map(str, ranks))}.")
     raise UsageError(
         "the run has no ranks: it was not started under torchrun",
-        remedy="`ProcessesPerNode` in the run configuration does that.",
+        remedy="Set `ProcessesPerNode` in the run configuration to start runs under torchrun.",
     )

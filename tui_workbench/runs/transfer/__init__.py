@@ -1,4 +1,4 @@
-"""Files and records of runs on their way in and out: downloads, assets, MLflow import and export.
+"""Export, import and copies of runs: downloads, assets, MLflow.
 
 Transfer between machines during a run belongs to `targets`.
 """

@@ -1,8 +1,8 @@
-"""Promoted artifacts: versioned assets of the project, each a link file in `assets/` and a content of its own.
+"""Promoted artifacts: versioned assets of the project, each with a link file in `assets/` and its content.
 
-The link file is what the original wrote, so it can be committed and old ones are understood. The content lies in
-`.workbench/assets/<name>/<version>/`, is written once, whole, and never changed; a version number is never given twice,
-also when its link is gone.
+Link files have the format of Azure ML Workbench, so they can be committed, and old ones work. The content is in
+`.workbench/assets/<name>/<version>/`, is written atomically and never changed. Version numbers are never reused, even
+if a link file is removed.
 """
 
 from __future__ import annotations
@@ -34,14 +34,13 @@ LINK_SUFFIX = ".link"
 STORE = "assets"
 CONTENT = "content"
 ABOUT = "asset.json"
-SOURCE = "azureml"
-"""What the original wrote; nobody else reads it."""
+SOURCE = "azureml"  # required by the format, otherwise unused
 
 LONGEST_NAME = 200
 
 
 class Asset(NamedTuple):
-    """One version of an asset. `link` is the link file; `content` the file or folder that holds it."""
+    """A version of an asset. `link` is the link file, `content` the file or folder."""
 
     name: str
     version: int
@@ -50,22 +49,22 @@ class Asset(NamedTuple):
 
 
 def promote(project: Project, directory: str, artifact: str, name: str = "") -> Asset:
-    """Make an artifact of the run at `directory`, a file or a folder that it made, the next version of an asset.
+    """Store an artifact of the run at `directory`, a file or folder, as the next version of an asset.
 
-    Without a `name` it has the artifact's own. Raises UsageError for an artifact or name that is none, StorageError
-    when it cannot be written.
+    The default `name` is the artifact's. Raises UsageError for unknown artifacts and invalid names, StorageError when
+    the asset cannot be written.
     """
     artifact = os.path.normpath(artifact)
     name = name or os.path.basename(artifact)
     if not name or name.startswith(".") or "/" in name or not name.isprintable() or len(name) > LONGEST_NAME:
-        raise UsageError(f"{name!r} is no name for an asset", remedy="Take one like that of a file.")
+        raise UsageError(f"invalid asset name {name!r}", remedy="Use a name like that of a file.")
     whole_folder = is_folder(directory, artifact)
     paths = files_below(directory, artifact) if whole_folder else [artifact]
     parent = os.path.dirname(artifact)
     sources = {os.path.relpath(path, parent or os.curdir): artifact_path(directory, path) for path in paths}
     store = os.path.join(project.state_directory, STORE, name)
     link = os.path.join(project.root, LINKS, name + LINK_SUFFIX)
-    with _alone(project.state_directory, name):
+    with _locked(project.state_directory, name):
         version = max((_read_link(link) or ("", 0))[1], *map(int, filter(str.isdecimal, os.listdir(store))), 0) + 1
         place = os.path.join(store, str(version))
         building = os.path.join(store, f".new-{version}")
@@ -86,14 +85,12 @@ def promote(project: Project, directory: str, artifact: str, name: str = "") -> 
 
 
 def asset_of(project: Project, link: str) -> Asset:
-    """The asset that a link file names. Raises UsageError when it is no such file or its content is not here."""
+    """Return the asset of a link file. Raises UsageError when it is not a link file, or its content is missing."""
     if not os.path.lexists(link):
-        raise UsageError(
-            f"there is no file {link}", remedy="Name a link file; `asset list` shows those of the project."
-        )
+        raise UsageError(f"no file {link}", remedy="Name a link file; `asset list` shows those of the project.")
     if (found := _read_link(link)) is None:
         raise UsageError(
-            f"{link} is no link file of an asset", remedy='It holds {"assetSource": ..., "name": ..., "version": ...}.'
+            f"{link} is not a link file", remedy='Its format is {"assetSource": ..., "name": ..., "version": ...}.'
         )
     name, version = found
     folder = os.path.join(project.state_directory, STORE, name, str(version), CONTENT)
@@ -102,15 +99,15 @@ def asset_of(project: Project, link: str) -> Asset:
     except (OSError, ValueError) as error:
         raise UsageError(
             f"the content of version {version} of the asset {name!r} is not in this project",
-            remedy="It was promoted elsewhere (the original kept it in the cloud); promote it from a run that has it.",
+            remedy="It was promoted elsewhere (Azure ML kept it in the cloud); promote it from a run that has it.",
         ) from error
     return Asset(name, version, link, os.path.join(folder, content))
 
 
 def download_asset(asset: Asset, destination: str, *, overwrite: bool = False) -> list[str]:
-    """Copy an asset's content into a folder; the paths that were written.
+    """Copy an asset's content into a folder; return the written paths.
 
-    Raises UsageError when something is there already and `overwrite` is not set, and StorageError.
+    Raises UsageError when a file exists and `overwrite` is not set, and StorageError.
     """
     parent, base = os.path.split(asset.content)
     names = sorted(files_below(parent, base)) if os.path.isdir(asset.content) else [base]
@@ -118,7 +115,7 @@ def download_asset(asset: Asset, destination: str, *, overwrite: bool = False) -
 
 
 def assets(project: Project) -> list[Asset]:
-    """The assets that have a link file in the project, by name; those whose content is here."""
+    """Return the assets with a link file in the project and existing content, sorted by name."""
     found = []
     folder = os.path.join(project.root, LINKS)
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
@@ -129,8 +126,8 @@ def assets(project: Project) -> list[Asset]:
 
 
 @contextlib.contextmanager
-def _alone(state_directory: str, name: str) -> Iterator[None]:
-    """Make the folder of an asset, and let nobody else give versions of it meanwhile."""
+def _locked(state_directory: str, name: str) -> Iterator[None]:
+    """Create the folder of an asset, and lock it."""
     store = f"{STORE}/{name}"
     with storage_errors("write", os.path.join(state_directory, store, "lock")):
         make_folders(state_directory, store)
@@ -140,13 +137,13 @@ def _alone(state_directory: str, name: str) -> Iterator[None]:
 
 
 def _read_link(link: str) -> tuple[str, int] | None:
-    """Name and version that a link file holds; None when it is none."""
+    """Return name and version in a link file; None if it is invalid."""
     try:
         stored = json.loads(read_regular(link).decode("utf-8-sig"))
         name, version = str(stored["name"]), int(stored["version"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    # It comes with a project that somebody else made: its name must not lead anywhere else.
+    # Another user may have written the file: its name must not contain a path.
     return None if "/" in name or name.startswith(".") or version < 1 else (name, version)
 
 
@@ -155,6 +152,6 @@ def _write_link(link: str, name: str, version: int) -> None:
     with storage_errors("write", link):
         make_folders(os.path.realpath(os.path.dirname(folder)), os.path.basename(folder), 0o777)
         if os.path.islink(link):
-            raise OSError(errno.ELOOP, "it is a link, which is not followed")
+            raise OSError(errno.ELOOP, "it is a link")
     text = json.dumps({"assetSource": SOURCE, "name": name, "version": str(version)})
     write_atomically(link, text.encode() + b"\n")

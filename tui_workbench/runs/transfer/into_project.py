@@ -1,6 +1,6 @@
-"""Files that a run made, copied into its project: on request, or at its end where `--keep-outputs` names them.
+"""Copy files of a run into its project: on request, or at its end if `--keep-outputs` matches them.
 
-Nothing is written through a link, and no file of the project is lost: one that is replaced is saved first.
+Nothing is written through a link, and no file of the project is lost: replaced files are saved first.
 """
 
 from __future__ import annotations
@@ -18,32 +18,29 @@ from tui_workbench.runs.snapshots.project_files import NEVER_TAKEN
 from tui_workbench.runs.store.rundir import FOLLOWED, OUTPUTS, WORKING_COPY, Record, RunDirectory
 from tui_workbench.runs.transfer.downloads import artifact_path, chosen_artifacts, files_below, files_made
 
-REPLACED = "replaced"
-"""The folder in `.workbench/` that keeps what was replaced, in a folder for each run."""
-
-FOLDER_MODE = 0o777
-"""Less the umask: the project is not the workbench's own."""
+REPLACED = "replaced"  # the folder in `.workbench/` for replaced files, with a folder per run
+FOLDER_MODE = 0o777  # less the umask
 
 _CHUNK = 1 << 20
 
 
-class Brought(NamedTuple):
-    """Paths in the project: copied there, left as they are because they are the same, and refused with the reason."""
+class CopyResult(NamedTuple):
+    """Paths in the project: copied, skipped because they are equal, and refused with the reason."""
 
     copied: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
-    saved: str = ""  # the folder that keeps what was replaced, "" when nothing was
+    saved: str = ""  # the folder with the replaced files, if any
 
     @property
     def text(self) -> str:
-        """`copied 2 files into the project; refused out/x: a link is in its place`."""
+        """A summary: `copied 2 files into the project; refused out/x: a link is in its place`."""
         count = len(self.copied)
         texts = [f"copied {count:,} file{'' if count == 1 else 's'} into the project"]
         if self.same:
             texts.append(f"{len(self.same):,} unchanged")
         if self.saved:
-            texts.append(f"the replaced ones are in {self.saved}")
+            texts.append(f"the replaced files are in {self.saved}")
         texts += [f"refused {path}: {why}" for path, why in self.refused[:3]]
         if len(self.refused) > 3:
             texts.append(f"refused {len(self.refused) - 3} more")
@@ -51,9 +48,9 @@ class Brought(NamedTuple):
 
 
 def keep_outputs(directory: RunDirectory, record: Record) -> None:
-    """Bring into the project what `--keep-outputs` named, once all files of the completed run are here.
+    """Copy the `--keep-outputs` of a completed run into the project, once all its files are here.
 
-    An event tells the result; what cannot be copied costs the run nothing. Raises StorageError.
+    An event records the result; errors do not affect the run. Raises StorageError.
     """
     status = directory.status()
     is_missing = "fetch" in status.begun - status.done
@@ -63,34 +60,34 @@ def keep_outputs(directory: RunDirectory, record: Record) -> None:
     try:
         text = kept_outputs(directory.path, record.spec.project_root, state_directory, record.spec.keep_outputs).text
     except OSError as error:
-        text = f"nothing was copied into the project: {error}"
+        text = f"no file was copied into the project: {error}"
     directory.append_event("step", step="keep", status="done", text=text)
 
 
-def kept_outputs(directory: str, project_root: str, state_directory: str, patterns: Sequence[str]) -> Brought:
-    """Bring what the run at `directory` made, as far as `patterns` match, into the project; replaced files are saved.
+def kept_outputs(directory: str, project_root: str, state_directory: str, patterns: Sequence[str]) -> CopyResult:
+    """Copy the files of the run at `directory` that match `patterns` into the project; replaced files are saved.
 
-    A pattern is one of `.gitignore`, and is matched with the path in the project: `out/*.pt`, `data/`, `outputs/`.
+    Patterns have the syntax of `.gitignore` and match paths in the project: `out/*.pt`, `data/`, `outputs/`.
     """
     rules = parse("\n".join(patterns).encode("utf-8", "surrogateescape"))
     made = [*files_below(directory, OUTPUTS), *files_made(directory)]
     wanted = [name for name in made if _is_named(in_project(name), rules)]
-    return _bring(directory, project_root, state_directory, wanted)
+    return _copy(directory, project_root, state_directory, wanted)
 
 
-def bring_home(
+def copy_artifacts(
     directory: str, project_root: str, state_directory: str, names: Sequence[str], *, overwrite: bool = False
-) -> Brought:
-    """Bring artifacts into the project; all files outside outputs/ when none is named.
+) -> CopyResult:
+    """Copy artifacts into the project, by default all files outside outputs/.
 
-    Raises UsageError for a name that is none, and when a file would be replaced and `overwrite` is not set; then
-    nothing is copied.
+    Raises UsageError for unknown names, and when a file would be replaced and `overwrite` is not set; then nothing is
+    copied.
     """
     chosen = chosen_artifacts(directory, names) if names else sorted(files_made(directory))
-    foreign = next((name for name in chosen if name.split(os.sep)[0] not in (OUTPUTS, WORKING_COPY)), "")
-    if foreign:
+    record = next((name for name in chosen if name.split(os.sep)[0] not in (OUTPUTS, WORKING_COPY)), "")
+    if record:
         raise UsageError(
-            f"{foreign} is part of the run's record and has no place in the project", remedy="Use --directory."
+            f"{record} is part of the run's record and cannot be copied into the project", remedy="Use --directory."
         )
     if not overwrite:
         for name in chosen:
@@ -98,19 +95,19 @@ def bring_home(
             is_there = os.path.lexists(os.path.join(project_root, path))
             if is_there and not _is_same(artifact_path(directory, name), project_root, path):
                 raise UsageError(
-                    f"{path} is in the project already, and is another",
-                    remedy="Give --overwrite to replace it; it is saved first.",
+                    f"{path} already exists in the project with other contents",
+                    remedy="Use --overwrite to replace it; it is saved first.",
                 )
-    return _bring(directory, project_root, state_directory, chosen)
+    return _copy(directory, project_root, state_directory, chosen)
 
 
 def in_project(name: str) -> str:
-    """Where an artifact of a run belongs in its project."""
+    """Return the path of an artifact in the project."""
     return os.path.relpath(name, WORKING_COPY) if name.split(os.sep)[0] == WORKING_COPY else name
 
 
-def _bring(directory: str, project_root: str, state_directory: str, names: Iterable[str]) -> Brought:
-    """Copy files of the run to their places in the project, each whole or not at all."""
+def _copy(directory: str, project_root: str, state_directory: str, names: Iterable[str]) -> CopyResult:
+    """Copy files of the run to their paths in the project, each atomically."""
     copied, same, refused = [], [], []
     saved = f"{REPLACED}/{os.path.basename(directory)}"
     was_saved = False
@@ -118,7 +115,7 @@ def _bring(directory: str, project_root: str, state_directory: str, names: Itera
         path = in_project(name)
         try:
             if any(part in NEVER_TAKEN for part in path.split(os.sep)):
-                raise UsageError("files of the workbench, of git and caches are not replaced")
+                raise UsageError("files of the workbench, git and caches cannot be replaced")
             source = artifact_path(directory, name)
             if _is_same(source, project_root, path):
                 same.append(path)
@@ -132,11 +129,11 @@ def _bring(directory: str, project_root: str, state_directory: str, names: Itera
         except (OSError, UsageError) as error:
             refused.append((path, error.strerror or str(error) if isinstance(error, OSError) else error.message))
     place = os.path.join(state_directory, saved) if was_saved else ""
-    return Brought(tuple(copied), tuple(same), tuple(refused), place)
+    return CopyResult(tuple(copied), tuple(same), tuple(refused), place)
 
 
 def _is_same(source: str, root: str, path: str) -> bool:
-    """True when there is a file with the same content in the project."""
+    """Return True if the project has a file with the same content."""
     try:
         descriptor = open_below(root, path)
     except OSError:
@@ -151,7 +148,7 @@ def _is_same(source: str, root: str, path: str) -> bool:
 
 
 def _save(root: str, path: str, state_directory: str, saved: str) -> None:
-    """Keep a file of the project before it is replaced. Raises OSError, also for what is no regular file."""
+    """Save a file of the project before it is replaced. Raises OSError, also for special files."""
     name = f"{saved}/{path}"
     names = itertools.chain((name,), (f"{name}~{number}" for number in itertools.count(2)))
     with open(open_below(root, path), "rb") as file:
@@ -162,7 +159,7 @@ def _save(root: str, path: str, state_directory: str, saved: str) -> None:
 
 
 def _place(source: str, root: str, path: str) -> None:
-    """Put a copy of a file into the project, in place of one that is there. Raises OSError."""
+    """Put a copy of a file into the project. Raises OSError."""
     with open_regular(source) as file:
         mode = 0o777 if os.fstat(file.fileno()).st_mode & 0o100 else 0o666
         with replacing_below(root, path, mode, durable=True) as copy:
@@ -170,7 +167,7 @@ def _place(source: str, root: str, path: str) -> None:
 
 
 def _is_named(path: str, rules: IgnoreFile) -> bool:
-    """True when a pattern names the path or a folder that it lies in."""
+    """Return True if a pattern matches the path or one of its folders."""
     parts = path.split(os.sep)
     folders = (os.sep.join(parts[:count]) for count in range(1, len(parts)))
     return bool(rules.verdict(path, is_folder=False)) or any(rules.verdict(each, is_folder=True) for each in folders)

@@ -1,8 +1,8 @@
-"""Runs on their way out: MLflow's file store, and one table as CSV. Nobody is locked in.
+"""Export runs: MLflow's file store, and a CSV table.
 
-The file store is a folder an experiment and a folder a run; its names allow less than ours, and the two that would
-become one get different names. What had to be named otherwise, or did not fit, is told. A run that was exported
-before is replaced as a whole; nothing else in the destination is touched.
+The file store has a folder per experiment and a folder per run. It allows fewer names than the workbench; names that
+would become equal get different ones. Renamed and cut values are reported. A run that was exported before is replaced;
+other files in the destination are not touched.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ODD = re.compile(r"[^/\w.\- ]")
 
 
 class ExportReport(NamedTuple):
-    """What did not stay as it was: `[run id, old name, new name]`, and names whose value was cut."""
+    """Changed values: `[run id, old name, new name]`, and names whose value was cut."""
 
     renamed: list[list[str]]
     cut: list[str]
@@ -65,10 +65,10 @@ def export_mlflow(name: str, runs: Sequence[RunRow], destination: str) -> Export
 
 
 def export_csv(runs: Sequence[RunRow], path: str) -> None:
-    """Write one table with a row a run, newest first, as CSV in UTF-8. Raises StorageError."""
+    """Write a table with one row per run, newest first, as CSV in UTF-8. Raises StorageError."""
     records = [history_record(each.run, each.facts) for each in runs]
     columns = list(dict.fromkeys(key for record in records for key in record))
-    # The record's own keys first, then the metrics in alphabetical order.
+    # The keys of the record first, then the metrics in alphabetical order.
     columns.sort(key=lambda key: (metric_name(key) != "", key if metric_name(key) else ""))
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns, restval="")
@@ -86,7 +86,7 @@ def _export_run(each: RunRow, folder: str, experiment: str, report: ExportReport
     identifier = hashlib.md5(f"{run.directory}\0{run.run_id}".encode(errors="surrogateescape"), usedforsecurity=False)
     place = os.path.join(folder, identifier.hexdigest())
     if os.path.lexists(place) and not os.path.exists(os.path.join(place, store.TAGS, store.RUN_ID_TAG)):
-        raise UsageError(f"{place} is there already, and was not written by an export", remedy="Name another folder.")
+        raise UsageError(f"{place} exists and is not from an export of the workbench", remedy="Use another folder.")
     building = f"{place}.new"
     shutil.rmtree(building, ignore_errors=True)
     for part in (store.METRICS, store.PARAMETERS, store.TAGS, store.ARTIFACTS):
@@ -111,17 +111,17 @@ def _export_run(each: RunRow, folder: str, experiment: str, report: ExportReport
 
 
 def _tags(each: RunRow) -> dict[str, str]:
-    run, said = each.run, each.facts.annotations
-    theirs = {
+    run, annotations = each.run, each.facts.annotations
+    mlflow = {
         store.RUN_NAME_TAG: run.run_id, store.USER_TAG: run.user_id, store.SCRIPT_TAG: run.script_name,
         "mlflow.source.type": "LOCAL",
     }  # fmt: skip
-    tags = {
+    own = {
         store.RUN_ID_TAG: run.run_id, "workbench.run_number": str(run.run_number), "workbench.state": run.state,
         "workbench.target": run.target, "workbench.run_configuration": run.run_configuration,
     }  # fmt: skip
-    where_known = {store.NOTE_TAG: said.note, "workbench.reason": run.reason, "workbench.commit": run.commit_id}
-    return {**theirs, **said.tags, **tags, **{name: value for name, value in where_known.items() if value}}
+    optional = {store.NOTE_TAG: annotations.note, "workbench.reason": run.reason, "workbench.commit": run.commit_id}
+    return {**mlflow, **annotations.tags, **own, **{name: value for name, value in optional.items() if value}}
 
 
 def _export_metrics(run: Run, folder: str, names: _Names) -> None:
@@ -156,7 +156,7 @@ def _export_artifacts(directory: str, folder: str) -> None:
 
 
 class _Names:
-    """Names for the files of one run: those that the file store allows, each only once, upper and lower case alike."""
+    """Valid file names of one run, unique regardless of case."""
 
     def __init__(self, run_id: str, report: ExportReport) -> None:
         self.run_id = run_id
@@ -164,7 +164,7 @@ class _Names:
         self._taken: set[str] = set()
 
     def allowed(self, name: str) -> str:
-        """A name for `name`."""
+        """Return a valid, unique name for `name`."""
         clean = _ODD.sub("_", name)[:LONGEST_NAME]
         if os.path.normpath(clean) != clean or clean.startswith(("/", "..")) or not clean.strip("."):
             clean = clean.replace("/", "_").replace("..", "__") or "_"
@@ -179,6 +179,6 @@ class _Names:
         return candidate
 
     def _is_taken(self, name: str) -> bool:
-        """Whether a file of this name is there, or a folder, or a file where a folder would have to be."""
+        """Return True if the name is used for a file or a folder, or needs a folder where there is a file."""
         folded = name.casefold() + "/"
         return any(f"{taken}/".startswith(folded) or folded.startswith(f"{taken}/") for taken in self._taken)

@@ -1,8 +1,8 @@
-"""Runs on their way in: MLflow's file store, a folder an experiment and a folder a run.
+"""Import runs from MLflow's file store.
 
-Each run that has ended becomes a run directory of the usual form, written whole before it gets its name. It is known by
-MLflow's id, so importing again imports only what is new. What cannot be read is told and passed over; nothing in the
-source is changed, and nothing lands outside of the new run.
+Each run that has ended becomes a run directory, which is renamed when it is complete. It stores MLflow's ID, so a
+second import adds only new runs. Unreadable runs are reported and skipped. The source is not changed, and nothing is
+written outside the new run directories.
 """
 
 from __future__ import annotations
@@ -28,19 +28,16 @@ from tui_workbench.runs.store.rundir import EVENTS, METRICS, OUTPUT, OUTPUTS, Re
 from tui_workbench.runs.transfer import mlflow_store as store
 from tui_workbench.runs.transfer.downloads import copy_file
 
-ORIGIN = "imported.json"
-"""In a run that was imported: where it came from."""
-
-_PLACE = re.compile(r"argument \d+")
-"""An argument that has no name but its place, as an export calls it."""
+ORIGIN = "imported.json"  # in the directory of an imported run: its source
+_PLACE = re.compile(r"argument \d+")  # the exported name of a positional argument
 
 _KEPT_TAGS = ("mlflow.parentRunId", store.RUN_NAME_TAG)
 
 
 class ImportReport(NamedTuple):
-    """The ids of the new runs; how many were here already, and how many were passed over, with the reasons.
+    """The IDs of the new runs, the numbers of known and skipped runs, and reasons.
 
-    `elsewhere` tells of artifacts of new runs that lie where they could not be copied from.
+    `elsewhere` lists artifacts of new runs that could not be copied because they are in another kind of store.
     """
 
     imported: list[str]
@@ -51,7 +48,7 @@ class ImportReport(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A run as its folder in the file store tells it."""
+    """A run in the file store."""
 
     folder: str
     identifier: str
@@ -59,27 +56,27 @@ class _Source(NamedTuple):
     meta: dict[str, Any]
 
     def part(self, *names: str) -> str:
-        """The path of a part of its folder."""
+        """Return the path of a part of its folder."""
         return os.path.join(self.folder, *names)
 
 
 def import_mlflow(project: Project, source: str) -> ImportReport:
-    """Import every run of an `mlruns` folder. Raises UsageError when it is none, StorageError when the disk is full."""
+    """Import the runs of an `mlruns` folder. Raises UsageError for other folders, StorageError if the disk is full."""
     notes: list[str] = []
     sources = sorted(_sources(source, notes), key=lambda each: _start(each.meta))
     if not sources and not notes:
         raise UsageError(
-            f"{source} holds no runs of MLflow", remedy=f"Name the folder that holds <experiment>/<run>/{store.META}."
+            f"no MLflow runs in {source}", remedy=f"Name the folder that holds <experiment>/<run>/{store.META}."
         )
     project.prepare_state()
     known = _known(project)
     imported: list[str] = []
     elsewhere: list[str] = []
     failed: list[str] = []
-    are_known = 0
+    known_count = 0
     for each in metered("importing", "runs", sources):
         if each.identifier in known or store.read_value(each.part(store.TAGS, store.RUN_ID_TAG)) in known:
-            are_known += 1
+            known_count += 1
             continue
         try:
             imported.append(_import(project, each))
@@ -88,11 +85,11 @@ def import_mlflow(project: Project, source: str) -> ImportReport:
             raise
         except (OSError, ValueError, TypeError, WorkbenchError) as error:
             failed.append(f"{each.folder}: {error}")
-    return ImportReport(imported, are_known, len(failed) + len(notes), [*failed, *notes], elsewhere)
+    return ImportReport(imported, known_count, len(failed) + len(notes), [*failed, *notes], elsewhere)
 
 
 def _sources(root: str, notes: list[str]) -> Iterator[_Source]:
-    """The runs below a file store, or of one experiment; `notes` gets why one of them is none."""
+    """Yield the runs of a file store or one experiment; `notes` receives the reasons for skipped runs."""
     for experiment in (root, *(os.path.join(root, name) for name in sorted(_folders(root)))):
         about = _experiment(experiment)
         if "experiment_id" not in about or "run_id" in about or "run_uuid" in about:
@@ -104,14 +101,14 @@ def _sources(root: str, notes: list[str]) -> Iterator[_Source]:
             try:
                 meta = store.read_meta(folder)
             except (OSError, ValueError) as error:
-                notes.append(f"{folder}: {store.META} cannot be read: {error}")
+                notes.append(f"{folder}: cannot read {store.META}: {error}")
                 continue
             if "run_id" not in meta and "run_uuid" not in meta:
-                continue  # an experiment, or something of a later MLflow
+                continue  # an experiment, or a folder of a later MLflow version
             if meta.get("lifecycle_stage") == "deleted":
-                notes.append(f"{folder}: it was deleted in MLflow")
+                notes.append(f"{folder}: deleted in MLflow")
             elif not store.state_of(meta):
-                notes.append(f"{folder}: it has not ended")
+                notes.append(f"{folder}: not ended")
             else:
                 yield _Source(folder, str(meta.get("run_id") or meta["run_uuid"]), str(about.get("name", "")), meta)
 
@@ -132,7 +129,7 @@ def _folders(folder: str) -> list[str]:
 
 
 def _import(project: Project, source: _Source) -> str:
-    """Make a run of it; its id."""
+    """Create a run and return its ID."""
     start = _start(source.meta)
     run_id = _free_id(project, start)
     final = os.path.join(project.runs_directory, run_id)
@@ -172,14 +169,14 @@ def _record(project: Project, source: _Source, run_id: str, number: int) -> Reco
 def _events(source: _Source, start: float) -> Iterable[dict[str, Any]]:
     state = store.state_of(source.meta)
     end = store.seconds(source.meta.get("end_time")) or start
-    reason = "it failed; MLflow does not tell why" if state == RunState.FAILED else ""
+    reason = "failed; MLflow does not record the reason" if state == RunState.FAILED else ""
     yield {"time": start, "event": "state", "state": RunState.QUEUED}
     yield {"time": start, "event": "state", "state": RunState.RUNNING}
     yield {"time": end, "event": "state", "state": state, "reason": reason, "final": True, "end": end}
 
 
 def _metrics(folder: str) -> Iterable[dict[str, Any]]:
-    """Every point, in the order of the file of each metric."""
+    """Yield every point, in the order of each metric's file."""
     for name, path in store.files_by_name(folder):
         for moment, value, step in store.points(path):
             yield {"name": name, "step": step, "value": json_number(value), "time": moment}
@@ -203,25 +200,25 @@ def _annotate(source: _Source, directory: str) -> None:
 def _copy_artifacts(source: str, directory: str) -> None:
     make_folders(directory, OUTPUTS)
     for name, path in store.files_by_name(source):
-        # An export of ours has the log among them.
+        # Exports of the workbench include the log.
         copy_file(path, os.path.join(directory, name if name == OUTPUT else f"{OUTPUTS}/{name}"))
 
 
 def _elsewhere(source: _Source) -> list[str]:
-    """That its artifacts are in a store of another kind, where they are."""
+    """Report artifacts that are in another kind of store."""
     place = str(source.meta.get("artifact_uri") or "")
     if os.path.isdir(source.part(store.ARTIFACTS)) or not place or place.startswith(("file:", "/", ".")):
         return []
-    return [f"{source.folder}: its artifacts are in {masked_address(place)}, and were not copied"]
+    return [f"{source.folder}: its artifacts are in {masked_address(place)} and were not copied"]
 
 
 def _write(directory: str, name: str, values: Iterable[Any]) -> None:
-    """Write a file with a line of JSON for each value."""
+    """Write a file with one line of JSON per value."""
     write_below(directory, name, "".join(json.dumps(value) + "\n" for value in values).encode())
 
 
 def _known(project: Project) -> set[str]:
-    """The ids by which runs are known here: their own, and MLflow's of those that were imported."""
+    """Return the IDs of all runs here, and MLflow's IDs of imported runs."""
     found = set(_folders(project.runs_directory))
     for name in list(found):
         try:
@@ -233,7 +230,7 @@ def _known(project: Project) -> set[str]:
 
 
 def _free_id(project: Project, start: float) -> str:
-    """A run id with the time at which the run was started, as all have it, or a millisecond that is free after it."""
+    """Return a free run ID with the start time of the run, or a later millisecond."""
     ids = (f"{identifier(project.name)}_{milliseconds}" for milliseconds in itertools.count(int(start * 1000)))
     return next(each for each in ids if not os.path.lexists(os.path.join(project.runs_directory, each)))
 

@@ -1,6 +1,6 @@
-"""MLflow's file store: a folder an experiment and a folder a run, each with a `meta.yaml`.
+"""MLflow's file store: a folder per experiment and a folder per run, each with a `meta.yaml`.
 
-A run's folder holds folders of metrics (a line a point), parameters and tags (a file a value), and artifacts.
+A run's folder holds folders of metrics (one line per point), parameters and tags (one file per value), and artifacts.
 """
 
 from __future__ import annotations
@@ -20,58 +20,57 @@ LARGEST_TEXT = 1 << 20
 
 METRICS, PARAMETERS, TAGS, ARTIFACTS = "metrics", "params", "tags", "artifacts"
 
-RUN_ID_TAG = "workbench.run_id"
-"""The tag by which a run is known to be one of ours."""
+RUN_ID_TAG = "workbench.run_id"  # marks runs of the workbench
 
 RUN_NAME_TAG, USER_TAG, SCRIPT_TAG, NOTE_TAG = (
     "mlflow.runName", "mlflow.user", "mlflow.source.name", "mlflow.note.content",
 )  # fmt: skip
 
+# The states of ended runs, by their numbers in the file store.
 STATES = {3: RunState.COMPLETED, 4: RunState.FAILED, 5: RunState.CANCELED}
-"""The states of runs that have ended, by their numbers in the file store."""
 
 _WORDS = {"FINISHED": 3, "FAILED": 4, "KILLED": 5}
 
 
 def number_of_state(state: str) -> int:
-    """The number of a state in the file store."""
+    """Return the number of a state in the file store."""
     if state == RunState.UNKNOWN:
         state = RunState.FAILED
     return next((number for number, known in STATES.items() if known == state), 1)
 
 
 def state_of(meta: Mapping[str, Any]) -> str:
-    """How the run of a `meta.yaml` ended; "" when it has not."""
+    """Return the state of an ended run in `meta.yaml`, or ""."""
     status = meta.get("status")
     return STATES.get(status if isinstance(status, int) else _WORDS.get(str(status), 0), "")
 
 
 def read_meta(folder: str) -> dict[str, Any]:
-    """What `meta.yaml` in a folder says. Raises OSError and ValueError."""
+    """Parse `meta.yaml` in a folder. Raises OSError and ValueError."""
     import yaml
 
     with open(os.path.join(folder, META), "rb") as file:
         data = file.read(LARGEST_META + 1)
     if len(data) > LARGEST_META:
-        raise ValueError("it is too large")
+        raise ValueError("the file is too large")
     try:
         found = yaml.safe_load(data)
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from error
     if not isinstance(found, dict):
-        raise ValueError("it is no mapping")
+        raise ValueError("expected a mapping")
     return found
 
 
 def write_meta(folder: str, values: Mapping[str, Any]) -> None:
     """Write `meta.yaml` into a folder. Raises OSError."""
-    # JSON is YAML, a line a key as MLflow writes it.
+    # JSON is valid YAML; MLflow writes one line per key.
     lines = (f"{key}: {json.dumps(value)}\n" for key, value in sorted(values.items()))
     write_value(os.path.join(folder, META), "".join(lines))
 
 
 def read_value(path: str) -> str:
-    """The value in the file of a parameter or tag; "" when there is none."""
+    """Return the value in the file of a parameter or tag, or ""."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(LARGEST_TEXT).strip("\n")
@@ -80,32 +79,32 @@ def read_value(path: str) -> str:
 
 
 def write_value(path: str, text: str) -> None:
-    """Write a file of the store, with the folders that it needs. Raises OSError."""
+    """Write a file of the store, creating its folders. Raises OSError."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    # A link in a folder that somebody else made is not followed.
+    # Do not follow a link in a folder that another user may have created.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         file.write(text)
 
 
 def files_by_name(folder: str) -> list[tuple[str, str]]:
-    """Name and path of each file below a folder; a name may have parts."""
+    """Return relative name and path of each file below a folder."""
     names = sorted(os.path.normpath(path) for path in files_below(folder, "."))
     return [(name, os.path.join(folder, name)) for name in names]
 
 
 def read_values(folder: str) -> dict[str, str]:
-    """The parameters or tags in a folder by their names."""
+    """Map the names of the parameters or tags in a folder to their values."""
     return {name: read_value(path) for name, path in files_by_name(folder)}
 
 
 def point_line(time: float, value: float, step: float) -> str:
-    """The line of a point of a metric; `time` in seconds since the epoch."""
+    """Format a point of a metric; `time` in seconds since the epoch."""
     return f"{milliseconds(time)} {value!r} {int(step) if math.isfinite(step) else 0}\n"
 
 
 def points(path: str) -> Iterator[tuple[float, float, int]]:
-    """Time, value and step of the points in the file of a metric; other lines are passed over. Raises OSError."""
+    """Yield time, value and step of the points in a metric's file; other lines are skipped. Raises OSError."""
     with open(path, encoding="utf-8", errors="replace") as file:
         for words in map(str.split, file):
             try:
@@ -116,10 +115,10 @@ def points(path: str) -> Iterator[tuple[float, float, int]]:
 
 
 def milliseconds(seconds: float) -> int:
-    """Seconds since the epoch as the store has them."""
+    """Convert seconds since the epoch to the store's milliseconds."""
     return round(seconds * 1000) if math.isfinite(seconds) else 0
 
 
 def seconds(milliseconds: object) -> float:
-    """Milliseconds of the store as seconds since the epoch; 0.0 for what is no time."""
+    """Convert the store's milliseconds to seconds since the epoch; 0.0 for invalid times."""
     return milliseconds / 1000 if isinstance(milliseconds, int) and 0 < milliseconds < 1 << 53 else 0.0

@@ -26,7 +26,7 @@ from tui_workbench.runs.store.history_record import NO_FACTS
 from tui_workbench.runs.store.table import RunRow
 from tui_workbench.runs.transfer.assets import promote
 from tui_workbench.runs.transfer.downloads import download
-from tui_workbench.runs.transfer.into_project import bring_home
+from tui_workbench.runs.transfer.into_project import copy_artifacts
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.screen_commands import RUN_DETAILS
 from tui_workbench.ui.dashboard.dashboard_columns import tags_text
@@ -256,7 +256,7 @@ def _read_run(project: Project, run: Run) -> RunRow:
 
 def _bring(project: Project, run: Run, name: str) -> str:
     """Copy an output to its place in the project, and return a sentence about it."""
-    text = bring_home(run.directory, project.root, project.state_directory, [name], overwrite=True).text
+    text = copy_artifacts(run.directory, project.root, project.state_directory, [name], overwrite=True).text
     return f"{text[:1].upper()}{text[1:]}."
 
 

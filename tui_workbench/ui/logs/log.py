@@ -16,7 +16,7 @@ from tui_workbench.core import target_types
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG
 from tui_workbench.runs.logs.rank_files import rank_log
-from tui_workbench.runs.logs.ranks import Ranks, look_at, mark_of
+from tui_workbench.runs.logs.ranks import Ranks, rank_prefix, read_ranks
 from tui_workbench.runs.store.rundir import WORKING_COPY
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.command import shown_key
@@ -97,7 +97,7 @@ class LogPane(Pane):
             self._ranks, self._rank = None, ALL_RANKS
         grown = before is None or (run is not None and run.state != before.state)
         if run is not None and (changed or grown or (run.is_active and self._ranks is None)):
-            ask(self, "ranks", partial(look_at, run.directory), partial(self._show_ranks, run.run_id))
+            ask(self, "ranks", partial(read_ranks, run.directory), partial(self._show_ranks, run.run_id))
         self._show_log()
         if not changed:
             self._show_status(self._status_text())
@@ -114,7 +114,7 @@ class LogPane(Pane):
         self.view.set_log(path, run is not None and run.is_active)
         if run is not None and path == run.log_path and ranks is not None and ranks.failed >= 0:
             # Tracebacks of torchrun and of disconnected ranks follow that of the failed rank.
-            mark = mark_of(ranks.failed)
+            mark = rank_prefix(ranks.failed)
             self.view.post(lambda session: session.set_traceback_prefix(mark))
         self._show_title()
 
