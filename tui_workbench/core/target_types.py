@@ -1,8 +1,8 @@
-"""The types of compute targets: what each one is, in one place.
+"""The types of compute targets and their abilities.
 
-Code that depends on the type of a target asks its `TargetType`, and never compares names. A package adds a type with an
-entry point in the group `tui_workbench.targets`. It is named like the `type` in a `.compute` file and points at a
-subclass of `tui_workbench.targets.base.protocol.Target`, whose attribute `type` is the TargetType.
+Code that depends on the type of a target reads its `TargetType` and never compares names. Another package adds a type
+with an entry point in the group `tui_workbench.targets`. The entry point has the name of the type in `.compute` files
+and points to a subclass of `tui_workbench.targets.base.protocol.Target`, whose attribute `type` is the TargetType.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ ENTRY_POINT_GROUP = "tui_workbench.targets"
 
 
 class TargetType(NamedTuple):
-    """What is the same for all targets of a type. The defaults are those of a type of which nothing is known."""
+    """The abilities of all targets of a type. The defaults describe an unknown type."""
 
     name: str
-    label: str = ""  # stands before the machine in lists, as in `Docker on gpubox`
-    keys: tuple[str, ...] = ()  # of a `.compute` file: those that not every type reads, and this one does
-    required: tuple[str, ...] = ()  # the keys that such a file must have
+    label: str = ""  # precedes the machine in lists, as in `Docker on gpubox`
+    keys: tuple[str, ...] = ()  # keys of a `.compute` file that this type reads, beyond the keys that all types read
+    required: tuple[str, ...] = ()  # keys that a `.compute` file must have
     is_remote: bool = False  # another machine, named by `address` and reached over SSH
     runs_in_container: bool = False
     uses_interpreter: bool = False  # scripts run with the Python that `pythonLocation` names
-    builds_environments: bool = False  # always, from the conda dependencies file
-    can_build_environments: bool = False  # where `userManagedEnvironment` is false
-    has_gpus: bool = False  # the GPUs of its machine can be looked at
-    can_run: bool = True  # False: its files are understood, and there is nothing that runs scripts on it
+    builds_environments: bool = False  # always builds them from the conda dependencies file
+    can_build_environments: bool = False  # builds them if `userManagedEnvironment` is false
+    has_gpus: bool = False  # the workbench can read the GPUs of its machine
+    can_run: bool = True  # False: files of this type are valid, but nothing can run scripts on such a target
 
     @property
     def runs_here(self) -> bool:
@@ -34,7 +34,6 @@ class TargetType(NamedTuple):
         return self.uses_interpreter and not self.is_remote and not self.runs_in_container
 
     def reads(self, key: str) -> bool:
-        """Whether a target of this type reads a key of a `.compute` file that not every type reads."""
         return key in self.keys
 
 
@@ -85,25 +84,25 @@ CLUSTER = TargetType(
 
 BUILT_IN = (LOCAL, LOCAL_DOCKER, REMOTE_DOCKER, REMOTE, CLUSTER)
 SYNONYMS = {"docker": LOCAL_DOCKER.name}
-"""Other spellings of types: (as written, as understood)."""
+"""Type by alternative spelling."""
 
 _BY_NAME = {each.name: each for each in BUILT_IN}
 
 
 def find(name: str) -> TargetType:
-    """The type of this name; one that nothing here knows has the defaults."""
+    """The type of this name. An unknown type has the defaults."""
     known = _BY_NAME.get(SYNONYMS.get(name, name))
     return known if known is not None else _installed_type(name)
 
 
 def is_known(name: str) -> bool:
-    """Whether targets can have a type of this name."""
+    """Whether a type of this name exists."""
     return name in _BY_NAME or name in SYNONYMS or name in installed()
 
 
 @cache
 def installed() -> frozenset[str]:
-    """The types that other packages add, as they were when this process first asked: an editor asks with each key."""
+    """The types that other packages add. Cached, because the editor calls this on every key press."""
     from importlib.metadata import entry_points
 
     return frozenset(entry_points(group=ENTRY_POINT_GROUP).names)
@@ -111,7 +110,7 @@ def installed() -> frozenset[str]:
 
 @cache
 def load(name: str) -> Any:
-    """What the entry point of a type points at; None when no package adds the type. Raises what its code raises."""
+    """Load the entry point of a type; None if no package adds the type. May raise any error of its code."""
     if not name:
         return None
     from importlib.metadata import entry_points
@@ -124,7 +123,7 @@ def load(name: str) -> Any:
 def _installed_type(name: str) -> TargetType:
     try:
         described = getattr(load(name), "type", None)
-    except Exception:  # the code of another package: whoever runs something on such a target is told
+    except Exception:  # code of another package; the registry reports the error when a run needs the target
         described = None
     return described._replace(name=name) if isinstance(described, TargetType) else TargetType(name)
 
@@ -140,6 +139,6 @@ def names() -> tuple[str, ...]:
 
 
 def forget_installed() -> None:
-    """Look for the types of other packages anew."""
+    """Clear the caches of types that other packages add."""
     for each in (installed, load, _installed_type):
         each.cache_clear()

@@ -117,7 +117,7 @@ def test_what_is_abandoned_is_forgotten(project: Project, request_: AttachReques
     attachment.give_password(PASSWORD)
     attachment.connect()
     attachment.abandon()
-    with pytest.raises(ConnectionLost, match="given up"):
+    with pytest.raises(ConnectionLost, match="canceled"):
         attachment.connect()
     with pytest.raises(SecretNeeded):
         Attachment(project.root, attachment.request).connect()

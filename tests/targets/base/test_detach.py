@@ -119,7 +119,7 @@ def test_run_configurations_of_other_names_stay_and_are_named(project: Project, 
     path = Path(project.config_directory)
     (path / "box-long.runconfig").write_text((path / "box.runconfig").read_text())
     detachment = plan_detaching(project, "box")
-    assert detachment.change_set.notes == ("Run configurations that now name nothing: box-long.",)
+    assert detachment.change_set.notes == ("Run configurations left without a target: box-long.",)
     detach(detachment)
     assert names(project) == {"box-long.runconfig"}
 

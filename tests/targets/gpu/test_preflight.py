@@ -321,7 +321,7 @@ def test_a_kept_answer_that_is_torn_is_none(counted: Here) -> None:
 
 def test_a_target_that_nobody_can_look_at_is_not_called_good(here: Here) -> None:
     here.target = here.target._replace(type="slurm")
-    assert here.broken().message == "nothing here can run targets of type 'slurm'"
+    assert here.broken().message == "unknown target type 'slurm'"
 
 
 def test_no_secret_is_handed_to_the_framework(here: Here) -> None:

@@ -160,7 +160,7 @@ async def test_invalid_name_is_reported_in_the_form(project: Project, gpubox: Ma
     async with opened(project) as pilot:
         await fill_in(pilot, gpubox, name="local")
         await pilot.press("enter")
-        await until(lambda: "of this name already" in seen(pilot))
+        await until(lambda: "already exists" in seen(pilot))
         assert machine_screen(pilot).view.phase is Phase.ASKING
 
 

@@ -1,8 +1,8 @@
-"""Attaching a machine: a login that works, then `NAME.compute` and `NAME.runconfig`, then its secret in the keyring.
+"""Attach a machine: log in, write `NAME.compute` and `NAME.runconfig`, and store the secrets in the keyring.
 
-Nothing is written before the login has worked (or the person said not to try), both files come in one step that can be
-taken back, and no file of that name is ever replaced. Secrets are in memory until then and in the keyring afterwards,
-never in the files. A front end asks what `connect` needs to know and calls it again.
+The login is tried before anything is written. Both files are written in one step that can be undone; an existing file
+is never replaced. Secrets are held in memory, then stored in the keyring, never in the files. `connect` raises an error
+for every missing answer; the front end asks the user and calls it again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tui_workbench.config.changes.lifecycle import COMPUTE, RUNCONFIG, check_nam
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE, parse_image
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import ConfigurationError, UsageError
+from tui_workbench.targets.base.run_environment import DEFAULT_SHARE
 from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, new_reference
 from tui_workbench.targets.gpu.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, gpus_of
 from tui_workbench.targets.hosts.host import ConnectionLost, Host, LocalHost, LoginRefused, SecretNeeded
@@ -26,11 +27,10 @@ from tui_workbench.targets.ssh.workbench_key import KeyPair, install, workbench_
 
 REMOTE_DOCKER, LOCAL_DOCKER, REMOTE = "remotedocker", "localdocker", "remote"
 TYPES = (REMOTE_DOCKER, LOCAL_DOCKER, REMOTE)
-"""What can be attached."""
+"""The target types that can be attached."""
 
-SHARE = "~/.azureml/share/"
 CPU_IMAGE = "python:3.12-slim"
-"""For a machine without a GPU: small, and current."""
+"""The image for a machine without a GPU."""
 
 REMOTE_PYTHON = "python3"
 _CONDA_FILE = f"{CONFIG_DIRECTORY}/conda_dependencies.yml"
@@ -38,22 +38,22 @@ _SPARK_FILE = f"{CONFIG_DIRECTORY}/spark_dependencies.yml"
 
 
 class AttachRequest(NamedTuple):
-    """What a person asked for. No secret is among it: those are given to `Attachment` when they are needed."""
+    """The user's choices, without secrets."""
 
     type: str
     name: str
     address: str = ""
-    username: str = ""  # "" leaves it to ~/.ssh/config, else the local user's name
-    has_password: bool = False  # log in with a password, which is then kept in the keyring
+    username: str = ""  # "" for the user in ~/.ssh/config, or the local user's name
+    has_password: bool = False  # log in with a password and store it in the keyring
     private_key: str = ""
-    workbench_key: bool = False  # log in with the workbench's own key
-    image: str = ""  # "" for one that suits the machine
-    gpu: bool | None = None  # None: as the machine has one
+    workbench_key: bool = False  # log in with the workbench's key
+    image: str = ""  # "" chooses an image for the machine
+    gpu: bool | None = None  # None: use a GPU if the machine has one
     python: str = ""  # the interpreter of a `remote` target
 
 
 class Attached(NamedTuple):
-    """What was written. `kept` says for each secret whether the keyring took it."""
+    """The written files, and the keyring's answer for each secret."""
 
     change_set: ChangeSet
     compute: str
@@ -62,13 +62,13 @@ class Attached(NamedTuple):
 
 
 class Attachment:
-    """One machine on its way to being attached to the project at `root`.
+    """A machine that is being attached to the project at `root`.
 
-    `install_by_hand` is the key that the user has to install there, after `connect`; None when that is not needed.
+    After `connect`, `install_by_hand` is the public key that the user must install on the machine, or None.
     """
 
     def __init__(self, root: str, request: AttachRequest) -> None:
-        """Raises UsageError or ConfigurationError for what can be seen to be wrong without asking the machine."""
+        """Raises UsageError or ConfigurationError for an invalid request. Does not contact the machine."""
         _check(root, request)
         self.root = root
         self.request = request
@@ -83,42 +83,43 @@ class Attachment:
 
     @property
     def host(self) -> Host:
-        """The machine, to be asked once `connect` has returned."""
+        """The machine; use it after `connect`."""
         login = self._login()
         return LocalHost() if login is None else SshHost(login)
 
     def accept_host_key(self, fingerprint: str) -> None:
-        """Accept the host key of this fingerprint (`SHA256:...`), here and for good, when the machine shows it."""
+        """Accept the host key with this fingerprint (`SHA256:...`) and add it to known_hosts."""
         self._accepted.append(fingerprint)
 
     def give_password(self, password: str) -> None:
-        """The password of the user on the machine. With the workbench's key it serves to install that, and no more."""
+        """Set the password. With `workbench_key` it is only used to install the key."""
         self._secrets[self._password] = password
 
     def give_passphrase(self, passphrase: str) -> None:
-        """What opens the private key."""
+        """Set the passphrase of the private key."""
         self._secrets[self._passphrase] = passphrase
 
     def give(self, needed: SecretNeeded, secret: str) -> None:
-        """The answer to what `connect` raised."""
+        """Set the secret that `connect` asked for."""
         if needed.reference == self._password:
             self.give_password(secret)
         else:
             self.give_passphrase(secret)
 
     def connect(self) -> None:
-        """Log in, install the workbench's key where that is wanted, and look for a GPU.
+        """Log in, install the workbench's key if requested, and look for a GPU.
 
-        Raises HostKeyRefused (when `known` is empty, the key may be accepted) and SecretNeeded (give it), to be called
-        again after; and every other TargetUnreachable.
+        Raises TargetUnreachable. After HostKeyRefused with an empty `known`, accept the key and call this again; after
+        SecretNeeded, give the secret and call this again.
         """
         login = self._login()
         if login is not None:
             try:
                 self._reach(login)
             except SecretNeeded as error:
-                # There is no target yet whose login could be mended.
-                error.remedy = error.remedy if error.reference != self._password else "Try again with the right one."
+                # The usual remedy names a command that needs an attached target.
+                if error.reference == self._password:
+                    error.remedy = "Try again with the right password."
                 raise
             if self.install_by_hand is not None:
                 return
@@ -127,36 +128,35 @@ class Attachment:
             self._gpu = bool(gpus.found), gpus.driver
 
     def write(self, apply: Callable[[ChangeSet], None] = ChangeSet.apply) -> Attached:
-        """Write both files by `apply`, and keep the secrets.
+        """Write both files with `apply`, and store the secrets that later logins need.
 
-        Raises ConfigurationError when a file of that name has come meanwhile, StorageError when one cannot be written.
+        Raises ConfigurationError if a file of that name was created meanwhile, StorageError if writing fails.
         """
         store, login = SecretStore(), self._login()
-        # Those that later logins need.
         references = (login.password, login.passphrase) if login is not None else ()
-        lasting = {each: self._secrets[each] for each in references if each in self._secrets}
-        kept = {reference: store.put(reference, secret) for reference, secret in lasting.items()}
+        secrets = {each: self._secrets[each] for each in references if each in self._secrets}
+        kept = {reference: store.put(reference, secret) for reference, secret in secrets.items()}
         with contextlib.ExitStack() as undo:
-            for reference in lasting:
+            for reference in secrets:
                 undo.callback(store.forget, reference)
             change_set = self.change_set()
-            for reference, one in kept.items():
-                if login is not None and not one.in_keyring:
-                    # The link may have been told already, unless nobody connected.
-                    SshHost(login).give_secret(reference, lasting[reference])
+            for reference, result in kept.items():
+                if login is not None and not result.in_keyring:
+                    # The link has it already, unless `connect` was not called.
+                    SshHost(login).give_secret(reference, secrets[reference])
             apply(change_set)
             undo.pop_all()
         compute, run_configuration = (change.path for change in change_set.changes)
         return Attached(change_set, compute, run_configuration, tuple(kept.values()))
 
     def change_set(self) -> ChangeSet:
-        """The two files that `write` makes."""
+        """The two files that `write` creates."""
         values = ((COMPUTE, self._compute()), (RUNCONFIG, self._run_configuration()))
         changes = [FileChange(_path(self.root, self.request.name, end), None, _text(each)) for end, each in values]
         return ChangeSet(f"attach {self.request.name}", tuple(changes))
 
     def abandon(self) -> None:
-        """Forget the secrets that were given, here and in the process that holds the connection."""
+        """Forget the secrets, here and in the process that holds the connection."""
         login = self._login()
         self._is_abandoned = True
         if login is not None:
@@ -165,19 +165,16 @@ class Attachment:
 
     # -- the login ---------------------------------------------------------------------------------------------------
 
-    def _login(self, *, with_our_key: bool = True) -> wire.Login | None:
-        """How later runs will log in, as the `.compute` file will say it.
-
-        Without the workbench's key: by the key or password that was named, else by what OpenSSH would try.
-        """
+    def _login(self, *, use_workbench_key: bool = True) -> wire.Login | None:
+        """The login that the `.compute` file will describe, or the login that installs the workbench's key."""
         request = self.request
         if request.type == LOCAL_DOCKER:
             return None
         login = wire.Login(request.name, request.address, request.username)
-        if self._key is not None and with_our_key:
+        if self._key is not None and use_workbench_key:
             return login._replace(private_key=_from_home(self._key.path))
         if request.private_key:
-            # A key that the agent holds needs no passphrase, and then the file names none.
+            # Without a passphrase if the SSH agent holds the key.
             passphrase = self._passphrase if self._passphrase in self._secrets else ""
             return login._replace(private_key=_from_home(request.private_key), passphrase=passphrase)
         return login._replace(password=self._password) if request.has_password else login
@@ -186,7 +183,7 @@ class Attachment:
         try:
             self._log_in(login)
         except LoginRefused:
-            other = self._login(with_our_key=False)
+            other = self._login(use_workbench_key=False)
             if self._key is None or other is None:
                 raise
             self._install(self._key, other)
@@ -197,20 +194,20 @@ class Attachment:
         host = SshHost(login)
         for fingerprint in self._accepted:
             host.accept_host_key(fingerprint)
-        # Handed over before it is asked for: a link that holds a wrong one would first try that again.
+        # Before the login: a link with a wrong secret would try that first.
         for reference in (login.password, login.passphrase):
             if reference in self._secrets:
                 host.give_secret(reference, self._secrets[reference])
-        if self._is_abandoned:  # while the link was being started: nobody else would end it
+        if self._is_abandoned:  # by another thread, while the link was being started
             _forget(host)
-            raise ConnectionLost(f"{host.label}: given up", remedy="Try again.")
+            raise ConnectionLost(f"{host.label}: canceled", remedy="Try again.")
         host.run(["true"])
         return host
 
     def _install(self, key: KeyPair, login: wire.Login) -> None:
-        """Install the workbench's key by another login.
+        """Install the workbench's key with another login.
 
-        When nothing was named to log in with, and nothing lets us in, it is left to the user.
+        If that is refused and the user named neither key nor password, the user must install the key.
         """
         try:
             install(key, self._log_in(login))
@@ -235,11 +232,11 @@ class Attachment:
         else:
             gpu, image = self._engine_values()
             values |= {"baseDockerImage": image, "nvidiaDocker": gpu}
-            values |= {"sharedVolumes": True, "nativeSharedDirectory": SHARE}
+            values |= {"sharedVolumes": True, "nativeSharedDirectory": DEFAULT_SHARE}
         return {key: value for key, value in values.items() if value != ""}
 
     def _engine_values(self) -> tuple[bool, str]:
-        """Whether containers get a GPU, and their image: as asked, else as the machine is, else as if it had one."""
+        """Whether containers get GPUs, and their image. An unchecked machine is assumed to have a GPU."""
         found, driver = self._gpu or (True, "")
         gpu = found if self.request.gpu is None else self.request.gpu
         if self.request.image:
@@ -253,7 +250,7 @@ class Attachment:
         values: dict[str, Any] = {
             "ArgumentVector": ["$file"],
             "EnvironmentVariables": None,
-            # The original wrote PySpark, and no environment: two of the hand edits that every GPU user then made.
+            # The original wrote PySpark, which cannot use a GPU.
             "Framework": "Python",
             "Target": self.request.name,
             "TrackedRun": True,
@@ -268,28 +265,27 @@ class Attachment:
 
 
 def _forget(host: SshHost) -> None:
-    """End a link that holds a secret; one that holds none may be another target's too, and is left."""
+    """End a link that holds a secret. A link without secrets may belong to another target as well."""
     if host.login.password or host.login.passphrase:
         host.disconnect()
 
 
 def _check(root: str, request: AttachRequest) -> None:
     if request.type not in TYPES:
-        raise UsageError(
-            f"{request.type!r} is nothing that can be attached", remedy=f"Choose one of: {', '.join(TYPES)}."
-        )
+        raise UsageError(f"unknown type {request.type!r}", remedy=f"Choose one of: {', '.join(TYPES)}.")
     check_name(request.name)
     if request.type != LOCAL_DOCKER:
         _check_address(request)
     if request.image and parse_image(request.image) is None:
-        raise UsageError(f"{request.image!r} is no image name", remedy="Write REPOSITORY:TAG in small letters.")
+        raise UsageError(f"invalid image name {request.image!r}", remedy="Write REPOSITORY:TAG in lower case.")
     if request.private_key and not os.path.isfile(os.path.expanduser(request.private_key)):
-        raise UsageError(f"there is no private key {request.private_key}", remedy="Name the file of the private half.")
+        raise UsageError(f"private key not found: {request.private_key}", remedy="Enter the path of a private key.")
     for suffix in (COMPUTE, RUNCONFIG):
         path = _path(root, request.name, suffix)
         if os.path.lexists(path):
             raise ConfigurationError(
-                f"there is a {'compute target' if suffix == COMPUTE else 'run configuration'} of this name already",
+                f"a {'compute target' if suffix == COMPUTE else 'run configuration'} named "
+                f"{request.name!r} already exists",
                 remedy=f"Choose another name, or detach it: workbench-tui computetarget detach {request.name}",
                 file=path,
             )
@@ -297,19 +293,21 @@ def _check(root: str, request: AttachRequest) -> None:
 
 def _check_address(request: AttachRequest) -> None:
     for what, value in (("address", request.address), ("username", request.username)):
-        # A word that begins with a dash would be an option to ssh, where a remedy is copied.
+        # A leading dash would become an option of ssh in a copied remedy.
         if value.startswith("-") or any(c.isspace() or not c.isprintable() for c in value):
-            raise UsageError(f"{value!r} cannot be {what}", remedy="Leave out blanks and leading dashes.")
+            raise UsageError(f"invalid {what} {value!r}", remedy="Remove spaces and leading dashes.")
     host, port = wire.Login("", request.address).host_and_port
     if not host:
         raise UsageError(
-            f"a {request.type} target needs the address of its machine", remedy="Name it with --address HOST[:PORT]."
+            f"a {request.type} target needs the address of its machine", remedy="Add --address HOST[:PORT]."
         )
     if port > 65535:
-        raise UsageError(f"there is no port {port}", remedy="A port is a number up to 65535.")
+        raise UsageError(f"invalid port {port}", remedy="Use a number up to 65535.")
     if "@" in host:
         user, _, place = host.rpartition("@")
-        raise UsageError(f"{request.address!r} holds a user", remedy=f"Write --username {user} --address {place}.")
+        raise UsageError(
+            f"the address {request.address!r} contains a user name", remedy=f"Use --username {user} --address {place}."
+        )
 
 
 def _path(root: str, name: str, suffix: str) -> str:
@@ -317,7 +315,7 @@ def _path(root: str, name: str, suffix: str) -> str:
 
 
 def _text(values: dict[str, Any]) -> bytes:
-    """A file as the original wrote it: by PyYAML, with the keys sorted."""
+    """The text of a file in the form of the original: by PyYAML, with sorted keys."""
     import yaml
 
     text: str = yaml.safe_dump(values, default_flow_style=False, allow_unicode=True, width=1 << 20)
@@ -325,7 +323,7 @@ def _text(values: dict[str, Any]) -> bytes:
 
 
 def _from_home(path: str) -> str:
-    """A path as it may be shared: below the home folder it begins with `~`; a relative one is made whole."""
+    """Make a path absolute, and start it with `~` if it is below the home folder, so that the file can be shared."""
     if path.startswith("~"):
         return path
     path, home = os.path.abspath(path), os.path.expanduser("~")

@@ -1,7 +1,7 @@
-"""Taking a target and its secrets away again, and moving secrets that stand in its file to the keyring.
+"""Detach a target and remove its secrets; move secrets from its file to the keyring.
 
-Files go to the trash of `config.lifecycle`, in one step; a secret is removed from the keyring and from the memory of
-the process that holds the connection, unless another target refers to it too. Nothing on the machine is touched.
+Detaching moves the files to the trash in one step. It removes secrets from the keyring and from the process that holds
+the connection, unless another target refers to them. Nothing changes on the machine.
 """
 
 from __future__ import annotations
@@ -28,46 +28,48 @@ SECRET_KEYS = ("password", "privateKeyPassphrase")
 
 
 class Detachment(NamedTuple):
-    """What is to go: files, by a change set that puts them into the trash, and secrets by their references."""
+    """The change set that moves the files of a target to the trash, and the references of secrets to remove."""
 
     change_set: ChangeSet
-    target: ComputeTarget | None  # None when its file cannot be read
+    target: ComputeTarget | None  # None if its file cannot be read
     references: tuple[str, ...] = ()
 
 
 def plan_detaching(project: Project, name: str) -> Detachment:
-    """What detaching the target would do: its file, and the run configuration of its name if that runs on it.
+    """Plan to detach a target, together with the run configuration of its name if that uses the target.
 
-    Raises ConfigurationError when there is no such target.
+    Raises ConfigurationError if there is no such target.
     """
     path = os.path.join(project.config_directory, f"{name}{lifecycle.COMPUTE}")
     if not os.path.lexists(path) or "/" in name:
-        project.target(name)  # says which there are
-    target = _readable(project, name)
-    sets = [lifecycle.delete(path)]
-    configuration = next((one for one in project.run_configurations() if one.name == name), None)
-    if configuration is not None and configuration.target == name:
-        sets.append(lifecycle.delete(configuration.path))
-    changes: dict[str, FileChange] = {}
-    for change_set in sets:
-        for change in change_set.changes:
-            changes.setdefault(change.path, change)
-    left = [one.name for one in project.run_configurations() if one.target == name and one.name != name]
-    notes = (f"Run configurations that now name nothing: {', '.join(left)}.",) if left else ()
+        project.target(name)  # raises an error with the names of all targets
+    try:
+        target: ComputeTarget | None = project.target(name)
+    except WorkbenchError:
+        target = None
+    changes = {change.path: change for change in lifecycle.delete(path).changes}
+    left = []
+    for configuration in project.run_configurations():
+        if configuration.target == name and configuration.name == name:
+            for change in lifecycle.delete(configuration.path).changes:
+                changes.setdefault(change.path, change)
+        elif configuration.target == name:
+            left.append(configuration.name)
+    notes = (f"Run configurations left without a target: {', '.join(left)}.",) if left else ()
+    others = _targets_in(project.config_directory, without=path)
     references = _references(login_of(target)) if target is not None else ()
-    elsewhere = _targets_in(project.config_directory, without=path)
-    references = tuple(reference for reference in references if reference.encode() not in elsewhere)
+    references = tuple(reference for reference in references if reference.encode() not in others)
     return Detachment(ChangeSet(f"detach {name}", tuple(changes.values()), notes), target, references)
 
 
 def detach(detachment: Detachment) -> None:
-    """Put the files into the trash and remove the secrets. Raises as `ChangeSet.apply` does."""
+    """Move the files to the trash and remove the secrets. Raises the errors of `ChangeSet.apply`."""
     detachment.change_set.apply()
     forget_secrets(detachment)
 
 
 def forget_secrets(detachment: Detachment) -> dict[str, str]:
-    """Remove the secrets of a detached target, by reference; gives those that were there."""
+    """Remove the secrets of a detached target, and return those that existed, by reference."""
     store = SecretStore()
     found = {reference: store.get(reference) for reference in detachment.references}
     for reference in detachment.references:
@@ -78,9 +80,9 @@ def forget_secrets(detachment: Detachment) -> dict[str, str]:
 
 
 def forget_orphans(change_set: ChangeSet) -> None:
-    """After a change of files: forget the secrets that a `.compute` file referred to and that none refers to now.
+    """Remove the secrets that no `.compute` file refers to after a change, as after undoing an attachment.
 
-    Undoing an attachment leaves such a secret. Targets that were moved, or put into the trash, keep theirs.
+    The secrets of a target that was renamed or moved to the trash are kept.
     """
     for change in change_set.changes:
         if change.before is None or not change.path.endswith(lifecycle.COMPUTE):
@@ -95,27 +97,27 @@ def forget_orphans(change_set: ChangeSet) -> None:
 
 
 def secrets_in_file(target: ComputeTarget) -> dict[str, str]:
-    """The secrets that stand in the target's file themselves, by key."""
+    """The plain-text secrets in the target's file, by key."""
     found = dict(zip(SECRET_KEYS, (target.password, target.private_key_passphrase), strict=True))
     return {key: value for key, value in found.items() if value and not is_reference(value)}
 
 
 def move_secrets(target: ComputeTarget) -> tuple[ChangeSet, tuple[KeyringResult, ...]]:
-    """Put the secrets of the target's file into the keyring, and references into the file in one step.
+    """Move the plain-text secrets of a target's file to the keyring, and write references into the file.
 
-    Raises ConfigurationError when no keyring takes them: then the file is as it was, because it is their only place.
+    Raises ConfigurationError if the keyring refuses; then the file is unchanged.
     """
     secrets = secrets_in_file(target)
     references = {key: new_reference(target.name, target.username) for key in secrets}
     kept = tuple(SecretStore().put(references[key], secret) for key, secret in secrets.items())
-    refused = next((one for one in kept if not one.in_keyring), None)
+    refused = next((result for result in kept if not result.in_keyring), None)
     with contextlib.ExitStack() as undo:
         for reference in references.values():
             undo.callback(SecretStore().forget, reference)
         if refused is not None:
             raise ConfigurationError(
                 f"the secrets stay in the file: {refused.reason}",
-                remedy="Without a keyring, remove the line and attach the target again: it is then asked for.",
+                remedy="Without a keyring, remove the line from the file. The workbench then asks for the secret.",
                 file=target.path,
             )
         change_set = _with_references(target, references)
@@ -129,7 +131,7 @@ def _references(login: Login) -> tuple[str, ...]:
 
 
 def _login_in(path: str, data: bytes) -> Login:
-    """The login that a `.compute` file of these bytes describes; an empty one when it cannot be understood."""
+    """The login in the content of a `.compute` file; empty if the file is invalid."""
     name = os.path.basename(path).removesuffix(lifecycle.COMPUTE)
     try:
         values = read_fields(parse(data.decode("utf-8", "replace")), fields.COMPUTE).values
@@ -140,7 +142,7 @@ def _login_in(path: str, data: bytes) -> Login:
 
 
 def _targets_in(folder: str, without: str = "") -> bytes:
-    """The bytes of all `.compute` files of a folder, but for one."""
+    """The joined content of all `.compute` files in a folder, except for `without`."""
     found = []
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
@@ -157,10 +159,3 @@ def _with_references(target: ComputeTarget, references: Mapping[str, str]) -> Ch
         document.set((key,), reference)
     change = FileChange(target.path, before, document.file.encode(document.text))
     return ChangeSet(f"move the secrets of {target.name} to the keyring", (change,))
-
-
-def _readable(project: Project, name: str) -> ComputeTarget | None:
-    try:
-        return project.target(name)
-    except WorkbenchError:
-        return None

@@ -1,7 +1,4 @@
-"""Which Python an interpreter is, asked of the interpreter itself, once for each file that it is.
-
-Nothing else about it is known from outside: a path called `python3.11` may be any program.
-"""
+"""The version of a Python interpreter. The interpreter itself reports it, once per file."""
 
 from __future__ import annotations
 
@@ -13,15 +10,15 @@ from tui_workbench.core import processes
 from tui_workbench.core.errors import ConfigurationError
 
 SECONDS = 20.0
-"""An interpreter that does not tell its version in this time, even from a cold network disk, runs no script either."""
+"""Time limit, long enough for an interpreter on a cold network disk."""
 
 _ASK = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
 
 
 def python_version(interpreter: str) -> str:
-    """The version of an interpreter, as `3.11.7`. Blocks for the start of a Python the first time.
+    """The version of an interpreter, such as `3.11.7`. Starts the interpreter the first time.
 
-    Raises ConfigurationError when the file is no Python, or does not answer.
+    Raises ConfigurationError if the file is not a Python interpreter or does not answer.
     """
     try:
         status = os.stat(interpreter)
@@ -37,7 +34,7 @@ def python_version(interpreter: str) -> str:
 
 @functools.cache
 def _version(interpreter: str, _mtime_ns: int, _size: int) -> str:
-    # -I -S: neither the user's variables nor site packages, which could print, may have a say.
+    # -I -S: ignore the user's variables and site packages, which could print something.
     answer = processes.run([interpreter, "-I", "-S", "-c", _ASK], timeout=SECONDS)
     answer.check_returncode()
     version = answer.stdout.decode(errors="replace").strip()
@@ -47,10 +44,10 @@ def _version(interpreter: str, _mtime_ns: int, _size: int) -> str:
 
 
 def version_without_project(interpreter: str, project_root: str) -> str:
-    """The version of an interpreter, without executing what the project or another user brings; "" if only that tells.
+    """The version of an interpreter, or "" if finding out would execute a file of the project or of another user.
 
-    A virtual environment in the project is a link to the interpreter that is asked: by its own name that would read
-    the project's pyvenv.cfg, which names a library to load. Raises ConfigurationError as `python_version` does.
+    In a virtual environment, starts the interpreter that the link leads to. Started through the link, it would read the
+    project's pyvenv.cfg, which can name a library to load. Raises ConfigurationError as `python_version` does.
     """
     real, root = os.path.realpath(interpreter), os.path.realpath(project_root)
     if real.startswith(f"{root}{os.sep}") or not os.path.basename(real).startswith(("python", "pypy")):

@@ -1,7 +1,7 @@
-"""What a run runs on: the packages that its interpreter finds, the interpreter, the image, the machine, its GPUs.
+"""Facts about the environment of a run: packages, interpreter, machine and GPUs.
 
-Asked of what really runs it: the interpreter itself, the container's image, the machine's driver. Each part that could
-not be learned is missing and named among the problems; nothing is guessed.
+The interpreter and the machine that execute the run report them. A part that cannot be read is missing and listed in
+`problems`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tui_workbench.targets.gpu.gpus import gpus_of
 from tui_workbench.targets.hosts.host import Host
 
 SECONDS = 60.0
-"""For an interpreter on a cold network disk with hundreds of packages."""
+"""Time limit, long enough for an interpreter on a cold network disk with hundreds of packages."""
 
-_MARK = "workbench-surroundings:"
+_MARK = "workbench-machine-info:"
 
-# For whatever Python a project uses: 2.7 and 3.5 run it too. The folder that it stands in is not to be searched.
+# Runs on Python 2.7 and 3.5 as well. Removes the current folder from the module search path.
 PROGRAM = r"""
 import sys
 if sys.path[:1] == [""]:
@@ -53,15 +53,15 @@ def packages():
 def python():
     return {"executable": sys.executable, "version": platform.python_version(), "prefix": sys.prefix,
             "implementation": platform.python_implementation(), "libc": " ".join(platform.libc_ver()).strip()}
-for name, ask in (("packages", packages), ("python", python)):
+for name, read in (("packages", packages), ("python", python)):
     try:
-        found[name] = ask()
+        found[name] = read()
     except Exception as error:
         found["problems"][name] = "%s: %s" % (type(error).__name__, error)
-print("workbench-surroundings:" + json.dumps(found))
+print("workbench-machine-info:" + json.dumps(found))
 """
 
-# A line each: name, system and release, machine, processors, kilobytes of memory.
+# Prints lines: name, system and release, machine, processors, kilobytes of memory.
 _HOST = """\
 uname -n; uname -sr; uname -m; getconf _NPROCESSORS_ONLN
 sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo
@@ -69,33 +69,33 @@ sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo
 
 
 def interpreter_info(host: Host, spec: RunSpec, interpreter: str) -> dict[str, Any]:
-    """What an interpreter says, with the Python path that the run configuration sets, and what its host is."""
+    """Facts about an interpreter, with the PYTHONPATH of the run configuration, and about its host."""
     path = spec.run_configuration.environment_variables.get("PYTHONPATH")
-    around = ["env", f"PYTHONPATH={path}"] if path else []
-    done = host.run([*around, interpreter, "-c", PROGRAM], timeout=SECONDS)
+    environment = ["env", f"PYTHONPATH={path}"] if path else []
+    done = host.run([*environment, interpreter, "-c", PROGRAM], timeout=SECONDS)
     _, mark, answer = done.text.rpartition(_MARK)
     found = host_info(host, with_gpus=True)
     try:
-        told = json.loads(answer.split("\n")[0]) if mark else {}
-        found.get("host", {})["libc"] = told.get("python", {}).pop("libc", "")
-        return {**found, **told, "problems": {**found["problems"], **told["problems"]}}
+        facts = json.loads(answer.split("\n")[0]) if mark else {}
+        found.get("host", {})["libc"] = facts.get("python", {}).pop("libc", "")
+        return {**found, **facts, "problems": {**found["problems"], **facts["problems"]}}
     except (ValueError, TypeError, KeyError):
-        found["problems"]["packages"] = f"{interpreter} did not tell them: {done.complaint}"
+        found["problems"]["packages"] = f"{interpreter} did not list its packages: {done.complaint}"
         return found
 
 
 def host_info(host: Host, *, with_gpus: bool) -> dict[str, Any]:
-    """What a machine is, and with `with_gpus` which GPUs it has."""
+    """Facts about a machine, and with `with_gpus` about its GPUs."""
     found: dict[str, Any] = {"problems": {}}
-
-    def note(name: str, ask: Callable[[], Any]) -> None:
+    parts: dict[str, Callable[[], Any]] = {
+        "host": lambda: _host(host),
+        "gpus": lambda: [gpu._asdict() for gpu in gpus_of(host).found] if with_gpus else [],
+    }
+    for name, read in parts.items():
         try:
-            found[name] = ask()
+            found[name] = read()
         except WorkbenchError as error:
             found["problems"][name] = str(error)
-
-    note("host", lambda: _host(host))
-    note("gpus", lambda: [gpu._asdict() for gpu in gpus_of(host).found] if with_gpus else [])
     return found
 
 

@@ -1,35 +1,33 @@
-"""What a compute target must be able to do, whatever it is.
+"""The protocol of compute targets.
 
-The calls block. A run is driven by one process of its own that does one thing after another, so plain calls are the
-simplest form; a target that speaks to the network runs its own event loop inside. Screens never call a target on
-their own loop.
+All calls block. The controller of a run does one thing after another, so plain calls are the simplest interface; a
+target that needs an event loop runs it inside. Screens call targets in threads.
 
-Behaviours every target keeps, by number (tests/targets/test_conformance.py runs them over each):
+Every target guarantees these behaviours (tests/targets/test_conformance.py checks them by number):
 
-1. `plan` is pure: the same specification gives the same plan, and nothing is read but what names an interpreter or
+1. `plan` is pure: the same specification gives the same plan. It reads only the files that name an interpreter or
    image.
-2. `start` never starts a run twice, whoever calls it and however often.
+2. `start` starts a run at most once, from whichever process and however often it is called.
 3. The run outlives the process that started it.
-4. `wait` returns the exit code that the script ended with, also when the run ended before it was called.
-5. `wait` says honestly when the exit code cannot be known, and says why.
-6. `output.log` holds every byte of stdout and stderr in order when `wait` has returned.
-7. `stop` asks first and forces after `grace`; when it returns nothing of the run is left.
-8. `stop` on a run that has ended, or never began, does nothing.
-9. Arguments, variables and names reach the script exactly, whatever characters they hold.
-10. A run is over when its script is: when `wait` has returned an exit code nothing is left running that carries the
-    run's id. Only what has shed it, as a service started on purpose may, goes on.
-11. `wait` and `stop` can be called from any process, at any time, and again after they were interrupted.
-12. `prepare` can be called again at any time, also after its caller was killed in the middle; when it has returned,
-    `start` needs nothing more than the target.
-13. After `collect` everything that the run made is in its directory here. It can be called again as long as `release`
-    was not.
-14. After `release` nothing of the run holds memory, processes or a working copy on the target.
-15. Every call raises TargetUnreachable when the target cannot be reached, and then can be made again. Only `wait` sees
-    it through by itself: it tells `report` that the target is lost, and when it is regained.
-16. A script can `import workbench`, whatever its interpreter: what it logs is in the run's directory when `collect` has
-    returned, and a Python path of the user's own follows ours.
+4. `wait` returns the exit code of the script, also if the run ended before the call.
+5. If the exit code is unknown, `wait` returns None and the reason.
+6. When `wait` returns, `output.log` holds every byte of stdout and stderr in order.
+7. `stop` asks the processes of the run to end and kills them after `grace`. When it returns, no process is left.
+8. `stop` does nothing for a run that has ended or never began.
+9. Arguments, variables and names reach the script unchanged, whatever characters they contain.
+10. A run ends with its script: when `wait` has returned an exit code, no process with the run's id is left. A process
+    that removed the id from its environment, such as a service, may continue.
+11. `wait` and `stop` can be called from any process, at any time, and again after an interruption.
+12. `prepare` can be called again at any time, also after its caller was killed. After it, `start` needs only the
+    target.
+13. After `collect`, all files of the run are in its directory on this machine. It can be called again until `release`.
+14. After `release`, the run uses no memory, processes or working copy on the target.
+15. Every call raises TargetUnreachable if the target does not answer, and can then be repeated. Only `wait` keeps
+    trying: it calls `report.lost` and later `report.regained`.
+16. A script can `import workbench` with any interpreter. Values that it logs are in the run's directory after
+    `collect`. The user's Python path follows the workbench's.
 
-Targets that `starts_at_once` have nothing to prepare, to collect or to release, and are never out of reach.
+Targets that `starts_at_once` have nothing to prepare, collect or release, and are always reachable.
 """
 
 from __future__ import annotations
@@ -54,101 +52,104 @@ if TYPE_CHECKING:
 
 
 class Target(abc.ABC):
-    """Somewhere a run can execute. Its type (`target.kind`) says what is the same for all targets of the type."""
+    """A place where runs execute."""
 
     type: ClassVar[TargetType | None] = None
-    """What a type that another package adds is like; the built-in ones are in `core.target_types`."""
+    """The type, if another package adds it. The built-in types are in `core.target_types`."""
 
     starts_at_once: bool = False
-    """True when `start` takes milliseconds and needs no `prepare`, so that whoever submits may do it."""
+    """True if `start` takes milliseconds and needs no `prepare`. Then the submitting process starts the run."""
 
     keeps_runs: ClassVar[bool] = False
-    """True when the target itself keeps records of runs, which other machines can find there."""
+    """True if the target keeps records of runs that other machines can read."""
 
     def __init__(self, target: ComputeTarget, host: Host | None = None) -> None:
-        """Raises ConfigurationError when the file of a remote target holds a password or passphrase itself."""
+        """Raises ConfigurationError if the file of a remote target contains a plain-text password or passphrase."""
         self.target = target
         self.host = host or host_of(target)
-        """The machine that runs execute on."""
+        """The machine that executes the runs."""
 
         self.report: Report = Report()
-        """Who is told what happens."""
+        """Receives the progress of the run."""
 
     @abc.abstractmethod
     def plan(self, spec: RunSpec) -> Plan:
-        """The steps from start to end. Raises ConfigurationError for what can be seen to be impossible beforehand."""
+        """The steps of a run. Raises ConfigurationError if the run is impossible."""
 
     def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
-        """The plan with what only the target can tell: what would be sent and built now, and why. Changes nothing.
+        """Add to a plan what the run would send and build now, and why. Changes nothing.
 
-        `tree` gives the files of the project. Raises TargetUnreachable or ConfigurationError.
+        `tree` returns the files of the project. Raises TargetUnreachable or ConfigurationError.
         """
         return plan
 
     def check(self) -> list[Problem]:
-        """What stands in the way of running here, each with its remedy; empty when nothing does."""
+        """The problems that prevent runs, each with its remedy."""
         return []
 
     def engine_checks(self) -> EngineChecks | None:
-        """The checks of the container engine that runs execute in; None where they execute in none."""
+        """The checks of the container engine; None if runs use no containers."""
         return None
 
-    def reach(self) -> None:  # noqa: B027  (a target on this machine is always reached)
-        """See that the target answers and has what runs need there.
+    def reach(self) -> None:  # noqa: B027  (this machine is always reachable)
+        """Check that the target answers and has the required tools.
 
-        Raises TargetUnreachable or ConfigurationError. What runs need beyond that is the affair of `prepare`.
+        Raises TargetUnreachable or ConfigurationError.
         """
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:  # noqa: B027
-        """Bring there what the run needs.
+        """Send the files that the run needs, and build its environment.
 
-        `tree` gives the files of the run's working copy. Raises Interrupted, or WorkbenchError when it cannot be done.
+        `tree` returns the files of the run's working copy. Raises Interrupted or WorkbenchError.
         """
 
     @abc.abstractmethod
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
-        """Start the script; returns once it is started. Raises WorkbenchError when it cannot be.
+        """Start the script, and return once it has started. Raises WorkbenchError.
 
-        `environment` is this machine's and reaches only scripts on this machine.
+        `environment` is the environment of this machine; only scripts on this machine inherit it.
         """
 
     @abc.abstractmethod
     def started(self, spec: RunSpec) -> bool:
-        """True once the script was started, running or not."""
+        """Whether the script was ever started."""
 
     def has_ended(self, spec: RunSpec) -> bool:
-        """True when a started run is known here to be over, so that `wait` returns at once. Asks no other machine.
+        """Whether this machine knows that the run has ended, so that `wait` returns at once. Contacts no other machine.
 
-        By default: when its exit code is in the run's directory here.
+        By default: whether the exit code is in the run's directory on this machine.
         """
         return supervisor.read_exit_code(spec.run_directory) is not None
 
     @abc.abstractmethod
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
-        """Wait for the end of a started run; also when the target is out of reach meanwhile.
+        """Wait for the end of a started run, also while the target is unreachable.
 
         Raises Interrupted as soon as the file descriptor `interrupted` becomes readable (-1: never), and NeverStarted
-        when the run was not started. Any other WorkbenchError leaves open how the run stands.
+        if the run was not started. After any other WorkbenchError the state of the run is unknown.
         """
 
     @abc.abstractmethod
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
-        """End the run: politely, after `grace` seconds by force (returns True then). Returns when nothing is left."""
+        """Ask all processes of the run to end, kill them after `grace` seconds, and return when no process is left.
+
+        Returns True if processes were killed.
+        """
 
     def collect(self, spec: RunSpec) -> None:  # noqa: B027
-        """Bring here what the run made."""
+        """Copy the files of the run to this machine."""
 
     def release(self, spec: RunSpec) -> None:  # noqa: B027
-        """Clear away what the run holds on the target. Its log and outputs may stay, for other machines to find."""
+        """Free the resources of the run on the target. Its log and outputs may stay for other machines."""
 
     def close(self) -> None:  # noqa: B027
-        """Let go of connections; the next call opens them again."""
+        """Close connections; the next call opens them again."""
 
     def wait_until_reachable(self, interrupted: int) -> None:  # noqa: B027
-        """Block until the target answers. Raises Interrupted when the descriptor becomes readable first."""
+        """Block until the target answers. Raises Interrupted if the descriptor becomes readable first."""
 
     def container_id(self, spec: RunSpec) -> str:
-        """The id of the run's container, "" when there is none. Raises TargetUnreachable."""
+        """The id of the run's container, or "". Raises TargetUnreachable."""
         return ""
 
     def interpreter_of(self, spec: RunSpec) -> str:
@@ -156,32 +157,32 @@ class Target(abc.ABC):
         return self.target.python_location
 
     def framework_location(self, spec: RunSpec) -> FrameworkLocation:
-        """Where the frameworks of the run lie. Raises as `interpreter_of`."""
+        """The location of the run's frameworks. Raises the errors of `interpreter_of`."""
         return Interpreter(self.host, self.interpreter_of(spec), variables_of(spec))
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
-        """What the run runs on, in parts; `interpreter` is that of its plan. Raises WorkbenchError."""
+        """Facts about the environment of a run; `interpreter` is the one in its plan. Raises WorkbenchError."""
         return machine_info.interpreter_info(self.host, spec, interpreter)
 
     def prepare_environment(self, spec: RunSpec) -> str:
-        """Have the environment that runs of this specification take, made as needed; returns its name.
+        """Build the environment of a run if it is missing, and return its name.
 
-        Raises ConfigurationError where there is none to be made.
+        Raises ConfigurationError if the target does not build environments.
         """
         raise ConfigurationError(
-            f"targets of type {self.target.type} use the Python that is there: there is nothing to prepare",
+            f"nothing to prepare: targets of type {self.target.type} use your own Python",
             remedy="Install packages with that Python.",
             file=self.target.path,
         )
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
-        """What runs of a project have left on the target, without those whose ids are `active`."""
+        """Things on the target that the runs of a project no longer need, except those of runs in `active`."""
         return []
 
     def remove(self, item: CleanupItem) -> None:
-        """Remove one of the things that `cleanup_items` named; fine when it is gone. Raises WorkbenchError."""
+        """Remove an item of `cleanup_items`, if it still exists. Raises WorkbenchError."""
         raise NotImplementedError
 
     def known_runs(self, project: ProjectNames) -> list[tuple[str, bytes]]:
-        """The id and run.json of each run of a project that has a folder on the host, whoever submitted it."""
+        """The id and run.json of every run of a project with a folder on the host, from any machine."""
         return run_records(self.host, project)

@@ -1,7 +1,4 @@
-"""The implementation of each target type. Only the one that is asked for is loaded.
-
-What the types are is in `core.target_types`, which also finds the types that other packages add.
-"""
+"""The implementations of target types, each loaded on first use. `core.target_types` describes the types."""
 
 from __future__ import annotations
 
@@ -14,10 +11,7 @@ from tui_workbench.targets.hosts.host import Host
 
 
 def target_for(target: ComputeTarget, host: Host | None = None) -> Target:
-    """The implementation for the target's type; `host` is its machine, where that is at hand.
-
-    Raises ConfigurationError, with the `.compute` file, when there is none.
-    """
+    """The implementation of a target; `host` is its machine, if already known. Raises ConfigurationError."""
     if target.problem is not None:
         problem = target.problem
         raise ConfigurationError(
@@ -28,8 +22,8 @@ def target_for(target: ComputeTarget, host: Host | None = None) -> Target:
         return _from_another_package(target)
     if not kind.can_run:
         raise ConfigurationError(
-            f"targets of type {target.type} cannot run yet in this version",
-            remedy="Choose a target of type local.",
+            f"this version cannot run targets of type {target.type}",
+            remedy="Choose a target of another type.",
             file=target.path,
         )
     if kind is LOCAL:
@@ -57,19 +51,19 @@ def _from_another_package(target: ComputeTarget) -> Target:
         raise
     except Exception as error:  # the code of another package may raise anything
         raise ConfigurationError(
-            f"what adds the type {target.type!r} is broken: {type(error).__name__}: {error}",
-            remedy="Install it anew.",
+            f"the package that adds the type {target.type!r} failed: {type(error).__name__}: {error}",
+            remedy="Reinstall that package.",
             file=target.path,
         ) from error
     if factory is None:
         raise ConfigurationError(
-            f"nothing here can run targets of type {target.type!r}",
-            remedy="Use local, or install what adds this type.",
+            f"unknown target type {target.type!r}",
+            remedy="Use another type, or install the package that adds this type.",
             file=target.path,
         )
     if not isinstance(implementation, Target):
         raise ConfigurationError(
-            f"what adds the type {target.type!r} is not made for this version",
+            f"the package that adds the type {target.type!r} does not fit this version",
             remedy="Its entry point must name a subclass of tui_workbench.targets.base.protocol.Target.",
             file=target.path,
         )

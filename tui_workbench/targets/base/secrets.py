@@ -1,9 +1,9 @@
-"""Passwords and passphrases: in the system's keyring, and in files only by reference.
+"""Passwords and passphrases in the system's keyring.
 
-A reference, `AzureMlSecret=<target>#<user>#<id>`, stands in a `.compute` file that may be committed and shared. The
-secret itself is in the keyring of this user; where there is none it lives in the memory of the link that uses it.
-Never in a file, an argument list, an environment variable or a log. The keyring is asked by a process of its own: one
-that waits for a person to unlock it, on a screen that nobody sees, is given up after a while.
+A `.compute` file holds only a reference, `AzureMlSecret=<target>#<user>#<id>`, and can be committed and shared. The
+secret is in the user's keyring or, without a keyring, in the memory of the link that uses it. It is never in a file, an
+argument list, an environment variable or a log. A child process reads the keyring, because a locked keyring may wait
+for the user without end.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 PREFIX = "AzureMlSecret="
 SERVICE = "workbench-tui"
-"""What our entries are filed under in the keyring."""
+"""The service name of the workbench's keyring entries."""
 
 KEYRING_SECONDS = 30.0
-"""Time for a person to unlock the keyring when it asks on their screen."""
+"""Time for the user to unlock the keyring."""
 
 _FOUND, _UNKNOWN, _UNUSABLE = 0, 1, 2
 
 
 class KeyringResult(NamedTuple):
-    """Whether a secret is in the keyring; when not, `reason` says why, as a clause."""
+    """Whether a secret is in the keyring, or the reason why not."""
 
     in_keyring: bool
     reason: str = ""
@@ -38,54 +38,54 @@ class SecretStore:
     """The keyring of this user."""
 
     def get(self, reference: str) -> str | None:
-        """The secret of a reference; None when the keyring does not hold it or cannot be used."""
+        """The secret of a reference; None if the keyring does not have it or is not usable."""
         if not is_reference(reference):
             return None
-        code, said = _ask_keyring("get", reference)
-        return said.decode("utf-8", "surrogateescape") if code == _FOUND else None
+        code, answer = _ask_keyring("get", reference)
+        return answer.decode("utf-8", "surrogateescape") if code == _FOUND else None
 
     def look(self, seconds: float) -> KeyringResult:
-        """Whether there is a keyring; `reason` is then its kind. It is not opened, so nobody is asked to unlock it."""
-        code, said = _ask_keyring("look", "", seconds=seconds)
-        return KeyringResult(code == _FOUND, said.decode("utf-8", "replace").strip())
+        """Whether there is a keyring, with its kind as `reason`. Does not unlock it."""
+        code, answer = _ask_keyring("look", "", seconds=seconds)
+        return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip())
 
     def put(self, reference: str, secret: str) -> KeyringResult:
-        """Keep a secret under its reference."""
-        code, said = _ask_keyring("put", reference, secret.encode("utf-8", "surrogateescape"))
-        return KeyringResult(code == _FOUND, said.decode("utf-8", "replace").strip())
+        """Store a secret under its reference."""
+        code, answer = _ask_keyring("put", reference, secret.encode("utf-8", "surrogateescape"))
+        return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip())
 
     def forget(self, reference: str) -> None:
-        """Remove a secret; nothing happens when there is none."""
+        """Remove a secret, if it exists."""
         if is_reference(reference):
             _ask_keyring("forget", reference)
 
 
 def new_reference(target: str, user: str) -> str:
-    """A reference that was never used before."""
-    # The separator cannot stand in a part; the id alone makes a reference unique.
+    """Create a unique reference."""
+    # `#` separates the parts; the random id makes the reference unique.
     parts = [part.replace("#", "-") for part in (target, user)]
     return f"{PREFIX}{parts[0]}#{parts[1]}#{os.urandom(16).hex()}"
 
 
 def is_reference(text: str) -> bool:
-    """True for a reference; anything else in its place in a file is a secret in plain text."""
+    """Whether a value is a reference. Any other value is a plain-text secret."""
     return text.startswith(PREFIX) and text.count("#") == 2 and "\n" not in text
 
 
 def _ask_keyring(verb: str, reference: str, secret: bytes = b"", seconds: float | None = None) -> tuple[int, bytes]:
-    """Exit code of the helper and the secret found, or else why there is none. The default is KEYRING_SECONDS."""
+    """The exit code of the child process, and the secret or an error message."""
     command = [sys.executable, "-P", "-m", "tui_workbench.targets.base.secrets", verb, reference]
     try:
         done = LocalHost().run(command, stdin=secret, timeout=KEYRING_SECONDS if seconds is None else seconds)
     except ConnectionLost:
-        return _UNUSABLE, b"the keyring does not answer; it may be locked"
+        return _UNUSABLE, b"the keyring does not answer; is it locked?"
     if done.code == _FOUND:
         return done.code, done.stdout
     return done.code, done.stderr.strip().rpartition(b"\n")[2] or b"the keyring failed"
 
 
 def _helper(verb: str, reference: str) -> int:
-    """What the process of its own does: secrets come on stdin and go to stdout."""
+    """Run in the child process: read a secret from stdin or write it to stdout."""
     from keyring.errors import KeyringError, PasswordDeleteError
 
     try:
@@ -113,7 +113,7 @@ def _helper(verb: str, reference: str) -> int:
 
 
 def _backend() -> KeyringBackend | None:
-    """The keyring to use. One that keeps secrets readable in a file has a priority below 1 and does not count."""
+    """The keyring to use. Keyrings with a priority below 1 store secrets in readable files and are ignored."""
     import keyring
     from keyring.backends.chainer import ChainerBackend
 
@@ -124,7 +124,7 @@ def _backend() -> KeyringBackend | None:
             if backend.priority >= 1:
                 return backend
         except RuntimeError:
-            continue  # it cannot be used on this system
+            continue  # not usable on this system
     return None
 
 

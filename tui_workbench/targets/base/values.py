@@ -1,60 +1,60 @@
-"""Values that targets give and take, and how a target tells what it is doing while it does it."""
+"""Values in the calls of targets, and the receiver of their progress."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 RUN_IN_CONTAINER = "/workbench/run"
-"""Where a run finds its directory inside a container."""
+"""The run's directory inside a container."""
 
 PROJECT_IN_CONTAINER = "/workbench/project"
-"""Where it finds the project there, when it works in the project itself or in a copy that the container holds."""
+"""The project folder, or a copy of it, inside a container."""
 
 
 class Outcome(NamedTuple):
-    """How a run ended on its target. `exit_code` is None when it is not known, and `reason` then says why."""
+    """How a run ended on its target. If `exit_code` is None, `reason` says why it is unknown."""
 
     exit_code: int | None
     reason: str = ""
-    note: str = ""  # a remark on a run of any result
+    note: str = ""  # a remark, whatever the exit code
 
 
 class ProjectNames(NamedTuple):
-    """How a target knows a project: by its name, and by what tells this folder from all others of the name."""
+    """The name and the folder of a project; targets use both to identify it."""
 
     name: str
     root: str
 
 
 class CleanupItem(NamedTuple):
-    """Something of ours on a target that no run needs any more."""
+    """Something that the workbench left on a target and that no run needs."""
 
     kind: str  # container, environment, cache, run or project
     name: str
-    size: int = -1  # bytes; -1 when it is not known
+    size: int = -1  # bytes; -1 if unknown
     note: str = ""
 
 
 class Report:
-    """Is told about the progress of a run; this one does nothing with it. A controller records it."""
+    """Receives the progress of a run. This base class ignores it; the controller records it."""
 
     interrupted = -1
-    """A file descriptor that becomes readable when somebody may want the run to end; -1 when nobody can."""
+    """A file descriptor that becomes readable when the run may have to end; -1 for none."""
 
     def begin(self, step: str, title: str) -> None:
-        """A step of the plan was begun."""
+        """A step of the plan began."""
 
     def done(self, step: str, **facts: object) -> None:
-        """The step that was begun is complete; `facts` go into the run's record."""
+        """A step is complete; `facts` go into the run's record."""
 
     def line(self, text: str) -> None:
-        """A line of what a preparation prints: a build's output, what was sent. It may hold anything."""
+        """A line of output of the preparation. It may contain any characters."""
 
     def lost(self, reason: str) -> None:
-        """The target cannot be reached: what the run does is not known now. May be told again with another reason."""
+        """The target is unreachable, so the state of the run is unknown. May be called again with another reason."""
 
     def regained(self) -> None:
-        """The target answers again. Without a loss before, nothing happens."""
+        """The target answers again. Ignored unless `lost` was called before."""
 
     def orphaned(self) -> None:
-        """The supervising shell was killed and the script goes on: its exit code will not be known."""
+        """The supervising shell was killed while the script continues: its exit code will be unknown."""
