@@ -181,7 +181,7 @@ def test_a_missing_program_that_runs_need_is_named(
     with tools_without(gpubox, start_up, missing):
         *_, last = run_checks(target)
     assert (last.name, last.state) == ("tools", "broken")
-    assert f"lacks {missing}, which runs there need" in last.message
+    assert f"lacks programs that runs need: {missing}" in last.message
 
 
 def test_files_travel_both_ways_without_gzip(host: SshHost, gpubox: Machine, start_up: Path, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_what_arrived_before_the_link_broke_is_not_fetched_again(
     place: tuple[Host, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, path, here = place
-    original, taken = Unpacked.take, []
+    original, taken = Unpacked.add, []
 
     def take(self: Unpacked, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         original(self, archive, member)
@@ -137,7 +137,7 @@ def test_what_arrived_before_the_link_broke_is_not_fetched_again(
             if len(taken) == 2:
                 raise ConnectionLost("cut")
 
-    monkeypatch.setattr(Unpacked, "take", take)
+    monkeypatch.setattr(Unpacked, "add", take)
     with pytest.raises(ConnectionLost):
         fetch(host, path, str(tmp_path / "back"))
     first = list(taken)

@@ -63,7 +63,7 @@ def test_a_signal_is_told_as_a_shell_would(any_host: Host, name: str, number: in
 
 
 def test_a_program_that_is_killed_on_another_machine_can_be_repeated(host: SshHost) -> None:
-    with pytest.raises(ConnectionLost, match="`sh` was killed there by signal 15"):
+    with pytest.raises(ConnectionLost, match="`sh` was killed by signal 15"):
         host.run(["sh", "-c", "kill -TERM $$; sleep 100"])
 
 

@@ -51,22 +51,22 @@ def append(path: Path, data: bytes) -> None:
 
 
 def test_what_grows_there_grows_here(files: LiveFiles, there: Path, here: Path) -> None:
-    assert not files.take()
+    assert not files.fetch_all()
     assert os.listdir(here) == []
     for data in (b'{"name":"a"', b"}\n", b"\xff\0\n" * 1000):
         append(there / "metrics.jsonl", data)
         append(there / EVENTS, data)
-        assert files.take()
+        assert files.fetch_all()
         assert (here / "metrics.jsonl").read_bytes() == (there / "metrics.jsonl").read_bytes()
         assert (here / "live" / EVENTS).read_bytes() == (there / EVENTS).read_bytes()
-        assert not files.take()
+        assert not files.fetch_all()
 
 
 def test_much_comes_in_parts(files: LiveFiles, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "MOST_BYTES", 1000)
     append(there / "metrics.jsonl", bytes(range(256)) * 10)
     append(there / EVENTS, b"x" * 1500)
-    assert files.take()
+    assert files.fetch_all()
     assert (here / "metrics.jsonl").read_bytes() == bytes(range(256)) * 10
     assert (here / "live" / EVENTS).stat().st_size == 1500
 
@@ -77,15 +77,15 @@ def test_files_of_the_project_that_the_run_has_not_written_stay_there(
     (there / EVENTS).write_bytes(b"old")
     moment = (there / "placed").stat().st_mtime - 1
     os.utime(there / EVENTS, (moment, moment))
-    assert not files.take()
+    assert not files.fetch_all()
 
 
 def test_somebody_else_who_goes_on_with_the_copy_costs_no_byte(files: LiveFiles, there: Path, here: Path) -> None:
     append(there / "metrics.jsonl", b"one\n")
-    files.take()
+    files.fetch_all()
     append(there / "metrics.jsonl", b"two\n")
-    assert LiveFiles(LocalHost(), str(there), str(here)).take()
-    files.take()
+    assert LiveFiles(LocalHost(), str(there), str(here)).fetch_all()
+    files.fetch_all()
     assert (here / "metrics.jsonl").read_bytes() == b"one\ntwo\n"
     files._append("metrics.jsonl", 4, b"two\n")
     assert (here / "metrics.jsonl").read_bytes() == b"one\ntwo\n"
@@ -100,7 +100,7 @@ def test_the_output_of_ranks_grows_here_and_a_flood_keeps_nothing_back(
     (there / "ranks" / "1.log").write_bytes(b"few\n")
     append(there / "metrics.jsonl", b"one\n")
     files._due = 0.0
-    files.look()
+    files.poll()
     assert (here / "ranks" / "1.log").read_bytes() == b"few\n"
     assert (here / "metrics.jsonl").read_bytes() == b"one\n"
     assert (here / "ranks" / "0.log").stat().st_size == 1000
@@ -112,9 +112,9 @@ def test_the_output_of_ranks_grows_here_and_a_flood_keeps_nothing_back(
 def test_what_comes_in_the_log_hastens_the_next_look(files: LiveFiles) -> None:
     for _ in range(12):
         files._due = 0.0
-        files.look()
+        files.poll()
     assert files.timeout > live.SHORTEST
-    files.hasten()
+    files.poll_soon()
     assert files.timeout <= live.SHORTEST
 
 
@@ -122,24 +122,24 @@ def test_what_comes_in_the_log_hastens_the_next_look(files: LiveFiles) -> None:
     "path", ["../x", "work/../../x", "/etc/x", "", "run.json", "output.log", "ranks", "ranks/..", "ranks/a/b"]
 )
 def test_nothing_lands_elsewhere(files: LiveFiles, path: str) -> None:
-    assert files._place(path) == ""
+    assert files.local_path(path) == ""
 
 
 def test_a_machine_without_the_folder_has_nothing(here: Path) -> None:
-    assert not LiveFiles(LocalHost(), "/nowhere", str(here)).take()
+    assert not LiveFiles(LocalHost(), "/nowhere", str(here)).fetch_all()
 
 
 def test_looks_become_rarer_while_nothing_comes(files: LiveFiles, there: Path) -> None:
     pauses = []
     for _ in range(12):
         files._due = 0.0
-        files.look()
+        files.poll()
         pauses.append(files._pause)
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (live.SHORTEST * live.GROWTH, live.LONGEST)
     append(there / "metrics.jsonl", b"new\n")
     files._due = 0.0
-    files.look()
+    files.poll()
     assert files._pause == live.SHORTEST
 
 
@@ -148,7 +148,7 @@ def test_curves_are_seen_while_the_run_goes_on_and_once_when_its_files_are_home(
 ) -> None:
     monkeypatch.setattr("tui_workbench.runs.metrics.discovery.SHARE_OF_TIME", float("inf"))
     append(there / EVENTS, events("loss", [3, 2]))
-    files.take()
+    files.fetch_all()
     metrics = read(here)
     assert curve(metrics, "loss") == [(0, 3), (1, 2)]
     append(there / EVENTS, event("loss", 1, 2))

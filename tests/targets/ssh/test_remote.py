@@ -169,7 +169,7 @@ def test_a_plan_says_what_would_be_sent_and_which_python_runs(box: Remote) -> No
     assert box.submit("train.py", configuration="box").code == 0
     result = box.run("experiment", "submit", "-c", "box", "--dry-run", "-o", "json", "train.py")
     (sync,) = (step for step in json.loads(result.out)["steps"] if step["name"] == "sync")
-    assert sync["title"].endswith(": nothing, it holds it all")
+    assert sync["title"].endswith(": no files, all are up to date")
 
 
 def _has_lines(log: Path, lines: int) -> bool:

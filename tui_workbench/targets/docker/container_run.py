@@ -84,7 +84,7 @@ class ContainerRun:
         launch = containers.launch_file(spec, place)
         if launch is not None:
             run.write(containers.LAUNCH_FILE, launch)
-        run.make_written(containers.written_folders(spec, place), containers.written_files(spec, place))
+        run.make_writable(containers.written_folders(spec, place), containers.written_files(spec, place))
         self._engine.create(self._name, containers.configuration(spec, place))
         if place.copied:
             archive, held = placing.archive_of(

@@ -64,8 +64,8 @@ class DockerTarget(Target):
         image, label = self.target.base_docker_image, self.host.label
         steps = []
         if not self.host.is_local and not place.copied:
-            steps.append(Step("sync", f"send what changed since the last run to {label}"))
-            steps.append(Step("copy", f"make the run's own copy on {label}"))
+            steps.append(Step("sync", f"send changed files to {label}"))
+            steps.append(Step("copy", f"make the run's copy on {label}"))
         if choice.chooses(self.target):
             steps.append(Step("gpus", f"{choice.describe(self.target)} on {label}"))
         steps += [

@@ -1,10 +1,8 @@
-"""A folder of a host copied here, each file checked against its checksum there.
+"""Copy folders from a host and verify their checksums; unpack archives that are not trusted.
 
-Files that arrived before a link broke are not fetched again.
-
-Archives of containers are unpacked here as well, so that nothing in them can reach outside of a folder. What an archive
-says is not trusted: only files, folders and links that stay within the folder are made, links last, so that nothing can
-be written through one. (The rules are those of tarfile's `data` filter, which Debian 12's Python does not have.)
+A repeated fetch skips the files that have arrived before. Unpacking creates only files, folders and links that stay
+within the folder, and links last, so that no file is written through a link. (The rules are those of tarfile's `data`
+filter, which Debian 12's Python lacks.)
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple, Protocol, cast
 
-from tui_workbench.core.errors import StorageError
+from tui_workbench.core.errors import StorageError, storage_errors
 from tui_workbench.core.files import FOLDER_MODE, remove_below
 from tui_workbench.core.progress import BYTES, meter
 from tui_workbench.targets.hosts.host import Host
@@ -31,25 +29,25 @@ _CHUNK = 1 << 20
 
 
 class Stream(Protocol):
-    """What an archive is read from."""
+    """A readable stream of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes, and none at the end."""
+        """At most `size` bytes; empty at the end."""
 
 
 @dataclass
 class Unpacked:
-    """What an archive held: checksums of the files, links, bytes, and the names of members that were left out."""
+    """The content of an unpacked archive. `skipped` names the members that were refused."""
 
     folder: str
-    told: Callable[[int], None] = lambda size: None  # is called with the bytes of files that were written so far
+    on_progress: Callable[[int], None] = lambda size: None  # called with the number of bytes written so far
     checksums: dict[str, str] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     size: int = 0
 
-    def take(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-        """Unpack a member; links are made by `make_links`."""
+    def add(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        """Unpack a member. Links are created later, by `make_links`."""
         name = posixpath.normpath(member.name)
         path = os.path.join(self.folder, name)
         if name == ".":
@@ -81,12 +79,12 @@ class Unpacked:
             while part := data.read(_CHUNK):
                 checksum.update(part)
                 file.write(part)
-                self.told(self.size + file.tell())
+                self.on_progress(self.size + file.tell())
         os.utime(path, (member.mtime, member.mtime))
         return checksum.hexdigest()
 
     def make_links(self) -> None:
-        """Make the links; one that leads out by way of another, which the words of neither tell, goes again."""
+        """Create the links, then remove those that leave the folder through another link."""
         for name, target in self.links.items():
             path = os.path.join(self.folder, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -103,37 +101,34 @@ class Unpacked:
 def unpack(
     stream: Stream,
     folder: str,
-    told: Callable[[int], None] = lambda size: None,
+    on_progress: Callable[[int], None] = lambda size: None,
     is_wanted: Callable[[tarfile.TarInfo], bool] = lambda member: True,
 ) -> Unpacked:
-    """Unpack a tar archive into a folder that is there; other members than the wanted ones are passed over.
-
-    Raises tarfile.TarError and OSError.
-    """
-    found = Unpacked(folder, told)
+    """Unpack the wanted members of a tar archive into an existing folder. Raises tarfile.TarError and OSError."""
+    found = Unpacked(folder, on_progress)
     with tarfile.open(
         fileobj=cast("IO[bytes]", stream), mode="r|*", encoding="utf-8", errors="surrogateescape", bufsize=_CHUNK
     ) as archive:
         for member in archive:
             if is_wanted(member):
-                found.take(archive, member)
+                found.add(archive, member)
     found.make_links()
     return found
 
 
 def is_within(name: str) -> bool:
-    """Whether a relative path does not lead out of its folder by its words."""
+    """Whether a relative path stays within its folder, links aside."""
     name = posixpath.normpath(name)
     return not name.startswith("/") and name != ".." and not name.startswith("../")
 
 
 PARTIAL = ".part"
-"""Ends the name of the folder that files arrive in."""
+"""Suffix of the folder for incoming files."""
 
-LARGEST_COUNT_OF_ATTEMPTS = 3
-"""A file that is still being written has another checksum each time it is looked at."""
+MAX_ATTEMPTS = 3
+"""A file that is being written has a new checksum on every attempt."""
 
-# $1 the folder. Names travel as bytes with NULs between them; sha256sum escapes those that hold a line feed.
+# $1: the folder. Names are separated by NUL bytes. sha256sum escapes names with a line feed.
 _SCRIPT = """\
 export LC_ALL=C
 echo ready
@@ -151,9 +146,9 @@ fi
 
 
 class FetchReport(NamedTuple):
-    """What a fetch brought.
+    """The result of a fetch.
 
-    `skipped` names what was left out because it leads out of the folder or is neither file, folder nor link.
+    `skipped` names links that leave the folder and entries that are neither file, folder nor link.
     """
 
     files: int = 0
@@ -162,12 +157,12 @@ class FetchReport(NamedTuple):
 
 
 def fetch(host: Host, source: str, destination: str) -> FetchReport:
-    """Copy the folder `source` of the host to `destination` here, which is replaced when all of it has arrived.
+    """Copy the folder `source` of the host to `destination`, which is replaced when all files have arrived.
 
     Raises TargetUnreachable or StorageError.
     """
     partial = destination.rstrip("/") + PARTIAL
-    for _ in range(LARGEST_COUNT_OF_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         _make_folder(partial)
         report = _attempt(host, source, partial)
         if report is not None:
@@ -175,46 +170,44 @@ def fetch(host: Host, source: str, destination: str) -> FetchReport:
             return report
     raise StorageError(
         f"{source} on {host.label} changes while it is copied",
-        remedy="Something still writes there; what has arrived is kept.",
+        remedy="End the process that writes there, then try again. The files that have arrived are kept.",
         file=partial,
     )
 
 
 def forget_partial(destination: str) -> None:
-    """Remove what has arrived of a folder that will not come any more."""
+    """Remove the files of an incomplete fetch."""
     partial = destination.rstrip("/") + PARTIAL
     remove_below(os.path.dirname(partial), os.path.basename(partial))
 
 
 def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
-    """Bring what is missing; None when a file is not what its checksum says."""
+    """Fetch the missing files; None if the checksum of a file is wrong."""
     begun = time.monotonic()
-    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", source]) as talk:
-        talk.line()
+    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", source]) as process:
+        process.line()
         is_near = host.is_local or time.monotonic() - begun < NEAR_SECONDS
-        size = talk.line()
+        size = process.line()
         if size == "missing":
             raise StorageError(f"{host.label} has no folder {source}", remedy="It was removed there.")
         if size == "link":
             raise StorageError(f"{source} on {host.label} is a link, and links are not followed")
-        sums = _checksums(talk.take(int(size) + 1))
-        about = talk.line()
+        sums = _checksums(process.take(int(size) + 1))
+        kilobytes = process.line()
         here = {name for name, checksum in sums.items() if _checksum(os.path.join(partial, name)) == checksum}
         wanted = b"".join(b"./" + os.fsencode(name) + b"\0" for name in sums if name not in here)
-        talk.write(f"{len(wanted) if here else 'all'} {'cat' if is_near else 'gzip -1'}\n".encode())
-        talk.write(wanted if here else b"")
-        talk.close_input()
+        process.write(f"{len(wanted) if here else 'all'} {'cat' if is_near else 'gzip -1'}\n".encode())
+        process.write(wanted if here else b"")
+        process.close_input()
         held = sum(os.path.getsize(os.path.join(partial, name)) for name in here)
-        total = max(0, (int(about) << 10) - held) if about.isdigit() else 0
-        with meter("fetching", BYTES, total) as fetching:
+        total = max(0, (int(kilobytes) << 10) - held) if kilobytes.isdigit() else 0
+        with meter("fetching", BYTES, total) as fetching, storage_errors("write", partial, exact=True):
             try:
-                unpacked = unpack(talk, partial, fetching.update)
+                unpacked = unpack(process, partial, fetching.update)
             except tarfile.TarError:
-                talk.fail()
-            except OSError as error:
-                raise _cannot(partial, error) from error
-        talk.finish()
-    _remove_strangers(partial, sums, unpacked)
+                process.fail()
+        process.finish()
+    _remove_stale(partial, sums, unpacked)
     if any(unpacked.checksums.get(name) != sums[name] for name in sums if name not in here):
         return None
     return FetchReport(len(sums), unpacked.size, tuple(unpacked.skipped))
@@ -225,7 +218,7 @@ _ESCAPED = {b"\\n": b"\n", b"\\\\": b"\\", b"\\r": b"\r"}
 
 
 def _checksums(data: bytes) -> dict[str, str]:
-    """Name and checksum of each line of sha256sum; of names that are within the folder."""
+    """The checksums by name in the output of sha256sum, of files within the folder."""
     found = {}
     for line in data.split(b"\n"):
         match = _LINE.fullmatch(line)
@@ -250,8 +243,8 @@ def _checksum(path: str) -> str:
         return ""
 
 
-def _remove_strangers(folder: str, sums: dict[str, str], unpacked: Unpacked) -> None:
-    """Remove what an earlier attempt left and the host no longer has."""
+def _remove_stale(folder: str, sums: dict[str, str], unpacked: Unpacked) -> None:
+    """Remove files of an earlier attempt that the host no longer has."""
     known = sums.keys() | unpacked.links.keys()
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -261,8 +254,8 @@ def _remove_strangers(folder: str, sums: dict[str, str], unpacked: Unpacked) -> 
 
 
 def _make_folder(path: str) -> None:
-    """Make the folder that files arrive in; of what an earlier attempt left there, links go (see the module's text)."""
-    try:
+    """Create the folder for incoming files, and remove the links of an earlier attempt."""
+    with storage_errors("write", path, exact=True):
         if os.path.islink(path):
             os.unlink(path)
         os.makedirs(path, FOLDER_MODE, exist_ok=True)
@@ -270,13 +263,11 @@ def _make_folder(path: str) -> None:
             for name in folders + files:
                 if os.path.islink(os.path.join(parent, name)):
                     os.unlink(os.path.join(parent, name))
-    except OSError as error:
-        raise _cannot(path, error) from error
 
 
 def _replace(partial: str, destination: str) -> None:
-    """Give the complete folder its name, durably, in place of what stands there."""
-    try:
+    """Rename the complete folder, durably, and replace an older one."""
+    with storage_errors("write", destination, exact=True):
         os.sync()
         if os.path.isdir(destination) and not os.path.islink(destination):
             shutil.rmtree(destination)
@@ -286,13 +277,3 @@ def _replace(partial: str, destination: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        raise _cannot(destination, error) from error
-
-
-def _cannot(path: str, error: OSError) -> StorageError:
-    return StorageError(
-        f"cannot write it: {error.strerror or error}",
-        remedy="Free space and make the folder writable; what has arrived is kept.",
-        file=error.filename if isinstance(error.filename, str) else path,
-    )

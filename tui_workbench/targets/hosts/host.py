@@ -1,9 +1,8 @@
-"""A machine that runs are executed on: this one, or one over SSH. Everything above it is the same for both.
+"""A machine that executes runs: this machine, or a machine over SSH.
 
-One primitive differs between machines, `Host.open`: start a program there, with its three streams as file descriptors
-here. Running, reading, copying there and back are written on it once. Programs are named by an argument vector, never
-by a line for a shell; every call has a time limit or can be interrupted, and none returns half a result: it raises
-TargetUnreachable.
+Machines differ in one primitive, `Host.open`: start a program with its three streams as file descriptors on this
+machine. Everything else is built on it. Programs are argument vectors, never lines for a shell. Every call has a time
+limit or can be interrupted, and raises TargetUnreachable rather than return an incomplete result.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from tui_workbench.core.processes import clean_environment
 from tui_workbench.core.waiting import wait_ready
 
 DEFAULT_TIMEOUT = 30.0
-"""Seconds for a short command. A login on a loaded machine can take ten."""
+"""Seconds for a short command. A login on a busy machine can take ten."""
 
 SHELL = "/bin/sh"
 
 READ_SIZE = 1 << 18
-"""Bytes asked for at once: four times a pipe's default, so one read empties it."""
+"""Bytes per read, four times the default size of a pipe."""
 
 MOST_OUTPUT = 256 << 20
-"""Bytes that `run` takes from one stream of a program: more than any answer has, less than memory has."""
+"""Maximum number of bytes that `run` reads from one stream, to protect the memory."""
 
 _KILLED = frozenset((129, 137, 143))
-"""Exit codes of programs that SIGHUP, SIGKILL or SIGTERM ended."""
+"""Exit codes after SIGHUP, SIGKILL and SIGTERM."""
 
 _FOLLOW = """\
 exec 3<&0
@@ -44,7 +43,7 @@ follower=$!
 exec 3<&-
 wait "$follower"
 """
-"""When the link breaks nobody is left to end `tail`, which notices nothing while the file is at rest; `cat` does."""
+"""`tail` does not notice a lost connection while the file is unchanged; `cat` sees the end of its input."""
 
 
 class ConnectionLost(TargetUnreachable):
@@ -98,7 +97,7 @@ class HostKeyRefused(TargetUnreachable):
 
 
 class Completed(NamedTuple):
-    """A program that has ended: its exit code (128 + N for signal N) and what it wrote."""
+    """The exit code of a program (128 + N for signal N) and its output."""
 
     code: int
     stdout: bytes = b""
@@ -106,32 +105,28 @@ class Completed(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What it wrote to stdout, without the last line end; bytes that are no UTF-8 survive as surrogates."""
+        """The output on stdout without the last line end. Invalid UTF-8 becomes surrogates."""
         return self.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
 
     @property
     def complaint(self) -> str:
-        """The last line of stderr, or the exit code when there is none: for an error message."""
+        """The last line of stderr, or the exit code, for an error message."""
         lines = self.stderr.decode("utf-8", "replace").strip().split("\n")
         return lines[-1].strip() or f"exit code {self.code}"
 
 
 class Entry(NamedTuple):
-    """One file or link of a tree that is to be copied. `identity` changes when the content does.
+    """A file or link of a tree to copy. Folders are not listed: they are created as needed and removed if empty."""
 
-    `path` is relative and uses `/`; bytes that are no UTF-8 stand in it as surrogates. Folders are not listed: they
-    are made as needed, and one that holds nothing any more is removed.
-    """
-
-    path: str
-    identity: str  # the content's hash, or size and time of change; equal identities are equal content
+    path: str  # relative, with `/`; invalid UTF-8 as surrogates
+    identity: str  # the content's hash, or size and modification time; equal identities mean equal content
     size: int = 0
     executable: bool = False
-    link: str | None = None  # where a symbolic link leads; None for a file
+    link: str | None = None  # the target of a symbolic link; None for a file
 
 
 class HostProcess(abc.ABC):
-    """A program that runs on a host. The descriptors are blocking pipes and belong to this object."""
+    """A running program on a host. The descriptors are blocking pipes that this object owns."""
 
     stdin: int
     stdout: int
@@ -140,72 +135,65 @@ class HostProcess(abc.ABC):
 
     @abc.abstractmethod
     def close_stdin(self) -> None:
-        """Let the program see the end of its input."""
+        """Signal the end of input to the program."""
 
     @abc.abstractmethod
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, 128 + N for signal N. Raises TimeoutError, or TargetUnreachable when the link breaks."""
+        """The exit code, 128 + N for signal N. Raises TimeoutError, or TargetUnreachable if the connection is lost."""
 
     @abc.abstractmethod
     def exit_descriptor(self) -> int:
-        """A descriptor that becomes readable when `wait` would return (or raise) at once."""
+        """A descriptor that becomes readable when `wait` would return or raise at once."""
 
     def trace_streams(self, stderr: bytes, sent: int = 0) -> None:
-        """Note what it wrote to stderr and how many bytes it was given, for the trace of calls."""
+        """Record stderr and the number of bytes sent to stdin in the trace of calls."""
         self._call.note_io(stderr, sent)
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Let go of it: it is ended when it still runs, and the descriptors are closed."""
+        """End the program if it still runs, and close the descriptors."""
 
 
 class Host(abc.ABC):
-    """A machine. `label` is what to call it in a sentence; `is_local` tells this machine from all others.
-
-    Safe to use from several threads at once.
-    """
+    """A machine. `label` is its name in messages. Thread-safe."""
 
     label: str
     is_local: bool
 
     @property
     def ssh_words(self) -> str:
-        """What `ssh` is called with to log in there, as words for a shell; "" for this machine."""
+        """The arguments of `ssh` for a login on this host, quoted for a shell; "" for this machine."""
         return ""
 
     @property
     def shell_seconds(self) -> float:
-        """How long starting a shell takes there, as far as that is known."""
+        """The time that starting a shell takes, as far as known."""
         return 0.0
 
     @abc.abstractmethod
     def open(self, argv: Sequence[str], *, timeout: float = DEFAULT_TIMEOUT) -> HostProcess:
-        """Start a program; returns within `timeout` seconds. A program that does not exist ends with code 127.
-
-        Raises TargetUnreachable (one of the classes above, where they fit).
-        """
+        """Start a program within `timeout` seconds. A missing program ends with code 127. Raises TargetUnreachable."""
 
     @abc.abstractmethod
     def forward(self, socket: str) -> str:
-        """The path of a unix socket on this machine that leads to the host's one of this path.
+        """The path of a local unix socket that is connected to a unix socket of the host.
 
-        It stays good until the link breaks; ask again after that. Raises TargetUnreachable.
+        It is valid until the connection is lost; then call this again. Raises TargetUnreachable.
         """
 
     @abc.abstractmethod
     def home(self) -> str:
-        """The folder on the host, this user's, that holds everything of ours there. It may not exist yet."""
+        """The folder for all files of the workbench on the host. It may not exist yet."""
 
     @abc.abstractmethod
     def wait_until_reachable(self, interrupted: int = -1) -> bool:
-        """Block while the machine cannot be reached but may come back.
+        """Wait until the machine answers. False if the descriptor `interrupted` became readable.
 
-        True when it answers; False when the descriptor `interrupted` became readable. Raises LoginRefused or
-        HostKeyRefused when waiting is of no use.
+        Raises LoginRefused or HostKeyRefused if waiting is useless.
         """
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = DEFAULT_TIMEOUT) -> Completed:
-        """Run a program to its end. Raises TargetUnreachable when it is killed or exceeds `timeout` seconds."""
+        """Run a program to its end. Raises TargetUnreachable if it is killed or exceeds `timeout` seconds."""
         deadline = time.monotonic() + timeout
         process = self.open(argv, timeout=timeout)
         try:
@@ -223,37 +211,29 @@ class Host(abc.ABC):
             process.close()
 
     def refuse_killed(self, program: str, code: int) -> None:
-        """Raise ConnectionLost for a program on another machine that was killed: it can be run again.
-
-        Nothing stands between a program on this machine and its caller, who judges the exit code.
-        """
+        """Raise ConnectionLost if a program on another machine was killed, because it can be repeated."""
         if not self.is_local and code in _KILLED:
-            raise ConnectionLost(
-                f"{self.label}: `{program}` was killed there by signal {code - 128}", remedy="Try again."
-            )
+            raise ConnectionLost(f"{self.label}: `{program}` was killed by signal {code - 128}", remedy="Try again.")
 
     def check(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = DEFAULT_TIMEOUT) -> Completed:
-        """Like `run`, and raises WorkbenchError with the program's complaint when it fails."""
+        """Run a program. Raises WorkbenchError with its error output if it fails."""
         done = self.run(argv, stdin=stdin, timeout=timeout)
         if done.code != 0:
             raise WorkbenchError(f"{self.label}: {argv[0]} failed: {done.complaint}")
         return done
 
     def user_ids(self) -> tuple[int, int]:
-        """User id and group id that programs have there."""
+        """The user id and group id of programs on the host."""
         user, group = self.check(["sh", "-c", "id -u; id -g"]).text.split("\n")
         return int(user), int(group)
 
     def read(self, path: str, offset: int = 0) -> HostProcess:
-        """Follow a file: its bytes from `offset` arrive on the process's stdout as they are written, until closed.
-
-        A file that is not there yet is waited for.
-        """
+        """Follow a file: the process writes its bytes from `offset` to stdout until closed. The file may be missing."""
         return self.open(["sh", "-c", _FOLLOW, "sh", str(offset + 1), path])
 
 
 class LocalHost(Host):
-    """The machine that this program runs on."""
+    """The machine that executes the workbench."""
 
     label = "this machine"
     is_local = True
@@ -272,11 +252,11 @@ class LocalHost(Host):
 
 
 class LocalProcess(HostProcess):
-    """A program on this machine as a HostProcess, in a session of its own so that closing it ends its children too."""
+    """A program on this machine, in a new session so that closing it ends its children too."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         self._call = trace.Call(trace.PROCESS, argv, log_start=True)
-        # Through a shell, so that a program that does not exist ends with 127 and a complaint, as on any other host.
+        # Through a shell, so that a missing program ends with code 127 and a message, as on any other host.
         self._process = subprocess.Popen(
             [SHELL, "-c", 'exec "$@"', "sh", *map(os.fsencode, argv)],
             stdin=subprocess.PIPE,
@@ -326,9 +306,9 @@ class LocalProcess(HostProcess):
 
 
 def communicate(process: HostProcess, stdin: bytes, deadline: float) -> tuple[bytes, bytes]:
-    """Feed a process and take what it writes until both streams end.
+    """Write to a process and read its output until both streams end.
 
-    Raises TimeoutError at `deadline`, a moment of the monotonic clock, and WorkbenchError for more than MOST_OUTPUT.
+    Raises TimeoutError at `deadline` (monotonic clock), and WorkbenchError for more than MOST_OUTPUT.
     """
     outputs: dict[int, list[bytes]] = {process.stdout: [], process.stderr: []}
     room = dict.fromkeys(outputs, MOST_OUTPUT)
@@ -348,8 +328,8 @@ def communicate(process: HostProcess, stdin: bytes, deadline: float) -> tuple[by
             room[descriptor] -= len(data)
             if room[descriptor] < 0:
                 raise WorkbenchError(
-                    f"a program wrote more than {MOST_OUTPUT >> 20} MB, which is no answer",
-                    remedy="Look for a start-up file or a wrapper there that writes without end.",
+                    f"a program wrote more than {MOST_OUTPUT >> 20} MB",
+                    remedy="Look for a start-up file or a wrapper on that machine that writes without end.",
                 )
             if data:
                 outputs[descriptor].append(data)
@@ -359,7 +339,7 @@ def communicate(process: HostProcess, stdin: bytes, deadline: float) -> tuple[by
             try:
                 pending = pending[os.write(process.stdin, pending) :]
             except BrokenPipeError:
-                pending = pending[:0]  # it did not want to read to the end
+                pending = pending[:0]  # the program closed its input
             if not pending:
                 process.close_stdin()
     return b"".join(outputs[process.stdout]), b"".join(outputs[process.stderr])

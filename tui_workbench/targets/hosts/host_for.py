@@ -1,4 +1,4 @@
-"""The machine that a compute target's runs are executed on. No login is tried with a secret that stands in a file."""
+"""The machine of a compute target. Plain-text secrets in a file are refused."""
 
 from __future__ import annotations
 
@@ -15,26 +15,21 @@ if TYPE_CHECKING:
 
 
 def host_of(target: ComputeTarget) -> Host:
-    """The host of a target: this machine, or the one that its `.compute` file names.
-
-    Raises ConfigurationError when the file holds a password or passphrase itself.
-    """
-    if target.kind.is_remote:
-        return ssh_host_of(target)
-    return LocalHost()
+    """The host of a target. Raises ConfigurationError if its file contains a plain-text password or passphrase."""
+    return ssh_host_of(target) if target.kind.is_remote else LocalHost()
 
 
 def ssh_host_of(target: ComputeTarget) -> SshHost:
-    """The other machine of a target. Raises ConfigurationError as `host_of` does."""
+    """The host of a remote target. Raises ConfigurationError as `host_of` does."""
     from tui_workbench.targets.ssh.ssh_host import SshHost
     from tui_workbench.targets.ssh.ssh_wire import login_of
 
-    # A login is handed to a process by its argument list, where everybody can read it.
+    # The login is an argument of the link process, which every user of this machine can read.
     for key, value in (("password", target.password), ("privateKeyPassphrase", target.private_key_passphrase)):
         if value and not is_reference(value):
             raise ConfigurationError(
-                f"`{key}` is the secret itself, and it belongs into the keyring",
-                remedy=f"Move it there: workbench-tui computetarget login {target.name} --move-secrets",
+                f"`{key}` is a plain-text secret",
+                remedy=f"Move it to the keyring: workbench-tui computetarget login {target.name} --move-secrets",
                 file=target.path,
                 line=line_of_key(target.path, key),
             )

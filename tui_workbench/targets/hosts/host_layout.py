@@ -1,12 +1,10 @@
-"""Where our things lie on a host, below one folder of the user's there; nothing of ours is ever anywhere else.
-
-And the folders that runs and projects have left there: found, read and removed.
+"""The folders of the workbench on a host, all below one folder of the user; find, read and remove them.
 
 ```
-<home>/projects/<name>-<key>/tree   the project as it was sent last; `key` tells this machine's project from others
-<home>/runs/<run id>/               a run's directory, as the host knows it
-<home>/sdk/<version>/               what scripts may import to log to the workbench
-<home>/supplies/                    what environments are built with; can be removed at any time
+<home>/projects/<name>-<key>/tree   the project as last sent; `key` identifies the machine and folder of the project
+<home>/runs/<run id>/               the run's directory on the host
+<home>/sdk/<version>/               the modules that scripts import to log metrics
+<home>/supplies/                    packages for building environments; can be removed at any time
 ```
 """
 
@@ -23,13 +21,10 @@ from tui_workbench.targets.base.values import CleanupItem, ProjectNames
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.remote_scripts import LIVING
 
-_MACHINE_ID = "/etc/machine-id"
-
-
 LIST_SECONDS = 120.0
-"""Adding up the sizes of many files on a slow disk."""
+"""Time limit for adding up the sizes of many files on a slow disk."""
 
-# $1 our folder. For each run: its name, its size in kB and its record, each ended by a NUL.
+# $1: the folder of the workbench. Prints name, size in kB and record of each run, each followed by a NUL byte.
 _RUNS = """\
 cd -- "$1/runs" 2>/dev/null || exit 0
 for run in *; do
@@ -43,32 +38,32 @@ _SIZES = 'for path; do [ -e "$path" ] && du -sk -- "$path" | cut -f1 || echo -; 
 
 
 class HostLayout(NamedTuple):
-    """The paths on one host; `home` is the user's folder of ours there."""
+    """The paths on one host."""
 
     home: str
 
     def run(self, run_id: str) -> str:
-        """The run's directory."""
+        """The directory of a run."""
         return posixpath.join(self.home, "runs", run_id)
 
     def project_tree(self, project_root: str, project_name: str) -> str:
-        """Where the project at `project_root` of this machine is kept as it was sent last."""
+        """The folder of a project as last sent."""
         return posixpath.join(self.home, "projects", f"{_slug(project_name)}-{project_key(project_root)}", "tree")
 
     def sdk(self, version: str) -> str:
-        """What scripts may import, in this version."""
+        """The folder of one version of the SDK."""
         return posixpath.join(self.home, "sdk", version)
 
     @property
     def offline_packages(self) -> str:
-        """What environments are built with, each thing in a folder that is named by its content."""
+        """The folder of packages for building environments."""
         return posixpath.join(self.home, "supplies")
 
 
 def project_key(project_root: str) -> str:
-    """Tells a project folder of this machine from every other folder of every machine."""
+    """An identifier of a project folder, unique across machines."""
     try:
-        with open(_MACHINE_ID, "rb") as file:
+        with open("/etc/machine-id", "rb") as file:
             machine = file.read().strip()
     except OSError:
         machine = os.uname().nodename.encode()
@@ -80,7 +75,7 @@ def _slug(name: str) -> str:
 
 
 class RunFolder(NamedTuple):
-    """A run's folder on a host, as the host tells."""
+    """A run's folder on a host."""
 
     run_id: str
     size: int
@@ -88,7 +83,7 @@ class RunFolder(NamedTuple):
 
     @property
     def project(self) -> str:
-        """The project's name; "" where a submit was killed before the record was there."""
+        """The project's name; "" if a submit was killed before it wrote the record."""
         try:
             return str(json.loads(self.record)["project"])
         except (ValueError, KeyError, TypeError):
@@ -96,7 +91,7 @@ class RunFolder(NamedTuple):
 
 
 def run_folders(host: Host) -> list[RunFolder]:
-    """The folders of all runs on another machine; none here, where they are the history."""
+    """The folders of all runs on another machine; none on this machine."""
     if host.is_local:
         return []
     parts = host.check(["sh", "-c", _RUNS, "sh", host.home()], timeout=LIST_SECONDS).stdout.split(b"\0")
@@ -107,15 +102,12 @@ def run_folders(host: Host) -> list[RunFolder]:
 
 
 def run_records(host: Host, project: ProjectNames) -> list[tuple[str, bytes]]:
-    """The id and run.json of each run of a project that has a folder on another machine."""
+    """The id and run.json of each run of a project on another machine."""
     return [(folder.run_id, folder.record) for folder in run_folders(host) if folder.project == project.name]
 
 
 def find_cleanup_items(host: Host, project: ProjectNames, busy: Collection[str]) -> list[CleanupItem]:
-    """The folders that a project's runs left on another machine, without those of runs that are `busy`.
-
-    A run of plain Python that goes on there is busy, whoever submitted it.
-    """
+    """The folders that a project left on another machine, except for runs in `busy` and runs with live processes."""
     if host.is_local:
         return []
     living = _living_runs(host)
@@ -145,6 +137,6 @@ def _folders(host: Host, project: ProjectNames) -> list[CleanupItem]:
 
 
 def remove_cleanup_item(host: Host, item: CleanupItem) -> None:
-    """Remove something that `find_cleanup_items` named; fine when it is gone. Raises WorkbenchError."""
+    """Remove an item of `find_cleanup_items`, if it still exists. Raises WorkbenchError."""
     path = HostLayout(host.home()).run(item.name) if item.kind == "run" else item.name
     host.check(["rm", "-rf", "--", path], timeout=LIST_SECONDS)

@@ -1,9 +1,8 @@
-"""A run's directory on the host that executes it: the run's own directory here, or one below our folder over there.
+"""A run's directory on the host that executes it.
 
-Over there it holds what the container or the interpreter needs (`work/`, the run's copy of the project) and what the
-run writes (`output.log`, `pid`, `exit`, `outputs/`). Every call may be made again at any time, by anybody: a copy that
-was half made is made anew as long as the script has not been started, and what was brought here once is brought whole.
-The SDK is sent once a version: it lies there in a folder that is named by its content.
+On another machine the directory holds the run's copy of the project (`work/`) and the files that the run writes
+(`output.log`, `pid`, `exit`, `outputs/`). Every call can be repeated at any time, from any process: an incomplete copy
+is replaced until the script has started. The SDK is sent once per version.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import tarfile
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tui_workbench.core.errors import StorageError, WorkbenchError
+from tui_workbench.core.errors import StorageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import FOLDER_MODE, make_folders, open_below, read_below, write_below
 from tui_workbench.core.locks import lock_file
 from tui_workbench.core.model import RunSpec
@@ -34,15 +33,15 @@ from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 RECORD, BOOT = "run.json", "boot"
 
 FULL_BELOW = 64
-"""Free kilobytes that count as none: less than any file that a training writes."""
+"""A disk with less free space, in kilobytes, counts as full."""
 
 MOST_NAMES = 10
-"""Names that the record of a run lists of those that were left out."""
+"""Maximum number of skipped files that the run's record names."""
 
 COPY_SECONDS = 600.0
-"""Copying a project on the host's own disk; a gigabyte on a slow network disk takes minutes."""
+"""Time limit for copying a project on the host; a gigabyte on a slow network disk takes minutes."""
 
-# $1 our folder, $2 the run's directory, then other folders. A folder of ours that somebody else made stays as it is.
+# $1: the folder of the workbench, $2: the run's directory, then other folders. `chmod` fails on another user's folder.
 _FOLDERS = """\
 umask 077
 mkdir -p -- "$1" "$2" || exit
@@ -52,11 +51,12 @@ shift
 mkdir -p -- "$@"
 """
 
-# $1 the run's directory. In a container the number may look like another machine's, so the host itself notes it.
+# $1: the run's directory. Executed on the host, because a container may see another boot id.
 _NOTE_START = 'umask 077; cat /proc/sys/kernel/random/boot_id >"$1/boot" 2>/dev/null; exit 0'
 
-# $1 the tree, $2 the run's directory, $3 the folder of the SDK. A run has one snapshot: a copy that is whole stays, for
-# somebody else may just be starting the script in it.
+# $1: the tree, $2: the run's directory, $3: the folder of the SDK. A complete copy stays, because another process may
+# be starting the script in it. Each attempt makes a new copy and renames it to `work`, because an attempt whose
+# connection was lost may still be copying. `placed` is written once: files newer than it were made by the run.
 _PLACE = """\
 [ -e "$3" ] || echo absent
 [ -e "$2/placed" ] && exit 0
@@ -71,11 +71,9 @@ umask 077
 set -C
 : 2>/dev/null >"$2/placed" || [ -e "$2/placed" ]
 """
-# Each attempt has a copy of its own, which becomes `work` by one rename: an attempt whose connection broke may still be
-# copying. Nor is `placed` written twice: what is older than it would not count as made by the run.
 
-# $1 the run's directory, then names of folders, an empty word, and names of files.
-_WRITTEN = """\
+# $1: the run's directory, then names of folders, an empty word, and names of files.
+_WRITABLE = """\
 umask 077
 cd -- "$1" && shift || exit
 while [ -n "$1" ]; do mkdir -p -- "$1" && shift || exit; done
@@ -85,7 +83,7 @@ for name; do
 done
 """
 
-# $1 the file, $2 the size of what comes as input: when the connection breaks, the file stays as it is.
+# $1: the file, $2: the size of the input. If the connection is lost, the file is unchanged.
 _WRITE = """\
 umask 077
 cat >"$1.$$" && [ "$(wc -c <"$1.$$")" -eq "$2" ] && mv -f -- "$1.$$" "$1" && exit
@@ -93,14 +91,14 @@ rm -f -- "$1.$$"
 exit 1
 """
 
-# $1 the run's directory. `work` keeps what the run made, and its outputs move out of it. Others, who follow the run
-# from other machines, may do the same at the same time.
-_SETTLE = """\
+# $1: the run's directory. Removes files from `work` that the run did not make, and moves `outputs` out of it. Other
+# machines that follow the run may do the same at the same time.
+_COLLECT = """\
 cd -- "$1" 2>/dev/null && [ -d work ] && [ -e placed ] || exit 0
 if [ -d work/outputs ] && [ ! -L work ] && [ ! -L work/outputs ] && [ ! -e outputs ] && [ ! -L outputs ]; then
     mv work/outputs outputs 2>/dev/null || [ -d outputs ] || exit
 fi
-# Not the time of modification, where find knows another: that one can be set to anything, and copying does set it.
+# By the change time if find supports it: programs can set the modification time, and copying does.
 newer=-cnewer
 find placed -cnewer placed >/dev/null 2>&1 || newer=-newer
 {
@@ -111,7 +109,7 @@ find placed -cnewer placed >/dev/null 2>&1 || newer=-newer
 exit 0
 """
 
-# $1 the run's directory. For others who copy it just then, the copy is there as a whole or not at all.
+# $1: the run's directory. Renames the copy first, so that other processes never see a part of it.
 _REMOVE_COPY = """\
 cd -- "$1" 2>/dev/null || exit 0
 rm -rf removed copy.* || exit
@@ -119,8 +117,8 @@ rm -rf removed copy.* || exit
 rm -rf removed
 """
 
-# $1 the run's directory; four parts with a line between them that none of them can hold.
-_END = """\
+# $1: the run's directory. Prints four parts, separated by a line that no part can contain.
+_STATE = """\
 show() { [ -f "$1" ] && head -c 4096 <"$1"; } 2>/dev/null
 show "$1/pid"
 printf '\\n/\\n'
@@ -131,8 +129,7 @@ printf '\\n/\\n'
 cat /proc/sys/kernel/random/boot_id 2>/dev/null
 """
 
-
-# $1 the folder of the SDK in this version; the archive comes as input.
+# $1: the folder of this version of the SDK. The input is the archive.
 _SEND_SDK = """\
 umask 022
 if [ ! -e "$1" ]; then
@@ -143,15 +140,14 @@ cat >/dev/null
 """
 
 
-def _left_out(folder: str, names: Sequence[str]) -> str:
-    """A sentence on what of a folder stays on the host."""
+def _describe_skipped(folder: str, names: Sequence[str]) -> str:
     shown = ", ".join(posixpath.join(folder, posixpath.normpath(name)) for name in names[:MOST_NAMES])
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{shown}{more} stayed there: not a file, or a link that leads out of {folder}/"
+    return f"not fetched: {shown}{more} (not a file, or a link that leaves {folder}/)"
 
 
 def sdk_files() -> dict[str, bytes]:
-    """Every file of the SDK by its relative path."""
+    """The content of every file of the SDK by its relative path."""
     found = {}
     for folder, folders, names in os.walk(SDK_FOLDER):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
@@ -163,7 +159,7 @@ def sdk_files() -> dict[str, bytes]:
 
 
 def sdk_version() -> str:
-    """What tells the SDK's content from any other."""
+    """A digest of the SDK's content."""
     digest = hashlib.sha256()
     for name, content in sdk_files().items():
         digest.update(b"%s\0%d\0%s" % (name.encode(), len(content), content))
@@ -182,11 +178,11 @@ def sdk_archive() -> bytes:
 
 
 class HostRunState(NamedTuple):
-    """What the run's directory on the host says about its end."""
+    """The state of a run by the files in its directory on the host."""
 
     started: bool
-    exit_code: int | None  # None when it was not written down
-    restarted: bool  # the machine was started anew since the script began
+    exit_code: int | None  # None if not written
+    restarted: bool  # the machine was restarted after the script began
 
 
 class HostRun:
@@ -200,50 +196,39 @@ class HostRun:
 
     @property
     def _lock(self) -> str:
-        """Held while a project's mirror is brought up to date and copied: what a run copies is what it sent."""
+        """The lock for sending a project's tree and copying it, so that a run copies the tree that it sent."""
         state = os.path.dirname(os.path.dirname(self._spec.run_directory))
         return os.path.join(state, f"sync-{self._spec.target.name}.lock")
 
     def file(self, name: str) -> str:
-        """The path, on the host, of a file in the directory."""
+        """The path of a file in the directory."""
         return posixpath.join(self.directory, name)
 
     def make_folders(self, *others: str) -> None:
-        """Make the run's directory and `others`, with our folder readable to nobody else."""
+        """Create the run's directory, private to this user, and other folders."""
         folders = [self.directory, *others]
-        if self._host.is_local:
-            for folder in folders:
-                try:
-                    os.makedirs(folder, FOLDER_MODE if folder == self.directory else 0o777, exist_ok=True)
-                except OSError as error:
-                    raise StorageError(
-                        f"cannot make the folder: {error.strerror}",
-                        remedy="Make its parent writable, or set nativeSharedDirectory to a folder that is.",
-                        file=folder,
-                    ) from error
-            return
-        self.require(self._host.run(["sh", "-c", _FOLDERS, "sh", self.layout.home, *folders]), "make the run's folder")
-
-    def make_written(self, folders: Sequence[str], files: Sequence[str]) -> None:
-        """Make what a container is given of the run's directory to write, for this user alone; what is there stays."""
         if not self._host.is_local:
-            command = ["sh", "-c", _WRITTEN, "sh", self.directory, *folders, "", *files]
-            self.require(self._host.run(command), "make the files of the run")
+            done = self._host.run(["sh", "-c", _FOLDERS, "sh", self.layout.home, *folders])
+            self.require(done, "create the run's folder")
             return
-        try:
+        for folder in folders:
+            with storage_errors("create", folder):
+                os.makedirs(folder, FOLDER_MODE if folder == self.directory else 0o777, exist_ok=True)
+
+    def make_writable(self, folders: Sequence[str], files: Sequence[str]) -> None:
+        """Create the folders and files that a container may write, private to this user. Existing ones stay."""
+        if not self._host.is_local:
+            command = ["sh", "-c", _WRITABLE, "sh", self.directory, *folders, "", *files]
+            self.require(self._host.run(command), "create the files of the run")
+            return
+        with storage_errors("create files in", self.directory):
             for name in folders:
                 make_folders(self.directory, name)
             for name in files:
                 os.close(open_below(self.directory, name, os.O_WRONLY | os.O_CREAT))
-        except OSError as error:
-            raise StorageError(
-                f"cannot make the files of the run: {error.strerror}",
-                remedy="Free space and make the folder writable.",
-                file=self.directory,
-            ) from error
 
     def send(self, tree: Sequence[Entry], report: Report) -> None:
-        """Bring the project's mirror on the host up to date and make the run's own copy of it; nothing on this machine.
+        """Update the project's tree on another machine and make the run's copy of it; do nothing on this machine.
 
         Raises Interrupted, TargetUnreachable or StorageError.
         """
@@ -253,12 +238,12 @@ class HostRun:
         destination = self.layout.project_tree(spec.project_root, spec.project_name)
         self.make_folders(posixpath.dirname(destination))
         with lock_file(self._lock, report.interrupted):
-            report.begin("sync", f"send what changed to {self._host.label}")
+            report.begin("sync", f"send changed files to {self._host.label}")
             with report_sending(report.line) as progress:
                 sent = sync(self._host, tree, spec.working_directory, destination, progress)
             report.line(f"  {sent.text}")
             report.done("sync", files=len(tree), **sent._asdict())
-            report.begin("copy", "make the run's own copy there")
+            report.begin("copy", "make the run's copy")
             place = ["sh", "-c", _PLACE, "sh", destination, self.directory, self.sdk_folder]
             done = self._host.run(place, timeout=COPY_SECONDS)
             if self.require(done, "copy the project").text:
@@ -267,39 +252,38 @@ class HostRun:
 
     @property
     def sdk_folder(self) -> str:
-        """What the script may import to log, as a folder of the host."""
+        """The folder of the SDK on the host."""
         return SDK_FOLDER if self._host.is_local else self.layout.sdk(sdk_version())
 
     def send_sdk(self) -> None:
-        """Have that folder on the host."""
+        """Send the SDK to another machine, unless it is there."""
         if not self._host.is_local:
             command = ["sh", "-c", _SEND_SDK, "sh", self.sdk_folder]
-            self.require(self._host.run(command, stdin=sdk_archive()), "send what scripts may import")
+            self.require(self._host.run(command, stdin=sdk_archive()), "send the SDK")
 
     def note_start(self) -> None:
-        """Note which start of the machine this is, for `ending` to tell whether it is another then."""
+        """Record the boot id, so that `state` can detect a restart of the machine."""
         if self._host.is_local:
             write_below(self.directory, BOOT, supervisor.current_boot_id().encode("ascii"))
             return
         self._host.run(["sh", "-c", _NOTE_START, "sh", self.directory])
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file of the directory, readable to this user only and whole or not at all."""
+        """Write a file in the directory atomically, readable to this user only."""
         command = ["sh", "-c", _WRITE, "sh", self.file(name), str(len(data))]
         self.require(self._host.run(command, stdin=data), f"write {name}")
 
     def note_end(self, exit_code: int | None) -> None:
-        """Note the exit code here as well, where the supervising shell has not written it itself."""
+        """Write the exit code on this machine, unless the supervising shell has written it."""
         if exit_code is not None and supervisor.read_exit_code(self._spec.run_directory) is None:
             write_below(self._spec.run_directory, supervisor.EXIT, b"%-4d\n" % exit_code)
 
     def state(self) -> HostRunState:
-        """How far the run came, as its directory on the host tells."""
+        """The state of the run by the files in its directory."""
         if self._host.is_local:
             return self._local_state()
-        parts = (
-            self._host.run(["sh", "-c", _END, "sh", self.directory]).stdout.decode("utf-8", "replace").split("\n/\n")
-        )
+        done = self._host.run(["sh", "-c", _STATE, "sh", self.directory])
+        parts = done.stdout.decode("utf-8", "replace").split("\n/\n")
         if len(parts) != 4:
             raise ConnectionLost(f"{self._host.label}: the answer about the run was cut off", remedy="Try again.")
         pid, exit_code, then, now = parts
@@ -311,11 +295,11 @@ class HostRun:
         )
 
     def add_full_disk_reason(self, outcome: Outcome) -> Outcome:
-        """The outcome of a script that failed, with the disk named when it is full. Raises TargetUnreachable."""
+        """Mention a full disk in the outcome of a failed script. Raises TargetUnreachable."""
         if not outcome.exit_code or not self._is_full():
             return outcome
         reason = f"{outcome.reason}; the disk of {self._host.label} is full"
-        return outcome._replace(reason=f"{reason}: {self._clean} removes what runs left there")
+        return outcome._replace(reason=f"{reason}: {self._clean} removes files of old runs")
 
     @property
     def _clean(self) -> str:
@@ -324,7 +308,6 @@ class HostRun:
     def _is_full(self) -> bool:
         done = self._host.run(["df", "-Pk", "--", self.directory])
         words = done.text.split("\n")[-1].split() if done.code == 0 else []
-        # From behind: a device's name may hold spaces, as may the place where it is mounted, but seldom both.
         return len(words) >= 6 and words[3].isdigit() and int(words[3]) < FULL_BELOW
 
     def _local_state(self) -> HostRunState:
@@ -337,30 +320,26 @@ class HostRun:
         return HostRunState(started, supervisor.read_exit_code(self.directory), restarted)
 
     def fetch(self, report: Report) -> None:
-        """Bring here what the run made: `outputs/`, and in `work/` every other file it left. Idempotent.
-
-        `report` is told what was left out.
-        """
+        """Fetch the files that the run made: `outputs/`, and all others in `work/`. Can be repeated."""
         if self._host.is_local:
             return
-        self.require(
-            self._host.run(["sh", "-c", _SETTLE, "sh", self.directory], timeout=COPY_SECONDS), "settle the run"
-        )
+        done = self._host.run(["sh", "-c", _COLLECT, "sh", self.directory], timeout=COPY_SECONDS)
+        self.require(done, "collect the files of the run")
         for name in (OUTPUTS, WORKING_COPY):
             if name in self._names():
                 try:
                     fetched = fetch(self._host, self.file(name), os.path.join(self._spec.run_directory, name))
                     if fetched.skipped:
-                        report.done("left out", reason=_left_out(name, fetched.skipped))
+                        report.done("left out", reason=_describe_skipped(name, fetched.skipped))
                 except StorageError:
-                    # The machine that the run belongs to clears away the copy when it has what it wants of it.
+                    # The machine that submitted the run removes the copy after fetching it.
                     if name in self._names():
                         raise
                     forget_partial(os.path.join(self._spec.run_directory, name))
         self.finish_live()
 
     def finish_live(self) -> None:
-        """Bring here the rest of what the run told of its metrics. Idempotent."""
+        """Fetch the rest of the metrics. Can be repeated."""
         live = self.live()
         if live is not None:
             live.finish()
@@ -370,33 +349,33 @@ class HostRun:
         return self.require(done, "list the run's folder").text.split("\n")
 
     def mirror(self) -> Mirror:
-        """The host's output.log as a copy in the run's directory here."""
+        """A copy of the host's output.log in the run's directory on this machine."""
         return Mirror(self._host, self.file(OUTPUT), self._spec.run_directory, OUTPUT)
 
     def live(self) -> LiveFiles | None:
-        """What the run tells of its metrics, to be brought here while it goes on; nothing where it is here anyway."""
+        """The files to fetch while the run continues; None on this machine."""
         return None if self._host.is_local else LiveFiles(self._host, self.directory, self._spec.run_directory)
 
     def remove_copy(self) -> None:
-        """Remove the run's copy of the project there. Its log and its outputs stay, for other machines to find."""
+        """Remove the run's copy of the project on another machine. Its log and outputs stay."""
         if not self._host.is_local:
             done = self._host.run(["sh", "-c", _REMOVE_COPY, "sh", self.directory], timeout=COPY_SECONDS)
             self.require(done, "remove the copy")
 
     def require(self, done: Completed, action: str) -> Completed:
-        """The program's result. Raises StorageError when it failed, WorkbenchError when the reason is another."""
+        """Return the result of a program. Raises StorageError if the disk is full, else WorkbenchError if it failed."""
         if done.code == 0:
             return done
         label = self._host.label
         if "No space left" in done.complaint or "quota exceeded" in done.complaint.lower():
             raise StorageError(
                 f"the disk of {label} is full: cannot {action}",
-                remedy=f"{self._clean} removes what runs left there; `df -h` there shows the rest.",
+                remedy=f"{self._clean} removes files of old runs; `df -h` on that machine shows the rest.",
             )
         raise WorkbenchError(f"cannot {action} on {label}: {done.complaint}")
 
     def keep_record(self) -> None:
-        """Put run.json into the directory over there, so that every machine can tell what this run is."""
+        """Send run.json to another machine, so that all machines can identify the run."""
         if self._host.is_local:
             return
         path = os.path.join(self._spec.run_directory, RECORD)

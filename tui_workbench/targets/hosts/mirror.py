@@ -1,13 +1,10 @@
-"""What a run on another machine writes, brought here while it goes on: its log, metrics, and the output of its ranks.
+"""Copy the log, the metrics and the output of ranks from another machine while a run continues.
 
-The log is followed: bytes from where the copy ends, as they are written there. The copy's own size is all that is
-remembered, so whoever goes on, after whatever, goes on at the right byte: nothing is lost and nothing comes twice. One
-at a time copies; others who come meanwhile leave it to that one.
+The log is followed from the byte where the copy ends. The size of the copy is the only state, so any process can
+continue at any time, and no byte is lost or repeated. One process copies at a time; others leave it to that process.
 
-For the rest, one short command every few seconds asks how long the files are, and a second one, if they have grown,
-brings what is new: no connection more is held for that. `metrics.jsonl` and the files of `ranks/` grow here as they do
-there, from the byte where they end here. Event files lie in `live/` until the run has ended and all of its files come
-home.
+The sizes of the other files are read every few seconds, and new bytes are fetched by a second command. `metrics.jsonl`
+and the files of `ranks/` grow in place. Event files are in `live/` until the run has ended and its files are fetched.
 """
 
 from __future__ import annotations
@@ -25,35 +22,35 @@ from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, Ho
 from tui_workbench.targets.hosts.supervisor import METRICS, RANKS
 
 SILENCE_SECONDS = 20.0
-"""A file that is there and at rest comes at once; when nothing comes for this long, something is broken."""
+"""An unchanged file arrives at once. A longer silence is an error."""
 
 
 class Mirror(contextlib.AbstractContextManager["Mirror"]):
-    """Copies `source` on a host to the end of the file `name` in the folder `directory` here while it is open."""
+    """Appends the bytes of `source` on a host to the file `name` in the local folder `directory`."""
 
     def __init__(self, host: Host, source: str, directory: str, name: str) -> None:
         self._host = host
         self._source = source
         self._file = open_below(directory, name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._process: HostProcess | None = None
-        self._is_ours = locks.try_lock(self._file)
+        self._is_locked = locks.try_lock(self._file)
         self.size = os.fstat(self._file).st_size
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def open(self) -> int:
-        """Begin to follow. Returns the descriptor that is readable when there is something for `pump`.
+        """Start following. Returns the descriptor that is readable when `pump` has something to copy.
 
-        -1 when somebody else copies already. Raises TargetUnreachable.
+        Returns -1 if another process copies already. Raises TargetUnreachable.
         """
-        if not self._is_ours:
+        if not self._is_locked:
             return -1
         self._process = self._host.read(self._source, self.size)
         return self._process.stdout
 
     def pump(self) -> bool:
-        """Take what has arrived; waits when nothing has. False at the end, which only a lost link brings."""
+        """Copy the bytes that have arrived, or wait for some. False if the connection is lost."""
         if self._process is None:
             raise ValueError("it is not open")
         data = os.read(self._process.stdout, READ_SIZE)
@@ -61,50 +58,50 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
             write_all(self._file, data)
         except OSError as error:
             raise StorageError(
-                f"cannot write the log: {error.strerror}", remedy="It is read on when that is possible."
+                f"cannot write the log: {error.strerror}", remedy="Free some space; the log then continues."
             ) from error
         finally:
             self.size = os.fstat(self._file).st_size
         return bool(data)
 
     def drain(self) -> None:
-        """Take all that the file holds now. Raises TargetUnreachable when the link breaks before."""
-        if not self._is_ours:
+        """Copy the current content of the file. Raises TargetUnreachable if the connection is lost before."""
+        if not self._is_locked:
             locks.lock(self._file)
-            self._is_ours = True
+            self._is_locked = True
             self.size = os.fstat(self._file).st_size
-        size = self._size_there()
+        size = self._remote_size()
         if self.size >= size:
             return
         descriptor = self.open() if self._process is None else self._process.stdout
         while self.size < size:
             if not wait_ready([descriptor], timeout=SILENCE_SECONDS):
-                size = min(size, self._size_there())
+                size = min(size, self._remote_size())
                 if self.size < size:
                     raise ConnectionLost(
-                        f"{self._host.label}: nothing more of the log came for {SILENCE_SECONDS:g} s",
-                        remedy="It is read on from the same byte.",
+                        f"{self._host.label}: no output arrived for {SILENCE_SECONDS:g} s",
+                        remedy="The log continues at the same byte when the machine answers.",
                     )
             elif not self.pump():
                 self.end()
 
-    def _size_there(self) -> int:
+    def _remote_size(self) -> int:
         text = self._host.run(["sh", "-c", '[ -f "$1" ] && wc -c <"$1"', "sh", self._source]).text.strip()
         return int(text) if text.isdecimal() else 0
 
     def end(self) -> None:
-        """Ask the process that brought the bytes why it ended. Raises TargetUnreachable."""
+        """Raise TargetUnreachable with the reason why the process on the host ended."""
         process, self._process = self._process, None
         if process is not None:
             with contextlib.closing(process), contextlib.suppress(TimeoutError):
                 process.wait(1.0)
         raise ConnectionLost(
             f"the connection to {self._host.label} broke while the log was read",
-            remedy="It is read on from the same byte when the machine answers.",
+            remedy="The log continues at the same byte when the machine answers.",
         )
 
     def close(self) -> None:
-        """Stop following; what was copied stays."""
+        """Stop following; the copy stays."""
         if self._process is not None:
             self._process.close()
             self._process = None
@@ -116,15 +113,15 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
 LIVE = "live"
 
 SHORTEST, LONGEST, GROWTH = 2.0, 30.0, 1.5
-"""Seconds between two looks; longer each time when there was nothing new."""
+"""Seconds between two polls; longer each time if nothing is new."""
 
 MOST_BYTES = 8 << 20
-"""Of one command's answer; what is more is asked for at once."""
+"""Bytes per command. If there are more, the next command follows at once."""
 
 SHARES = 8
-"""No file has more than this part of an answer: a rank that floods its log keeps nothing else from coming."""
+"""A file gets at most this fraction of a command, so that a long log of one rank does not delay other files."""
 
-# $1 the run's directory. Sizes with names; `placed` is as old as the run's copy.
+# $1: the run's directory. Prints sizes and names; `placed` is as old as the run's copy.
 _SIZES = """\
 cd -- "$1" 2>/dev/null || exit 0
 [ -f metrics.jsonl ] && [ ! -L metrics.jsonl ] && wc -c metrics.jsonl
@@ -133,7 +130,7 @@ cd -- "$1" 2>/dev/null || exit 0
 exit 0
 """
 
-# $1 the run's directory; then path, first byte (from 1) and count of each part.
+# $1: the run's directory, then path, first byte (from 1) and count of each part.
 _PARTS = """\
 cd -- "$1" || exit
 shift
@@ -145,7 +142,7 @@ done
 
 
 class LiveFiles:
-    """Brings what is new of one run from its directory `there` on a host to its directory `here`."""
+    """Fetches the new bytes of files from a run's directory `there` on a host to its directory `here`."""
 
     def __init__(self, host: Host, there: str, here: str) -> None:
         self._host = host
@@ -156,40 +153,40 @@ class LiveFiles:
 
     @property
     def timeout(self) -> float:
-        """Seconds until the next look."""
+        """Seconds until the next poll."""
         return max(0.0, self._due - time.monotonic())
 
-    def look(self) -> None:
-        """Take what is new, when it is time for that. Raises TargetUnreachable."""
+    def poll(self) -> None:
+        """Fetch new bytes, if a poll is due. Raises TargetUnreachable."""
         if self.timeout:
             return
         wanted = self._wanted()
-        something = self._take(wanted)
-        # Not all at once: the caller has the log to take, and somebody may want the run to end.
-        is_behind = something and sum(count for _, _, count in wanted) >= MOST_BYTES // SHARES
-        self._pause = SHORTEST if something else min(self._pause * GROWTH, LONGEST)
+        is_new = self._fetch(wanted)
+        # One command at a time: the caller must also copy the log and react to a cancel.
+        is_behind = is_new and sum(count for _, _, count in wanted) >= MOST_BYTES // SHARES
+        self._pause = SHORTEST if is_new else min(self._pause * GROWTH, LONGEST)
         self._due = time.monotonic() + (0.0 if is_behind else self._pause)
 
-    def hasten(self) -> None:
-        """Something was written there: look soon."""
+    def poll_soon(self) -> None:
+        """Make the next poll earlier, because the run has written to its log."""
         self._pause = SHORTEST
         self._due = min(self._due, time.monotonic() + SHORTEST)
 
-    def take(self) -> bool:
-        """Take all that is there now; True when something was new. Raises TargetUnreachable."""
-        something = False
-        while self._take(self._wanted()):
-            something = True
-        return something
+    def fetch_all(self) -> bool:
+        """Fetch all new bytes; True if there were any. Raises TargetUnreachable."""
+        is_new = False
+        while self._fetch(self._wanted()):
+            is_new = True
+        return is_new
 
-    def _take(self, wanted: Sequence[tuple[str, int, int]]) -> bool:
-        """Take these parts of files; False when there is nothing to take, or one of the files is not what it was."""
+    def _fetch(self, wanted: Sequence[tuple[str, int, int]]) -> bool:
+        """Fetch parts of files; False if there are none, or if a file was removed or truncated."""
         if not wanted:
             return False
         arguments = [text for path, start, count in wanted for text in (path, str(start + 1), str(count))]
         done = self._host.run(["sh", "-c", _PARTS, "sh", self._there, *arguments])
         if done.code or len(done.stdout) != sum(count for _, _, count in wanted):
-            return False  # a file went, or became shorter, meanwhile
+            return False
         position = 0
         for path, start, count in wanted:
             self._append(path, start, done.stdout[position : position + count])
@@ -197,21 +194,21 @@ class LiveFiles:
         return True
 
     def finish(self) -> None:
-        """Take the rest of what grows; event files are here in their places by now. Raises TargetUnreachable."""
-        self.take()
+        """Fetch the rest, and remove `live/`, whose files were fetched with the run. Raises TargetUnreachable."""
+        self.fetch_all()
         remove_below(self._here, LIVE)
 
     def _wanted(self) -> list[tuple[str, int, int]]:
-        """Path, first byte and count of what is there and not here."""
+        """Path, first byte and count of the missing parts."""
         lines = self._host.run(["sh", "-c", _SIZES, "sh", self._there]).stdout.decode("utf-8", "surrogateescape")
         wanted, room = [], MOST_BYTES
         for line in lines.split("\n"):
             size, _, path = line.strip().partition(" ")
-            place = self._place(path)
-            if not place or not size.isdigit():
+            local_path = self.local_path(path)
+            if not local_path or not size.isdigit():
                 continue
             try:
-                known = os.lstat(place).st_size
+                known = os.lstat(local_path).st_size
             except OSError:
                 known = 0
             count = min(int(size) - known, room, max(1, MOST_BYTES // SHARES))
@@ -220,16 +217,16 @@ class LiveFiles:
                 room -= count
         return wanted
 
-    def _place(self, path: str) -> str:
-        """Where a file of the run belongs here; nothing for one that would lie elsewhere."""
+    def local_path(self, path: str) -> str:
+        """The local path of a file of the run; "" for a path that is not allowed."""
         parts = path.split("/")
         if path == METRICS or (len(parts) == 2 and parts[0] == RANKS and ".." not in parts):
             return os.path.join(self._here, path)
         return os.path.join(self._here, LIVE, path) if ".." not in parts and parts[0] in ("work", "outputs") else ""
 
     def _append(self, path: str, start: int, data: bytes) -> None:
-        """Append what begins at a byte, unless somebody else has done so meanwhile."""
-        name = os.path.relpath(self._place(path), self._here)
+        """Append bytes at position `start`, unless another process has done so meanwhile."""
+        name = os.path.relpath(self.local_path(path), self._here)
         make_folders(self._here, os.path.dirname(name))
         with locks.held(open_below(self._here, name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)) as descriptor:
             if os.fstat(descriptor).st_size == start:
@@ -239,24 +236,22 @@ class LiveFiles:
 def follow(
     ended: int, finish: Callable[[], None], mirror: Mirror, interrupted: int, live: LiveFiles | None = None
 ) -> None:
-    """Wait until the descriptor `ended` becomes readable, with the log's bytes taken as they come.
+    """Copy the log and the files of `live` until the descriptor `ended` becomes readable.
 
-    Calls `finish` then, which raises what kept the run from being waited for, and takes the rest of the log. The files
-    of `live` are brought every few seconds.
-
-    Raises Interrupted, or TargetUnreachable when the link breaks; then follow again, the mirror knows where it was.
+    Then calls `finish`, which may raise an error, and copies the rest of the log. Raises Interrupted, or
+    TargetUnreachable if the connection is lost. Call it again to continue at the same byte.
     """
     log = mirror.open()
     watched = [descriptor for descriptor in (ended, log, interrupted) if descriptor >= 0]
     while True:
         ready = wait_ready(watched, timeout=None if live is None else live.timeout)
         if live is not None:
-            live.look()
+            live.poll()
         if log in ready:
             if not mirror.pump():
                 mirror.end()
             if live is not None:
-                live.hasten()
+                live.poll_soon()
         if ended in ready:
             finish()
             mirror.drain()

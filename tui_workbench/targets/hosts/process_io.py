@@ -1,7 +1,7 @@
-"""Talking with a program on a host while it runs: lines and packed data from it, data to it.
+"""Exchange lines and data with a running program on a host.
 
-Neither side can block the other: whatever the program complains about is taken while we write. A program that ends
-before its time, or says nothing for long, raises the error that its complaint means.
+stderr is read while data is written, so that neither side blocks the other. A program that ends early, or is silent for
+long, raises an error.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host
 
 SILENCE_SECONDS = 120.0
-"""A host may be busy with a slow disk; when nothing moves for this long, something is broken."""
+"""Time limit for a busy host with a slow disk."""
 
 _PIPE_SIZE = 1 << 20
-"""With a system's default of 64 kB, who writes waits for who reads at every turn."""
+"""The default of 64 kB makes the writer wait too often."""
 
 _GZIP = 31
 
 
 class ProcessIO:
-    """A running program; use it as a context manager, which ends it."""
+    """A running program. Use it as a context manager, which ends the program."""
 
     def __init__(self, host: Host, argv: Sequence[str]) -> None:
         self._host = host
@@ -41,7 +41,7 @@ class ProcessIO:
         self._errors_open = True
         os.set_blocking(self._process.stdin, False)
         for descriptor in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):  # the user has used up what the system grants
+            with contextlib.suppress(OSError):  # beyond the user's limit (pipe-user-pages-soft)
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
         return self
 
@@ -50,19 +50,19 @@ class ProcessIO:
         self._process.close()
 
     @property
-    def is_hungry(self) -> bool:
-        """True when what we write would be taken at once."""
+    def is_writable(self) -> bool:
+        """Whether a write would not block."""
         return bool(wait_ready([], [self._process.stdin], 0))
 
     def line(self) -> str:
-        """The next line of its output, without the line end."""
+        """The next line of the output, without the line end."""
         while b"\n" not in self._buffer:
             self._fill()
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode("ascii", "replace").strip()
 
     def gzip(self) -> bytes:
-        """The gzip stream that comes next, unpacked."""
+        """The next gzip stream of the output, unpacked."""
         unpacker = zlib.decompressobj(_GZIP)
         found = bytearray()
         while not unpacker.eof:
@@ -74,7 +74,7 @@ class ProcessIO:
         return bytes(found)
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes of its output."""
+        """The next `size` bytes of the output."""
         while len(self._buffer) < size:
             self._fill()
         data, self._buffer = self._buffer[:size], self._buffer[size:]
@@ -87,7 +87,7 @@ class ProcessIO:
         self._buffer += data
 
     def read(self, size: int = READ_SIZE) -> bytes:
-        """What its output holds next, at least one byte and at most `size`; none at its end."""
+        """At most `size` bytes of the output; empty at the end."""
         data = self._buffer or self._receive()
         self._buffer = data[size:]
         return data[:size]
@@ -102,7 +102,7 @@ class ProcessIO:
                 self._silent()
 
     def write(self, data: bytes) -> None:
-        """Give it `data` as input."""
+        """Write to the program's input."""
         view = memoryview(data)
         while view:
             ready = wait_ready(self._watched(), [self._process.stdin], SILENCE_SECONDS)
@@ -118,11 +118,11 @@ class ProcessIO:
                 self.written += written
 
     def close_input(self) -> None:
-        """Let it see the end of its input."""
+        """Signal the end of input to the program."""
         self._process.close_stdin()
 
     def finish(self) -> None:
-        """Wait for its end; raises what `fail` raises when it does not end well."""
+        """Wait for the end of the program. Raises the error of `fail` if its exit code is not 0."""
         while self.read():
             pass
         self._process.trace_streams(self._errors, self.written)
@@ -130,7 +130,7 @@ class ProcessIO:
             self.fail()
 
     def fail(self) -> NoReturn:
-        """Raise the error for a program that ended before its time."""
+        """Raise the error of a program that ended early."""
         while self._errors_open:
             if not wait_ready(self._watched(), timeout=SILENCE_SECONDS):
                 self._silent()
@@ -141,13 +141,11 @@ class ProcessIO:
         except TimeoutError:
             self._silent()
         self._host.refuse_killed(self._argv[0], code)
-        said = self._errors.decode("utf-8", "replace").strip()
-        if "No space left" in said or "quota exceeded" in said.lower():
-            raise StorageError(
-                f"the disk of {self._host.label} is full",
-                remedy="`workbench-tui experiment clean` removes what runs left there; `df -h` there shows the rest.",
-            )
-        first = said.split("\n")[0] or f"exit code {code}"  # what follows are its consequences
+        errors = self._errors.decode("utf-8", "replace").strip()
+        if "No space left" in errors or "quota exceeded" in errors.lower():
+            remedy = "`workbench-tui experiment clean` removes files of old runs; `df -h` there shows the rest."
+            raise StorageError(f"the disk of {self._host.label} is full", remedy=remedy)
+        first = errors.split("\n")[0] or f"exit code {code}"  # later lines are consequences of the first
         raise WorkbenchError(f"copying from or to {self._host.label} failed: {first}", remedy="Try again.")
 
     def _watched(self) -> list[int]:
@@ -160,4 +158,4 @@ class ProcessIO:
             self._errors = (self._errors + data)[-READ_SIZE:]
 
     def _silent(self) -> NoReturn:
-        raise ConnectionLost(f"{self._host.label}: nothing moved for {SILENCE_SECONDS:g} s", remedy="Try again.")
+        raise ConnectionLost(f"{self._host.label}: no data for {SILENCE_SECONDS:g} s", remedy="Try again.")

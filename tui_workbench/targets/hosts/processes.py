@@ -1,8 +1,7 @@
-"""Which processes of this machine belong to a run, and how to end them all.
+"""Find and end the processes of a run on this machine.
 
-A process belongs to a run when it carries the run's id in its environment (children inherit it, also those that start
-a session of their own, as torchrun's workers do), or is in the session of the run's supervisor. A process that drops
-the variable and leaves the session is on its own.
+A process belongs to a run if its environment contains the run's id, which children inherit, or if it is in the session
+of the run's supervisor. A process that drops the variable and leaves the session no longer belongs to the run.
 """
 
 from __future__ import annotations
@@ -19,31 +18,28 @@ RUN_ID_VARIABLE = "WORKBENCH_RUN_ID"
 RUN_DIRECTORY_VARIABLE = "WORKBENCH_RUN_DIRECTORY"
 
 POLL_SECONDS = 0.02
-"""How often the end of processes that are not our children is looked for while they are being ended."""
+"""Seconds between two searches for processes that are being ended."""
 
 SLOW_POLL_SECONDS = 0.05
-"""How often a process is looked at that cannot be waited for."""
+"""Seconds between two searches if the kernel cannot report the end of a process."""
 
 KERNEL_THREAD = 0x00200000
-"""The flag of a process that never runs a program."""
+"""PF_KTHREAD in the flags of /proc/PID/stat."""
 
-BECOMING_LOOKS = 2000
-BECOMING_SECONDS = 0.0005
-"""How often is looked, and after how long again, whether a process has become the program that it is to be.
-
-It takes microseconds, but on a busy machine it may have to wait for its turn in the midst of it.
-"""
+EXEC_POLLS = 2000
+EXEC_POLL_SECONDS = 0.0005
+"""Polls for the environment of a process during `exec`, which can take long on a busy machine."""
 
 ENVIRONMENT_END = 48
-"""Which field behind the program's name in /proc/PID/stat is env_end (proc(5): field 51)."""
+"""The index of env_end (proc(5): field 51) after the program's name in /proc/PID/stat."""
 
 
 def processes_of_run(run_id: str, session: int = 0, since: int = 0, directory: str = "") -> set[int]:
-    """Ids of the living processes of the run, this process never among them, nor those of other users.
+    """The ids of the run's live processes, except for this process and the processes of other users.
 
-    `session` is the process id of the supervisor while that one lives; later its number may be another's. `since` is
-    the start time of the supervisor (clock ticks since boot), if known: nothing of the run is older. `directory` is the
-    run's: two projects of one name may have begun a run in the same millisecond, which then have one id.
+    `session` is the process id of the supervisor while it lives. `since` is its start time (clock ticks since boot):
+    older processes do not belong to the run. `directory` is the run's directory: runs of two projects with the same
+    name, started in the same millisecond, have the same id.
     """
     mark = b"\0%s=%s\0" % (RUN_ID_VARIABLE.encode(), run_id.encode("utf-8", "surrogateescape"))
     own = os.getpid()
@@ -52,22 +48,22 @@ def processes_of_run(run_id: str, session: int = 0, since: int = 0, directory: s
         if not name.isdigit() or int(name) == own:
             continue
         try:
-            # Behind the name of the program, which may hold anything: state, parent, group, session, ..., flags, ...
+            # Fields after the program's name, which may contain anything: state, parent, group, session, ...
             fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split(None, 20)
             if int(fields[19]) < since or fields[0] in (b"Z", b"X") or int(fields[6]) & KERNEL_THREAD:
                 continue
-            in_session = session and int(fields[3]) == session and _is_ours(int(name))
-            if in_session or _carries(b"\0" + _environment(name), mark, directory):
+            in_session = session and int(fields[3]) == session and _is_signalable(int(name))
+            if in_session or _has_mark(b"\0" + _environment(name), mark, directory):
                 found.add(int(name))
         except (OSError, IndexError, ValueError):
-            continue  # it ended meanwhile, or is somebody else's
+            continue  # it has ended, or belongs to another user
     return found
 
 
 def end_processes(find: Callable[[], set[int]], grace: float) -> bool:
-    """Ask the processes that `find` names to end, and after `grace` seconds make them; True when force was needed.
+    """Send SIGTERM to the processes that `find` returns, and SIGKILL after `grace` seconds; True if SIGKILL was needed.
 
-    Returns only when `find` names none; a process that cannot be killed (in an uninterruptible wait) is waited for.
+    Returns when `find` returns no process, so it waits for processes in an uninterruptible wait.
     """
     asked: set[int] = set()
     deadline = time.monotonic() + grace
@@ -75,7 +71,7 @@ def end_processes(find: Callable[[], set[int]], grace: float) -> bool:
     while left := find():
         if time.monotonic() < deadline:
             _signal(left - asked, signal.SIGTERM)
-            # One that was stopped could not hear it.
+            # A stopped process receives SIGTERM when it continues.
             _signal(left - asked, signal.SIGCONT)
             asked |= left
         else:
@@ -86,7 +82,7 @@ def end_processes(find: Callable[[], set[int]], grace: float) -> bool:
 
 
 def name_of_process(pid: int) -> str:
-    """The name of a process, "" if it has ended."""
+    """The name of a process; "" if it has ended."""
     try:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
             return file.read().strip()
@@ -95,7 +91,7 @@ def name_of_process(pid: int) -> str:
 
 
 def wait_for_any(pids: Iterable[int], seconds: float | None = None, interrupted: int = -1) -> None:
-    """Return when one of the processes has ended, or after `seconds`; spuriously where the system cannot tell.
+    """Wait until one of the processes has ended, or for `seconds`. May return early on kernels older than 5.3.
 
     Raises Interrupted as soon as the descriptor `interrupted` becomes readable.
     """
@@ -112,37 +108,34 @@ def wait_for_any(pids: Iterable[int], seconds: float | None = None, interrupted:
             raise Interrupted
 
 
-def _carries(environment: bytes, mark: bytes, directory: str) -> bool:
-    """Whether the process is the run's by what it began with."""
+def _has_mark(environment: bytes, mark: bytes, directory: str) -> bool:
+    """Whether the initial environment of a process contains the run's id and directory."""
     if mark not in environment:
         return False
     _, named, rest = environment.partition(b"\0%s=" % RUN_DIRECTORY_VARIABLE.encode())
     try:
-        # Not by its name: a project may be reached by several, and have another by now.
+        # By file identity: a project may have several paths, or may have been renamed.
         return not (named and directory) or os.path.samefile(os.fsdecode(rest.partition(b"\0")[0]), directory)
     except OSError:
         return True
 
 
 def _environment(name: str) -> bytes:
-    """The environment that a process began with.
-
-    One that is just becoming another program has none for a moment, and is waited for.
-    """
-    settled = False
-    for _ in range(BECOMING_LOOKS):
+    """The initial environment of a process. Waits for a process during `exec`, whose environment is empty."""
+    is_final = False
+    for _ in range(EXEC_POLLS):
         environment = _read(f"/proc/{name}/environ")
-        if environment or settled:
+        if environment or is_final:
             return environment
-        # In this order: one that gets its environment in between is looked at again.
-        settled = _has_its_environment(name)
-        if not settled:
-            time.sleep(BECOMING_SECONDS)
+        # Checked after reading: the environment may have been set in between.
+        is_final = _has_environment(name)
+        if not is_final:
+            time.sleep(EXEC_POLL_SECONDS)
     return b""
 
 
-def _has_its_environment(name: str) -> bool:
-    """False for a process that runs no program yet: where its environment ends is what the kernel sets up last."""
+def _has_environment(name: str) -> bool:
+    """False for a process during `exec`: the kernel sets env_end last."""
     fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
     return fields[0] in (b"Z", b"X") or len(fields) <= ENVIRONMENT_END or fields[ENVIRONMENT_END] != b"0"
 
@@ -152,8 +145,8 @@ def _read(path: str) -> bytes:
         return file.read()
 
 
-def _is_ours(pid: int) -> bool:
-    """False for a process that may not be signalled; sudo and the like end it themselves."""
+def _is_signalable(pid: int) -> bool:
+    """False for a process of another user, such as `sudo`, which ends its children itself."""
     try:
         os.kill(pid, 0)
     except PermissionError:

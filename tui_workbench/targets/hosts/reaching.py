@@ -13,7 +13,7 @@ from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts.host import Host
 
 SLOW_SECONDS = 2.0
-"""A shell that takes longer to start is worth a word: every step of a run needs one."""
+"""Warn about a shell that takes longer to start: every step of a run starts a shell."""
 
 TOOLS = (
     "cat", "cmp", "cp", "cut", "du", "find", "grep", "head", "ls", "mkdir", "mv", "rm", "rmdir", "sed", "setsid",
@@ -24,17 +24,17 @@ _MISSING = 'for tool; do command -v "$tool" >/dev/null 2>&1 || printf \'%s\\n\' 
 
 
 def reach(target: ComputeTarget, host: Host, report: Report) -> None:
-    """Check that a machine answers and has the tools that runs need. Raises as `require_tools` does."""
+    """Check that a machine answers and has the tools that runs need. Raises the errors of `require_tools`."""
     if not host.is_local:
         require_tools(target, host)
-        if said := slow_shell(host):
-            report.line(said)
+        if message := slow_shell(host):
+            report.line(message)
 
 
 def wait_through_losses(target: Target, wait_once: Callable[[], Outcome], interrupted: int) -> Outcome:
-    """Call `wait_once` until it returns; after each error wait until the target answers again.
+    """Call `wait_once` until it returns the outcome of a run; after each error wait until the target answers again.
 
-    `wait_once` waits for the end of a run. Raises what it raises of Interrupted and NeverStarted.
+    Raises Interrupted and NeverStarted.
     """
     pauses = Backoff()
     while True:
@@ -43,7 +43,7 @@ def wait_through_losses(target: Target, wait_once: Callable[[], Outcome], interr
         except NeverStarted:
             raise
         except WorkbenchError as error:
-            # Whatever it is, a full disk here among others: the script may be running.
+            # After any error, such as a full disk on this machine, the script may still be running.
             with contextlib.suppress(StorageError):
                 target.report.lost(str(error))
             target.wait_until_reachable(interrupted)
@@ -53,10 +53,7 @@ def wait_through_losses(target: Target, wait_once: Callable[[], Outcome], interr
 def wait_until_answering(
     host: Host, report: Report, interrupted: int, ask: Callable[[], object] = lambda: None
 ) -> None:
-    """Block until the host is reachable and `ask` does not raise TargetUnreachable.
-
-    Raises Interrupted when the descriptor `interrupted` becomes readable first.
-    """
+    """Block until the host is reachable and `ask` does not raise TargetUnreachable. Raises Interrupted."""
     pauses = Backoff()
     while True:
         try:
@@ -70,19 +67,19 @@ def wait_until_answering(
 
 
 def require_tools(target: ComputeTarget, host: Host) -> None:
-    """Raise ConfigurationError, with their names, when the machine lacks some of them. Raises TargetUnreachable."""
+    """Raise ConfigurationError if the machine lacks a required tool. Raises TargetUnreachable."""
     missing = host.check(["sh", "-c", _MISSING, "sh", *TOOLS]).text.split()
     if missing:
         raise ConfigurationError(
-            f"{host.label} lacks {', '.join(missing)}, which runs there need",
-            remedy="Install coreutils, diffutils, findutils, grep, sed, tar and util-linux there.",
+            f"{host.label} lacks programs that runs need: {', '.join(missing)}",
+            remedy="Install coreutils, diffutils, findutils, grep, sed, tar and util-linux on that machine.",
             file=target.path,
         )
 
 
 def slow_shell(host: Host) -> str:
-    """What is to be said of a machine whose shell takes long to start; "" for any other."""
+    """A warning about a machine whose shell starts slowly, or ""."""
     seconds = host.shell_seconds
     if seconds < SLOW_SECONDS:
         return ""
-    return f"starting a shell on {host.label} takes {seconds:.0f} s: its start-up files there, as ~/.bashrc, are slow"
+    return f"starting a shell on {host.label} takes {seconds:.0f} s, because start-up files such as ~/.bashrc are slow"

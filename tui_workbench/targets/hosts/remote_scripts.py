@@ -1,6 +1,6 @@
-"""The `sh` texts that runs of `type: remote` need on the host. They need what every Linux has, and leave nothing there.
+"""The `sh` scripts for runs of `type: remote` on the host. They need only standard tools and leave no files.
 
-Whatever waits there watches its own input as well: when the link breaks that ends, and nothing is left behind.
+A script that waits also reads its input, so that it ends when the connection is lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ esac
 [ -f "$name" ] && printf '%s\\n' "$name" &&
     "$name" -I -S -c "import sys; print('%d.%d.%d' % sys.version_info[:3])" </dev/null 2>/dev/null
 """
-"""$1 as in pythonLocation; a Debian has `python3` and no `python`. Two lines: path and version."""
+"""$1: the value of pythonLocation. Debian has `python3` but no `python`. Prints two lines: path and version."""
 
 START = """\
 run=$1 share=$2 size=$3 text=$4
@@ -35,7 +35,7 @@ cat /proc/sys/kernel/random/boot_id >"$run/boot" 2>/dev/null
     eval "$exports"
     exec "$setsid" /bin/sh -c "$text" sh "$run" "$run/work" "$@"
 ) </dev/null >/dev/null 2>"$run/start.log" &
-# The shell may be another one, which somebody else started at the same time and which has yet to put its name down.
+# Another process may have started the supervising shell at the same time, which has not written its pid yet.
 naps=0
 while [ ! -s "$run/pid" ] && { kill -0 $! 2>/dev/null || { [ -e "$run/pid" ] && [ $naps -lt 500 ]; }; }; do
     sleep 0.01
@@ -46,10 +46,10 @@ cat -- "$run/start.log" >&2
 echo "the supervising shell cannot write to $run" >&2
 exit 1
 """
-"""$1 run directory, $2 share, $3 the size of the exports, $4 the supervisor's text, then the script's argument vector.
+"""$1: run directory, $2: share, $3: size of the exports, $4: the supervisor's text, then the script's argument vector.
 
-The exports come as input. Where the connection breaks before all of them are there, nothing is started. They are made
-at the last moment: a PATH for the script is none for what comes before.
+The input is the exports. If the connection is lost before all of them have arrived, nothing is started. They are
+evaluated last, so that the script's PATH does not affect this script.
 """
 
 _KNOWN = """\
@@ -64,8 +64,8 @@ is_alive() {
     [ "$(field "$now")" = "$(field "$stat")" ]
 }
 """
-# The supervising shell by its own record: process id, start of the machine, and start time, the 20th word behind the
-# name in /proc/PID/stat, which tells it from another process that was given its number.
+# Reads the pid file: process id, boot id and /proc/PID/stat, whose 20th word after the name is the start time. It
+# distinguishes the supervising shell from another process with the same id.
 
 _WATCH_INPUT = """\
 exec 3<&0
@@ -86,7 +86,7 @@ for one in /proc/[0-9]*; do
 done | sort -u | tr '\\n' '\\0'
 exit 0
 """
-"""$1 our folder there. The ids of the runs whose supervising shell or script is alive, each ended by a NUL."""
+"""$1: the folder of the workbench. Prints the ids of runs whose shell or script is alive, each followed by NUL."""
 
 WAIT = f"""\
 run=$1
@@ -96,7 +96,7 @@ if tail --version >/dev/null 2>&1; then tail --pid="$pid" -s 0.05 -f /dev/null &
 else while is_alive; do sleep 0.5; done & fi
 waiter=$!
 {_WATCH_INPUT}"""
-"""$1 run directory. Ends when the supervising shell has ended."""
+"""$1: run directory. Ends when the supervising shell has ended."""
 
 PROCESSES_OF_RUN = """\
 if printf 'x\\0' | grep -qz x 2>/dev/null; then
@@ -110,8 +110,7 @@ else
     }
 fi
 """
-"""Defines `left`: the processes of the run $id, by what they carry in their environment. Not every grep knows -z."""
-
+"""Defines `left`, which prints the processes with the run's id in their environment. Not every grep supports -z."""
 
 LEFT = f"""\
 run=$1 id=$2
@@ -120,7 +119,7 @@ is_noted() {{ read -r code <"$run/exit" && [ -n "$code" ]; }} 2>/dev/null
 while ! is_noted && [ -n "$(left)" ]; do sleep 0.5; done &
 waiter=$!
 {_WATCH_INPUT}"""
-"""$1 run directory, $2 run id. Ends when no process carries the id any more, or the exit code stands there."""
+"""$1: run directory, $2: run id. Ends when no process has the run's id, or when the exit code is written."""
 
 STOP = f"""\
 run=$1 id=$2 ticks=$3
@@ -148,7 +147,7 @@ while is_alive && [ $naps -lt 40 ]; do sleep 0.025; naps=$((naps + 1)); done
 is_alive && kill -KILL "$pid"
 echo "$forced $count"
 """
-"""$1 run directory, $2 run id, $3 naps of 50 ms between asking and forcing, $4 seconds for helpers to end.
+"""$1: run directory, $2: run id, $3: pauses of 50 ms between SIGTERM and SIGKILL, $4: seconds for helpers to end.
 
-Writes one line: `forced` or `-`, and the number of processes that were asked to end.
+Prints `forced` or `-`, and the number of processes that received SIGTERM.
 """

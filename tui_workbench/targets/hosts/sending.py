@@ -1,10 +1,9 @@
-"""A folder kept on a host exactly as a listing says: only what changed travels, in one stream.
+"""Send a folder to a host: only changed files, in one stream.
 
-Beside the folder the host keeps a manifest, the path and identity of each file that was sent, and what `find` said of
-the folder when that was written. As long as both are as expected, one round trip tells that nothing is to be done. A
-file counts as held when its identity is the wanted one and `find` says of it what it said then; so whatever was
-changed, removed or added there is put right. Nothing is installed there: the shell, find and tar do it, and
-gzip where there is one.
+The host stores a manifest beside the folder, with path and identity of each sent file, and the output of `find` from
+that time. If both are as expected, one round trip shows that nothing is to be done. A file is up to date if its
+identity is the wanted one and the output of `find` for it is unchanged; so files that were changed, removed or added on
+the host are corrected. The host needs only a shell, find and tar; gzip is optional.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
-from tui_workbench.core.errors import StorageError
-from tui_workbench.core.progress import BYTES, meter
+from tui_workbench.core.errors import StorageError, storage_error
+from tui_workbench.core.progress import BYTES, meter, size_text
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.process_io import ProcessIO
 
@@ -29,23 +28,23 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 NEAR_SECONDS = 0.015
-"""A host that answers sooner is on this network: packing would cost more time there than it saves."""
+"""A host with a shorter response time is on the same network, where compression costs more time than it saves."""
 
 BATCH_SECONDS = 20.0
-"""What one stream may take before what has arrived is made sure of: a broken link costs no more than this."""
+"""Duration of one stream, after which the manifest is written. A lost connection costs at most this time."""
 
 UPDATE_SECONDS = 1.0
-"""Between two lines that say how far a sync is."""
+"""Seconds between two progress lines."""
 
 SHOWN_FILES = 3
-"""How many of the largest files a plan names."""
+"""Number of largest files that a plan names."""
 
 _CHUNK = 1 << 18
 _PACKING_LEVEL = 1
 
-# $1 the folder, $2 the digest of the wanted manifest. A host whose find knows no -printf has everything sent again, and
-# one without gzip is sent what it is, unpacked. What is to be removed is a list that has to be there whole. An attempt
-# whose connection broke may still be at work, so each has names of its own for what it writes besides.
+# $1: the folder, $2: the digest of the wanted manifest. Without `find -printf` everything is sent again, without gzip
+# uncompressed. Files are removed only if the list of them is complete. Temporary files have unique names, because an
+# attempt whose connection was lost may still be running.
 _SCRIPT = """\
 tree=$1 wanted=$2 base=${1##*/}
 umask 022
@@ -74,45 +73,42 @@ look >"$base.found" && mv -f -- "$base.manifest.new" "$base.manifest" && echo do
 
 
 class SyncReport(NamedTuple):
-    """What a sync did: files sent and removed, the bytes of those sent, and the bytes that travelled."""
+    """The result of a sync."""
 
-    changed: int = 0
-    deleted: int = 0
-    size: int = 0
-    sent: int = 0
+    changed: int = 0  # files sent
+    deleted: int = 0  # files removed
+    size: int = 0  # bytes of the files sent
+    sent: int = 0  # bytes transferred
 
     @property
     def text(self) -> str:
-        """What was done, for a log."""
-        removed = f", {_number(self.deleted)} removed" if self.deleted else ""
+        """A summary for the log."""
+        removed = f", {_count(self.deleted)} removed" if self.deleted else ""
         if not self.changed:
             return f"nothing to send{removed}"
-        return f"sent {_number(self.changed)}, {_bytes(self.size)}{removed}"
+        return f"sent {_count(self.changed)}, {size_text(self.size)}{removed}"
 
 
 @contextlib.contextmanager
 def report_sending(line: Callable[[str], None]) -> Iterator[Progress]:
-    """A progress that tells in a line, now and then, how far it is; small sends are over before the first.
-
-    Whoever shows progress is told of it all the time.
-    """
+    """Yield a function that shows progress, and writes a line about it every second."""
     last = time.monotonic()
     with meter("sending", BYTES) as sending:
 
-        def told(done: int, size: int) -> None:
+        def update(done: int, size: int) -> None:
             nonlocal last
             sending.update(done, size)
             if time.monotonic() - last >= UPDATE_SECONDS:
                 last = time.monotonic()
-                line(f"  sent {_bytes(done)} of {_bytes(size)}, {100 * done // max(size, 1)} %")
+                line(f"  sent {size_text(done)} of {size_text(size)}, {100 * done // max(size, 1)} %")
 
-        yield told
+        yield update
 
 
 class _Held(NamedTuple):
-    """What the host holds: identities of the files that are as they were sent, and all that there is."""
+    """The folder on the host."""
 
-    identities: dict[str, str]
+    identities: dict[str, str]  # of files that are unchanged since they were sent
     folders: set[str]
     others: set[str]
 
@@ -126,31 +122,31 @@ def sync(
     *,
     packed: bool | None = None,
 ) -> SyncReport:
-    """Make the folder `destination` on the host hold exactly the files of `listing`, taken from `source` here.
+    """Make the folder `destination` on the host contain exactly the files of `listing`, read from `source`.
 
-    `progress` is called with bytes sent and bytes to send. `packed` says whether to compress; None leaves it
-    to how far away the host is. Raises TargetUnreachable or StorageError.
+    `progress` is called with bytes sent and bytes to send. `packed` says whether to compress; None decides by the
+    response time of the host. Raises TargetUnreachable or StorageError.
     """
     wanted = {entry.path: entry for entry in listing}
     digest = _digest(wanted)
     report = SyncReport()
     while True:
         begun = time.monotonic()
-        with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, digest]) as talk:
-            talk.line()
+        with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, digest]) as process:
+            process.line()
             is_near = host.is_local or time.monotonic() - begun < NEAR_SECONDS
-            said = talk.line()
-            if said == "same":
+            answer = process.line()
+            if answer == "same":
                 return report
-            held = _read_held(talk, packed=_can_pack(said))
+            held = _read_held(process, packed=_can_pack(answer))
             batch = _Batch(wanted, held, source, posixpath.basename(destination))
             wants_packed = not is_near if packed is None else packed
-            _send(talk, batch, packed=wants_packed and _can_pack(said), progress=progress)
+            _send(process, batch, packed=wants_packed and _can_pack(answer), progress=progress)
         report = SyncReport(
             report.changed + len(batch.sent),
             report.deleted + len(batch.superfluous),
             report.size + sum(entry.size for entry in batch.sent),
-            report.sent + talk.written,
+            report.sent + process.written,
         )
         if len(batch.sent) == len(batch.missing):
             return report
@@ -165,51 +161,42 @@ class Difference(NamedTuple):
     @property
     def text(self) -> str:
         """Count, bytes and the largest files, for a plan."""
+        removed = f", {_count(len(self.superfluous))} removed" if self.superfluous else ""
         if not self.missing:
-            removed = f"nothing, {_number(len(self.superfluous))} removed"
-            return removed if self.superfluous else "nothing, it holds it all"
+            return f"no files{removed or ', all are up to date'}"
         largest = sorted(self.missing, key=lambda entry: -entry.size)[:SHOWN_FILES]
-        named = ", ".join(f"{entry.path} {_bytes(entry.size)}" for entry in largest if entry.size)
-        text = f"{_number(len(self.missing))}, {_bytes(sum(entry.size for entry in self.missing))}"
-        text += f" (largest: {named})" if named else ""
-        return f"{text}, {_number(len(self.superfluous))} removed" if self.superfluous else text
+        named = ", ".join(f"{entry.path} {size_text(entry.size)}" for entry in largest if entry.size)
+        text = f"{_count(len(self.missing))}, {size_text(sum(entry.size for entry in self.missing))}"
+        return f"{text}{f' (largest: {named})' if named else ''}{removed}"
 
 
 def difference(host: Host, listing: Sequence[Entry], destination: str) -> Difference:
-    """What `sync` would send and remove. One round trip; changes nothing but an empty folder. Raises the same."""
+    """What `sync` would send and remove. Creates the folder, but sends no files. Raises the errors of `sync`."""
     wanted = {entry.path: entry for entry in listing}
-    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, _digest(wanted)]) as talk:
-        talk.line()
-        said = talk.line()
-        if said == "same":
+    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, _digest(wanted)]) as process:
+        process.line()
+        answer = process.line()
+        if answer == "same":
             return Difference((), ())
-        batch = _Batch(wanted, _read_held(talk, packed=_can_pack(said)), "", "")
+        batch = _Batch(wanted, _read_held(process, packed=_can_pack(answer)), "", "")
         return Difference(tuple(batch.missing), tuple(batch.superfluous))
 
 
-def _number(files: int) -> str:
+def _count(files: int) -> str:
     return f"{files:,} file{'s' if files != 1 else ''}"
-
-
-def _bytes(size: int) -> str:
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:,.0f} {unit}"
-        size = round(size / 1000)
-    return f"{size:,} GB"
 
 
 def _digest(wanted: dict[str, Entry]) -> str:
     return hashlib.sha256(_manifest({path: _identity(entry) for path, entry in wanted.items()})).hexdigest()
 
 
-def _can_pack(said: str) -> bool:
-    return said.endswith(" gzip")
+def _can_pack(answer: str) -> bool:
+    return answer.endswith(" gzip")
 
 
-def _read_held(talk: ProcessIO, *, packed: bool) -> _Held:
-    sizes = [int(talk.line()) for _ in range(3)]
-    data = talk.gzip() if packed else talk.take(sum(sizes))
+def _read_held(process: ProcessIO, *, packed: bool) -> _Held:
+    sizes = [int(process.line()) for _ in range(3)]
+    data = process.gzip() if packed else process.take(sum(sizes))
     first, second = sizes[0], sizes[0] + sizes[1]
     before, present = _pairs(data[first:second]), _pairs(data[second:])
     folders = {path for path, facts in present.items() if facts.startswith("d")}
@@ -221,10 +208,10 @@ def _read_held(talk: ProcessIO, *, packed: bool) -> _Held:
     return _Held(identities, folders, present.keys() - folders)
 
 
-def _send(talk: ProcessIO, batch: _Batch, *, packed: bool, progress: Progress | None) -> None:
+def _send(process: ProcessIO, batch: _Batch, *, packed: bool, progress: Progress | None) -> None:
     deletions = b"".join(b"./" + os.fsencode(path) + b"\0" for path in batch.superfluous)
-    talk.write(f"{'gzip' if packed else 'cat'} {len(deletions)}\n".encode() + deletions)
-    sender = _Sender(talk, sum(entry.size for entry in batch.missing), progress, packed=packed)
+    process.write(f"{'gzip' if packed else 'cat'} {len(deletions)}\n".encode() + deletions)
+    sender = _Sender(process, sum(entry.size for entry in batch.missing), progress, packed=packed)
     tar = tarfile.TarFile(
         fileobj=cast("IO[bytes]", sender), mode="w", format=tarfile.GNU_FORMAT, encoding="utf-8",
         errors="surrogateescape", copybufsize=_CHUNK,
@@ -232,16 +219,16 @@ def _send(talk: ProcessIO, batch: _Batch, *, packed: bool, progress: Progress | 
     batch.write(tar)
     tar.close()
     sender.flush()
-    talk.close_input()
-    if talk.line() != "done":
-        talk.fail()
+    process.close_input()
+    if process.line() != "done":
+        process.fail()
 
 
 class _Sender:
-    """Takes the pieces of a stream of about `size` bytes, packs them where they are to be, and sends them."""
+    """A file object that sends a stream of about `size` bytes, compressed if `packed`."""
 
-    def __init__(self, talk: ProcessIO, size: int, progress: Progress | None, *, packed: bool) -> None:
-        self._talk = talk
+    def __init__(self, process: ProcessIO, size: int, progress: Progress | None, *, packed: bool) -> None:
+        self._process = process
         self._size = size
         self._progress = progress
         self._packed = packed
@@ -249,11 +236,11 @@ class _Sender:
         self._taken = 0
 
     def tell(self) -> int:
-        """Bytes that were taken."""
+        """The number of bytes written."""
         return self._taken
 
     def write(self, data: bytes) -> int:
-        """Take a piece."""
+        """Write to the buffer, which is sent when it is full."""
         self._buffer += data
         self._taken += len(data)
         if len(self._buffer) >= _CHUNK:
@@ -261,18 +248,18 @@ class _Sender:
         return len(data)
 
     def flush(self) -> None:
-        """Send what was taken."""
+        """Send the buffer."""
         data = bytes(self._buffer)
         self._buffer.clear()
-        # While the link takes all it is given, packing would only delay it; when it does not, there is time to pack.
-        level = 0 if self._talk.is_hungry else _PACKING_LEVEL
-        self._talk.write(_pack(data, level) if self._packed else data)
+        # Compress only while the connection is busy anyway.
+        level = 0 if self._process.is_writable else _PACKING_LEVEL
+        self._process.write(_pack(data, level) if self._packed else data)
         if self._progress is not None:
             self._progress(min(self._taken, self._size), self._size)
 
 
 class _Batch:
-    """What is missing, or as much of it as goes in BATCH_SECONDS, and the manifest then."""
+    """The missing files that fit into BATCH_SECONDS, and the manifest after them."""
 
     def __init__(self, wanted: dict[str, Entry], held: _Held, source: str, name: str) -> None:
         self.missing = [entry for entry in wanted.values() if held.identities.get(entry.path) != _identity(entry)]
@@ -283,7 +270,7 @@ class _Batch:
         self._name = name
 
     def write(self, tar: tarfile.TarFile) -> None:
-        """Write it into an archive. Raises StorageError when a file cannot be read."""
+        """Write the files to an archive. Raises StorageError if a file cannot be read."""
         end = time.monotonic() + BATCH_SECONDS
         for entry in self.missing:
             self._add(tar, entry)
@@ -310,8 +297,8 @@ class _Batch:
                 tar.addfile(header, file)
         except OSError as error:
             if error.strerror is None:
-                raise StorageError("it was cut short while it was sent", remedy="Run again.", file=path) from error
-            raise StorageError(f"cannot send it: {error.strerror}", remedy="Make it readable.", file=path) from error
+                raise StorageError("the file shrank while it was sent", remedy="Run again.", file=path) from error
+            raise storage_error("send", path, error) from error
 
     def _manifest(self) -> bytes:
         gone = set(self.superfluous)
@@ -324,7 +311,7 @@ class _Batch:
 
 
 def _superfluous(wanted: dict[str, Entry], held: _Held) -> list[str]:
-    """What must go before anything is unpacked; of a folder that goes, only itself."""
+    """The files and folders to remove before unpacking, without the content of removed folders."""
     folders = {parent for path in wanted for parent in _parents(path)}
     wrong = (held.others - wanted.keys()) | (held.folders - folders)
     return sorted(path for path in wrong if not any(parent in wrong for parent in _parents(path)))
@@ -336,7 +323,7 @@ def _parents(path: str) -> Iterator[str]:
 
 
 def _identity(entry: Entry) -> str:
-    """What stands in the manifest: the content, and what else of a file is kept."""
+    """The manifest's value for a file: type, permission and content."""
     if entry.link is not None:
         return f"l {entry.link}"
     return f"{'x' if entry.executable else 'f'} {entry.identity}"
@@ -354,6 +341,6 @@ def _pairs(data: bytes) -> dict[str, str]:
 
 
 def _pack(data: bytes, level: int) -> bytes:
-    """One member of a gzip stream, whose members may each be packed as hard as there is time for; 0 just wraps."""
+    """One member of a gzip stream. Members may have different levels; level 0 does not compress."""
     packer = zlib.compressobj(level, wbits=31)
     return packer.compress(data) + packer.flush()

@@ -1,15 +1,13 @@
-"""The few lines of `sh` that stand between the workbench and a script on a host without Docker.
+"""The supervising shell: a few lines of POSIX `sh` that start a script and record its process and exit code.
 
-They start the script with its output going straight to the log, and write down who runs and how it ended. Nothing of
-ours need live for that: the controller, the screen and the connection may all die. The text is the same on every host
-and needs only a POSIX shell.
+The script's output goes directly to the log. The controller, the screens and the connection may all end meanwhile.
 
-Files, in the run directory: `pid` is created exclusively, so a run can never be started twice; its first line is the
-shell's process id, the second the host's boot id, the third `/proc/PID/stat` (its 22nd field is the start time, which
-tells a process id that was given anew from ours). `exit` is blank until it holds the script's exit code as a shell sees
-it: 128 + N for signal N. It is written over a place that was taken beforehand, so a disk that the script has filled
-does not lose it, and through a descriptor that was opened before the script ran, so a link that the script puts in its
-place leads nowhere. Both end with a newline when complete. A shell that cannot make these files starts nothing.
+The shell writes two files into the run directory; both end with a newline when complete. `pid` is created exclusively,
+so a run cannot start twice. Its lines are the shell's process id, the host's boot id and `/proc/PID/stat`, whose 22nd
+field, the start time, distinguishes the shell from a later process with the same id. `exit` contains the script's exit
+code as a shell sees it: 128 + N for signal N. Its space is allocated before the script starts, so that a full disk does
+not lose it, and it is written through a descriptor that was opened before, so that a link in its place is not
+followed. If the shell cannot create these files, it starts nothing.
 """
 
 from __future__ import annotations
@@ -26,16 +24,16 @@ PID = "pid"
 EXIT = "exit"
 
 OUTPUTS, WORKING_COPY, METRICS = "outputs", "work", "metrics.jsonl"
-"""What else the script writes in a run's directory."""
+"""Other names in a run's directory that the script writes."""
 
 RANKS = "ranks"
 """The folder of the ranks' output in a run's directory."""
 
 LARGEST = 4096
-"""Bytes that are read of either: what /proc tells of a process has a few hundred."""
+"""Bytes to read of `pid` or `exit`, which have a few hundred."""
 
 MOST_NAMES = 5
-"""Names of processes that one clause tells."""
+"""Maximum number of process names in a message."""
 
 _TEXT = """\
 run=$1 dir=$2
@@ -61,24 +59,24 @@ printf '    \\n' >"$run/exit" && printf '%s\\n%s\\n%s\\n' "$$" "$boot" "$stat" >
     exit 1
 }"""
 
-# The container has a name that only it can have; a second start of the same container finds the file filled.
+# The name of the container is unique; a second start of the same container finds a file that is not empty.
 _CLAIM_IN_CONTAINER = """\
 [ -s "$run/pid" ] && exit 0
 exec 3>>"$run/pid" || exit 1
 printf '    \\n' >"$run/exit" && printf '%s\\n%s\\n%s\\n' "$$" "$boot" "$stat" >&3 || exit 1"""
 
 TEXT = _TEXT.replace("{claim}", _CLAIM)
-"""Arguments: run directory, working directory, then the script's argument vector."""
+"""Arguments: run directory, working directory, the script's argument vector."""
 
 CONTAINER_TEXT = _TEXT.replace("{claim}", _CLAIM_IN_CONTAINER)
-"""The same for a container, which is given `pid`, `exit` and `output.log` as empty files that it cannot replace."""
+"""The same for a container, where `pid`, `exit` and `output.log` exist as empty files that cannot be replaced."""
 
 VARIABLES = frozenset(("boot", "code", "dir", "mask", "run", "stat"))
-"""The names that TEXT gives values to: a variable of the script called so has to get past it."""
+"""The variables that TEXT sets."""
 
 
 class Supervisor(NamedTuple):
-    """What the `pid` file says: the supervising shell as it was when it started."""
+    """The content of the `pid` file."""
 
     pid: int
     boot_id: str
@@ -86,31 +84,29 @@ class Supervisor(NamedTuple):
 
     @property
     def same_boot(self) -> bool:
-        """False when the machine was restarted since."""
+        """False if the machine was restarted since."""
         return self.boot_id in ("-", current_boot_id())
 
     @property
     def started_at(self) -> int:
-        """Its start time in clock ticks since this machine's start; 0 where it is not known or was another start's."""
+        """The start time in clock ticks since boot; 0 if unknown or before the last restart."""
         return int(self.start_time) if self.same_boot and self.start_time.isdigit() else 0
 
     @property
     def is_alive(self) -> bool:
-        """True while this very process runs, not another that was given its number."""
+        """True while the shell runs. A later process with the same id does not count."""
         if not self.same_boot:
             return False
         try:
             os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
+        except (ProcessLookupError, PermissionError):
             return False
         state, start = process_stat(self.pid)
         return state not in ("Z", "X") and self.start_time in ("-", start or self.start_time)
 
 
 def read_supervisor(run_directory: str) -> Supervisor | None:
-    """The `pid` file, or None while it is not there or not complete."""
+    """Read the `pid` file; None while it is missing or incomplete."""
     text = _text(run_directory, PID)
     lines = text.split("\n")
     if len(lines) < 4 or not lines[0].isdigit():
@@ -119,13 +115,13 @@ def read_supervisor(run_directory: str) -> Supervisor | None:
 
 
 def read_exit_code(run_directory: str) -> int | None:
-    """The `exit` file, or None while it is not there or not complete."""
+    """Read the `exit` file; None while it is missing or incomplete."""
     text = _text(run_directory, EXIT)
     return int(text) if text.endswith("\n") and text.strip().isdigit() else None
 
 
 def _text(run_directory: str, name: str) -> str:
-    """The beginning of a file that the script can write, too; "" when there is no such file."""
+    """The beginning of a file; "" if it is missing. The script may have replaced it."""
     try:
         return read_below(run_directory, name, LARGEST).decode("ascii", "replace")
     except OSError:
@@ -133,7 +129,7 @@ def _text(run_directory: str, name: str) -> str:
 
 
 def describe_exit(code: int) -> str:
-    """One short clause for an exit code as a shell reports it; empty for 0."""
+    """A phrase for an exit code as a shell reports it; "" for 0."""
     if code == 0:
         return ""
     number = code - 128
@@ -146,7 +142,7 @@ def describe_exit(code: int) -> str:
 
 
 def describe_left_behind(count: int, names: Iterable[str] = ()) -> str:
-    """One short clause for the processes that a script left running and that were ended; empty for none."""
+    """A phrase for processes that the script left running and that were ended; "" for none."""
     if not count:
         return ""
     shown = ", ".join(sorted(set(names))[:MOST_NAMES])
@@ -155,7 +151,7 @@ def describe_left_behind(count: int, names: Iterable[str] = ()) -> str:
 
 
 def current_boot_id() -> str:
-    """What tells this start of the machine from any other; `-` where the system has no such thing."""
+    """The boot id of this machine; `-` if the system has none."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -164,10 +160,7 @@ def current_boot_id() -> str:
 
 
 def process_stat(pid: int) -> tuple[str, str]:
-    """State letter and start time (clock ticks since boot) of a process.
-
-    Two empty strings when there is none or no /proc.
-    """
+    """State letter and start time (clock ticks since boot) of a process; empty strings if it does not exist."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read().decode("ascii", "replace")
@@ -177,6 +170,6 @@ def process_stat(pid: int) -> tuple[str, str]:
 
 
 def _start_time(stat: str) -> str:
-    # The second field is the command name in parentheses and may hold anything; fields are counted from behind its end.
+    # The second field, the command name in parentheses, may contain anything.
     fields = stat.rpartition(")")[2].split()
     return fields[19] if len(fields) > 19 else "-"
