@@ -91,7 +91,7 @@ def test_a_run_that_can_ask_nobody_for_its_password_says_how_to_give_it(attached
     workbench("disconnect", "box", cwd=project_root)
     done = workbench("experiment", "submit", "-c", "box", "hello.py", cwd=project_root)
     assert done.returncode != 0
-    assert "asks for a password, and none is stored" in done.stderr
+    assert "asks for a password, but none is stored" in done.stderr
     assert "workbench-tui computetarget login box" in done.stderr
 
 

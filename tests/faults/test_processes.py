@@ -180,7 +180,7 @@ def test_a_killed_supervisor_loses_the_exit_code_and_nothing_else(workbench: Wor
     information = workbench.info(run.run_id)
     assert information["status"] == "Unknown"
     assert information["exit_code"] is None
-    assert "exit code is not known" in information["reason"]
+    assert "exit code is unknown" in information["reason"]
     assert information["end_time_utc"]
 
 

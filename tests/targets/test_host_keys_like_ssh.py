@@ -194,7 +194,7 @@ def workbench_says(server: Server) -> str:
     try:
         log_in(server, ssh_connection.Secrets())
     except HostKeyRefused as error:
-        signs = {"marked as revoked": "revoked", "THE HOST KEY CHANGED": "changed", "not known yet": "unknown"}
+        signs = {"marked as revoked": "revoked", "THE HOST KEY CHANGED": "changed", "is unknown": "unknown"}
         return next(answer for sign, answer in signs.items() if sign in str(error))
     return "accepted"
 

@@ -441,5 +441,5 @@ def test_a_machine_that_was_restarted_is_told(
     gpubox_engine.start()
     ended = project.ended(run)
     assert ended.state == "unknown"
-    assert "was restarted while it ran" in ended.reason
+    assert "was restarted during the run" in ended.reason
     assert log(run) == "began\n"

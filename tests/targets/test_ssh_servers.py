@@ -136,7 +136,7 @@ def test_a_start_up_file_that_ends_the_shell_is_told(host: SshHost, start_up: Pa
 
 def test_start_up_files_that_print_without_end_are_named(host: SshHost, start_up: Path, connections: Path) -> None:
     start_up.write_text("yes\n")
-    with pytest.raises(LoginRefused, match="no program can be started: the start-up files of its shell print without"):
+    with pytest.raises(LoginRefused, match="no program can be started: the shell's start-up files print without"):
         host.run(["true"])
     for pid in link_processes(connections):
         (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())

@@ -115,7 +115,7 @@ def test_an_environment_that_is_made_for_the_run_is_looked_at_when_it_is_there(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The controller looks again: the run fails with the reason, and its script never starts."""
-    seen = [gate.GpuCheck("the environment is not made yet", is_due=True)]
+    seen = [gate.GpuCheck("the environment is not built yet", is_due=True)]
     monkeypatch.setattr(gate, "check_gpu", lambda spec: seen[0])
     asking.append("local.compute", "userManagedEnvironment: false")
     asking.append("local.runconfig", "PrepareEnvironment: true")

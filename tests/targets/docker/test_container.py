@@ -145,7 +145,7 @@ BEFORE, AFTER = "2026-01-01T11:00:00.123456789+02:00", "2026-01-01T11:00:01+01:0
         (ended(), None, False, BEFORE, (137, "somebody killed its container")),
         (ended(), None, False, AFTER, (137, "engine on box was restarted")),
         (ended(exit_code=0), None, False, AFTER, (None, "engine on box was restarted")),
-        (ended(), None, True, BEFORE, (None, "box was restarted while it ran")),
+        (ended(), None, True, BEFORE, (None, "box was restarted during the run")),
         (None, None, False, BEFORE, (None, "its container is gone")),
         (ended(state="removing", exit_code=None), None, False, BEFORE, (None, "its container is gone")),
         (ended(labels={"workbench-tui.output": ENGINE_MODE}, exit_code=4), None, False, "", (4, "exit code 4")),

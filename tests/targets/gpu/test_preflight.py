@@ -340,7 +340,7 @@ def test_an_environment_that_is_not_made_yet_is_no_fault(here: Here, tmp_path: P
         WARNING,
         "workbench-tui experiment prepare -c here",
     )
-    assert "the environment is not made yet" in result.message
+    assert "the environment is not built yet" in result.message
 
 
 # Another machine.

@@ -265,7 +265,7 @@ def test_text_is_packed_while_the_link_is_slow(folder: Folder, source: Path) -> 
 
 def test_a_file_that_cannot_be_read_is_named(folder: Folder, source: Path) -> None:
     entries = [*listing(source), Entry("not-there", "x", 5)]
-    with pytest.raises(StorageError, match="not-there: cannot send it: No such file"):
+    with pytest.raises(StorageError, match="not-there: cannot send it: no such file"):
         sync(folder.host, entries, str(source), folder.path)
     assert send(folder, source).changed == 6
 

@@ -183,7 +183,7 @@ def test_an_interpreter_that_is_not_there(box: Remote) -> None:
     box.configure({"pythonLocation": "/opt/no/python"})
     box.write("print(1)")
     result = box.submit("train.py", configuration="box")
-    assert "pythonLocation: /opt/no/python does not exist or is no Python on box (research@" in result.err
+    assert "pythonLocation: /opt/no/python does not exist or is not Python on box (research@" in result.err
     assert result.code != 0
 
 
@@ -340,7 +340,7 @@ def test_a_machine_that_was_restarted_says_so(box: Remote) -> None:
     box.machine.reboot()
     until(lambda: box.info(run_id)["end_time_utc"], "the run to end")
     information = box.info(run_id)
-    assert "was restarted while it ran" in information["reason"]
+    assert "was restarted during the run" in information["reason"]
     assert box.log(run_id) == "began\n"
 
 

@@ -262,7 +262,9 @@ def test_waiting_is_of_no_use_without_a_login(login: wire.Login) -> None:
 
 
 def test_a_mistake_in_the_link_is_told_and_ends_nothing(host: SshHost, login: wire.Login) -> None:
-    with pytest.raises(ConnectionLost, match="met an error of its own: KeyError: 'no such request'") as told:
+    with pytest.raises(
+        ConnectionLost, match="internal error of the process that holds the SSH connection: KeyError: 'no such request'"
+    ) as told:
         host._request({"op": "no such request"}, 20.0)
     assert wire.LinkPaths(login).errors in told.value.remedy
     assert host.run(["echo", "fine"]).text == "fine"
@@ -321,7 +323,7 @@ def test_a_machine_that_was_restarted_is_found_again(host: SshHost, gpubox: Mach
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "gpu..example.org", "a" * 64 + ".example.org"])
 def test_a_name_that_does_not_resolve(login: wire.Login, name: str) -> None:
-    with pytest.raises(ConnectionLost, match=f"the name {re.escape(name)} is not known") as caught:
+    with pytest.raises(ConnectionLost, match=f"unknown host name {re.escape(name)}") as caught:
         SshHost(login._replace(address=name)).run(["true"])
     assert caught.value.failed_check == "name"
     assert caught.value.exit_code == 4
@@ -385,7 +387,7 @@ def test_an_address_has_a_host_and_perhaps_a_port(address: str, expected: tuple[
 )
 def test_what_is_to_be_copied_into_a_shell_is_quoted_for_it(address: str, key: str, words: str) -> None:
     login = wire.Login("t", address, "me", private_key=key)
-    assert f"ssh-copy-id {login.key_words}{login.ssh_words}" == words
+    assert f"ssh-copy-id {login.all_words}" == words
     assert login._replace(username="-oProxyCommand=x").ssh_words.startswith(("-- -o", "-- '-o", "-p 2222 -- -o"))
 
 
@@ -394,7 +396,7 @@ def test_the_folder_of_the_sockets_must_be_the_users_alone(login: wire.Login, co
 
     (connections / "workbench-tui").mkdir(mode=0o755, exist_ok=True)
     (connections / "workbench-tui").chmod(0o755)
-    with pytest.raises(StorageError, match="not yours alone"):
+    with pytest.raises(StorageError, match="other users can access"):
         SshHost(login).run(["true"])
 
 

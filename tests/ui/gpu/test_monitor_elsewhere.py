@@ -55,7 +55,7 @@ def box(
 async def test_machine_that_needs_a_login_names_the_key_for_it(project: Project, box: Standin) -> None:
     async with opened(project) as pilot:
         await pilot.press("7")
-        await until(lambda: "asks for a password, and none is stored" in seen(pilot))
+        await until(lambda: "asks for a password, but none is stored" in seen(pilot))
         assert isinstance(pilot.app.screen, MonitorScreen)
         assert "t diagnoses the machine, r retries" in seen(pilot)
         await until(lambda: seen(pilot).count("Tesla T4") == 2)  # those of this machine

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
 BOX = ComputeTarget(name="box", path="/p/aml_config/box.compute", type="remote", address="box", username="me")
-LOST = MachineState("box", ("box",), "me@box", problem="out of reach: the name box is not known", remedy="Check it.")
+LOST = MachineState("box", ("box",), "me@box", problem="out of reach: unknown host name box", remedy="Check it.")
 
 
 def test_unreachable_machine_is_an_error_until_it_answers() -> None:

@@ -255,7 +255,7 @@ def outcome(
         reason = supervisor.describe_exit(exit_code)
         return Outcome(exit_code, f"{reason}{ONE_WAS}{starved}" if memory and exit_code else reason)
     if restarted:
-        return Outcome(None, f"{host} was restarted while it ran; submit it again")
+        return Outcome(None, f"{host} was restarted during the run; submit it again")
     # One that is just being removed has no end of its own any more.
     if container is None or container.exit_code is None:
         return Outcome(None, f"its container is gone from {host}: somebody removed it")
@@ -263,7 +263,7 @@ def outcome(
     if memory:
         return Outcome(code, starved)
     if _is_later(engine_started, container.started_at):
-        reason = f"the Docker engine on {host} was restarted while it ran, which ended it; submit it again"
+        reason = f"the Docker engine on {host} was restarted, which ended the run; submit it again"
         return Outcome(code or None, reason)
     if container.labels.get(MODE_LABEL) == ENGINE_MODE:
         return Outcome(code, supervisor.describe_exit(code))

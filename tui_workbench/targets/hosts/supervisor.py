@@ -32,6 +32,9 @@ RANKS = "ranks"
 LARGEST = 4096
 """Bytes to read of `pid` or `exit`, which have a few hundred."""
 
+UNKNOWN_EXIT = "the exit code is unknown: the supervising shell was killed"
+"""The reason of a run whose shell was killed."""
+
 MOST_NAMES = 5
 """Maximum number of process names in a message."""
 

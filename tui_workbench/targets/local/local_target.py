@@ -1,11 +1,8 @@
-"""The local machine as a compute target: the interpreter that the `.compute` file names, in a session of its own.
+"""The local machine as a compute target, with the interpreter of the `.compute` file or a managed environment.
 
-With `userManagedEnvironment: false` runs have an environment that is made from the conda dependencies file.
-
-The script's output goes straight into the run's log and its end is recorded by the supervising shell, so nothing of
-ours has to live while it trains. What the script sees is the caller's environment, the variables of the run
-configuration, and a few of ours. As with a container, a run is over when its script is: what the script left running
-is then ended, unless it has made itself independent (see `processes`).
+The script writes directly to the run's log, and the supervising shell records its end, so no process of the workbench
+has to live meanwhile. The script sees the caller's environment, the variables of the run configuration, and a few of
+the workbench. A run ends with its script: processes that the script left running are then ended (see `processes`).
 """
 
 from __future__ import annotations
@@ -53,11 +50,10 @@ class LocalTarget(Target):
     starts_at_once = True
 
     def __init__(self, target: ComputeTarget, environments: Environments | None = None) -> None:
-        """With `environments` each run has one of them, made when it is missing."""
+        """With `environments`, each run uses one of them, which is built if it is missing."""
         super().__init__(target)
         self._environments = environments
-        if environments is not None:
-            self.starts_at_once = False
+        self.starts_at_once = environments is None
 
     def plan(self, spec: RunSpec) -> Plan:
         configuration = spec.run_configuration
@@ -75,11 +71,10 @@ class LocalTarget(Target):
             steps.append(Step("gpus", choice.describe(self.target)))
         steps += [
             Step("start", title, command, spec.working_directory, mask_variables(variables)),
-            Step("follow", "wait for its end; the output goes to output.log"),
+            Step("follow", "wait for the end; the output goes to output.log"),
         ]
         if spec.tracked:
-            kept = "keep outputs/ and every other file that the run made, drop the unchanged copy"
-            steps.append(Step("collect", kept))
+            steps.append(Step("collect", "keep outputs/ and all other files that the run made, remove unchanged files"))
         return Plan(self.target.name, self.target.type, interpreter, tuple(steps))
 
     def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
@@ -112,11 +107,11 @@ class LocalTarget(Target):
         if managed is None:
             return super().framework_location(spec)
         if not managed.is_complete:
-            raise EnvironmentMissing(f"the environment is not made yet: {managed.why()}", prepare_command(spec))
+            raise EnvironmentMissing(f"the environment is not built yet: {managed.why()}", prepare_command(spec))
         return Interpreter(self.host, managed.python, variables_of(spec, managed.recipe.variables))
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
-        # Environments belong to no project: any active run may use one.
+        # Projects share environments: any active run may use one.
         if self._environments is None or active:
             return []
         return [CleanupItem("environment", folder) for folder in self._environments.folders()]
@@ -133,13 +128,9 @@ class LocalTarget(Target):
         return []
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
-        """Start the script under the supervising shell.
-
-        `environment` is the caller's; the plan's variables go on top of it.
-        """
         step = plan.step("start")
         if step is None:
-            raise ValueError("a plan without a start step")
+            raise ValueError("the plan has no start step")
         interpreter = step.command[0]
         if self._environments is not None:
             interpreter, environment = self._activated(spec, environment)
@@ -155,7 +146,7 @@ class LocalTarget(Target):
         variables |= chosen
         merged |= chosen
         self._make_share(variables[SHARE_VARIABLE])
-        # The plan may be that of run.json, which holds no secret arguments.
+        # Not the command of the plan, whose secret arguments are masked in run.json.
         command, _ = run_environment.prefix_env(_command(spec, interpreter), merged, variables)
         arguments = [SHELL, "-c", supervisor.TEXT, "sh", spec.run_directory, spec.working_directory, *command]
         try:
@@ -163,7 +154,7 @@ class LocalTarget(Target):
         except OSError as error:
             raise StorageError(
                 f"cannot start a process: {error.strerror}",
-                remedy="Close programs or raise the process limit; very long arguments also end here.",
+                remedy="Close programs, raise the process limit, or shorten very long arguments.",
             ) from error
 
     def has_ended(self, spec: RunSpec) -> bool:
@@ -181,21 +172,21 @@ class LocalTarget(Target):
             wait_for_any([shell.pid], interrupted=interrupted)
         code = supervisor.read_exit_code(spec.run_directory)
         if code is None and not shell.same_boot:
-            return Outcome(None, "the machine was restarted while it ran")
+            return Outcome(None, "the machine was restarted during the run")
         since = shell.started_at
         while (left := _processes(spec, since=since)) and code is None:
             self.report.orphaned()
             wait_for_any(left, interrupted=interrupted)
         note = _end_left_behind(lambda: _processes(spec, since=since)) if left else ""
         if code is None:
-            return Outcome(None, "it ended, but its exit code is not known: the supervising shell was killed")
+            return Outcome(None, supervisor.UNKNOWN_EXIT)
         return Outcome(code, supervisor.describe_exit(code), note)
 
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
         shell = supervisor.read_supervisor(spec.run_directory)
 
         def leader() -> set[int]:
-            # Looked at each time: once the shell is gone its number may lead a session of somebody else.
+            # Checked each time: after the end of the shell another session may have its id.
             return {shell.pid} if shell is not None and shell.is_alive else set()
 
         def left() -> set[int]:
@@ -207,13 +198,13 @@ class LocalTarget(Target):
         return forced
 
     def _environment(self, spec: RunSpec) -> Managed | None:
-        """The environment of the run; None when it takes the interpreter as it is."""
+        """The environment of the run; None if it uses the interpreter directly."""
         return self._environments.of(spec, find_interpreter(self.target)) if self._environments is not None else None
 
     def _activated(self, spec: RunSpec, environment: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
         """The interpreter and the variables of the run's environment.
 
-        Not those of the plan: a run of an older snapshot is planned before its dependencies file can be read.
+        The plan may have others: a run of an older snapshot is planned before its dependencies file is available.
         """
         managed = self._environment(spec)
         if managed is None:
@@ -225,26 +216,26 @@ class LocalTarget(Target):
             os.makedirs(share, exist_ok=True)
         except OSError as error:
             raise StorageError(
-                f"cannot make the share {share}: {error.strerror}",
-                remedy="Set nativeSharedDirectory to a folder that can be written.",
+                f"cannot create the shared folder {share}: {error.strerror}",
+                remedy="Set nativeSharedDirectory to a writable folder.",
                 file=self.target.path,
             ) from error
 
     def _variables(self, spec: RunSpec) -> dict[str, str]:
-        # One that is not absolute begins in the project.
+        # A relative folder is below the project.
         base = os.path.join(spec.project_root, os.path.expanduser(self.target.native_shared_directory or DEFAULT_SHARE))
         return run_environment.run_variables(
             spec,
             share=os.path.join(base, spec.project_name),
             run_directory=spec.run_directory,
-            # Those of an untracked run stay in the project; what is uploaded goes with the run all the same.
+            # An untracked run writes its outputs into the project, but uploads into the run directory.
             outputs=f"{spec.working_directory if spec.tracked else spec.run_directory}/outputs",
             sdk=SDK_FOLDER,
         )
 
 
 def _end_left_behind(find: Callable[[], set[int]]) -> str:
-    """End what the script left running, and say so. Helpers that end by themselves now are not worth a word."""
+    """End the processes that the script left running, and describe them, except for helpers that end by themselves."""
     deadline = time.monotonic() + run_environment.HELPERS_SECONDS
     while (left := find()) and time.monotonic() < deadline:
         wait_for_any(left, max(0.0, deadline - time.monotonic()))
@@ -263,10 +254,9 @@ def _processes(spec: RunSpec, session: int = 0, since: int = 0) -> set[int]:
 
 
 def find_interpreter(target: ComputeTarget) -> str:
-    """The absolute path of the target's interpreter.
+    """The absolute path of the target's interpreter. Raises ConfigurationError.
 
-    A bare name is looked for on the caller's PATH; a path that is not absolute begins in the project. Raises
-    ConfigurationError.
+    A bare name is looked up on the caller's PATH; a relative path is below the project.
     """
     name = target.python_location or "python"
     expanded = os.path.expanduser(name)
@@ -274,35 +264,35 @@ def find_interpreter(target: ComputeTarget) -> str:
     if os.sep in expanded:
         found = shutil.which(os.path.join(project_root, expanded))
     else:
-        # A relative entry would lead into the current folder; one inside the project is the user's own choice.
+        # Without relative entries, which could lead into the project.
         folders = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
         found = shutil.which(expanded, path=os.pathsep.join(folders))
     if found:
         return os.path.abspath(found)
-    where = "is not on the PATH" if os.sep not in expanded else "does not exist or cannot be executed"
+    problem = "is not on the PATH" if os.sep not in expanded else "does not exist or is not executable"
     raise ConfigurationError(
-        f"pythonLocation: {name} {where}",
-        remedy="Name the interpreter with its full path, or start the workbench where it is on the PATH.",
+        f"pythonLocation: {name} {problem}",
+        remedy="Use the full path of the interpreter, or start the workbench where it is on the PATH.",
         file=target.path,
         line=line_of_key(target.path, "pythonLocation"),
     )
 
 
 def _wait_for_supervisor(spec: RunSpec, interrupted: int) -> supervisor.Supervisor:
-    """The shell's own record, which appears a millisecond after its start.
+    """Read the shell's pid file, which appears a millisecond after its start.
 
-    Raises NeverStarted when there is none and nobody is left who could write it.
+    Raises NeverStarted if there is no file and no process that could write it.
     """
     shell = supervisor.read_supervisor(spec.run_directory)
     pause = 0.0005
     while shell is None:
-        # In this order: a shell that writes the record and ends in between is not missed.
-        nobody = not _processes(spec)
+        # Look for processes first: the shell may write the file and end in between.
+        has_processes = bool(_processes(spec))
         shell = supervisor.read_supervisor(spec.run_directory)
-        if shell is None and nobody:
+        if shell is None and not has_processes:
             raise NeverStarted(
-                f"it could not be started: the supervising shell cannot write to {spec.run_directory}",
-                remedy="Is the disk full, or the folder not writable?",
+                f"the run could not be started: the supervising shell cannot write to {spec.run_directory}",
+                remedy="Check the free space and the permissions of the folder.",
             )
         if shell is None:
             wait_for_any((), pause, interrupted)

@@ -1,7 +1,7 @@
-"""The connections of one login, and who gets a session on which; opened when needed, and anew after they were lost.
+"""The SSH connections of one login: opened on demand, and again after they were lost.
 
-A server allows a number of programs at once on a connection. While they suffice there is one, and no more of them than
-are needed at any time.
+A server limits the number of sessions per connection (MaxSessions). More than one connection is open only while one is
+not enough.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.ssh_channel import Bridge, NoShell, Shell
 from tui_workbench.targets.ssh.ssh_connection import Secrets, connect, server_facts
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds between attempts to reach a machine that is waited for; doubled each time."""
+FIRST_PAUSE = 0.5
+"""Seconds between the first attempts to reach a machine."""
 
 SLOW_SHELL = 1.0
-"""Seconds: start-up files that take longer make whoever starts one program after another wait for each."""
+"""Seconds; if starting a shell takes longer, more spare shells are kept."""
 
 SPARES, SPARES_WHERE_SLOW = 1, 5
-"""Shells that are kept waiting for the next programs."""
+"""Number of shells that wait for the next programs."""
 
 TERMINAL_SECONDS = 10.0
 
@@ -38,7 +38,7 @@ _Result = TypeVar("_Result")
 
 
 class PooledConnection:
-    """One SSH connection to the machine; `is_full` when the server allows no further session on it."""
+    """One SSH connection. `is_full` is True when the server allows no more sessions."""
 
     def __init__(self, connection: asyncssh.SSHClientConnection, on_idle: Callable[[PooledConnection], None]) -> None:
         self.connection = connection
@@ -48,10 +48,10 @@ class PooledConnection:
         self._has_given = False
         self._spares: list[asyncio.Task[Shell]] = []
         self.shell_seconds = 0.0
-        """How long the last shell took to start."""
+        """The time that the last shell took to start."""
         self._replenish()
-        # A session with a terminal makes the SSH server send at once (TCP_NODELAY) from then on, for all channels:
-        # 0.8 ms instead of 44 ms for each new one. Its shell may print anything, even without end.
+        # After a session with a terminal the SSH server uses TCP_NODELAY for all channels: starting a program takes
+        # 0.8 ms instead of 44 ms. The login shell may print without end, so the output is discarded.
         nothing = asyncssh.DEVNULL
         _quietly(
             connection.run(
@@ -62,11 +62,11 @@ class PooledConnection:
 
     @property
     def is_useless(self) -> bool:
-        """Full though nobody ever had a shell of it: the server allows no sessions at all."""
+        """Whether the server allows no sessions at all."""
         return self.is_full and not self._asked and not self._has_given
 
     async def shell(self) -> Shell | None:
-        """A shell that waits for its line, and another one behind it for the next caller. None when the line is full.
+        """A shell that waits for its line; None if the connection is full. Also starts a spare shell.
 
         Raises NoShell, asyncssh.Error or OSError.
         """
@@ -78,13 +78,13 @@ class PooledConnection:
             return None
         finally:
             self._asked -= 1
-            self._tell_when_idle()
+            self._check_idle()
 
     async def _take(self) -> Shell:
         spare = self._spares.pop(0) if self._spares else None
         shell = None
         if spare is not None:
-            # There was no room for it when it was to be made; there may be now.
+            # If the connection was full when the spare was started, try again.
             with contextlib.suppress(asyncssh.ChannelOpenError):
                 shell = await spare
         if shell is None or not shell.is_usable:
@@ -104,26 +104,23 @@ class PooledConnection:
     def _ended(self, _ended: asyncio.Future[int]) -> None:
         self.is_full = False
         self._in_use -= 1
-        self._tell_when_idle()
+        self._check_idle()
 
-    def _tell_when_idle(self) -> None:
-        # A line that a caller waits for is not idle: closing it would look like an account without a shell.
+    def _check_idle(self) -> None:
+        # Closing a connection that a caller waits for would look like a login without a shell.
         if not self._in_use and not self._asked:
             self._on_idle(self)
 
 
 class ConnectionPool:
-    """The way to the machine: one SSH connection, opened when first needed and anew after it was lost.
-
-    A server allows ten programs at once on a connection; only when they do not suffice a second one is opened.
-    """
+    """The SSH connections of one login."""
 
     def __init__(self, login: wire.Login, paths: wire.LinkPaths) -> None:
         self.secrets = Secrets()
         self.since = time.time()
         self._login = login
         self._paths = paths
-        self._lines: list[PooledConnection] = []
+        self._open: list[PooledConnection] = []
         self._attempt: asyncio.Task[PooledConnection] | None = None
         self._forwards: dict[str, asyncssh.SSHListener | Bridge] = {}
         self._forwarding = asyncio.Lock()
@@ -131,34 +128,34 @@ class ConnectionPool:
     @property
     def state(self) -> str:
         """`up`, `connecting` or `down`."""
-        return "up" if self._lines else "connecting" if self._attempt else "down"
+        return "up" if self._open else "connecting" if self._attempt else "down"
 
     def facts(self) -> dict[str, str | float]:
-        """What is known of the open connection, and `shell`: the seconds that starting a shell takes."""
-        if not self._lines:
+        """Facts about the first connection, and `shell`, the time that starting a shell takes."""
+        if not self._open:
             return {}
-        return {**server_facts(self._lines[0].connection), "shell": self._lines[0].shell_seconds}
+        return {**server_facts(self._open[0].connection), "shell": self._open[0].shell_seconds}
 
-    async def line(self) -> PooledConnection:
-        """The first open line; makes one attempt when there is none. Raises TargetUnreachable."""
-        return self._lines[0] if self._lines else await self._another()
+    async def first(self) -> PooledConnection:
+        """The first connection. Makes one attempt to open it if there is none. Raises TargetUnreachable."""
+        return self._open[0] if self._open else await self._add()
 
     async def shell(self) -> Shell:
         """A shell that waits for its line. Raises TargetUnreachable."""
-        await self.line()
+        await self.first()
         try:
             while True:
-                for line in list(self._lines):
-                    # A line may have been closed while the one before it was asked.
-                    shell = await line.shell() if line in self._lines and not line.is_full else None
+                for each in list(self._open):
+                    # It may have been closed while the loop waited for an earlier connection.
+                    shell = await each.shell() if each in self._open and not each.is_full else None
                     if shell is not None:
                         return shell
-                # Others who wait for the same line may be quicker.
-                line = await self._another()
-                shell = await line.shell()
+                # Other callers that wait for the new connection may use all of its sessions.
+                added = await self._add()
+                shell = await added.shell()
                 if shell is not None:
                     return shell
-                if line.is_useless:
+                if added.is_useless:
                     raise _no_programs(self._login, "MaxSessions of its SSH server is 0")
         except NoShell as error:
             raise _no_programs(self._login, str(error)) from error
@@ -166,15 +163,15 @@ class ConnectionPool:
             raise lost(self._login, error) from error
 
     async def forward(self, path: str) -> str:
-        """Let the host's unix socket `path` appear here; returns where. Raises TargetUnreachable."""
+        """Connect a local unix socket to the host's socket `path`, and return its path. Raises TargetUnreachable."""
         here = self._paths.forwarded(path)
         async with self._forwarding:
-            line = await self.line()
+            first = await self.first()
             if path not in self._forwards:
                 words = f"-N -L {shlex.quote(here)}:{shlex.quote(path)} {self._login.all_words}"
                 with trace.Call(trace.SSH, (), login=words) as call:
                     try:
-                        self._forwards[path] = await self._listen(line.connection, here, path)
+                        self._forwards[path] = await self._listen(first.connection, here, path)
                     except (asyncssh.Error, OSError) as error:
                         raise lost(self._login, error) from error
                     call.end(None, note="forwarded")
@@ -186,7 +183,7 @@ class ConnectionPool:
         try:
             _, writer = await connection.open_unix_connection(path)
         except asyncssh.ChannelOpenError:
-            # The server does not say why; nothing but a forbidden one keeps us from a socket that is there.
+            # The server forbids forwarding; it does not say why.
             bridge = Bridge(path, self.shell)
             await bridge.open(here)
             return bridge
@@ -194,11 +191,11 @@ class ConnectionPool:
         return await connection.forward_local_path(here, path)
 
     async def wait(self) -> None:
-        """Return once the machine answers. Raises TargetUnreachable when waiting is of no use."""
+        """Wait until the machine answers. Raises TargetUnreachable if waiting is useless."""
         pauses = Backoff(FIRST_PAUSE)
         while True:
             try:
-                await self.line()
+                await self.first()
                 return
             except ConnectionLost:
                 await asyncio.sleep(pauses.next())
@@ -206,11 +203,11 @@ class ConnectionPool:
     def close(self) -> None:
         """End every connection."""
         self._end_forwards()
-        for line in self._lines:
-            line.connection.close()
+        for each in self._open:
+            each.connection.close()
 
-    async def _another(self) -> PooledConnection:
-        """One more line. Callers at the same time share the attempt, and one who gives up does not end it."""
+    async def _add(self) -> PooledConnection:
+        """Open one more connection. Callers at the same time share the attempt; a canceled caller does not end it."""
         if self._attempt is None:
             self._attempt = asyncio.create_task(self._connect())
             self._attempt.add_done_callback(self._attempt_ended)
@@ -221,18 +218,18 @@ class ConnectionPool:
         with trace.Call(trace.SSH, (), login=self._login.all_words, log_start=True) as call:
             connection = await connect(self._login, self.secrets, lambda _error: self._ended(ended))
             call.end(None, note="connected")
-        line = PooledConnection(connection, self._line_idle)
-        ended.append(line)
-        if not self._lines:
+        added = PooledConnection(connection, self._close_idle)
+        ended.append(added)
+        if not self._open:
             self.since = time.time()
-        self._lines.append(line)
-        return line
+        self._open.append(added)
+        return added
 
-    def _line_idle(self, line: PooledConnection) -> None:
-        """More than one connection is held only while it is needed."""
-        if line in self._lines[1:]:
-            self._lines.remove(line)
-            line.connection.close()
+    def _close_idle(self, idle: PooledConnection) -> None:
+        """Close an idle connection, except for the first."""
+        if idle in self._open[1:]:
+            self._open.remove(idle)
+            idle.connection.close()
 
     def _attempt_ended(self, attempt: asyncio.Task[PooledConnection]) -> None:
         self._attempt = None
@@ -247,30 +244,30 @@ class ConnectionPool:
         self._forwards.clear()
 
     def _ended(self, ended: list[PooledConnection]) -> None:
-        was_first = bool(self._lines) and self._lines[0] in ended
-        self._lines = [line for line in self._lines if line not in ended]
+        was_first = bool(self._open) and self._open[0] in ended
+        self._open = [each for each in self._open if each not in ended]
         if was_first:
             self._end_forwards()
-        if not self._lines:
+        if not self._open:
             self.since = time.time()
 
 
 def _no_programs(login: wire.Login, said: str) -> LoginRefused:
     return LoginRefused(
-        f"{login.label}: the login works, and no program can be started{f': {said}' if said else ''}",
-        remedy="Does the account have a shell that runs commands, and do its start-up files neither end it nor wait? "
-        f"`ssh {login.ssh_words} true` shows it.",
+        f"{login.label}: the login works, but no program can be started{f': {said}' if said else ''}",
+        remedy="Check that the account has a shell that runs commands, and that its start-up files neither exit nor "
+        f"wait. To test it: ssh {login.ssh_words} true",
     )
 
 
 def lost(login: wire.Login, error: Exception) -> ConnectionLost:
-    """The error for a connection that has ended, for asyncssh's or the system's."""
+    """Convert an error of asyncssh or of the system to ConnectionLost."""
     said = getattr(error, "reason", "") or str(error) or type(error).__name__
-    return ConnectionLost(f"{login.label}: the connection was lost: {said}", remedy="What runs there goes on.")
+    return ConnectionLost(f"{login.label}: the connection was lost: {said}", remedy="Runs on the machine continue.")
 
 
 def _quietly(work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
-    """Start something whose failure shows when its result is asked for, if it ever is."""
+    """Start a task whose exception may stay unretrieved."""
     task = asyncio.create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task

@@ -1,9 +1,8 @@
-"""Plain Python on another machine over SSH: the host's own interpreter, no Docker, nothing installed.
+"""Runs on another machine over SSH, with an interpreter of that machine; nothing is installed there.
 
-The run's directory on the host is as a local run's: the same supervising shell writes the same files there, so the run
-outlives every connection, and its log is copied here by byte offset. What the script sees is what a login of this user
-sees, the variables of the run configuration, and a few of ours; they travel as input of the shell that starts it,
-never as arguments that other users of the host could read.
+The supervising shell writes the same files as for a local run, so a run outlives every connection. The log is copied by
+byte offset. The script sees the variables of a login, of the run configuration, and a few of the workbench. They are
+sent as input of the shell that starts the script, because other users of the host could read arguments.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from tui_workbench.targets.hosts.remote_scripts import FIND_PYTHON, LEFT, START,
 from tui_workbench.targets.hosts.sending import difference
 
 STOP_SECONDS = 60.0
-"""Beyond the grace: what processes in an uninterruptible wait are given before the host is asked anew."""
+"""Time beyond the grace period for processes in an uninterruptible wait; then the call is repeated."""
 
-_TICKS_A_SECOND = 20
-"""Of the shell there, which can only count its naps."""
+_TICKS_PER_SECOND = 20
+"""The script STOP counts pauses of 50 ms."""
 
 
 class RemoteTarget(Target):
@@ -53,8 +52,8 @@ class RemoteTarget(Target):
         run_environment.require_python(configuration)
         if not self.target.user_managed_environment:
             raise ConfigurationError(
-                "userManagedEnvironment is false, and environments are not made on targets of type remote",
-                remedy="Set `userManagedEnvironment: true` and name an interpreter with pythonLocation, or use Docker.",
+                "userManagedEnvironment is false, but targets of type remote cannot build environments",
+                remedy="Set `userManagedEnvironment: true` and pythonLocation, or use Docker.",
                 file=self.target.path,
                 line=line_of_key(self.target.path, "userManagedEnvironment"),
             )
@@ -64,8 +63,8 @@ class RemoteTarget(Target):
         run_environment.refuse_impossible(configuration.path, variables, command)
         chosen = (Step("gpus", f"{choice.describe(self.target)} on {label}"),) if choice.chooses(self.target) else ()
         steps = (
-            Step("sync", f"send what changed since the last run to {label}"),
-            Step("copy", f"make the run's own copy on {label}"),
+            Step("sync", f"send changed files to {label}"),
+            Step("copy", f"make the run's copy on {label}"),
             *chosen,
             Step(
                 "start",
@@ -74,9 +73,9 @@ class RemoteTarget(Target):
                 f"{home}/work",
                 mask_variables(variables),
             ),
-            Step("follow", "wait for its end; the output goes to output.log"),
-            Step("collect", "keep outputs/ and every other file that the run made"),
-            Step("remove", "remove the run's copy there"),
+            Step("follow", "wait for the end; the output goes to output.log"),
+            Step("collect", "fetch outputs/ and all other files that the run made"),
+            Step("remove", f"remove the run's copy on {label}"),
         )
         return Plan(self.target.name, self.target.type, command[0], steps)
 
@@ -120,7 +119,7 @@ class RemoteTarget(Target):
         command, passing = run_environment.prefix_env(command, variables)
         exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in passing.items())
         if PYTHON_PATH_VARIABLE not in spec.run_configuration.environment_variables:
-            # What a login of this user has follows ours.
+            # The login's own PYTHONPATH follows the workbench's.
             exports += f'{PYTHON_PATH_VARIABLE}="${PYTHON_PATH_VARIABLE}$own_path"\n'
             exports = f'own_path="${{{PYTHON_PATH_VARIABLE}:+:${PYTHON_PATH_VARIABLE}}}"\n{exports}'
         exported = exports.encode("utf-8", "surrogateescape").rstrip(b"\n")
@@ -175,10 +174,7 @@ class RemoteTarget(Target):
         return super().machine_info(spec, self.interpreter()[0])
 
     def interpreter(self) -> tuple[str, str]:
-        """Absolute path and version of the interpreter there, asked once.
-
-        Raises ConfigurationError or TargetUnreachable.
-        """
+        """The absolute path and the version of the interpreter. Raises ConfigurationError or TargetUnreachable."""
         if self._found is None:
             self._found = self._find_interpreter()
         return self._found
@@ -189,10 +185,10 @@ class RemoteTarget(Target):
         words = done.text.split("\n")
         if done.code == 0 and len(words) == 2:
             return words[0], words[1]
-        where = "is not on the PATH of a login" if "/" not in name else "does not exist or is no Python"
+        problem = "is not on the PATH of a login" if "/" not in name else "does not exist or is not Python"
         raise ConfigurationError(
-            f"pythonLocation: {name} {where} on {self.host.label}",
-            remedy="Name the interpreter with its full path there.",
+            f"pythonLocation: {name} {problem} on {self.host.label}",
+            remedy="Use the full path of an interpreter on that machine.",
             file=self.target.path,
             line=line_of_key(self.target.path, "pythonLocation"),
         )
@@ -208,21 +204,21 @@ class _Processes:
         self._run = HostRun(host, spec)
 
     def wait(self, interrupted: int) -> Outcome:
-        """Wait for the script's end while its log arrives. Raises Interrupted, NeverStarted or WorkbenchError."""
+        """Wait for the end of the script and copy its log. Raises Interrupted, NeverStarted or WorkbenchError."""
         if not self._run.state().started:
-            raise NeverStarted(f"it was not started on {self._host.label}", remedy="Submit it again.")
+            raise NeverStarted(f"the run was not started on {self._host.label}", remedy="Submit it again.")
         self._report.regained()
         self._follow(WAIT, interrupted)
-        outcome = self._note()
+        outcome = self._record_end()
         if outcome.exit_code is None and not self._run.state().restarted:
-            # The shell was killed, and the script may go on without it.
+            # The shell was killed; the script may continue without it.
             self._report.orphaned()
             self._follow(LEFT, interrupted)
-            outcome = self._note()
-        return outcome if outcome.exit_code is None else self._end_what_is_left(outcome)
+            outcome = self._record_end()
+        return outcome if outcome.exit_code is None else self._end_left_behind(outcome)
 
-    def _end_what_is_left(self, outcome: Outcome) -> Outcome:
-        """End what the script left running. Where that fails the outcome says so. Raises TargetUnreachable."""
+    def _end_left_behind(self, outcome: Outcome) -> Outcome:
+        """End the processes that the script left running. Raises TargetUnreachable."""
         try:
             done = self._end_processes(run_environment.LEFT_BEHIND_GRACE, run_environment.HELPERS_SECONDS)
         except TargetUnreachable:
@@ -233,46 +229,46 @@ class _Processes:
         return outcome._replace(note=supervisor.describe_left_behind(int(count) if count.isdigit() else 0))
 
     def _follow(self, script: str, interrupted: int) -> None:
-        """Wait for the end of a program there that ends with the run, while the log arrives; all of it is here then."""
+        """Copy the log until a script on the host that waits for the run has ended."""
         command = ["sh", "-c", script, "sh", self._run.directory, self._spec.run_id]
         with contextlib.closing(self._host.open(command)) as waiting, self._run.mirror() as mirror:
 
             def finish() -> None:
                 if waiting.wait() != 0:
                     raise ConnectionLost(
-                        f"{self._host.label}: the program there that waits for the run's end was ended",
+                        f"{self._host.label}: the program that waits for the end of the run was killed",
                         remedy="Try again.",
                     )
 
             follow(waiting.exit_descriptor(), finish, mirror, interrupted, self._run.live())
 
     def stop(self, grace: float) -> bool:
-        """End every process of the run, the shell last so that it can still write the exit code."""
+        """End all processes of the run, the shell last so that it can write the exit code."""
         if not self._run.state().started:
             return False
         done = self._end_processes(grace)
-        self._note()
+        self._record_end()
         return done.text.startswith("forced")
 
-    def _note(self) -> Outcome:
-        """How the run ended, noted in its directory here."""
-        ending = self._run.state()
-        self._run.note_end(ending.exit_code)
-        if ending.exit_code is not None:
-            return self._run.add_full_disk_reason(Outcome(ending.exit_code, supervisor.describe_exit(ending.exit_code)))
-        if ending.restarted:
-            return Outcome(None, f"{self._host.label} was restarted while it ran; submit it again")
-        return Outcome(None, "it ended, but its exit code is not known: the supervising shell was killed")
+    def _record_end(self) -> Outcome:
+        """Write the exit code on this machine, and return the outcome."""
+        state = self._run.state()
+        self._run.note_end(state.exit_code)
+        if state.exit_code is not None:
+            return self._run.add_full_disk_reason(Outcome(state.exit_code, supervisor.describe_exit(state.exit_code)))
+        if state.restarted:
+            return Outcome(None, f"{self._host.label} was restarted during the run; submit it again")
+        return Outcome(None, supervisor.UNKNOWN_EXIT)
 
-    def _end_processes(self, grace: float, *patience: float) -> Completed:
-        ticks = str(int(grace * _TICKS_A_SECOND))
-        words = (self._run.directory, self._spec.run_id, ticks, *map(str, patience))
-        done = self._host.run(["sh", "-c", STOP, "sh", *words], timeout=grace + STOP_SECONDS)
+    def _end_processes(self, grace: float, *helper_seconds: float) -> Completed:
+        ticks = str(int(grace * _TICKS_PER_SECOND))
+        arguments = (self._run.directory, self._spec.run_id, ticks, *map(str, helper_seconds))
+        done = self._host.run(["sh", "-c", STOP, "sh", *arguments], timeout=grace + STOP_SECONDS)
         return self._run.require(done, "end the run")
 
 
 def _sdk_folder(run_directory: str) -> str:
-    """What the script may import to log, beside the folder of all runs there."""
+    """The folder of the SDK, beside the folder of all runs."""
     return HostLayout(posixpath.dirname(posixpath.dirname(run_directory))).sdk(sdk_version())
 
 

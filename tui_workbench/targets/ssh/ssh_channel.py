@@ -1,13 +1,12 @@
-"""Programs on the other machine, one SSH channel each, joined to pipes of this machine.
+"""Programs on another machine, each on an SSH channel that is connected to pipes of this machine.
 
-A channel starts as a shell that waits for one line: `Shell`. Starting it costs a login's `.bashrc` and a round trip, so
-the link keeps one waiting; whatever the start-up files print is dropped, and the program that the line starts has the
-channel to itself: its streams are bytes, and its exit code is the channel's.
+A channel starts as a `Shell` that waits for one line. Starting a shell takes a round trip and the time of `.bashrc`, so
+the link keeps shells waiting. Output of start-up files is dropped. The program that the line starts then uses the
+channel alone: its streams are bytes, and its exit code is the channel's.
 
-`Bridge` is a unix socket here that leads to one of the host's, by a program there for each call, where the server
-forwards none. Hardened servers switch forwarding off (`DisableForwarding`, `AllowStreamLocalForwarding no`) and let
-programs run all the same. The docker command can hand a connection of its engine to its stdin and stdout, as it does
-for contexts of its own over SSH.
+`Bridge` replaces the forwarding of a unix socket on servers that forbid it (`DisableForwarding`,
+`AllowStreamLocalForwarding no`). Each connection starts `docker system dial-stdio`, which connects its stdin and stdout
+to the socket of the engine.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ SHELL_COMMAND = (
     "exec /bin/sh -c 'echo workbench-tui ready; echo workbench-tui ready >&2; "
     'n=$(echo; echo x); n=${n%x}; IFS= read -r l && eval "$l"\''
 )
-"""Understood by every login shell: inside single quotes stands nothing that bash, zsh, fish or csh would touch.
+"""Works in bash, zsh, fish and csh: nothing inside the single quotes is special to them.
 
-`read` takes single bytes from a pipe, so the program finds its input exactly behind the line. `$n` is a line feed.
+`read` reads single bytes from a pipe, so the program's input starts exactly after the line. `$n` is a line feed.
 """
 
 MOST_NOISE = 1 << 20
-"""Bytes that start-up files may print before the shell waits for its line."""
+"""Maximum output of start-up files, in bytes."""
 
 START_SECONDS = 25.0
-"""How long they may take. Whoever wants to start a program waits a little longer than that."""
+"""Time limit for start-up files, a little shorter than the time limit for starting a program."""
 
 _KEPT_NOISE = 1 << 12
 
@@ -47,21 +46,21 @@ _CLOSED_EARLY = "the channel was closed"
 
 
 class NoShell(Exception):
-    """The account starts no shell for us; the text is the last line of what it said instead, "" when nothing."""
+    """The login does not start a shell. The text is the last line of its output, or ""."""
 
 
 class Sink(Protocol):
-    """Where one of a program's output streams goes. One that takes no more for now tells `Shell.hold` and `resume`."""
+    """The receiver of an output stream. A full receiver calls `Shell.pause` and `Shell.resume`."""
 
     def write(self, data: bytes) -> None:
-        """Take what the program wrote."""
+        """Write output of the program."""
 
     def close(self) -> None:
-        """There is no more."""
+        """Signal the end of output."""
 
 
 class Shell(asyncssh.SSHClientSession[bytes]):
-    """One channel. First a waiting shell, then, after `run`, the program; `ended` is its exit code or the error."""
+    """One channel: a waiting shell, and after `run` the program. `ended` is its exit code or the error."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -73,15 +72,15 @@ class Shell(asyncssh.SSHClientSession[bytes]):
         self._noise = {False: bytearray(), True: bytearray()}
         self._noise_left = MOST_NOISE
         self.seconds = 0.0
-        """How long the start-up files took."""
+        """The duration of the start-up files."""
         self._outputs: dict[bool, Sink] = {}
         self._input: asyncio.ReadTransport | None = None
-        self._held: set[Sink] = set()
+        self._full: set[Sink] = set()
         self._code: int | None = None
 
     @classmethod
     async def open(cls, connection: asyncssh.SSHClientConnection) -> Shell:
-        """A shell that waits for its line. Raises NoShell, asyncssh.Error or OSError."""
+        """Start a shell that waits for its line. Raises NoShell, asyncssh.Error or OSError."""
         begun = time.monotonic()
         channel, session = await connection.create_session(cls, SHELL_COMMAND, encoding=None)
         shell = cast(Shell, session)
@@ -90,7 +89,7 @@ class Shell(asyncssh.SSHClientSession[bytes]):
             await asyncio.wait_for(shell.ready, START_SECONDS)
         except TimeoutError:
             shell.close()
-            raise NoShell(f"the start-up files of its shell did not end within {START_SECONDS:g} s") from None
+            raise NoShell(f"the shell's start-up files did not end within {START_SECONDS:g} s") from None
         shell.seconds = time.monotonic() - begun
         return shell
 
@@ -100,15 +99,15 @@ class Shell(asyncssh.SSHClientSession[bytes]):
         return not self.ended.done()
 
     async def run(self, line: str, stdin: int, stdout: int, stderr: int) -> None:
-        """Start the program of `line` with these descriptors, which from now on belong to this object."""
+        """Start the program of `line` with these descriptors, which this object then owns."""
         self.start(line, await _output(self, stdout), await _output(self, stderr))
         loop = asyncio.get_running_loop()
         self._input, _ = await loop.connect_read_pipe(lambda: _Input(self), os.fdopen(stdin, "rb", 0))
 
     def start(self, line: str, stdout: Sink, stderr: Sink, stdin: asyncio.ReadTransport | None = None) -> None:
-        """Start the program of `line`, whose output goes there; `stdin` is paused while it reads slower than we `send`.
+        """Start the program of `line`. `stdin` is paused while the program reads slower than `send` writes.
 
-        All three are closed at its end.
+        The streams are closed when the program ends.
         """
         assert self._channel is not None
         self._noise = {False: bytearray(), True: bytearray()}
@@ -117,26 +116,26 @@ class Shell(asyncssh.SSHClientSession[bytes]):
         self._channel.write(os.fsencode(line) + b"\n")
 
     def send(self, data: bytes) -> None:
-        """Write to the program's input; nothing happens when it has ended."""
+        """Write to the program's input, unless it has ended."""
         with contextlib.suppress(OSError):
             if self._channel is not None:
                 self._channel.write(data)
 
     def send_eof(self) -> None:
-        """Let the program see the end of its input."""
+        """Signal the end of input to the program."""
         with contextlib.suppress(OSError):
             if self._channel is not None:
                 self._channel.write_eof()
 
     def close(self) -> None:
-        """End the program, when it still runs, and the channel. Output that has arrived is still delivered."""
+        """End the program, if it still runs, and the channel. Output that has arrived is still delivered."""
         if self._channel is None or self.ended.done():
             return
         with contextlib.suppress(OSError):
-            self._channel.send_signal("KILL")  # closing alone would leave a silent program running there
+            self._channel.send_signal("KILL")  # closing the channel would not end a silent program
         self._channel.close()
 
-    # What asyncssh calls.
+    # Called by asyncssh.
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
         is_error = datatype is not None
@@ -165,7 +164,7 @@ class Shell(asyncssh.SSHClientSession[bytes]):
     def connection_lost(self, exc: Exception | None) -> None:
         error = exc or asyncssh.ConnectionLost(_CLOSED_EARLY)
         if not self.ready.done():
-            self.ready.set_exception(exc or NoShell(self._last_words()))
+            self.ready.set_exception(exc or NoShell(self._last_line()))
         if self._input is not None:
             self._input.close()
         for output in self._outputs.values():
@@ -178,11 +177,11 @@ class Shell(asyncssh.SSHClientSession[bytes]):
 
     def _give_up(self) -> None:
         if not self.ready.done():
-            self.ready.set_exception(NoShell("the start-up files of its shell print without end"))
+            self.ready.set_exception(NoShell("the shell's start-up files print without end"))
         self.close()
 
-    def _last_words(self) -> str:
-        """The last line that came instead of a shell, of stderr if there is one."""
+    def _last_line(self) -> str:
+        """The last line of stderr, or of stdout, before the shell ended."""
         out, err = (noise.decode("utf-8", "replace").strip() for noise in self._noise.values())
         return (err or out).rpartition("\n")[2].strip()
 
@@ -194,23 +193,23 @@ class Shell(asyncssh.SSHClientSession[bytes]):
         if self._input is not None:
             self._input.resume_reading()
 
-    # What the pipes call.
+    # Called by the pipes.
 
     def pause(self, output: Sink) -> None:
-        """Who reads this output is slower than the program; SSH's window makes it wait."""
-        if not self._held and self._channel is not None and self.is_usable:
+        """Stop reading from the channel while an output is full. The SSH window then blocks the program."""
+        if not self._full and self._channel is not None and self.is_usable:
             self._channel.pause_reading()
-        self._held.add(output)
+        self._full.add(output)
 
     def resume(self, output: Sink) -> None:
-        """It has caught up."""
-        self._held.discard(output)
-        if not self._held and self._channel is not None and self.is_usable:
+        """Continue when no output is full."""
+        self._full.discard(output)
+        if not self._full and self._channel is not None and self.is_usable:
             self._channel.resume_reading()
 
 
 class _Output(asyncio.BaseProtocol):
-    """One of the program's output streams on its way into a pipe."""
+    """Copies an output stream of the program to a pipe."""
 
     transport: asyncio.WriteTransport
 
@@ -231,7 +230,7 @@ class _Output(asyncio.BaseProtocol):
 
 
 class _Input(asyncio.Protocol):
-    """A pipe on its way to the program's input."""
+    """Copies a pipe to the program's input."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
@@ -241,7 +240,7 @@ class _Input(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._shell.send_eof()
-        return True  # who says no more may still listen
+        return True  # the other end may still read
 
 
 async def _output(shell: Shell, descriptor: int) -> _Output:
@@ -252,7 +251,7 @@ async def _output(shell: Shell, descriptor: int) -> _Output:
 
 
 def _consume(future: asyncio.Future[Any]) -> None:
-    # Nobody may be waiting any more; asyncio would report an exception that was never looked at.
+    # asyncio reports exceptions that are never retrieved.
     if not future.cancelled():
         future.exception()
 
@@ -261,7 +260,7 @@ _DIAL = "DOCKER_HOST=unix://%s exec docker system dial-stdio"
 
 
 class Bridge:
-    """Whoever connects to the socket that `open` makes speaks to the socket `there` of the host."""
+    """A local unix socket that is connected to the socket `there` of the host."""
 
     def __init__(self, there: str, open_shell: Callable[[], Awaitable[Shell]]) -> None:
         self.line = _DIAL % shlex.quote(there)
@@ -276,7 +275,7 @@ class Bridge:
         self._server = await asyncio.get_running_loop().create_unix_server(lambda: _Call(self), here)
 
     def close(self) -> None:
-        """Let nobody connect any more, and hang up on who is."""
+        """Close the socket and all connections."""
         if self._server is not None:
             self._server.close()
         for call in list(self.calls):
@@ -284,7 +283,7 @@ class Bridge:
 
 
 class _Call(_Output, _Input):
-    """One caller and its program, whose output it takes; the end of either is the end of the other."""
+    """One connection and its program. Each ends with the other."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
@@ -303,7 +302,7 @@ class _Call(_Output, _Input):
                 self._shell.close()
                 return
             self._hang_up = self._shell.close
-            self._shell.start(self._bridge.line, self, _Nowhere(), caller)
+            self._shell.start(self._bridge.line, self, _Discard(), caller)
             caller.resume_reading()
         except (TargetUnreachable, OSError):
             caller.close()
@@ -313,11 +312,9 @@ class _Call(_Output, _Input):
         self._hang_up()
 
 
-class _Nowhere:
-    """What the program complains of; the caller sees that it has ended."""
-
+class _Discard:
     def write(self, data: bytes) -> None:
-        """Drop it."""
+        pass
 
     def close(self) -> None:
-        """Nothing to do."""
+        pass

@@ -1,10 +1,7 @@
-"""What ~/.ssh/config says about a host on the way: jump hosts, known hosts, keys, how a silent server is noticed.
+"""Settings of ~/.ssh/config that asyncssh does not apply by itself, and known_hosts files.
 
-The rest of it asyncssh applies itself. Files that it names and that are not there are left out, as OpenSSH does.
-
-Which host keys are known stands in OpenSSH's known_hosts files. A key is only ever added by `accept`, which a person
-asked for by naming its fingerprint. The files are only appended to. Lines that cannot be read are skipped, as OpenSSH
-skips them.
+As in OpenSSH, missing files and invalid lines are ignored. Only `accept` adds a key, after the user has confirmed its
+fingerprint; it appends to the file.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from typing import Any, NamedTuple
 import asyncssh
 from asyncssh.config import SSHClientConfig
 
-from tui_workbench.core.errors import StorageError
+from tui_workbench.core.errors import storage_errors
 
 DEFAULT_PORT = 22
 USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
@@ -38,26 +35,26 @@ class HostKey(NamedTuple):
     file: str
     line: int
     marker: str  # "", @cert-authority or @revoked
-    hosts: str  # the pattern list as it stands there
+    hosts: str  # the list of patterns
     algorithm: str  # ssh-ed25519, ssh-rsa, ...
     blob: str  # the public key, base64
 
     @property
     def fingerprint(self) -> str:
-        """`SHA256:...`, as OpenSSH shows it."""
+        """The fingerprint, `SHA256:...`."""
         return fingerprint(self.blob)
 
     @property
     def openssh(self) -> str:
-        """The public key as one word pair, `ssh-ed25519 AAAA...`."""
+        """The public key in OpenSSH's form, `ssh-ed25519 AAAA...`."""
         return f"{self.algorithm} {self.blob}"
 
 
 class KnownKeys(NamedTuple):
-    """The lines on record for one host.
+    """The known_hosts lines of one host.
 
-    `without_port` are lines for the bare name of a host on another port than 22. `ssh` looks at them when the others do
-    not know the key: one that they hold is good or revoked, and a host that shows another one is unknown, not changed.
+    `without_port` are the lines for the bare name of a host on another port than 22. `ssh` uses them if the key is not
+    in `exact`: a key in them is known or revoked; any other key is unknown, not changed.
     """
 
     exact: tuple[HostKey, ...]
@@ -65,13 +62,13 @@ class KnownKeys(NamedTuple):
 
 
 class KnownHosts:
-    """The known_hosts files at `paths`; files that do not exist are empty."""
+    """The known_hosts files at `paths`, which may be missing."""
 
     def __init__(self, paths: Sequence[str] = (*USER_FILES, *GLOBAL_FILES)) -> None:
         self.paths = [os.path.expanduser(path) for path in paths]
 
     def entries(self) -> Iterator[HostKey]:
-        """Every line that can be read."""
+        """All valid lines."""
         for path in self.paths:
             with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
                 for number, line in enumerate(file, 1):
@@ -80,10 +77,10 @@ class KnownHosts:
                         yield entry
 
     def lookup(self, host: str, port: int, alias: str = "") -> KnownKeys:
-        """The lines on record for a host, found by the names that `ssh` looks up.
+        """The lines of a host by the names that `ssh` looks up.
 
-        `alias` is HostKeyAlias of the SSH configuration: it is looked up as it stands, without the port. The address
-        that the name resolves to is not looked up, as CheckHostIP is off in OpenSSH since 8.5.
+        `alias` is HostKeyAlias of the SSH configuration, which is looked up without the port. The host's address is not
+        looked up: CheckHostIP is off since OpenSSH 8.5.
         """
         entries = list(self.entries())
         exact = tuple(entry for entry in entries if _matches(entry.hosts, alias.lower() or shown_name(host, port)))
@@ -92,13 +89,13 @@ class KnownHosts:
         return KnownKeys(exact, tuple(entry for entry in entries if _matches(entry.hosts, host.lower())))
 
     def accept(self, name: str, openssh: str) -> str:
-        """Append a public key (`ssh-ed25519 AAAA...`) under `name` to the user's file; returns the file's path.
+        """Append a public key (`ssh-ed25519 AAAA...`) to the user's file, and return the path of the file.
 
-        `name` is an alias, or a host as `shown_name` gives it. Raises StorageError.
+        `name` is an alias or the result of `shown_name`. Raises StorageError.
         """
         path = self.paths[0]
         line = f"{name} {openssh}\n".encode()
-        try:
+        with storage_errors("add the host key to", path):
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
@@ -109,10 +106,6 @@ class KnownHosts:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-        except OSError as error:
-            raise StorageError(
-                f"the host key cannot be kept: {error.strerror}", remedy="Make the file writable.", file=path
-            ) from error
         return path
 
 
@@ -123,7 +116,7 @@ def fingerprint(blob: str) -> str:
 
 
 def shown_name(host: str, port: int) -> str:
-    """The host as known_hosts files name it: bare for port 22, else `[host]:port`."""
+    """The host's name in known_hosts files: `host` for port 22, else `[host]:port`."""
     return host.lower() if port == DEFAULT_PORT else f"[{host.lower()}]:{port}"
 
 
@@ -136,7 +129,7 @@ def _parse(path: str, number: int, line: str) -> HostKey | None:
         blob = base64.b64decode(words[2], validate=True)
     except (binascii.Error, ValueError):
         return None
-    # The blob repeats the algorithm's name; a line where they differ was damaged.
+    # The blob repeats the algorithm's name; a line with another name is damaged.
     algorithm = words[1].encode("utf-8", "replace")
     if blob[:4] != len(algorithm).to_bytes(4, "big") or blob[4 : 4 + len(algorithm)] != algorithm:
         return None
@@ -149,7 +142,7 @@ def _matches(hosts: str, name: str) -> bool:
     found = False
     for pattern in hosts.lower().split(","):
         negated = pattern.startswith("!")
-        # Only * and ? mean something here; fnmatch would give [ a meaning too.
+        # Only * and ? are special in known_hosts; fnmatch also interprets [.
         glob = pattern.removeprefix("!").replace("[", "[[]")
         if fnmatch.fnmatchcase(name, glob):
             if negated:
@@ -170,17 +163,14 @@ def _matches_hash(hosts: str, name: str) -> bool:
 
 KEEPALIVE_SECONDS = 5
 KEEPALIVE_COUNT = 3
-"""A peer that says nothing for 5 s is asked; when three questions stay unanswered, the connection is lost.
-
-The user's ServerAliveInterval and ServerAliveCountMax come first; an interval of 0 would never notice anything.
-"""
+"""Defaults of ServerAliveInterval and ServerAliveCountMax. An interval of 0 would never notice a lost connection."""
 
 CONFIGURATION_FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
 DEFAULT_IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 
 
 class Hop:
-    """One host on the way, the last being the target itself."""
+    """A jump host or the target."""
 
     def __init__(self, host: str, port: int, username: str) -> None:
         """Raises asyncssh.ConfigParseError, UnicodeDecodeError."""
@@ -194,7 +184,7 @@ class Hop:
         self.keepalive_count = int(str(configuration.get("ServerAliveCountMax") or KEEPALIVE_COUNT))
         self.has_ciphers = configuration.get("Ciphers") is not None
         self.host_key_alias = str(configuration.get("HostKeyAlias") or "")
-        # `none`, or no list at all, never means that any key will do.
+        # Neither `none` nor a missing list means that any key is accepted.
         user_files: Any = configuration.get("UserKnownHostsFile") or USER_FILES
         global_files: Any = configuration.get("GlobalKnownHostsFile") or GLOBAL_FILES
         self.known = KnownHosts([*user_files, *global_files])
@@ -203,13 +193,13 @@ class Hop:
 
     @property
     def authentication(self) -> dict[str, Any]:
-        """The keys and certificates that are named for this host, as options of a connection."""
+        """The configured keys and certificates of this host, as options of a connection."""
         named = {"client_keys": _existing(self._identities)} if self._identities else {}
         return {**named, "ignore_encrypted": True, "client_certs": _existing(self._certificates)}
 
     @property
     def locked_keys(self) -> list[str]:
-        """The key files for this host that a passphrase protects, and that were not used for that."""
+        """The key files for this host that were skipped because a passphrase protects them."""
         usual = [os.path.join("~", ".ssh", name) for name in DEFAULT_IDENTITIES]
         return [path for path in self._identities or usual if _is_locked(os.path.expanduser(path))]
 
@@ -229,5 +219,5 @@ def _is_locked(path: str) -> bool:
 
 
 def asks_for_passphrase(error: Exception) -> bool:
-    """Whether a key could not be read because it needs a passphrase, or another one."""
+    """Whether a key could not be read because its passphrase is missing or wrong."""
     return isinstance(error, asyncssh.KeyEncryptionError) or "assphrase" in str(error)

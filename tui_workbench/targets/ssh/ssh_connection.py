@@ -1,8 +1,7 @@
-"""Opening the SSH connection of one login: what ~/.ssh/config says, host keys, keys, passwords, jump hosts.
+"""Open the SSH connection of a login: host keys, keys, passwords and jump hosts.
 
-No host key is accepted that known_hosts does not hold or that a person has not just named by its fingerprint, whatever
-the user's ssh configuration says. Every failure leaves as one of the errors of `targets.host`, with its remedy. Only
-this module and `ssh_link` know asyncssh.
+A host key is accepted only if it is in known_hosts or if the user has confirmed its fingerprint, whatever the user's
+SSH configuration says. Every failure becomes an error of `targets.hosts.host` with a remedy.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from tui_workbench.targets.ssh.ssh_config import (
 from tui_workbench.targets.ssh.ssh_wire import Login
 
 CONNECT_SECONDS = 30.0
-"""From the first packet to the end of the login. A busy machine's name look-ups alone can take ten."""
+"""Time limit for the whole login. DNS look-ups of a busy machine alone can take ten seconds."""
 
 CIPHERS = (
     "aes256-gcm@openssh.com",
@@ -44,27 +43,27 @@ CIPHERS = (
     "aes192-ctr",
     "aes128-ctr",
 )
-"""By measured speed: AES-GCM moves 1.6 times as much as ChaCha20, which would be negotiated otherwise."""
+"""Fastest first. AES-GCM is 1.6 times as fast as ChaCha20, which would be negotiated otherwise."""
 
 NO_CERTIFICATES = "-*-cert-v01@openssh.com"
-"""Leaves certificates out of the kinds of host keys that are asked for (HostKeyAlgorithms in ssh_config(5))."""
+"""Removes certificates from the accepted kinds of host keys (HostKeyAlgorithms in ssh_config(5))."""
 
 LONGEST_JUMP_CHAIN = 8
-"""Jump hosts may have jump hosts; a configuration in a circle ends here."""
+"""Limit for jump hosts that lead in a circle."""
 
 
 class Secrets:
-    """Secrets by reference, and the host keys that the user accepted by fingerprint. In memory only."""
+    """Secrets by reference, and the fingerprints of host keys that the user accepted. In memory only."""
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
-        self.unknown: set[str] = set()  # references of those that only a person can give
-        self.are_only_here = False  # one of them is in no keyring
+        self.unknown: set[str] = set()  # references of secrets that only the user can give
+        self.are_only_here = False  # at least one secret is not in a keyring
         self.accepted: set[str] = set()
         self._refused: dict[str, str] = {}
 
-    def learn(self, reference: str, value: str, *, kept: bool) -> None:
-        """Remember a secret; `kept` when a keyring told it, else a person did."""
+    def add(self, reference: str, value: str, *, kept: bool) -> None:
+        """Remember a secret. `kept` is True if it comes from a keyring, not from the user."""
         self.values[reference] = value
         trace.hide((value,))
         self.unknown.discard(reference)
@@ -73,21 +72,21 @@ class Secrets:
             self._refused.pop(reference, None)
 
     def refuse(self, reference: str) -> None:
-        """The machine did not accept it. Machines lock accounts on which a wrong password is tried again and again."""
+        """Mark a secret as wrong, so that it is not tried again: machines lock accounts after wrong passwords."""
         if reference in self.values:
             self._refused[reference] = self.values[reference]
 
     def is_refused(self, reference: str) -> bool:
-        """Whether this very secret was tried in vain, and no person has insisted on it since."""
+        """Whether the secret was marked as wrong and not given again."""
         return reference in self.values and self._refused.get(reference) == self.values[reference]
 
 
 async def connect(
     login: Login, secrets: Secrets, on_lost: Callable[[Exception | None], None]
 ) -> asyncssh.SSHClientConnection:
-    """Open the connection, through jump hosts where the configuration says so.
+    """Open the connection, through configured jump hosts.
 
-    `on_lost` is called once when it ends after it was open. Raises ConnectionLost, LoginRefused, SecretNeeded or
+    `on_lost` is called once when an open connection ends. Raises ConnectionLost, LoginRefused, SecretNeeded or
     HostKeyRefused.
     """
     host, port = login.host_and_port
@@ -97,25 +96,23 @@ async def connect(
             authentication = _authentication(login, secrets)
         except SecretNeeded as error:
             if error.reference not in secrets.unknown:
-                raise  # a keyring may know it
-            return await _find_out(login, hop, secrets, error, on_lost)
+                raise  # a keyring may have it
+            return await _try_without_secret(login, hop, secrets, error, on_lost)
         except LoginRefused as error:
-            return await _find_out(login, hop, secrets, error, on_lost)
+            return await _try_without_secret(login, hop, secrets, error, on_lost)
         tunnel = await _open_jumps(login, hop, secrets, LONGEST_JUMP_CHAIN)
         return await _connect_hop(login, hop, secrets, tunnel, authentication, on_lost)
     except (asyncssh.ConfigParseError, UnicodeDecodeError) as error:
         remedy = "Correct that line." if isinstance(error, asyncssh.ConfigParseError) else "Save it as UTF-8."
-        raise LoginRefused(
-            f"{login.label}: the SSH configuration cannot be understood: {error}", remedy=remedy
-        ) from error
+        raise LoginRefused(f"{login.label}: the SSH configuration is invalid: {error}", remedy=remedy) from error
 
 
-async def _find_out(
+async def _try_without_secret(
     login: Login, hop: Hop, secrets: Secrets, problem: LoginRefused, on_lost: Callable[[Exception | None], None]
 ) -> asyncssh.SSHClientConnection:
-    """Go as far as one comes without a key or password: what keeps us from there comes before the `problem` with those.
+    """Connect without key or password, so that problems with the machine are reported before a missing secret.
 
-    Raises the problem when nothing else does; a machine may also let everybody in.
+    Raises `problem` if the machine answers but refuses the login.
     """
     tunnel = await _open_jumps(login, hop, secrets, LONGEST_JUMP_CHAIN)
     try:
@@ -127,7 +124,7 @@ async def _find_out(
 
 
 async def _open_jumps(login: Login, hop: Hop, secrets: Secrets, left: int) -> asyncssh.SSHClientConnection | None:
-    """The connection to the last jump host before `hop`, None when there is none."""
+    """The connection to the last jump host before `hop`; None without jump hosts."""
     if not hop.jump or hop.jump.lower() == "none":
         return None
     if left == 0:
@@ -159,17 +156,17 @@ async def _connect_hop(
         try:
             connection = await _open(hop, client, options)
         except (asyncssh.Error, ConnectionError) as error:
-            if not client.may_be_known_by_its_plain_key(error):
+            if not client.may_have_known_plain_key(error):
                 raise
             client = _Client(hop, secrets, on_lost, plain_keys_only=True)
             connection = await _open(hop, client, options | {"server_host_key_algs": NO_CERTIFICATES})
     except (OSError, UnicodeError, asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
-        await _look_at_host_key(hop, client, tunnel)
+        await _read_host_key(hop, client, tunnel)
         if tunnel is not None:
             tunnel.close()
-        raise _explained(login, hop, client, secrets, error) from error
+        raise _to_workbench_error(login, hop, client, secrets, error) from error
     if tunnel is not None:
-        connection.set_tunnel(tunnel)  # closed with the connection that it carries
+        connection.set_tunnel(tunnel)  # closes the tunnel with the connection
     client.is_open = True
     return connection
 
@@ -180,7 +177,7 @@ async def _open(hop: Hop, client: _Client, options: dict[str, Any]) -> asyncssh.
 
 
 def _options(hop: Hop, tunnel: asyncssh.SSHClientConnection | None) -> dict[str, Any]:
-    """The options of a connection to the hop that do not depend on who logs in."""
+    """The options of a connection that do not depend on the login."""
     return {
         "config": hop.files,
         "username": hop.username or (),
@@ -189,7 +186,7 @@ def _options(hop: Hop, tunnel: asyncssh.SSHClientConnection | None) -> dict[str,
         "login_timeout": CONNECT_SECONDS,
         "keepalive_interval": hop.keepalive,
         "keepalive_count_max": hop.keepalive_count,
-        "compression_algs": None,  # our own streams are compressed where that helps
+        "compression_algs": None,  # the workbench compresses its own streams
         "encryption_algs": () if hop.has_ciphers else CIPHERS,
         "command": None,
         "env": {},
@@ -202,8 +199,8 @@ def _options(hop: Hop, tunnel: asyncssh.SSHClientConnection | None) -> dict[str,
     }
 
 
-async def _look_at_host_key(hop: Hop, client: _Client, tunnel: asyncssh.SSHClientConnection | None) -> None:
-    """See what key the host has, when the login failed before it showed one of the kinds that are on record."""
+async def _read_host_key(hop: Hop, client: _Client, tunnel: asyncssh.SSHClientConnection | None) -> None:
+    """Read the host key if the login failed before the host showed a key of a known kind."""
     if not client.known or client.has_shown_key:
         return
     try:
@@ -219,18 +216,18 @@ async def _look_at_host_key(hop: Hop, client: _Client, tunnel: asyncssh.SSHClien
 
 
 _NO_SSH = frozenset(("Unsupported SSH version", "Banner line too long", "Too many banner lines"))
-"""How asyncssh words an answer that is none of an SSH server of this century."""
+"""asyncssh's errors for a server that does not speak SSH."""
 
 _NOTHING: dict[str, Any] = {"password": None, "client_keys": None, "agent_path": None}
-"""To log in with."""
+"""Options of a login without credentials."""
 
 
 def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
-    """What to log in with: the password, the key file, or what OpenSSH would try."""
+    """Options for a login with the password, with the key file, or as OpenSSH would log in."""
     if login.password:
         password = secrets.values.get(login.password)
         if password is None:
-            raise _needs_password(login, f"{login.label} asks for a password, and none is stored")
+            raise _needs_password(login, f"{login.label} asks for a password, but none is stored")
         if secrets.is_refused(login.password):
             raise _needs_password(login, f"{login.label}: {_WRONG_PASSWORD}")
         return {**_NOTHING, "password": password, "preferred_auth": "password,keyboard-interactive"}
@@ -243,17 +240,16 @@ def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
     except OSError as error:
         raise LoginRefused(
             f"{login.label}: the private key {path} cannot be read: {error.strerror}",
-            remedy="Correct privateKey, or put the key there.",
+            remedy="Correct privateKey, or create the key.",
         ) from error
     except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
         return _key_from_agent(login, path, passphrase is not None, error)
-    # By its path, so that a certificate beside it is presented too.
+    # The path, so that a certificate beside the key is used too.
     return {"client_keys": [path], "passphrase": passphrase, "agent_path": None}
 
 
 def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> dict[str, Any]:
-    """A key that could not be opened may be held by the agent, which its public half asks for."""
-    said = str(error)
+    """Options to use an encrypted key that the SSH agent may hold. Raises SecretNeeded or LoginRefused."""
     encrypted = asks_for_passphrase(error)
     public = f"{path}.pub"
     if encrypted and not tried and os.access(public, os.R_OK) and os.environ.get("SSH_AUTH_SOCK"):
@@ -266,15 +262,15 @@ def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> d
             prompt=f"Passphrase of {path}",
             remedy="Give the passphrase, or load the key into your SSH agent: ssh-add " + path,
         )
-    raise LoginRefused(f"{login.label}: {path} is no private key: {said}", remedy="Name another with privateKey.")
+    raise LoginRefused(f"{login.label}: {path} is not a private key: {error}", remedy="Correct privateKey.")
 
 
 def passphrase_reference(login: Login) -> str:
-    """Names, in memory only, the passphrase of a key whose target file holds no reference."""
+    """The in-memory reference of a passphrase that is not in the target's file."""
     return f"passphrase of {login.private_key}"
 
 
-_WRONG_PASSWORD = "the password is wrong, or logins by password are not allowed"
+_WRONG_PASSWORD = "the password is wrong, or the server does not allow passwords"
 
 
 def _needs_password(login: Login, message: str, *, remedy: str = "", host_verified: bool = False) -> SecretNeeded:
@@ -282,7 +278,7 @@ def _needs_password(login: Login, message: str, *, remedy: str = "", host_verifi
         message,
         reference=login.password,
         prompt=f"Password of {login.username or getpass.getuser()} on {login.address}",
-        remedy=remedy or f"Give it: {_login_command(login)}",
+        remedy=remedy or f"Enter it: {_login_command(login)}",
         host_verified=host_verified,
     )
 
@@ -292,9 +288,9 @@ def _login_command(login: Login) -> str:
 
 
 class _Client(asyncssh.SSHClient):
-    """Decides about the host key of one hop, as `ssh` would, and remembers what it saw.
+    """Checks the host key of one hop as `ssh` does, and records the key.
 
-    With `plain_keys_only` certificates and the lines for the bare name of a host on another port do not count.
+    With `plain_keys_only`, ignores certificates and the lines for the bare name of a host on another port.
     """
 
     def __init__(
@@ -308,16 +304,16 @@ class _Client(asyncssh.SSHClient):
         self.is_open = False
         self.name, self.port = hop.alias, hop.port or DEFAULT_PORT
         self.known: list[HostKey] = []
-        self.presented = ""  # the fingerprint of a key that is not on record
+        self.presented = ""  # the fingerprint of an unknown key
         self.has_shown_key = False
 
     @property
     def recorded_name(self) -> str:
-        """The name of the host in known_hosts files."""
+        """The host's name in known_hosts files."""
         return self._hop.host_key_alias or shown_name(self.name, self.port)
 
     def trusted_keys(self, host: str, _address: str, port: int | None) -> tuple[list[Any], list[Any], list[Any]]:
-        """The keys, certificate authorities and revoked keys on record for the host."""
+        """The host's keys, certificate authorities and revoked keys in known_hosts."""
         self.name, self.port = host, port or DEFAULT_PORT
         exact, bare = self._hop.known.lookup(host, self.port, self._hop.host_key_alias)
         self.known = [entry for entry in exact if not entry.marker and _import(entry)]
@@ -330,10 +326,10 @@ class _Client(asyncssh.SSHClient):
             plain, authorities = [], []
         return _imported([*self.known, *plain]), _imported(authorities), _imported(revoked)
 
-    def may_be_known_by_its_plain_key(self, error: Exception) -> bool:
-        """True when the login failed before the host showed a plain key, and asking for one may help.
+    def may_have_known_plain_key(self, error: Exception) -> bool:
+        """Whether another attempt that asks for a plain key may succeed.
 
-        Like `ssh`, which looks at the key inside a certificate that no authority on record has signed for this name.
+        `ssh` likewise accepts a known key inside a certificate that no known authority has signed for this name.
         """
         if self._plain_keys_only or self.has_shown_key or _is_revoked(error):
             return False
@@ -342,7 +338,7 @@ class _Client(asyncssh.SSHClient):
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         blob = base64.b64encode(key.public_data).decode("ascii")
         self.presented, self.has_shown_key = fingerprint(blob), True
-        # A host that is known by another key is not made trusted by naming the new one.
+        # Accepting a fingerprint does not replace a known key.
         if self.known or self.presented not in self._secrets.accepted:
             return False
         self._hop.known.accept(self.recorded_name, f"{key.get_algorithm()} {blob}")
@@ -365,11 +361,13 @@ def _import(entry: HostKey) -> list[asyncssh.SSHKey]:
     try:
         return [asyncssh.import_public_key(entry.openssh)]
     except asyncssh.KeyImportError:
-        return []  # of a kind that is not supported here; OpenSSH skips it as well
+        return []  # an unsupported kind of key, which OpenSSH ignores too
 
 
-def _explained(login: Login, hop: Hop, client: _Client, secrets: Secrets, error: Exception) -> TargetUnreachable:
-    """Our own error for one of asyncssh's or the system's while a connection was opened."""
+def _to_workbench_error(
+    login: Login, hop: Hop, client: _Client, secrets: Secrets, error: Exception
+) -> TargetUnreachable:
+    """Convert an error of asyncssh or of the system while a connection was opened."""
     place = f"{login.label}: " if hop.alias == login.host_and_port[0] else f"{login.label}, jump host {hop.alias}: "
     if isinstance(error, asyncssh.HostKeyNotVerifiable) or (client.known and client.presented):
         return _host_key_error(place, client, error)
@@ -377,32 +375,31 @@ def _explained(login: Login, hop: Hop, client: _Client, secrets: Secrets, error:
         return _login_error(login, hop, place, secrets, must_change=isinstance(error, asyncssh.PasswordChangeRequired))
     if isinstance(error, asyncssh.DisconnectError) and "authentication failures" in error.reason:
         return LoginRefused(
-            f"{place}the machine gave up before the right key was tried: {error.reason}",
-            remedy="Name the key (privateKey, or IdentityFile with IdentitiesOnly yes in ~/.ssh/config).",
+            f"{place}the server disconnected after too many wrong keys: {error.reason}",
+            remedy="Set the key (privateKey, or IdentityFile with IdentitiesOnly yes in ~/.ssh/config).",
         )
     if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
-        return LoginRefused(f"{place}a key of ~/.ssh/config cannot be used: {error}", remedy="Correct IdentityFile.")
+        return LoginRefused(f"{place}a key of ~/.ssh/config is not usable: {error}", remedy="Correct IdentityFile.")
     return _connection_error(place, client, error)
 
 
 def _connection_error(place: str, client: _Client, error: Exception) -> ConnectionLost:
-    """The error for a machine that does not answer as an SSH server does."""
+    """The error for a machine without a working SSH server."""
     said = getattr(error, "reason", "")
     if isinstance(error, UnicodeDecodeError) or said in _NO_SSH:
         said = "its version is not text" if isinstance(error, UnicodeDecodeError) else said
         text = f"no SSH server answers on port {client.port} of {client.name}: {said}"
         return ConnectionLost(f"{place}{text}", remedy="Check the address and the port.", failed_check="port")
-    if isinstance(error, socket.gaierror | UnicodeError):  # the latter for what can be no name, as `a..b`
-        remedy = "Check the address, and that this machine has a network."
-        return ConnectionLost(f"{place}the name {client.name} is not known", remedy=remedy, failed_check="name")
+    if isinstance(error, socket.gaierror | UnicodeError):  # UnicodeError for an invalid name such as `a..b`
+        remedy = "Check the address and the network of this machine."
+        return ConnectionLost(f"{place}unknown host name {client.name}", remedy=remedy, failed_check="name")
     if isinstance(error, ConnectionRefusedError):
         text = f"nothing listens on port {client.port} of {client.name}"
-        remedy = "Is the machine up, its SSH server running, and the port right?"
+        remedy = "Check that the machine is up, that its SSH server runs, and the port."
         return ConnectionLost(f"{place}{text}", remedy=remedy, failed_check="port")
     if isinstance(error, TimeoutError):
-        remedy = "Is the machine up, and no firewall in between?"
+        remedy = "Check that the machine is up and that no firewall blocks the connection."
         return ConnectionLost(f"{place}no answer within {CONNECT_SECONDS:g} s", remedy=remedy, failed_check="port")
-    # Who speaks to us at all listens on the port.
     is_open = isinstance(error, asyncssh.Error | ConnectionResetError | BrokenPipeError)
     failed_check = "login" if client.has_shown_key else "host key" if is_open else "port"
     said = said or getattr(error, "strerror", "") or str(error) or type(error).__name__
@@ -424,23 +421,23 @@ def _host_key_error(place: str, client: _Client, error: Exception) -> HostKeyRef
             remedy="Do not log in. Ask the machine's administrator for its new key.",
         )
     is_refused = isinstance(error, asyncssh.HostKeyNotVerifiable)
-    said = str(error) if is_refused else "it no longer has a key of the kind that is on record"
+    said = str(error) if is_refused else "it no longer has a key of the known kind"
     known = tuple(f"{entry.fingerprint} ({entry.file}:{entry.line})" for entry in client.known)
     if known:
-        shown = client.presented or "another one"
+        shown = client.presented or "another key"
         return HostKeyRefused(
-            f"{place}THE HOST KEY CHANGED: {where} shows {shown}, on record is {', '.join(known)} ({said})",
+            f"{place}THE HOST KEY CHANGED: {where} shows {shown}, but known_hosts has {', '.join(known)} ({said})",
             presented=client.presented,
             known=known,
-            remedy=f"If the machine was installed anew, forget the old key: ssh-keygen -R '{where}'. If not, somebody "
-            "may be listening: do not log in.",
+            remedy=f"If the machine was reinstalled, remove the old key: ssh-keygen -R '{where}'. Otherwise do not log "
+            "in: the connection may be intercepted.",
         )
     if client.presented:
         return HostKeyRefused(
-            f"{place}the host key of {where} is not known yet: {client.presented}",
+            f"{place}the host key of {where} is unknown: {client.presented}",
             presented=client.presented,
-            remedy="Compare it with the machine's own (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub there), then "
-            f"add --accept-host-key {client.presented}",
+            remedy="Compare it with the output of `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the machine, "
+            f"then add --accept-host-key {client.presented}",
         )
     return HostKeyRefused(
         f"{place}the host key of {where} is refused: {said}",
@@ -455,30 +452,30 @@ def _login_error(login: Login, hop: Hop, place: str, secrets: Secrets, *, must_c
     if login.password and login.password in secrets.values:
         secrets.refuse(login.password)
         if must_change:
-            remedy = f"Set a new one there (ssh {login.ssh_words}), then give it here: {_login_command(login)}"
+            remedy = f"Set a new one (ssh {login.ssh_words}), then enter it: {_login_command(login)}"
             return _needs_password(login, f"{place}the password has expired", remedy=remedy, host_verified=True)
         return _needs_password(login, f"{place}{_WRONG_PASSWORD}", host_verified=True)
     if login.private_key:
         return LoginRefused(
             f"{place}the key {login.private_key} was refused",
-            remedy=f"Append {login.private_key}.pub to ~/.ssh/authorized_keys there: "
-            f"ssh-copy-id {login.key_words}{login.ssh_words}",
+            remedy=f"Append {login.private_key}.pub to ~/.ssh/authorized_keys on the machine: "
+            f"ssh-copy-id {login.all_words}",
         )
     locked = hop.locked_keys
     if locked:
         return LoginRefused(
             f"{place}none of your SSH keys was accepted; {', '.join(locked)} needs a passphrase and was not tried",
-            remedy=f"Load it into your SSH agent (ssh-add {locked[0]}), or name it as the target's key: then its "
-            "passphrase is asked for.",
+            remedy=f"Load it into your SSH agent (ssh-add {locked[0]}), or set it as the target's privateKey: then the "
+            "workbench asks for the passphrase.",
         )
     return LoginRefused(
         f"{place}none of your SSH keys was accepted",
-        remedy=f"Copy your public key there (ssh-copy-id {login.ssh_words}), or attach the target with --password.",
+        remedy=f"Copy your public key (ssh-copy-id {login.ssh_words}), or attach the target with --password.",
     )
 
 
 def server_facts(connection: asyncssh.SSHClientConnection) -> dict[str, str]:
-    """What is worth knowing of an open connection: `server` (its SSH version), `peer`, `username`, `cipher`."""
+    """Facts about an open connection: `server` (its SSH version), `peer`, `username`, `cipher`."""
     names: Sequence[str] = ("server_version", "peername", "username", "send_cipher")
     version, peer, username, cipher = (connection.get_extra_info(name) for name in names)
     return {

@@ -1,7 +1,7 @@
-"""A machine over SSH, for callers that know nothing of SSH: programs there have pipes here.
+"""A machine over SSH as a Host.
 
-Nothing of the connection is in this process: it asks the link (`ssh_link`), which it starts when there is none. So any
-number of processes share one connection, any of them may die or fork, and none of them loads an SSH library.
+The link process (`ssh_link`), started on demand, holds the connection. So all processes of the user share one
+connection, may end or fork at any time, and do not load an SSH library.
 """
 
 from __future__ import annotations
@@ -28,25 +28,22 @@ if TYPE_CHECKING:
     _Result = TypeVar("_Result")
 
 START_ATTEMPTS = 5
-"""A link may end itself in the moment in which we connect to it; the one after it is ours and fresh."""
+"""A link may end while this process connects to it. The system may also be short of resources for a moment."""
 
 START_PAUSE = 0.05
-"""Seconds, times the number of attempts so far: a system that is short of something may not be in a moment."""
+"""Seconds before the next attempt, times the number of attempts so far."""
 
 LINK_START_TIMEOUT = 30.0
-"""Seconds for a new link to begin to answer: half a second, unless the machine has other things to do."""
+"""Seconds for a new link to answer, which takes half a second unless this machine is busy."""
 
 AGENT_VARIABLE = "SSH_AUTH_SOCK"
 
 SHORT_TIMEOUT = 10.0
-"""Seconds for what the link answers by itself, without the machine."""
+"""Seconds for requests that the link answers without the machine."""
 
 
 class SshHost(Host):
-    """The machine of a login.
-
-    `secrets` is asked for a secret by its reference when the link does not hold it; it answers None when it knows none.
-    """
+    """The machine of a login. `secrets` returns a secret by its reference, or None, if the link does not have it."""
 
     is_local = False
 
@@ -89,29 +86,23 @@ class SshHost(Host):
         return float(self.status().get("shell", 0.0))
 
     def status(self) -> dict[str, Any]:
-        """The link's `state` (up, connecting, down), `since` when (seconds since the epoch), `server`, `peer`, `shell`.
-
-        The last is the seconds that starting a shell takes there.
-        """
+        """The link's `state` (up, connecting, down), `since` (epoch), `server`, `peer`, and `shell` (start time)."""
         return self._request({"op": wire.STATUS}, SHORT_TIMEOUT)
 
     def give_secret(self, reference: str, value: str, *, kept: bool = False) -> None:
-        """Let the link remember a secret as long as it lives, in memory only.
-
-        `kept` says that a keyring holds it as well: the link need not live on for it.
-        """
+        """Give a secret to the link, which holds it in memory. `kept` is True if it is in a keyring as well."""
         trace.hide((value,))
         self._request({"op": wire.SECRET, "reference": reference, "value": value, "kept": kept}, SHORT_TIMEOUT)
 
     def accept_host_key(self, fingerprint: str) -> None:
-        """Accept the key with this fingerprint (`SHA256:...`) when the machine shows it at the next attempt.
+        """Accept an unknown host key with this fingerprint (`SHA256:...`) at the next attempt.
 
-        It is then kept in known_hosts; a key that differs from one on record is refused all the same.
+        The link then adds it to known_hosts. A changed key is still refused.
         """
         self._request({"op": wire.ACCEPT, "fingerprint": fingerprint}, SHORT_TIMEOUT)
 
     def disconnect(self) -> None:
-        """End the link and its connection, for everybody; whoever needs it next starts another."""
+        """End the link and its connection for all processes. The next request starts a new link."""
         paths = wire.LinkPaths(self.login)
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
             connection.connect(paths.socket)
@@ -121,10 +112,10 @@ class SshHost(Host):
                 pass
 
     def _with_secrets(self, action: Callable[[], _Result]) -> _Result:
-        """Do something that may need a secret; when it does and we know it, hand it over and do it again.
+        """Call `action`; if it needs a secret, give the secret to the link and call it again.
 
-        When we do not, let the link see whether that is all there is in the way: nobody is to be asked for the password
-        of a machine that does not answer, or that is another one.
+        If the secret is unknown, the link first checks that the machine answers with the right host key, so that the
+        user is not asked for the password of an unreachable or wrong machine.
         """
         given = set()
         while True:
@@ -170,21 +161,21 @@ class SshHost(Host):
             return _reply(connection, self.label)
 
     def _ask(self, message: dict[str, Any], timeout: float, descriptors: Sequence[int] = ()) -> socket.socket:
-        """Send a request to the link; started when there is none. The reply is awaited for `timeout` seconds."""
+        """Send a request to the link. The returned socket, on which the reply arrives, has the given timeout."""
         connection = self._call(max(timeout, LINK_START_TIMEOUT))
         try:
             connection.settimeout(timeout)
             wire.send(connection, {**message, "agent": os.environ.get(AGENT_VARIABLE, "")}, descriptors)
         except OSError as error:
             connection.close()
-            # Not sent again: it may have been read and carried out.
+            # Not repeated: the link may have executed the request.
             raise ConnectionLost(
                 f"{self.label}: the process that held the SSH connection has ended", remedy="Try again."
             ) from error
         return connection
 
     def _call(self, timeout: float) -> socket.socket:
-        """A connection to a living link: one that has greeted us."""
+        """Connect to the link, which is started if there is none, and wait for its greeting."""
         paths = wire.LinkPaths(self.login)
         why = ""
         for attempt in range(START_ATTEMPTS):
@@ -201,14 +192,14 @@ class SshHost(Host):
             except OSError as error:
                 why = error.strerror or str(error)
             connection.close()
-        why = _last_words(paths) or why
+        why = _last_error(paths) or why
         raise ConnectionLost(
-            f"{self.label}: the process that is to hold the SSH connection does not answer ({why})", remedy="Try again."
+            f"{self.label}: the process that holds the SSH connection does not answer ({why})", remedy="Try again."
         )
 
 
 class SshProcess(HostProcess):
-    """A program on the other machine as a HostProcess."""
+    """A program on another machine."""
 
     def __init__(self, label: str, connection: socket.socket, streams: tuple[int, int, int], call: trace.Call) -> None:
         self.stdin, self.stdout, self.stderr = streams
@@ -249,15 +240,15 @@ class SshProcess(HostProcess):
 
 
 def quote(argv: Sequence[str]) -> str:
-    """An argument vector as one line for `sh`, in which `$n` is a line feed. Raises ConfigurationError for a NUL."""
+    """Quote an argument vector as one line for `sh`, with `$n` for line feeds. Raises ConfigurationError for a NUL."""
     line = " ".join(shlex.quote(word) for word in argv)
     if "\0" in line:
-        raise ConfigurationError("a NUL byte stands in a name or an argument", remedy="No program can be given one.")
+        raise ConfigurationError("a name or an argument contains a NUL character", remedy="Remove the NUL character.")
     return line.replace("\n", "'\"$n\"'")
 
 
 def _reply(connection: socket.socket, label: str) -> dict[str, Any]:
-    """The next reply. Raises the error that it carries, TimeoutError as ConnectionLost too."""
+    """Read the next reply. Raises the error in it, or ConnectionLost."""
     try:
         message = wire.receive(connection)
     except TimeoutError:
@@ -273,9 +264,9 @@ def _reply(connection: socket.socket, label: str) -> dict[str, Any]:
 
 
 def _start_link(login: wire.Login, paths: wire.LinkPaths) -> None:
-    """Start the link unless somebody else just did. Raises OSError.
+    """Start the link, unless another process has just started it. Raises OSError.
 
-    Its socket listens before it runs, so that nobody has to wait for it to appear.
+    The socket listens before the link runs, so that clients can connect at once.
     """
     with held(open_lock(paths.lock)):
         with socket.socket(socket.AF_UNIX) as probe:
@@ -292,25 +283,18 @@ def _start_link(login: wire.Login, paths: wire.LinkPaths) -> None:
 def _spawn_link(login: wire.Login, paths: wire.LinkPaths, listener: int) -> None:
     errors = os.open(paths.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     number = child_descriptor(listener)
-    # -P: a json.py in the folder where the workbench was started must not become part of it.
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "tui_workbench.targets.ssh.ssh_link",
-        str(number),
-        json.dumps(login._asdict()),
-    ]
+    # -P: do not import modules from the current folder.
+    module = "tui_workbench.targets.ssh.ssh_link"
+    command = [sys.executable, "-P", "-m", module, str(number), json.dumps(login._asdict())]
     try:
         start_detached(command, os.environ, errors=errors, passed=((listener, number),))
     finally:
         os.close(errors)
 
 
-def _last_words(paths: wire.LinkPaths) -> str:
+def _last_error(paths: wire.LinkPaths) -> str:
     try:
         with open(paths.errors, encoding="utf-8", errors="replace") as file:
-            lines = file.read().strip().split("\n")
+            return file.read().strip().split("\n")[-1]
     except OSError:
         return ""
-    return lines[-1]

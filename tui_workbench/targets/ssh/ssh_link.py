@@ -1,8 +1,8 @@
-"""The link: the process that holds one login's SSH connection for every program of this user.
+"""The link: the process that holds the SSH connection of a login for all processes of the user.
 
-`python -m tui_workbench.targets.ssh.ssh_link LISTENING_DESCRIPTOR LOGIN_JSON`, started by `SshHost`. It holds
-nothing that matters: the runs go on without it, and the next one who needs a connection starts another. It ends by
-itself when nobody has used it for a while. Secrets stay in its memory and are never written.
+`SshHost` starts `python -m tui_workbench.targets.ssh.ssh_link LISTENING_DESCRIPTOR LOGIN_JSON`. Runs continue without
+the link, and the next request starts a new link. It ends after some time without requests. Secrets stay in its memory
+and are never written to a file.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from tui_workbench.targets.ssh.ssh_channel import Shell
 from tui_workbench.targets.ssh.ssh_host import AGENT_VARIABLE
 
 IDLE_SECONDS = 600.0
-"""A connection that nobody uses is given up after this."""
+"""An idle connection is closed after this time."""
 
 IDLE_WITH_SECRETS_SECONDS = 12 * 3600.0
-"""A secret that is nowhere else is remembered for a working day; the connection is given up before, as any other."""
+"""A link with a secret that is in no keyring lives for a working day after the last request."""
 
 REQUEST_SECONDS = 10.0
-"""What a caller, who has nothing to wait for, may take to say what is wanted."""
+"""Time limit for a client to send its request."""
 
 
 class Link:
-    """Answers requests on the listening socket until nobody needs the connection any more."""
+    """Answers requests on a listening socket until it is idle."""
 
     def __init__(self, login: wire.Login, listener: socket.socket, paths: wire.LinkPaths) -> None:
         self._login = login
@@ -50,7 +50,7 @@ class Link:
         self._over = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve until idle or told to end."""
+        """Serve until idle or closed."""
         loop = asyncio.get_running_loop()
         self._listener.setblocking(False)
         loop.add_reader(self._listener, self._accept_clients)
@@ -76,9 +76,9 @@ class Link:
         return limit if self._clients else self._used + limit - time.monotonic()
 
     def _may_end(self) -> bool:
-        """Under the lock that starters take: true when nobody came in the last moment; then nobody can any more."""
+        """Remove the socket, unless a client has connected meanwhile. Holds the lock for starting a link."""
         if not os.path.exists(self._paths.socket):
-            return not self._clients  # somebody removed it, or the whole folder: nobody can come any more
+            return not self._clients  # the socket was removed, so no client can connect
         with held(open_lock(self._paths.lock)):
             self._accept_clients()
             if self._clients:
@@ -112,7 +112,7 @@ class Link:
             await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
             for task in (answering, gone):
                 task.cancel()
-            # Both, whatever one of them raises: nobody may go on to watch a descriptor that is somebody else's by then.
+            # Wait for both: a task must not watch a descriptor that is closed and may be reused.
             await asyncio.wait({answering, gone})
             if not answering.cancelled():
                 answering.result()
@@ -125,13 +125,13 @@ class Link:
             reply = await self._reply_to(client, request)
         except TargetUnreachable as error:
             reply = wire.error_to_message(error)
-        except Exception as error:  # a mistake of ours, whose traceback goes to our own stderr
-            told = ConnectionLost(
-                f"{self._login.label}: the process that holds the SSH connection met an error of its own: "
+        except Exception as error:  # a bug; the traceback goes to stderr
+            failure = ConnectionLost(
+                f"{self._login.label}: internal error of the process that holds the SSH connection: "
                 f"{type(error).__name__}: {error}",
-                remedy=f"{self._paths.errors} says more.",
+                remedy=f"See {self._paths.errors} for details.",
             )
-            client.reply(wire.error_to_message(told))
+            client.reply(wire.error_to_message(failure))
             raise
         client.reply(reply)
 
@@ -141,7 +141,7 @@ class Link:
             case wire.EXEC:
                 return await self._exec(client, request)
             case wire.FORWARD:
-                # Not given up half-way, see `_exec`.
+                # Not canceled half-way, see `_exec`.
                 forwarding = asyncio.create_task(connection.forward(request["path"]))
                 return {"socket": await asyncio.shield(forwarding)}
             case wire.STATUS:
@@ -149,7 +149,7 @@ class Link:
             case wire.WAIT:
                 await connection.wait()
             case wire.SECRET:
-                secrets.learn(request["reference"], request["value"], kept=bool(request.get("kept")))
+                secrets.add(request["reference"], request["value"], kept=bool(request.get("kept")))
             case wire.NO_SECRET:
                 secrets.unknown.add(request["reference"])
             case wire.ACCEPT:
@@ -183,7 +183,7 @@ class Link:
 
 
 class _Client:
-    """One caller: its request, its descriptors, and replies to it."""
+    """A client: its request and its descriptors."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(REQUEST_SECONDS)
@@ -191,7 +191,7 @@ class _Client:
         self._descriptors: list[int] = []
 
     async def request(self) -> dict[str, Any] | None:
-        """The request; None when the caller left before it was complete."""
+        """Read the request; None if the client disconnected before it was complete."""
         try:
             return await asyncio.to_thread(wire.receive, self._connection, self._descriptors)
         except (OSError, ValueError):
@@ -200,25 +200,25 @@ class _Client:
             self._connection.setblocking(False)
 
     async def gone(self) -> None:
-        """Return when the caller has closed its end."""
+        """Wait until the client disconnects."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
             while await loop.sock_recv(self._connection, 1 << 12):
                 pass
 
     def take_descriptors(self) -> tuple[int, int, int]:
-        """The program's stdin, stdout and stderr; they no longer belong to this object."""
+        """Return stdin, stdout and stderr of the program and give up their ownership."""
         stdin, stdout, stderr = self._descriptors
         self._descriptors = []
         return stdin, stdout, stderr
 
     def reply(self, message: dict[str, Any]) -> None:
-        """Send one message; a caller that has gone gets none. Replies are small and fit into the socket's buffer."""
+        """Send a message, unless the client has disconnected. Replies fit into the socket's buffer."""
         with contextlib.suppress(OSError):
             wire.send(self._connection, message)
 
     def close(self) -> None:
-        """Forget the caller."""
+        """Close the connection and the descriptors."""
         self._connection.close()
         for descriptor in self._descriptors:
             os.close(descriptor)
@@ -236,12 +236,12 @@ def _use_agent(path: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve the login described by the arguments; see the module's text."""
+    """Serve the login in the arguments."""
     descriptor, login_text = arguments
     login = wire.Login(**json.loads(login_text))
     listener = socket.socket(fileno=int(descriptor))
     os.chdir("/")
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no file may hold what we remember
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain secrets
     asyncio.run(Link(login, listener, wire.LinkPaths(login)).run())
     return 0
 
