@@ -1,4 +1,4 @@
-"""The real command line as a subprocess, and what the tests of faults ask about it."""
+"""The real command line as a subprocess, and helpers for the tests of faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Killed at any moment: a run is whole or does not exist, its script runs at most once, and its end is found out."""
+"""Processes killed at any moment: a run is complete or missing, and its script runs at most once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wrong commands and wrong files: one line that names place and remedy, the right exit code, and nothing changed."""
+"""Wrong commands and files: a one-line error with a remedy, the right exit code, and no changes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ USAGE = {
 
 
 @pytest.mark.parametrize("case", USAGE)
-def test_wrong_use_ends_with_2_and_says_what_is_wrong(workbench: Workbench, case: str) -> None:
+def test_usage_error_exits_with_2(workbench: Workbench, case: str) -> None:
     arguments, named = USAGE[case]
     before = tree(workbench.folder)
     workbench.run(*arguments).error(2, named)
@@ -59,13 +59,13 @@ def test_wrong_use_ends_with_2_and_says_what_is_wrong(workbench: Workbench, case
     assert workbench.history() == []
 
 
-def test_a_folder_that_is_no_project_says_how_to_make_one(tmp_path: Path) -> None:
+def test_folder_without_project_names_the_create_command(tmp_path: Path) -> None:
     said = Workbench(tmp_path).run("history", "list").error(2, str(tmp_path), "aml_config/", "project create")
     assert "no project" in said
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_in_place_of_a_project_is_named(project_root: Path) -> None:
+def test_file_in_place_of_a_project_is_named(project_root: Path) -> None:
     Workbench(project_root).run("history", "list", "--project", "hello.py").error(2, "hello.py", "not a folder")
 
 
@@ -198,7 +198,7 @@ def dangling_link(root: Path) -> None:
         (dangling_link, ("local",)),
     ],
 )
-def test_a_wrong_configuration_ends_with_3_and_names_file_and_line(
+def test_invalid_configuration_exits_with_3_and_names_the_line(
     workbench: Workbench, spoil: Callable[[Path], None], parts: tuple[str, ...]
 ) -> None:
     spoil(workbench.folder)
@@ -208,21 +208,21 @@ def test_a_wrong_configuration_ends_with_3_and_names_file_and_line(
     assert workbench.history() == []
 
 
-def test_an_unknown_run_configuration_is_answered_with_the_known_ones(workbench: Workbench) -> None:
+def test_unknown_run_configuration_lists_existing_ones(workbench: Workbench) -> None:
     workbench.run("experiment", "submit", "-c", "lokal", "hello.py").error(3, "'lokal'", "local")
 
 
-def test_an_unknown_target_is_answered_with_the_known_ones(workbench: Workbench) -> None:
+def test_unknown_target_lists_existing_ones(workbench: Workbench) -> None:
     workbench.run("experiment", "submit", "-c", "local", "-t", "lokal", "hello.py").error(3, "'lokal'", "local")
 
 
-def test_a_dry_run_finds_the_same_faults(workbench: Workbench) -> None:
+def test_dry_run_reports_the_same_errors(workbench: Workbench) -> None:
     missing_interpreter(workbench.folder)
     workbench.run("experiment", "submit", "--dry-run", *SUBMIT[2:]).error(3, "local.compute", "/nowhere/python")
 
 
 @pytest.mark.parametrize("noun", ["computetarget", "runconfiguration"])
-def test_a_broken_file_does_not_hide_the_others_in_a_list(workbench: Workbench, noun: str) -> None:
+def test_broken_file_does_not_hide_others_in_a_list(workbench: Workbench, noun: str) -> None:
     suffix = {"computetarget": "compute", "runconfiguration": "runconfig"}[noun]
     configure(workbench.folder, f"broken.{suffix}", "type: [\n")
     result = workbench.run(noun, "list", "-o", "table")
@@ -231,7 +231,7 @@ def test_a_broken_file_does_not_hide_the_others_in_a_list(workbench: Workbench, 
     assert "broken" in result.out
 
 
-def test_modules_of_the_project_never_stand_in_for_those_of_the_library(workbench: Workbench) -> None:
+def test_project_modules_do_not_replace_library_modules(workbench: Workbench) -> None:
     for name in ("json", "signal", "contextlib", "subprocess", "copy", "types", "tui_workbench", "yaml"):
         (workbench.folder / f"{name}.py").write_text("open('hijacked', 'w').close()\nraise SystemExit(99)\n")
     (workbench.folder / "wait.sh").write_text("read line < gate\n")

@@ -1,4 +1,4 @@
-"""A call of the system fails, once, at any place: `submit` ends as the run does, and says so."""
+"""A failing system call during `submit` is reported, or the run is not affected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEP = 4
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
-def test_submit_ends_as_its_run_does_whichever_call_fails(tmp_path: Path, error: int) -> None:
+def test_submit_reports_the_result_of_its_run_if_a_call_fails(tmp_path: Path, error: int) -> None:
     root = write_project(tmp_path / "project", tracked=True)
     (root / "three.py").write_text("import sys; open('outputs/made', 'w').close(); print('three'); sys.exit(3)\n")
     workbench = Workbench(root)

@@ -1,4 +1,4 @@
-"""Whatever of ours is killed: the run goes on, its log is whole to the byte, its end is known or honestly not known."""
+"""Killed processes: the run continues, its log is complete, and its end is recorded as known or unknown."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def kill(pid: int) -> None:
     until(lambda: not is_running(pid), f"the end of process {pid}")
 
 
-def test_a_killed_controller_is_replaced_by_the_next_who_follows(workbench: Workbench, place: Path) -> None:
+def test_next_follower_replaces_a_killed_controller(workbench: Workbench, place: Path) -> None:
     run = gated(workbench, place, code=7)
     first = run.controller
     kill(first)
@@ -131,7 +131,7 @@ def test_a_killed_controller_is_replaced_by_the_next_who_follows(workbench: Work
     assert information["reason"] == "exit code 7"
 
 
-def test_a_follower_waits_for_the_next_controller_however_many_are_killed(workbench: Workbench, place: Path) -> None:
+def test_follower_survives_several_killed_controllers(workbench: Workbench, place: Path) -> None:
     run = gated(workbench, place, code=7)
     follower = workbench.start("logs", "-f", run.run_id)
     for _ in range(7):
@@ -145,9 +145,7 @@ def test_a_follower_waits_for_the_next_controller_however_many_are_killed(workbe
 
 
 @pytest.mark.parametrize("ask", ["resume", "resume one", "status", "follow"])
-def test_a_run_that_ended_without_a_controller_is_concluded_by_who_adopts_it(
-    workbench: Workbench, place: Path, ask: str
-) -> None:
+def test_adopting_records_the_end_of_a_run(workbench: Workbench, place: Path, ask: str) -> None:
     run = gated(workbench, place, code=3)
     kill(run.controller)
     run.open()
@@ -167,7 +165,7 @@ def test_a_run_that_ended_without_a_controller_is_concluded_by_who_adopts_it(
     assert workbench.log(run.run_id) == WHOLE_LOG
 
 
-def test_a_killed_supervisor_loses_the_exit_code_and_nothing_else(workbench: Workbench, place: Path) -> None:
+def test_killed_supervisor_loses_only_the_exit_code(workbench: Workbench, place: Path) -> None:
     run = gated(workbench, place)
     kill(run.supervisor)
     assert is_running(run.script)
@@ -184,9 +182,7 @@ def test_a_killed_supervisor_loses_the_exit_code_and_nothing_else(workbench: Wor
     assert information["end_time_utc"]
 
 
-def test_controller_and_supervisor_killed_together_change_nothing_for_the_script(
-    workbench: Workbench, place: Path
-) -> None:
+def test_script_survives_killed_controller_and_supervisor(workbench: Workbench, place: Path) -> None:
     run = gated(workbench, place)
     kill(run.controller)
     kill(run.supervisor)
@@ -195,7 +191,7 @@ def test_controller_and_supervisor_killed_together_change_nothing_for_the_script
     assert workbench.info(run.run_id)["status"] == "Unknown"
 
 
-def test_a_killed_script_is_failed_by_that_signal(workbench: Workbench, place: Path) -> None:
+def test_killed_script_fails_with_its_signal(workbench: Workbench, place: Path) -> None:
     run = gated(workbench, place)
     os.kill(run.script, signal.SIGKILL)
     assert workbench.run("logs", "-f", run.run_id).out == "begin\n"
@@ -204,7 +200,7 @@ def test_a_killed_script_is_failed_by_that_signal(workbench: Workbench, place: P
     assert "SIGKILL" in information["reason"]
 
 
-def test_a_killed_submit_leaves_its_run_alone(workbench: Workbench, place: Path) -> None:
+def test_killed_submit_does_not_end_its_run(workbench: Workbench, place: Path) -> None:
     submit = workbench.start("experiment", "submit", "-c", "local", "--wait", "gated.py", str(place), "0")
     until(lambda: (place / "script").exists() and (place / "script").read_text())
     submit.kill()
@@ -217,7 +213,7 @@ def test_a_killed_submit_leaves_its_run_alone(workbench: Workbench, place: Path)
     assert workbench.info(run.run_id)["status"] == "Completed"
 
 
-def test_a_closed_terminal_leaves_the_run_alone(workbench: Workbench, place: Path) -> None:
+def test_closed_terminal_does_not_end_the_run(workbench: Workbench, place: Path) -> None:
     command = [*COMMAND, "experiment", "submit", "-c", "local", "gated.py", str(place), "0"]
     with Terminal(command, directory=str(workbench.folder)) as terminal:
         terminal.until_text("begin")
@@ -231,7 +227,7 @@ def test_a_closed_terminal_leaves_the_run_alone(workbench: Workbench, place: Pat
     assert workbench.info(run.run_id)["status"] == "Completed"
 
 
-def test_ctrl_c_detaches_and_says_how_to_go_on(workbench: Workbench, place: Path) -> None:
+def test_ctrl_c_detaches_and_shows_how_to_follow(workbench: Workbench, place: Path) -> None:
     submit = workbench.start("experiment", "submit", "-c", "local", "gated.py", str(place), "0", process_group=0)
     until(lambda: (place / "script").exists() and (place / "script").read_text())
     os.killpg(submit.pid, signal.SIGINT)
@@ -254,7 +250,7 @@ def stubborn(workbench: Workbench, place: Path) -> tuple[subprocess.Popen[bytes]
 
 
 @pytest.mark.parametrize("before", ["nothing", "controller", "supervisor"])
-def test_cancel_returns_when_nothing_is_left(workbench: Workbench, place: Path, before: str) -> None:
+def test_cancel_returns_when_no_process_is_left(workbench: Workbench, place: Path, before: str) -> None:
     submit, pids = stubborn(workbench, place)
     (information,) = workbench.history()
     run = Gated(workbench, information["run_id"], place)
@@ -272,7 +268,7 @@ def test_cancel_returns_when_nothing_is_left(workbench: Workbench, place: Path, 
     assert b"canceled" in err
 
 
-def test_a_polite_script_is_not_killed(workbench: Workbench, place: Path) -> None:
+def test_script_that_handles_sigterm_is_not_killed(workbench: Workbench, place: Path) -> None:
     (workbench.folder / "polite.py").write_text(
         "import pathlib, signal, sys\n"
         "def leave(*_):\n    print('goodbye', flush=True)\n    sys.exit(0)\n"
@@ -287,14 +283,14 @@ def test_a_polite_script_is_not_killed(workbench: Workbench, place: Path) -> Non
     assert (information["status"], information["reason"]) == ("Canceled", "canceled")
 
 
-def test_what_has_ended_cannot_be_canceled(workbench: Workbench) -> None:
+def test_ended_run_cannot_be_canceled(workbench: Workbench) -> None:
     assert workbench.submit("hello.py").code == 0
     (information,) = workbench.history()
     workbench.run("experiment", "cancel", "--run", information["run_id"]).error(2, "has already ended", "completed")
     assert workbench.info(information["run_id"])["status"] == "Completed"
 
 
-def test_a_torn_line_of_events_hides_nothing(workbench: Workbench, place: Path) -> None:
+def test_incomplete_line_of_events_is_skipped(workbench: Workbench, place: Path) -> None:
     run = gated(workbench, place)
     kill(run.controller)
     with (run.directory / "events.jsonl").open("a") as events:

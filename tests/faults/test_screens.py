@@ -1,4 +1,4 @@
-"""The screens killed in the middle of a run: the run goes on, and the screens opened again show its whole log."""
+"""Screens killed during a run: the run continues, and the next screens show its complete log."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def screens(root: Path) -> Terminal:
     return Terminal([*COMMAND, str(root)], directory=str(root))
 
 
-def test_a_run_survives_its_screen_and_is_shown_whole_by_the_next(root: Path, place: Path) -> None:
+def test_next_screen_shows_the_complete_log(root: Path, place: Path) -> None:
     workbench = Workbench(root)
     with screens(root) as terminal:
         terminal.until_text("gated.py")
@@ -78,7 +78,7 @@ def test_a_run_survives_its_screen_and_is_shown_whole_by_the_next(root: Path, pl
     assert log.read_text() == WHOLE_LOG
 
 
-def test_the_next_screen_follows_a_run_that_still_goes_on(root: Path, place: Path) -> None:
+def test_next_screen_follows_an_active_run(root: Path, place: Path) -> None:
     run_id = Workbench(root).detach("gated.py", str(place))
     until((place / "script").exists)
     with screens(root) as terminal:
@@ -90,7 +90,7 @@ def test_the_next_screen_follows_a_run_that_still_goes_on(root: Path, place: Pat
     assert Workbench(root).info(run_id)["status"] == "Completed"
 
 
-def test_screens_on_a_broken_project_open_and_say_what_is_wrong(root: Path) -> None:
+def test_screens_open_on_a_broken_project_and_report_problems(root: Path) -> None:
     (root / "aml_config" / "local.runconfig").write_text("Target: [\n")
     (root / "aml_config" / "local.compute").write_bytes(b"\x00\xff\x1b]0;title\x07")
     with screens(root) as terminal:

@@ -1,4 +1,4 @@
-"""Disks that are full or read-only, a machine without git, damaged files: told in one line, and nothing is lost."""
+"""Full or read-only disks, a machine without Git, damaged files: reported in one line, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fill(disk: Path) -> Path:
 
 
 @pytest.mark.parametrize("tracked", [False, True])
-def test_submit_on_a_full_disk_says_so_and_leaves_nothing(small_disk: Path, tracked: bool) -> None:
+def test_submit_on_a_full_disk_is_reported_and_leaves_nothing(small_disk: Path, tracked: bool) -> None:
     root = write_project(small_disk / "project", tracked=tracked)
     workbench = Workbench(root)
     assert workbench.submit("hello.py").out.endswith("hello\n")
@@ -58,7 +58,7 @@ def test_submit_on_a_full_disk_says_so_and_leaves_nothing(small_disk: Path, trac
     assert [run["status"] for run in workbench.history()] == ["Completed", "Completed"]
 
 
-def test_the_first_submit_ever_on_a_full_disk_says_so(small_disk: Path) -> None:
+def test_first_submit_on_a_full_disk_is_reported(small_disk: Path) -> None:
     root = write_project(small_disk / "project", tracked=True)
     ballast = fill(small_disk)
     workbench = Workbench(root)
@@ -84,7 +84,7 @@ os._exit(5)
 """
 
 
-def test_a_run_that_fills_the_disk_ends_and_its_end_is_told_once_there_is_space(small_disk: Path) -> None:
+def test_end_of_a_run_that_filled_the_disk_is_recorded_later(small_disk: Path) -> None:
     root = write_project(small_disk / "project")
     (root / "filling.py").write_text(FILLING)
     workbench = Workbench(root)
@@ -127,7 +127,7 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(root)], check=True)
 
 
-def test_the_runs_of_a_read_only_project_are_kept_with_the_user(read_only: Path, home: Path) -> None:
+def test_runs_of_a_read_only_project_are_stored_with_the_user(read_only: Path, home: Path) -> None:
     (before, workbench) = tree(read_only), Workbench(read_only)
     submitted = workbench.submit("hello.py")
     assert submitted.code == 0, submitted
@@ -144,7 +144,7 @@ def test_the_runs_of_a_read_only_project_are_kept_with_the_user(read_only: Path,
     assert tree(read_only) == before
 
 
-def test_a_read_only_project_without_a_place_elsewhere_says_so(read_only: Path, tmp_path: Path) -> None:
+def test_read_only_project_without_user_directory_is_reported(read_only: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     workbench = Workbench(read_only, {"XDG_DATA_HOME": str(tmp_path / "file")})
     submitted = workbench.run("experiment", "submit", "-c", "local", "hello.py")
@@ -154,7 +154,7 @@ def test_a_read_only_project_without_a_place_elsewhere_says_so(read_only: Path, 
     assert workbench.run("history", "list").out == "[]\n"
 
 
-def test_without_git_a_tracked_run_works_on_a_plain_copy(tmp_path: Path) -> None:
+def test_tracked_run_without_git_uses_a_plain_copy(tmp_path: Path) -> None:
     root = write_project(tmp_path / "project", tracked=True)
     (root / ".gitignore").write_text("data/\n")
     (root / "data").mkdir()
@@ -180,7 +180,7 @@ def test_without_git_a_tracked_run_works_on_a_plain_copy(tmp_path: Path) -> None
     assert "git is not installed" in plan.out
 
 
-def test_a_broken_snapshot_store_is_named_and_untracked_runs_still_work(tmp_path: Path) -> None:
+def test_broken_snapshot_store_allows_untracked_runs(tmp_path: Path) -> None:
     root = write_project(tmp_path / "project", tracked=True)
     (root / ".workbench").mkdir()
     (root / ".workbench" / "snapshots.git").write_text("in the way")
@@ -193,7 +193,7 @@ def test_a_broken_snapshot_store_is_named_and_untracked_runs_still_work(tmp_path
 
 
 @pytest.mark.parametrize("damage", [b"", b"not a database", b"SQLite format 3\0" + bytes(100)])
-def test_a_damaged_index_is_only_a_cache(tmp_path: Path, damage: bytes) -> None:
+def test_damaged_index_is_rebuilt(tmp_path: Path, damage: bytes) -> None:
     root = write_project(tmp_path / "project")
     workbench = Workbench(root)
     assert workbench.submit("hello.py").code == 0
@@ -203,7 +203,7 @@ def test_a_damaged_index_is_only_a_cache(tmp_path: Path, damage: bytes) -> None:
     assert workbench.history() == before
 
 
-def test_a_damaged_configuration_cache_is_only_a_cache(tmp_path: Path) -> None:
+def test_damaged_configuration_cache_is_rebuilt(tmp_path: Path) -> None:
     root = write_project(tmp_path / "project")
     for file in (root / "aml_config").iterdir():
         os.utime(file, (1e9, 1e9))  # only what has been at rest is remembered
@@ -216,7 +216,7 @@ def test_a_damaged_configuration_cache_is_only_a_cache(tmp_path: Path) -> None:
     assert sys.executable in workbench.run("computetarget", "list").out
 
 
-def test_a_damaged_record_hides_no_other_run(tmp_path: Path) -> None:
+def test_damaged_record_does_not_hide_other_runs(tmp_path: Path) -> None:
     root = write_project(tmp_path / "project")
     workbench = Workbench(root)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Docker engines for the tests of targets, and how runs in containers join the conformance suite."""
+"""Docker engines for the tests of targets, and the conformance harness of container targets."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""A target that starts nothing: its scripts are small JSON files that say what a script would have done.
+"""A target without processes: its scripts are JSON files that describe the behaviour of a script.
 
-It keeps the contract of `protocol` in a few lines, so it is where to begin when writing a target of one's own, and it
-lets front ends be tested without a process.
+It implements the protocol in a few lines, so it is an example for new targets, and front ends can be tested without
+processes.
 
-A script is one JSON object; every key may be missing: `output` (text that is written first), `report` (true: then one
-line of JSON with `arguments` and `environment`), `waits` (true: go on until asked to end, then end with 143),
-`stubborn` (true: and do not listen), `exit_code`.
+A script is one JSON object with optional keys: `output` (text to write first), `report` (true: then write a line of
+JSON with `arguments` and `environment`), `waits` (true: wait for `stop`, then end with 143), `stubborn` (true: and
+ignore it), `exit_code`.
 
-The run is a thread of the process that started it and ends with that process: behaviour 3 is the one it cannot keep.
+A run is a thread and ends with its process, so behaviour 3 is not implemented.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 INTERPRETER = "fake"
 OWNER = "pid"
-"""The file in the run directory that says which process has started the run; made once, so it is started once."""
+"""The file that names the process that started the run; created exclusively, so a run starts once."""
 
 ASKED, KILLED = 143, 137
-"""Exit codes as a shell would report SIGTERM and SIGKILL."""
+"""Exit codes of a shell for SIGTERM and SIGKILL."""
 
 POLL_SECONDS = 0.01
 
@@ -45,20 +45,18 @@ _scripts: dict[str, _Script] = {}
 
 
 class FakeTarget(Target):
-    """Keeps the contract, runs nothing."""
+    """A target that executes no program."""
 
     def plan(self, spec: RunSpec) -> Plan:
-        """Start and follow."""
         command = (INTERPRETER, spec.script, *spec.arguments)
         environment = mask_variables(_variables(spec))
         steps = (
-            Step("start", f"pretend to start {spec.script}", command, spec.working_directory, environment),
-            Step("follow", "wait for its end"),
+            Step("start", f"simulate {spec.script}", command, spec.working_directory, environment),
+            Step("follow", "wait for the end"),
         )
         return Plan(self.target.name, self.target.type, INTERPRETER, steps)
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
-        """Begin to pretend; nothing when somebody has begun before."""
         path = os.path.join(spec.working_directory, spec.script)
         try:
             with open(path, encoding="utf-8") as file:
@@ -68,7 +66,7 @@ class FakeTarget(Target):
             return
         except ValueError as error:
             raise ConfigurationError(
-                f"no script for a fake target: {error}", remedy="Write JSON.", file=path
+                f"invalid script of a fake target: {error}", remedy="Write JSON.", file=path
             ) from error
         except OSError as error:
             raise StorageError(f"cannot start it: {error.strerror}", file=path) from error
@@ -79,20 +77,17 @@ class FakeTarget(Target):
             file.write(f"{os.getpid()} {process_stat(os.getpid())[1]}\n")
 
     def started(self, spec: RunSpec) -> bool:
-        """True once there is an owner."""
         return os.path.exists(f"{spec.run_directory}/{OWNER}")
 
     def has_ended(self, spec: RunSpec) -> bool:
-        """True when it was started and its owner is gone or done."""
         if read_exit_code(spec.run_directory) is not None:
             return True
         script = _scripts.get(spec.run_directory)
         return self.started(spec) and (script.is_over if script is not None else not _owner_is_alive(spec))
 
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
-        """Wait for the thread, or look what became of another process's."""
         if not self.started(spec):
-            raise NeverStarted("it was never started", remedy="Submit it again.")
+            raise NeverStarted("the run was never started", remedy="Submit it again.")
         script = _scripts.get(spec.run_directory)
         while not self.has_ended(spec):
             if interrupted >= 0 and select.select([interrupted], [], [], 0)[0]:
@@ -103,11 +98,10 @@ class FakeTarget(Target):
                 select.select([], [], [], POLL_SECONDS)
         code = read_exit_code(spec.run_directory)
         if code is None:
-            return Outcome(None, "the process that pretended to run it is gone")
+            return Outcome(None, "the process that simulated the run has ended")
         return Outcome(code, describe_exit(code))
 
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
-        """Ask, then force."""
         script = _scripts.get(spec.run_directory)
         if script is None or script.is_over:
             return False

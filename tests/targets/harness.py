@@ -1,6 +1,6 @@
-"""How a kind of target joins the conformance suite: a harness says how its scripts are written and its runs placed.
+"""Harnesses of the conformance suite: one per kind of target, which writes its scripts and starts its runs.
 
-To join, write a subclass of Harness, a fixture `NAME_harness` that gives one, and add NAME to HARNESSES.
+To add a target, write a subclass of Harness, a fixture `NAME_harness` that gives one, and add NAME to HARNESSES.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ HARNESSES = ("fake", "local", "localdocker", "shellless", "remotedocker", "remot
 
 
 class Script(NamedTuple):
-    """What a script of the suite does, in this order."""
+    """The actions of a test script, in this order."""
 
     output: str = ""  # written first
     report: bool = False  # then a line of JSON with its arguments and environment
-    leaves_child: bool = False  # starts a process that goes on for ever, and writes its id into the file `child`
-    waits: bool = False  # then goes on until it is asked to end
-    stubborn: bool = False  # and does not listen
+    leaves_child: bool = False  # starts a process that never ends, and writes its id into the file `child`
+    waits: bool = False  # then waits for a signal
+    stubborn: bool = False  # and ignores signals
     exit_code: int = 0
     logs: bool = False  # logs a value to the workbench, after its output
 
 
 class Harness:
-    """Runs of one kind of target, in a folder of their own. Every run made is stopped at the end."""
+    """Runs of one kind of target in a temporary folder. Every run is stopped at the end."""
 
     outlives = True
-    """False for a target whose runs end with the process that started them."""
+    """False if runs end with the process that started them."""
 
     inherits_environment = True
-    """False for a target whose scripts do not see the variables of the process that started them."""
+    """False if scripts do not see the variables of the process that started them."""
 
     has_processes = True
-    """False for a target whose scripts are no processes."""
+    """False if scripts are not processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._specs: list[RunSpec] = []
 
     def target(self) -> Target:
-        """The implementation under test, made anew: nothing may be kept in it."""
+        """A new instance of the implementation: it must not hold state."""
         raise NotImplementedError
 
     def compute_target(self) -> ComputeTarget:
-        """What its `.compute` file says."""
+        """The content of its `.compute` file."""
         raise NotImplementedError
 
     def write(self, path: Path, script: Script) -> None:
@@ -67,7 +67,7 @@ class Harness:
         raise NotImplementedError
 
     def lose(self, spec: RunSpec) -> None:
-        """End a started run in a way that leaves its exit code unknown."""
+        """End a started run so that its exit code is unknown."""
         raise NotImplementedError
 
     def spec(
@@ -76,7 +76,7 @@ class Harness:
         """A run of the script, ready to be planned."""
         number = len(self._specs) + 1
         project = self.folder / "project"
-        # Processes are found by their run's id: tests that run beside these must not have the same.
+        # Unique across test processes, because processes are found by run id.
         run = self.folder / "runs" / f"project_{os.getpid()}{number:03}"
         project.mkdir(exist_ok=True)
         run.mkdir(parents=True)
@@ -104,26 +104,26 @@ class Harness:
         return spec
 
     def start(self, spec: RunSpec) -> None:
-        """Plan and start it."""
+        """Plan and start a run."""
         target = self.target()
         target.start(spec, target.plan(spec), dict(os.environ))
 
     def log(self, spec: RunSpec) -> bytes:
-        """What it has written so far."""
+        """The output so far."""
         path = Path(spec.run_directory, "output.log")
         return path.read_bytes() if path.exists() else b""
 
     def until_written(self, spec: RunSpec, text: str) -> None:
-        """Wait until its output holds the text."""
+        """Wait until the output contains a text."""
         until(lambda: text.encode() in self.log(spec), f"{text!r} in the output")
 
     def report(self, spec: RunSpec) -> dict[str, Any]:
-        """What a script with `report` has found."""
+        """The report of a script with `report`."""
         found: dict[str, Any] = json.loads(self.log(spec))
         return found
 
     def close(self) -> None:
-        """End what a test left running."""
+        """End all runs."""
         for spec in self._specs:
             self.target().stop(spec, grace=0)
 
@@ -142,7 +142,7 @@ class FakeHarness(Harness):
         path.write_text(json.dumps(script._asdict()))
 
     def lose(self, spec: RunSpec) -> None:
-        """Let it have been started by a process that is no more."""
+        """Make a process that has ended the owner."""
         self.target().stop(spec, grace=0)
         from tests.targets import fake
 
@@ -185,7 +185,7 @@ class LocalHarness(Harness):
         path.write_text(PYTHON.format(script=tuple(script)))
 
     def lose(self, spec: RunSpec) -> None:
-        """Kill the shell that would have noted the end, and the script."""
+        """Kill the supervising shell, then the script."""
         shell = until(lambda: supervisor.read_supervisor(spec.run_directory), "the supervisor")
         os.kill(shell.pid, signal.SIGKILL)
         self.target().stop(spec, grace=0)

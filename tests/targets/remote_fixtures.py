@@ -1,4 +1,4 @@
-"""How runs of plain Python on another machine join the conformance suite."""
+"""The conformance harness of targets of type remote."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What every target must be able to do, by the numbers in `tui_workbench.targets.base.protocol`.
+"""Behaviours of every target, by the numbers in `tui_workbench.targets.base.protocol`.
 
-How a kind of target joins is told in `tests.targets.harness`.
+`tests.targets.harness` explains how to add a target.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def files_of(folder: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
 
 
-def test_1_a_plan_is_the_same_each_time_and_touches_nothing(harness: Harness) -> None:
+def test_1_plan_is_repeatable_and_changes_nothing(harness: Harness) -> None:
     spec = harness.spec(Script(), ("a",), {"NAME": "value"})
     plan = harness.target().plan(spec)
     assert plan == harness.target().plan(spec)
@@ -57,13 +57,13 @@ def test_1_a_plan_is_the_same_each_time_and_touches_nothing(harness: Harness) ->
     assert start.environment["NAME"] == "value"
 
 
-def test_1_a_plan_shows_no_secret(harness: Harness) -> None:
+def test_1_plan_masks_secrets(harness: Harness) -> None:
     start = harness.target().plan(harness.spec(Script(), (), {"API_TOKEN": "hunter2"})).step("start")
     assert start is not None
     assert start.environment["API_TOKEN"] == "***"
 
 
-def test_2_a_run_starts_once_however_often_and_by_whomever_it_is_asked_for(harness: Harness) -> None:
+def test_2_run_starts_once(harness: Harness) -> None:
     spec = harness.spec(Script(output="once\n"))
     with ThreadPoolExecutor(8) as pool:
         for future in [pool.submit(harness.start, spec) for _ in range(8)]:
@@ -75,7 +75,7 @@ def test_2_a_run_starts_once_however_often_and_by_whomever_it_is_asked_for(harne
     assert harness.log(spec) == b"once\n"
 
 
-def test_2_a_run_that_was_not_started_says_so(harness: Harness) -> None:
+def test_2_wait_refuses_a_run_that_was_not_started(harness: Harness) -> None:
     spec = harness.spec(Script())
     assert not harness.target().started(spec)
     assert not harness.target().has_ended(spec)
@@ -83,9 +83,9 @@ def test_2_a_run_that_was_not_started_says_so(harness: Harness) -> None:
         harness.target().wait(spec, NEVER)
 
 
-def test_3_a_run_outlives_the_process_that_started_it(harness: Harness) -> None:
+def test_3_run_outlives_the_process_that_started_it(harness: Harness) -> None:
     if not harness.outlives:
-        pytest.skip("its runs are threads of the process that starts them, and it says so")
+        pytest.skip("runs end with the process that started them")
     spec = harness.spec(Script(output="began\n", waits=True))
     starter = os.fork()
     if starter == 0:
@@ -102,18 +102,19 @@ def test_3_a_run_outlives_the_process_that_started_it(harness: Harness) -> None:
     assert harness.target().wait(spec, NEVER).exit_code == 143
 
 
-@pytest.mark.parametrize("code", [0, 1, 2, 42, 127, 128, 255])
-def test_4_wait_gives_the_exit_code_of_the_script_however_late_it_is_called(harness: Harness, code: int) -> None:
-    spec = harness.spec(Script(exit_code=code))
-    harness.start(spec)
-    assert harness.target().wait(spec, NEVER).exit_code == code
-    assert harness.target().has_ended(spec)
-    again = harness.target().wait(spec, NEVER)
-    assert again.exit_code == code
-    assert bool(again.reason) is (code != 0)
+def test_4_wait_returns_the_exit_code(harness: Harness) -> None:
+    specs = {code: harness.spec(Script(exit_code=code)) for code in (0, 1, 2, 42, 127, 128, 255)}
+    for spec in specs.values():
+        harness.start(spec)
+    for code, spec in specs.items():
+        assert harness.target().wait(spec, NEVER).exit_code == code
+        assert harness.target().has_ended(spec)
+        again = harness.target().wait(spec, NEVER)
+        assert again.exit_code == code
+        assert bool(again.reason) is (code != 0)
 
 
-def test_5_an_exit_code_that_cannot_be_known_is_not_made_up(harness: Harness) -> None:
+def test_5_unknown_exit_code_has_a_reason(harness: Harness) -> None:
     spec = harness.spec(Script(output="began\n", waits=True))
     harness.start(spec)
     harness.until_written(spec, "began")
@@ -123,7 +124,7 @@ def test_5_an_exit_code_that_cannot_be_known_is_not_made_up(harness: Harness) ->
     assert outcome.reason
 
 
-def test_6_the_log_holds_every_byte_when_wait_has_returned(harness: Harness) -> None:
+def test_6_log_is_complete_after_wait(harness: Harness) -> None:
     output = "".join(f"\x1b[31m{number}\x00\r\t\u00e9\u202e\U0001f600\n" for number in range(20_000)) + "no newline"
     spec = harness.spec(Script(output=output))
     harness.start(spec)
@@ -131,7 +132,7 @@ def test_6_the_log_holds_every_byte_when_wait_has_returned(harness: Harness) -> 
     assert harness.log(spec) == output.encode()
 
 
-def test_7_stop_asks_first(harness: Harness) -> None:
+def test_7_stop_sends_sigterm_first(harness: Harness) -> None:
     spec = harness.spec(Script(output="began\n", waits=True))
     harness.start(spec)
     harness.until_written(spec, "began")
@@ -140,7 +141,7 @@ def test_7_stop_asks_first(harness: Harness) -> None:
     assert harness.target().wait(spec, NEVER).exit_code == 143
 
 
-def test_7_stop_forces_what_does_not_listen_and_says_so(harness: Harness) -> None:
+def test_7_stop_kills_after_the_grace_period(harness: Harness) -> None:
     spec = harness.spec(Script(output="began\n", stubborn=True))
     harness.start(spec)
     harness.until_written(spec, "began")
@@ -149,7 +150,7 @@ def test_7_stop_forces_what_does_not_listen_and_says_so(harness: Harness) -> Non
     assert harness.target().wait(spec, NEVER).exit_code == 137
 
 
-def test_8_stop_without_anything_to_stop_does_nothing(harness: Harness) -> None:
+def test_8_stop_of_an_ended_or_unstarted_run_does_nothing(harness: Harness) -> None:
     never = harness.spec(Script())
     assert harness.target().stop(never, grace=30) is False
     assert files_of(never.run_directory) == {}
@@ -169,7 +170,7 @@ ODD = (
 )  # fmt: skip
 
 
-def test_9_odd_arguments_arrive_exactly(harness: Harness) -> None:
+def test_9_unusual_arguments_are_passed_unchanged(harness: Harness) -> None:
     spec = harness.spec(Script(report=True), ODD)
     harness.start(spec)
     assert harness.target().wait(spec, NEVER).exit_code == 0
@@ -177,11 +178,11 @@ def test_9_odd_arguments_arrive_exactly(harness: Harness) -> None:
     assert not list(Path(spec.working_directory).glob("hacked"))
 
 
-def test_9_odd_variables_arrive_exactly(harness: Harness) -> None:
+def test_9_unusual_variables_are_passed_unchanged(harness: Harness) -> None:
     variables = {f"NAME_{number}": value for number, value in enumerate(ODD)}
     names = ("with.dots", "with-hyphens", "with space", "1digit", "\u00fcber", "-x", "--", "a\nb", "$(x)", "%s", "'")
     variables |= {name: f"value of {name}" for name in names}
-    # A shell stands between on most targets, and has its own ideas of these.
+    # Most targets use a shell, which sets these variables.
     variables |= {"IFS": ":", "PWD": "/nowhere", "OPTIND": "7", "PS4": "$", "_": "_", "PPID": "1", "LINENO": "x"}
     variables |= {"run": "1", "dir": "2", "boot": "3", "stat": "4", "code": "5"}
     variables |= {"PATH": "/only/here", "HOME": "/nobody", "OLDPWD": "/before", "ENV": "/etc/profile", "SHLVL": "9"}
@@ -193,11 +194,11 @@ def test_9_odd_variables_arrive_exactly(harness: Harness) -> None:
     assert {name: found.get(name) for name in variables} == variables
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=20, max_size=80)
 )
-def test_9_any_text_arrives_exactly(harness: Harness, texts: list[str]) -> None:
+def test_9_any_text_is_passed_unchanged(harness: Harness, texts: list[str]) -> None:
     variables = {f"V{number}": text for number, text in enumerate(texts)}
     spec = harness.spec(Script(report=True), tuple(texts), variables)
     harness.start(spec)
@@ -207,9 +208,7 @@ def test_9_any_text_arrives_exactly(harness: Harness, texts: list[str]) -> None:
     assert {name: report["environment"][name] for name in variables} == variables
 
 
-def test_9_the_caller_s_environment_is_there_below_the_configuration_s(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_9_configuration_overrides_the_callers_environment(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FROM_CALLER", "caller")
     monkeypatch.setenv("IN_BOTH", "caller")
     monkeypatch.setenv("caller.with.dots", "caller")
@@ -223,7 +222,7 @@ def test_9_the_caller_s_environment_is_there_below_the_configuration_s(
     assert found["AZUREML_RUN_ID"] == spec.run_id
 
 
-def test_10_what_the_script_left_running_ends_with_it(harness: Harness) -> None:
+def test_10_processes_of_the_script_end_with_it(harness: Harness) -> None:
     spec = harness.spec(Script(leaves_child=True, exit_code=5))
     harness.start(spec)
     outcome = harness.target().wait(spec, NEVER)
@@ -265,7 +264,7 @@ def test_11_wait_can_be_interrupted_and_called_again(harness: Harness) -> None:
     assert harness.target().wait(spec, NEVER).exit_code == 143
 
 
-def test_11_several_may_wait_at_once(harness: Harness) -> None:
+def test_11_several_callers_can_wait(harness: Harness) -> None:
     spec = harness.spec(Script(output="began\n", waits=True))
     harness.start(spec)
     with ThreadPoolExecutor(4) as pool:
@@ -275,13 +274,13 @@ def test_11_several_may_wait_at_once(harness: Harness) -> None:
         assert {future.result(30).exit_code for future in waiting} == {143}
 
 
-def test_a_target_says_what_stands_in_its_way_and_here_nothing_does(harness: Harness) -> None:
+def test_check_of_a_working_target_finds_no_problem(harness: Harness) -> None:
     assert harness.target().check() == []
 
 
-def test_16_what_the_script_logs_is_in_the_runs_directory(harness: Harness) -> None:
+def test_16_logged_values_are_in_the_run_directory(harness: Harness) -> None:
     if isinstance(harness, FakeHarness):
-        pytest.skip("its scripts are no programs")
+        pytest.skip("scripts are not programs")
     spec = harness.spec(Script(report=True, logs=True), (), {"PYTHONPATH": "/of/the/user"})
     harness.start(spec)
     target = harness.target()

@@ -1,4 +1,4 @@
-"""A controller that dies after any call to its engine: the next one goes on, and nothing happens twice or is lost."""
+"""A controller killed after any call to its engine is replaced, and no call has an effect twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host keys are accepted and refused exactly as `ssh` does: real servers, real `ssh`, the same known_hosts file."""
+"""Host keys are accepted and refused as by `ssh`, with real servers and the same known_hosts file."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def prepare(server: Server, template: str, monkeypatch: pytest.MonkeyPatch, alia
 
 
 @pytest.mark.parametrize(("kind", "template", "alias"), CASES)
-def test_host_keys_are_judged_as_ssh_judges_them(
+def test_host_keys_are_accepted_as_by_ssh(
     servers: dict[str, Server], kind: str, template: str, alias: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(servers[kind], template, monkeypatch, alias)

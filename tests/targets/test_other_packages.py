@@ -88,7 +88,7 @@ def form(root: Path) -> Document:
     return Document.open(str(root / "aml_config" / "rack.compute"), ProjectContext(str(root)))
 
 
-def test_its_form_shows_the_fields_that_it_reads(rack: Workbench) -> None:
+def test_form_shows_the_fields_of_the_type(rack: Workbench) -> None:
     document = form(rack.folder)
     shown = {row.field.key for row in document.fields()}
     assert {"pythonLocation", "gpus", "maxConcurrentRuns", "slots"} <= shown
@@ -98,14 +98,14 @@ def test_its_form_shows_the_fields_that_it_reads(rack: Workbench) -> None:
     assert "rack" in kind.offered
 
 
-def test_its_form_says_what_is_missing_and_what_has_no_effect(rack: Workbench) -> None:
+def test_form_reports_missing_and_unused_keys(rack: Workbench) -> None:
     write_configuration(rack.folder, "rack", suffix="compute", type="rack", address="gpubox")
     found = [(problem.code, problem.message) for problem in form(rack.folder).problems()]
     assert ("no-effect", "`address` has no effect on a rack target") in found
     assert any("pythonLocation" in message for _, message in found)
 
 
-def test_its_checks_are_those_of_its_machine_and_its_own(rack: Workbench, standin: Standin) -> None:
+def test_checks_include_those_of_the_type(rack: Workbench, standin: Standin) -> None:
     standin.write(gpu(0))
     rows = json.loads(rack.run("computetarget", "check", "rack", "-o", "json").out)
     assert [(row["rung"], row["state"]) for row in rows[:3]] == [
@@ -116,13 +116,13 @@ def test_its_checks_are_those_of_its_machine_and_its_own(rack: Workbench, standi
     assert check_names(Project.find(str(rack.folder)).target("rack"))[:2] == ("python", "ready")
 
 
-def test_what_it_says_itself_stops_the_checks(rack: Workbench) -> None:
+def test_problem_reported_by_the_type_stops_the_checks(rack: Workbench) -> None:
     write_configuration(rack.folder, "rack", suffix="compute", type="rack", pythonLocation="python", slots=0)
     (row,) = json.loads(rack.run("computetarget", "check", "rack", "-o", "json").out)
     assert (row["state"], row["message"], row["remedy"]) == ("broken", "the rack has no slot", "Buy one.")
 
 
-def test_a_run_is_submitted_and_canceled(rack: Workbench, standin: Standin) -> None:
+def test_run_is_submitted_and_canceled(rack: Workbench, standin: Standin) -> None:
     standin.write()
     assert rack.submit("hello.py", configuration="rack").out.endswith("hello\n")
     assert (rack.folder / "done").exists() is False
@@ -132,7 +132,7 @@ def test_a_run_is_submitted_and_canceled(rack: Workbench, standin: Standin) -> N
     assert until(lambda: rack.info(run_id)["end_time_utc"] and rack.info(run_id), "its end")["status"] == "Canceled"
 
 
-def test_a_run_that_computes_on_a_gpu_is_proven(rack: Workbench, standin: Standin) -> None:
+def test_run_that_uses_a_gpu_is_verified(rack: Workbench, standin: Standin) -> None:
     standin.write(gpu(0))
     run_id = rack.detach("train.py", configuration="rack")
     until(lambda: (rack.info(run_id).get("gpu") or {}).get("verdict") == "proven", "its verdict")
@@ -141,7 +141,7 @@ def test_a_run_that_computes_on_a_gpu_is_proven(rack: Workbench, standin: Standi
     assert (ended["status"], ended["gpu"]["verdict"]) == ("Completed", "proven")
 
 
-def test_a_run_that_would_train_on_the_cpu_is_stopped(rack: Workbench, standin: Standin, tmp_path: Path) -> None:
+def test_run_that_would_use_the_cpu_is_stopped(rack: Workbench, standin: Standin, tmp_path: Path) -> None:
     standin.write(gpu(0))
     packages = tmp_path / "packages"
     standins.torch(packages, version="2.4.0+cpu", cuda=None, capabilities=())
@@ -155,7 +155,7 @@ def test_a_run_that_would_train_on_the_cpu_is_stopped(rack: Workbench, standin: 
 
 
 @pytest.mark.parametrize("name", ["broken", "odd"])
-def test_a_package_that_is_broken_is_an_error_of_the_target_alone(rack: Workbench, name: str) -> None:
+def test_broken_package_affects_only_its_targets(rack: Workbench, name: str) -> None:
     write_configuration(rack.folder, "rack", suffix="compute", type=name)
     target = Project.find(str(rack.folder)).target("rack")
     assert not target.kind.has_gpus

@@ -1,4 +1,4 @@
-"""Runs on another machine while connections, and the processes that hold them, are lost at a chosen moment."""
+"""Runs on another machine whose connection or link is lost at a chosen moment."""
 
 from __future__ import annotations
 
@@ -66,9 +66,7 @@ def held(box: Remote, program: str) -> Iterator[Callable[[], None]]:
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("program", ["/usr/bin/mkdir", "/usr/bin/tar", "/usr/bin/cp", "/usr/bin/setsid"])
-def test_a_connection_lost_before_the_script_runs_is_made_again(
-    box: Remote, connections: Path, program: str, loss: str
-) -> None:
+def test_connection_lost_before_start_is_reopened(box: Remote, connections: Path, program: str, loss: str) -> None:
     box.write("open('/home/research/count', 'a').write('x'); print('ran', sorted(__import__('os').listdir('.')))\n")
     with held(box, program) as release:
         run = box.start("experiment", "submit", "-c", "box", "train.py")
@@ -85,7 +83,7 @@ def test_a_connection_lost_before_the_script_runs_is_made_again(
     (box.machine.home() / "count").unlink()
 
 
-def test_a_server_that_freezes_while_a_run_is_sent_fails_nothing(box: Remote, ssh_folder: Path) -> None:
+def test_run_survives_a_server_that_freezes_during_sending(box: Remote, ssh_folder: Path) -> None:
     (ssh_folder / "config").write_text("Host *\n  ServerAliveInterval 1\n  ServerAliveCountMax 1\n")
     box.write("print('ran')")
     with held(box, "/usr/bin/cp") as release:
@@ -100,7 +98,7 @@ def test_a_server_that_freezes_while_a_run_is_sent_fails_nothing(box: Remote, ss
 
 
 @pytest.mark.parametrize("missing", [1, 4000])
-def test_a_start_that_did_not_arrive_whole_starts_nothing(tmp_path: Path, missing: int) -> None:
+def test_incomplete_start_request_starts_nothing(tmp_path: Path, missing: int) -> None:
     (tmp_path / "work").mkdir()
     exports = "".join(f"export NAME_{number}='{number}'\n" for number in range(400)).rstrip().encode()
     arguments = [str(tmp_path), str(tmp_path / "share"), str(len(exports)), supervisor.TEXT, "sh", "-c", "env"]
@@ -116,7 +114,7 @@ def test_a_start_that_did_not_arrive_whole_starts_nothing(tmp_path: Path, missin
     assert "NAME_399=399" in (tmp_path / "output.log").read_text()
 
 
-def test_a_run_whose_supervising_shell_was_killed_goes_on_through_every_loss(box: Remote, connections: Path) -> None:
+def test_run_without_shell_survives_lost_connections(box: Remote, connections: Path) -> None:
     run_id = box.begin("print('went on'); open('outputs/x', 'w').close()\n")
     os_id = (box.there(run_id) / "pid").read_text().split()[0]
     box.machine.run(["kill", "-KILL", os_id])
@@ -132,7 +130,7 @@ def test_a_run_whose_supervising_shell_was_killed_goes_on_through_every_loss(box
     assert (box.run_directory(run_id) / "outputs" / "x").exists()
 
 
-def test_cleaning_leaves_a_run_alone_whose_supervising_shell_was_killed(box: Remote, tmp_path: Path) -> None:
+def test_clean_skips_an_active_run_without_shell(box: Remote, tmp_path: Path) -> None:
     run_id = box.begin()
     box.machine.run(["kill", "-KILL", (box.there(run_id) / "pid").read_text().split()[0]])
     other = Remote(tmp_path / "elsewhere" / "project", box.machine)  # which knows nothing of the run
@@ -152,7 +150,7 @@ def small_disk(box: Remote) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def test_files_that_found_no_room_here_are_fetched_later(box: Remote, small_disk: Path) -> None:
+def test_files_are_fetched_later_if_the_local_disk_is_full(box: Remote, small_disk: Path) -> None:
     box.write("print('ran'); open('outputs/model.bin', 'wb').write(bytes(5_000_000))")
     ended = box.submit("train.py", configuration="box")
     assert ended.code == 0

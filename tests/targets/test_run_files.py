@@ -1,4 +1,4 @@
-"""What a run reads of its project and what it leaves there, on every kind of target."""
+"""Files that a run reads and writes, on every kind of target."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def made(run: Run, name: str) -> str:
     return Path(run.directory, name).read_text()
 
 
-def test_a_run_resumes_from_a_checkpoint_and_leaves_it_alone(project: DockerProject) -> None:
+def test_run_resumes_from_a_checkpoint_without_changing_it(project: DockerProject) -> None:
     project.script(TRAIN)
     was = before(project)
     run = project.ended(project.runs.submit(RunRequest("docker", "train.py", ("a",))))
@@ -89,7 +89,7 @@ def test_a_run_resumes_from_a_checkpoint_and_leaves_it_alone(project: DockerProj
     assert kept == ["work/out-chars/ckpt.pt"]
 
 
-def test_runs_at_once_each_have_their_own_checkpoint(project: DockerProject) -> None:
+def test_concurrent_runs_have_separate_checkpoints(project: DockerProject) -> None:
     project.script(TRAIN)
     was = before(project)
     runs = [project.runs.submit(RunRequest("docker", "train.py", (str(number),))) for number in range(3)]
@@ -99,7 +99,7 @@ def test_runs_at_once_each_have_their_own_checkpoint(project: DockerProject) -> 
     assert before(project) == was
 
 
-def test_a_file_whose_time_was_set_back_comes_home(project: DockerProject) -> None:
+def test_file_with_old_modification_time_is_fetched(project: DockerProject) -> None:
     run = project.run("""
         import os
         open("model.pt", "w").write("weights")
@@ -108,7 +108,7 @@ def test_a_file_whose_time_was_set_back_comes_home(project: DockerProject) -> No
     assert made(run, "work/model.pt") == "weights"
 
 
-def test_declared_data_is_read_where_it_is(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_declared_data_is_read_in_place(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Data in the project is on this machine only."""
     for kind in ("local", "localdocker", "copied"):
         project = _project(request, tmp_path / kind, kind)
@@ -122,7 +122,7 @@ def test_declared_data_is_read_where_it_is(request: pytest.FixtureRequest, tmp_p
         assert (project.root / "data" / "set.bin").read_text() == "near"
 
 
-def test_kept_outputs_come_into_the_project(project: DockerProject) -> None:
+def test_kept_outputs_are_copied_into_the_project(project: DockerProject) -> None:
     project.script("""
         import os
         os.makedirs("data/made", exist_ok=True)

@@ -1,4 +1,4 @@
-"""The way of `import workbench` into a script: first on its Python path, and nothing that was there is lost."""
+"""The Python path of scripts: the SDK first, then the existing path."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def python_path(harness: LocalHarness, **variables: str) -> str:
     return found
 
 
-def test_here_the_callers_path_follows_unless_the_configuration_has_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_python_path_follows_the_caller_or_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     harness = LocalHarness(tmp_path)
     monkeypatch.delenv("PYTHONPATH", raising=False)
     assert python_path(harness) == SDK_FOLDER
@@ -42,7 +40,7 @@ def test_here_the_callers_path_follows_unless_the_configuration_has_one(
     assert python_path(harness) == SDK_FOLDER  # an empty part would be the current directory
 
 
-def test_in_a_container_the_images_path_follows_unless_the_configuration_has_one() -> None:
+def test_container_python_path_follows_image_or_configuration() -> None:
     place = HERE._replace(python_path="/opt/app")
     assert container.variables(SPEC, HERE)["PYTHONPATH"] == "/workbench/sdk"
     assert container.variables(SPEC, place)["PYTHONPATH"] == "/workbench/sdk:/opt/app"
@@ -61,7 +59,7 @@ def test_in_a_container_the_images_path_follows_unless_the_configuration_has_one
         (HERE._replace(project_root="/project"), "/workbench/run/outputs"),
     ],
 )
-def test_what_is_uploaded_goes_where_outputs_are_collected(place: Placement, outputs: str) -> None:
+def test_uploads_go_to_the_outputs_folder(place: Placement, outputs: str) -> None:
     assert container.variables(SPEC, place)["WORKBENCH_OUTPUTS_DIRECTORY"] == outputs
 
 
@@ -79,7 +77,7 @@ print("epoch 1/1 val_loss 0.25", flush=True)
 
 
 @pytest.mark.parametrize("tracked", [True, False])
-def test_a_run_ends_with_its_metrics_kept_and_its_uploads_with_it(tmp_path: Path, tracked: bool) -> None:
+def test_run_keeps_its_metrics_and_uploads(tmp_path: Path, tracked: bool) -> None:
     workbench = Workbench(write_project(tmp_path / "project", tracked=tracked))
     (workbench.folder / "train.py").write_text(SCRIPT)
     run_id = workbench.submit("train.py").out.split()[1]

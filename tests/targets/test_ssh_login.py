@@ -1,4 +1,4 @@
-"""Logging in over SSH: only on the right machine, and only with the right keys and secrets."""
+"""SSH logins: host keys, keys, passwords and configuration."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def shown(gpubox: Machine) -> str:
     return fingerprint(gpubox.folder / "host_key.pub")
 
 
-def test_an_unknown_host_key_is_refused_and_shown(host: SshHost, ssh_folder: Path, shown: str) -> None:
+def test_unknown_host_key_is_refused_and_shown(host: SshHost, ssh_folder: Path, shown: str) -> None:
     known = ssh_folder / "known_hosts"
     known.unlink()
     with pytest.raises(HostKeyRefused, match="is unknown") as caught:
@@ -49,7 +49,7 @@ def test_an_unknown_host_key_is_refused_and_shown(host: SshHost, ssh_folder: Pat
     assert not known.exists()
 
 
-def test_an_accepted_host_key_is_kept(host: SshHost, ssh_folder: Path, shown: str, gpubox: Machine) -> None:
+def test_accepted_host_key_is_stored(host: SshHost, ssh_folder: Path, shown: str, gpubox: Machine) -> None:
     known = ssh_folder / "known_hosts"
     known.write_text("other-host ssh-ed25519 AAAA")  # no line end
     host.accept_host_key(shown)
@@ -59,7 +59,7 @@ def test_an_accepted_host_key_is_kept(host: SshHost, ssh_folder: Path, shown: st
     assert done.returncode == 0
 
 
-def test_another_fingerprint_accepts_nothing(host: SshHost, ssh_folder: Path) -> None:
+def test_wrong_fingerprint_does_not_accept_the_host_key(host: SshHost, ssh_folder: Path) -> None:
     (ssh_folder / "known_hosts").unlink()
     host.accept_host_key("SHA256:" + "A" * 43)
     with pytest.raises(HostKeyRefused):
@@ -67,7 +67,7 @@ def test_another_fingerprint_accepts_nothing(host: SshHost, ssh_folder: Path) ->
     assert not (ssh_folder / "known_hosts").exists()
 
 
-def test_a_changed_host_key_is_refused_with_both_fingerprints(
+def test_changed_host_key_is_refused_with_both_fingerprints(
     host: SshHost, ssh_folder: Path, shown: str, gpubox: Machine, tmp_path: Path
 ) -> None:
     old = make_key(tmp_path / "old")
@@ -81,7 +81,7 @@ def test_a_changed_host_key_is_refused_with_both_fingerprints(
     assert gpubox.known_hosts_line not in (ssh_folder / "known_hosts").read_text()
 
 
-def test_a_host_known_by_another_kind_of_key_has_changed(
+def test_other_kind_of_host_key_counts_as_changed(
     host: SshHost, ssh_folder: Path, gpubox: Machine, tmp_path: Path
 ) -> None:
     command = [require("ssh-keygen"), "-q", "-t", "ecdsa", "-N", "", "-f", str(tmp_path / "old")]
@@ -91,7 +91,7 @@ def test_a_host_known_by_another_kind_of_key_has_changed(
         host.run(["true"])
 
 
-def test_a_revoked_host_key_is_refused(host: SshHost, ssh_folder: Path) -> None:
+def test_revoked_host_key_is_refused(host: SshHost, ssh_folder: Path) -> None:
     known = ssh_folder / "known_hosts"
     known.write_text(known.read_text() + "@revoked " + known.read_text())
     with pytest.raises(HostKeyRefused, match="revoked"):
@@ -101,7 +101,7 @@ def test_a_revoked_host_key_is_refused(host: SshHost, ssh_folder: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["UserKnownHostsFile none", "UserKnownHostsFile /dev/null", "StrictHostKeyChecking no"]
 )
-def test_no_configuration_lets_an_unknown_key_pass(host: SshHost, ssh_folder: Path, line: str) -> None:
+def test_no_configuration_accepts_an_unknown_host_key(host: SshHost, ssh_folder: Path, line: str) -> None:
     (ssh_folder / "known_hosts").unlink()
     (ssh_folder / "config").write_text(f"Host *\n  {line}\n")
     with pytest.raises(HostKeyRefused, match="is unknown"):
@@ -115,9 +115,7 @@ def test_hashed_names_in_known_hosts_are_found(host: SshHost, ssh_folder: Path) 
     assert host.run(["echo", "in"]).text == "in"
 
 
-def test_a_host_key_changed_while_connected_is_noticed_at_the_next_login(
-    host: SshHost, gpubox: Machine, ssh_folder: Path
-) -> None:
+def test_host_key_change_is_noticed_at_the_next_login(host: SshHost, gpubox: Machine, ssh_folder: Path) -> None:
     host.run(["true"])
     kept = {name: (gpubox.folder / name).read_bytes() for name in ("host_key", "host_key.pub")}
     gpubox.stop_sshd()
@@ -144,7 +142,7 @@ def with_password(login: wire.Login, ssh_folder: Path) -> wire.Login:
     return login._replace(password=REFERENCE)
 
 
-def test_a_password_from_the_store_logs_in(with_password: wire.Login) -> None:
+def test_password_from_the_store_logs_in(with_password: wire.Login) -> None:
     asked: list[str] = []
 
     def secrets(reference: str) -> str:
@@ -157,19 +155,19 @@ def test_a_password_from_the_store_logs_in(with_password: wire.Login) -> None:
     assert asked == [REFERENCE]
 
 
-def test_a_password_that_was_given_serves_everybody(with_password: wire.Login) -> None:
+def test_given_password_serves_all_processes(with_password: wire.Login) -> None:
     SshHost(with_password).give_secret(REFERENCE, PASSWORD)
     assert SshHost(with_password).run(["id", "-un"]).text == "research"
 
 
-def test_a_missing_password_is_asked_for(with_password: wire.Login) -> None:
+def test_missing_password_is_requested(with_password: wire.Login) -> None:
     with pytest.raises(SecretNeeded, match="none is stored") as caught:
         SshHost(with_password).run(["true"])
     assert caught.value.reference == REFERENCE
     assert caught.value.prompt == f"Password of research on {with_password.address}"
 
 
-def test_a_wrong_password_is_told_and_can_be_corrected(with_password: wire.Login) -> None:
+def test_wrong_password_is_reported_and_can_be_corrected(with_password: wire.Login) -> None:
     host = SshHost(with_password, lambda _reference: "wrong")
     with pytest.raises(SecretNeeded, match="the password is wrong"):
         host.run(["true"])
@@ -177,7 +175,7 @@ def test_a_wrong_password_is_told_and_can_be_corrected(with_password: wire.Login
     assert host.run(["id", "-un"]).text == "research"
 
 
-def test_a_password_is_not_asked_for_before_the_machine_has_shown_the_right_key(
+def test_password_is_requested_after_the_host_key_is_verified(
     with_password: wire.Login, ssh_folder: Path, gpubox: Machine
 ) -> None:
     host = SshHost(with_password)
@@ -194,9 +192,7 @@ def test_a_password_is_not_asked_for_before_the_machine_has_shown_the_right_key(
         SshHost(with_password._replace(password="", private_key="~/no-such-key")).run(["true"])
 
 
-def test_a_wrong_password_is_tried_once_however_often_it_is_waited_for(
-    with_password: wire.Login, gpubox: Machine
-) -> None:
+def test_wrong_password_is_tried_once(with_password: wire.Login, gpubox: Machine) -> None:
     log = gpubox.folder / "sshd.log"
     begun = log.stat().st_size
     host = SshHost(with_password, lambda _reference: "wrong")
@@ -215,7 +211,7 @@ def _count_failures(log: Path, begun: int) -> int:
     return log.read_bytes()[begun:].count(b"Failed password for research")
 
 
-def test_a_password_shows_up_nowhere(with_password: wire.Login, home: Path, connections: Path) -> None:
+def test_password_is_not_in_files_or_arguments(with_password: wire.Login, home: Path, connections: Path) -> None:
     SshHost(with_password, lambda _reference: PASSWORD).run(["true"])
     secret = PASSWORD.encode()
     for folder in (home, connections):
@@ -226,30 +222,30 @@ def test_a_password_shows_up_nowhere(with_password: wire.Login, home: Path, conn
         assert secret not in Path(f"/proc/{pid}/environ").read_bytes()
 
 
-def test_a_key_file_named_by_the_target(login: wire.Login, ssh_folder: Path, home: Path) -> None:
+def test_key_file_named_by_the_target(login: wire.Login, ssh_folder: Path, home: Path) -> None:
     (ssh_folder / "id_ed25519").rename(home / "my key")
     assert SshHost(login._replace(private_key="~/my key")).run(["id", "-un"]).text == "research"
 
 
-def test_a_key_file_that_is_not_there(login: wire.Login) -> None:
+def test_missing_key_file(login: wire.Login) -> None:
     with pytest.raises(LoginRefused, match="cannot be read: No such file"):
         SshHost(login._replace(private_key="~/nowhere")).run(["true"])
 
 
-def test_a_file_that_is_no_key(login: wire.Login, home: Path) -> None:
+def test_invalid_key_file(login: wire.Login, home: Path) -> None:
     (home / "text").write_text("hello\n")
     with pytest.raises(LoginRefused, match="is not a private key"):
         SshHost(login._replace(private_key="~/text")).run(["true"])
 
 
-def test_a_key_that_the_host_does_not_know(login: wire.Login, home: Path) -> None:
+def test_unknown_key(login: wire.Login, home: Path) -> None:
     make_key(home / "stranger")
     with pytest.raises(LoginRefused, match="the key ~/stranger was refused") as caught:
         SshHost(login._replace(private_key="~/stranger")).run(["true"])
     assert "ssh-copy-id" in caught.value.remedy
 
 
-def test_a_key_that_has_expired(login: wire.Login, gpubox: Machine, home: Path) -> None:
+def test_expired_key(login: wire.Login, gpubox: Machine, home: Path) -> None:
     key = make_key(home / "old")
     authorized = gpubox.home() / ".ssh" / "authorized_keys"
     before = authorized.read_text()
@@ -259,7 +255,7 @@ def test_a_key_that_has_expired(login: wire.Login, gpubox: Machine, home: Path) 
     authorized.write_text(before)
 
 
-def test_no_key_at_all(login: wire.Login, ssh_folder: Path) -> None:
+def test_login_without_keys(login: wire.Login, ssh_folder: Path) -> None:
     for path in ssh_folder.glob("id_*"):
         path.unlink()
     with pytest.raises(LoginRefused, match="none of your SSH keys was accepted"):
@@ -279,22 +275,22 @@ def protected(login: wire.Login, gpubox: Machine, home: Path, ssh_folder: Path) 
     authorized.write_text(before)
 
 
-def test_a_passphrase_from_the_store_opens_the_key(protected: wire.Login) -> None:
+def test_passphrase_from_the_store_opens_the_key(protected: wire.Login) -> None:
     assert SshHost(protected, lambda _reference: PASSWORD).run(["id", "-un"]).text == "research"
 
 
-def test_a_missing_passphrase_is_asked_for(protected: wire.Login) -> None:
+def test_missing_passphrase_is_requested(protected: wire.Login) -> None:
     with pytest.raises(SecretNeeded, match="is protected by a passphrase") as caught:
         SshHost(protected).run(["true"])
     assert caught.value.reference == REFERENCE
 
 
-def test_a_wrong_passphrase_is_told(protected: wire.Login) -> None:
+def test_wrong_passphrase_is_reported(protected: wire.Login) -> None:
     with pytest.raises(SecretNeeded, match="does not open with the passphrase"):
         SshHost(protected, lambda _reference: "wrong").run(["true"])
 
 
-def test_a_key_without_a_stored_passphrase_can_be_opened_too(protected: wire.Login) -> None:
+def test_passphrase_without_reference_is_held_in_memory(protected: wire.Login) -> None:
     host = SshHost(protected._replace(passphrase=""))
     with pytest.raises(SecretNeeded) as caught:
         host.run(["true"])
@@ -302,7 +298,7 @@ def test_a_key_without_a_stored_passphrase_can_be_opened_too(protected: wire.Log
     assert host.run(["id", "-un"]).text == "research"
 
 
-def test_a_protected_key_in_the_agent_needs_no_passphrase(
+def test_protected_key_in_the_agent_needs_no_passphrase(
     protected: wire.Login, home: Path, connections: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = subprocess.Popen([require("ssh-agent"), "-D", "-a", str(connections / "agent")], stdout=subprocess.DEVNULL)
@@ -323,9 +319,7 @@ def test_a_protected_key_in_the_agent_needs_no_passphrase(
         agent.wait()
 
 
-def test_an_agent_with_more_keys_than_the_machine_lets_try(
-    login: wire.Login, ssh_folder: Path, gpubox: Machine, tmp_path: Path
-) -> None:
+def test_agent_with_too_many_keys(login: wire.Login, ssh_folder: Path, gpubox: Machine, tmp_path: Path) -> None:
     """Not to be tried again and again: a machine that is waited for would be asked all night."""
     for path in ssh_folder.glob("id_*"):
         path.unlink()
@@ -339,7 +333,7 @@ def test_an_agent_with_more_keys_than_the_machine_lets_try(
 # ~/.ssh/config.
 
 
-def test_an_alias_with_port_user_and_key(gpubox: Machine, ssh_folder: Path, home: Path, login: wire.Login) -> None:
+def test_alias_with_port_user_and_key(gpubox: Machine, ssh_folder: Path, home: Path, login: wire.Login) -> None:
     (ssh_folder / "id_ed25519").rename(home / "elsewhere")
     (ssh_folder / "config").write_text(
         f"Host big-box\n  HostName {gpubox.address}\n  User research\n  Port 22\n  IdentityFile ~/elsewhere\n"
@@ -348,16 +342,14 @@ def test_an_alias_with_port_user_and_key(gpubox: Machine, ssh_folder: Path, home
     assert SshHost(wire.Login("t", "big-box", "nobody-here")).status()["state"] == "down"
 
 
-def test_commands_and_terminals_of_the_configuration_are_not_ours(host: SshHost, ssh_folder: Path) -> None:
+def test_configured_commands_and_terminals_are_ignored(host: SshHost, ssh_folder: Path) -> None:
     (ssh_folder / "config").write_text(
         "Host *\n  RemoteCommand tmux attach\n  RequestTTY yes\n  ForwardAgent yes\n  SetEnv A=b\n  Compression yes\n"
     )
     assert host.run(["sh", "-c", "tty; echo $SSH_TTY$SSH_AUTH_SOCK"]).text == "not a tty\n"
 
 
-def test_files_that_the_configuration_names_and_that_are_not_there_are_left_out(
-    host: SshHost, ssh_folder: Path
-) -> None:
+def test_missing_configured_files_are_ignored(host: SshHost, ssh_folder: Path) -> None:
     (ssh_folder / "id_ed25519").rename(ssh_folder / "work")
     (ssh_folder / "config").write_text(
         "Host *\n  IdentityFile ~/.ssh/nothing\n  IdentityFile ~/.ssh/work\n  CertificateFile ~/.ssh/no-cert\n"
@@ -365,7 +357,7 @@ def test_files_that_the_configuration_names_and_that_are_not_there_are_left_out(
     assert host.run(["id", "-un"]).text == "research"
 
 
-def test_a_key_that_is_not_tried_because_it_is_locked_is_named(login: wire.Login, ssh_folder: Path) -> None:
+def test_locked_key_that_is_not_tried_is_named(login: wire.Login, ssh_folder: Path) -> None:
     for path in ssh_folder.glob("id_*"):
         path.unlink()
     make_key(ssh_folder / "id_ed25519", passphrase=PASSWORD)
@@ -375,7 +367,7 @@ def test_a_key_that_is_not_tried_because_it_is_locked_is_named(login: wire.Login
 
 
 @pytest.mark.parametrize("line", ["ProxyCommand {python} -c '{relay}' %h %p", "Include more", 'Match exec "true"'])
-def test_other_ways_of_the_configuration_lead_there(gpubox: Machine, ssh_folder: Path, line: str) -> None:
+def test_proxy_command_include_and_match_are_applied(gpubox: Machine, ssh_folder: Path, line: str) -> None:
     place = f"  HostName {gpubox.address}\n  User research\n"
     (ssh_folder / "more").write_text(f"Host box\n{place}")
     line = line.format(python=sys.executable, relay=RELAY)
@@ -383,19 +375,19 @@ def test_other_ways_of_the_configuration_lead_there(gpubox: Machine, ssh_folder:
     assert SshHost(wire.Login("t", "box")).run(["id", "-un"]).text == "research"
 
 
-def test_a_configuration_that_is_no_text_says_so(host: SshHost, ssh_folder: Path) -> None:
+def test_binary_configuration_is_reported(host: SshHost, ssh_folder: Path) -> None:
     (ssh_folder / "config").write_bytes(b"# \xff\n")
-    with pytest.raises(LoginRefused, match="the SSH configuration cannot be understood: 'utf-8' codec"):
+    with pytest.raises(LoginRefused, match="the SSH configuration is invalid: 'utf-8' codec"):
         host.run(["true"])
 
 
-def test_a_configuration_that_cannot_be_read_names_its_line(host: SshHost, ssh_folder: Path) -> None:
+def test_invalid_configuration_line_is_named(host: SshHost, ssh_folder: Path) -> None:
     (ssh_folder / "config").write_text("Host *\n  Port many\n")
     with pytest.raises(LoginRefused, match=r"config line 2: Invalid Port integer value: many"):
         host.run(["true"])
 
 
-def test_a_jump_host_leads_there(bastion: Machine, gpubox: Machine) -> None:
+def test_jump_host(bastion: Machine, gpubox: Machine) -> None:
     host = SshHost(wire.Login("t", "inner"))
     for machine, place in (
         (bastion, f"jump host {bastion.address}: the host key"),
@@ -409,7 +401,7 @@ def test_a_jump_host_leads_there(bastion: Machine, gpubox: Machine) -> None:
     assert host.run(["sh", "-c", "echo $SSH_CLIENT"]).text.split()[0] != gpubox.gateway
 
 
-def test_jump_hosts_in_a_circle_end(ssh_folder: Path) -> None:
+def test_circular_jump_hosts_are_refused(ssh_folder: Path) -> None:
     (ssh_folder / "config").write_text("Host a\n  ProxyJump b\nHost b\n  ProxyJump a\n")
     with pytest.raises(LoginRefused, match="in a circle"):
         SshHost(wire.Login("t", "a")).run(["true"])

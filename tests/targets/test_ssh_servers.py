@@ -1,4 +1,4 @@
-"""SSH servers and accounts as people have them: hardened, limited, with start-up files that do anything."""
+"""Hardened and limited SSH servers, and unusual accounts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def shell(gpubox: Machine) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_a_server_that_allows_few_sessions_on_a_connection(host: SshHost, gpubox: Machine, limit: int) -> None:
+def test_server_with_few_sessions_per_connection(host: SshHost, gpubox: Machine, limit: int) -> None:
     with gpubox.configured(f"MaxSessions {limit}"):
         processes = [host.open(["cat"]) for _ in range(4)]
         assert host.run(["echo", "one more"]).text == "one more"
@@ -68,7 +68,7 @@ def test_a_server_that_allows_few_sessions_on_a_connection(host: SshHost, gpubox
         host.disconnect()
 
 
-def test_many_callers_at_once_of_a_server_that_allows_one_session(host: SshHost, gpubox: Machine) -> None:
+def test_many_callers_of_a_server_with_one_session(host: SshHost, gpubox: Machine) -> None:
     said: list[str] = []
     with gpubox.configured("MaxSessions 1"):
         threads = [threading.Thread(target=lambda: said.append(host.run(["echo", "me too"]).text)) for _ in range(6)]
@@ -80,18 +80,18 @@ def test_many_callers_at_once_of_a_server_that_allows_one_session(host: SshHost,
     assert said == ["me too"] * 6
 
 
-def test_a_server_without_sessions_says_so(host: SshHost, gpubox: Machine) -> None:
+def test_server_without_sessions(host: SshHost, gpubox: Machine) -> None:
     with gpubox.configured("MaxSessions 0"), pytest.raises(LoginRefused, match="MaxSessions of its SSH server is 0"):
         host.run(["true"])
 
 
-def test_a_server_that_gives_no_terminals(host: SshHost, gpubox: Machine) -> None:
+def test_server_without_terminals(host: SshHost, gpubox: Machine) -> None:
     with gpubox.configured("PermitTTY no"):
         assert [host.run(["echo", "fine"]).text for _ in range(2)] == ["fine", "fine"]
         host.disconnect()
 
 
-def test_a_server_that_speaks_only_what_we_do_not(host: SshHost, login: wire.Login, gpubox: Machine) -> None:
+def test_server_with_unsupported_algorithms(host: SshHost, login: wire.Login, gpubox: Machine) -> None:
     with gpubox.configured("KexAlgorithms diffie-hellman-group1-sha1"):
         # The server hangs up at once: asyncssh may see that before it has read the server's offer.
         with pytest.raises(ConnectionLost, match=r"No matching key exchange|Connection lost") as lost:
@@ -107,13 +107,13 @@ def test_a_server_that_speaks_only_what_we_do_not(host: SshHost, login: wire.Log
         ("ForceCommand true", ""),
     ],
 )
-def test_an_account_that_may_start_no_programs(host: SshHost, gpubox: Machine, line: str, said: str) -> None:
+def test_account_that_cannot_start_programs(host: SshHost, gpubox: Machine, line: str, said: str) -> None:
     with gpubox.configured(line), pytest.raises(LoginRefused) as refused:
         host.run(["true"])
     assert refused.value.message.partition("no program can be started")[2] == (said and f": {said}")
 
 
-def test_an_account_whose_shell_is_none(host: SshHost, shell: Path) -> None:
+def test_account_without_shell(host: SshHost, shell: Path) -> None:
     shell.write_text(shell.read_text().replace("/home/research:/bin/bash", "/home/research:/usr/sbin/nologin"))
     with pytest.raises(LoginRefused, match="no program can be started: This account is currently not available"):
         host.run(["true"])
@@ -122,19 +122,19 @@ def test_an_account_whose_shell_is_none(host: SshHost, shell: Path) -> None:
 # Start-up files.
 
 
-def test_start_up_files_that_print_and_loiter_do_no_harm(host: SshHost, start_up: Path) -> None:
+def test_slow_and_noisy_start_up_files(host: SshHost, start_up: Path) -> None:
     start_up.write_text("echo noise; echo more noise >&2; sleep 0.5; echo workbench-tui ready\n")
     assert host.run(["sh", "-c", "cat; echo end >&2"], stdin=b"\0\nx") == (0, b"\0\nx", b"end\n")
     assert host.run(["echo", "again"]).stdout == b"again\n"
 
 
-def test_a_start_up_file_that_ends_the_shell_is_told(host: SshHost, start_up: Path) -> None:
+def test_start_up_file_that_exits_is_reported(host: SshHost, start_up: Path) -> None:
     start_up.write_text("echo 'please use the queue' >&2; exit 1\n")
     with pytest.raises(LoginRefused, match="no program can be started: please use the queue"):
         host.run(["true"])
 
 
-def test_start_up_files_that_print_without_end_are_named(host: SshHost, start_up: Path, connections: Path) -> None:
+def test_endless_output_of_start_up_files_is_reported(host: SshHost, start_up: Path, connections: Path) -> None:
     start_up.write_text("yes\n")
     with pytest.raises(LoginRefused, match="no program can be started: the shell's start-up files print without"):
         host.run(["true"])
@@ -143,7 +143,7 @@ def test_start_up_files_that_print_without_end_are_named(host: SshHost, start_up
         assert int(peak) < 200_000
 
 
-def test_start_up_files_that_do_not_end_are_named(
+def test_start_up_files_that_hang_are_reported(
     login: wire.Login, start_up: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_up.write_text("sleep 1000\n")
@@ -172,9 +172,7 @@ def tools_without(gpubox: Machine, start_up: Path, missing: str) -> Iterator[Non
 
 
 @pytest.mark.parametrize("missing", ["tail", "setsid"])
-def test_a_missing_program_that_runs_need_is_named(
-    host: SshHost, gpubox: Machine, start_up: Path, missing: str
-) -> None:
+def test_missing_program_is_named(host: SshHost, gpubox: Machine, start_up: Path, missing: str) -> None:
     target = ComputeTarget(
         name="gpubox", path="gpubox.compute", type="remote", address=gpubox.address, username="research"
     )
@@ -184,7 +182,7 @@ def test_a_missing_program_that_runs_need_is_named(
     assert f"lacks programs that runs need: {missing}" in last.message
 
 
-def test_files_travel_both_ways_without_gzip(host: SshHost, gpubox: Machine, start_up: Path, tmp_path: Path) -> None:
+def test_files_are_copied_without_gzip(host: SshHost, gpubox: Machine, start_up: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("content" * 1000)
     listing = [Entry("file", "1", 7000)]
     with tools_without(gpubox, start_up, "gzip"):
@@ -213,7 +211,7 @@ def docker(socket: str, *words: str) -> subprocess.Popen[bytes]:
     )
 
 
-def test_streams_pass_in_both_directions_and_end(hardened: str) -> None:
+def test_streams_are_passed_in_both_directions(hardened: str) -> None:
     data = os.urandom(3_000_000)
     copy = "import shutil, sys; shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)"
     with docker(hardened, "run", "--rm", "--interactive", PYTHON_IMAGE, "python3", "-c", copy) as process:
@@ -221,14 +219,14 @@ def test_streams_pass_in_both_directions_and_end(hardened: str) -> None:
     assert process.returncode == 0
 
 
-def test_who_hangs_up_leaves_no_program_there(hardened: str, gpubox: Machine) -> None:
+def test_disconnected_caller_leaves_no_program(hardened: str, gpubox: Machine) -> None:
     with docker(hardened, "events") as process:
         wait_for(lambda: gpubox.processes("docker"), "the bridge")
         process.kill()
     wait_for(lambda: not gpubox.processes("docker"), "the bridge to end")
 
 
-def test_a_target_is_ready_although_the_server_forwards_nothing(hardened: str, gpubox: Machine) -> None:
+def test_docker_checks_pass_without_forwarding(hardened: str, gpubox: Machine) -> None:
     target = ComputeTarget(
         name="gpubox", path="gpubox.compute", type="remotedocker", address=gpubox.address, username="research"
     )

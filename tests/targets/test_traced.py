@@ -1,4 +1,4 @@
-"""What stands in the trace of calls does the same as the call: on a real engine, and on a real machine over SSH."""
+"""Commands in the trace of calls do the same as the calls, on a real engine and over SSH."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def made_of(engine: DockerEngine, name: str) -> dict[str, Any]:
     ],
     ids=["none", "folder", "hidden", "volume"],
 )
-def test_a_container_is_made_again_by_its_line(engine: DockerEngine, tmp_path: Path, mounts: list[Any]) -> None:
+def test_traced_docker_command_repeats_the_container(engine: DockerEngine, tmp_path: Path, mounts: list[Any]) -> None:
     require("docker")
     (tmp_path / "with, comma").mkdir()
     mounts = [
@@ -105,7 +105,7 @@ def test_a_container_is_made_again_by_its_line(engine: DockerEngine, tmp_path: P
     assert again == first
 
 
-def test_gpus_are_asked_for_by_number_or_all() -> None:
+def test_traced_command_names_gpus() -> None:
     def option(request: dict[str, Any]) -> str:
         words = create_words("x", {"Image": "i", "HostConfig": {"DeviceRequests": [request]}})
         return words[words.index("--gpus") + 1]
@@ -114,7 +114,7 @@ def test_gpus_are_asked_for_by_number_or_all() -> None:
     assert option({"DeviceIDs": ["GPU-1", "GPU-2"]}) == '"device=GPU-1,GPU-2"'
 
 
-def test_each_call_of_an_engine_has_its_line_and_its_result(engine: DockerEngine) -> None:
+def test_engine_calls_are_traced_with_their_results(engine: DockerEngine) -> None:
     require("docker")
     asked = Engine(engine.socket, "box")
     asked.create("told", {"Image": PYTHON_IMAGE, "Cmd": ["sleep", "600"], "HostConfig": {"Init": True}})
@@ -132,7 +132,7 @@ def test_each_call_of_an_engine_has_its_line_and_its_result(engine: DockerEngine
     assert pasted(shell_line(found["inspect"])).returncode == 1
 
 
-def test_a_secret_of_a_containers_environment_is_not_written_down(engine: DockerEngine) -> None:
+def test_secret_variable_of_a_container_is_not_traced(engine: DockerEngine) -> None:
     configuration = {"Image": PYTHON_IMAGE, "Cmd": ["true"], "Env": ["API_TOKEN=s3cret-value", "LR=1"]}
     Engine(engine.socket, "box").create("masked", configuration)
     created = next(call for call in calls(trace.DOCKER) if "create" in call.words)
@@ -144,7 +144,7 @@ def test_a_secret_of_a_containers_environment_is_not_written_down(engine: Docker
 # SSH.
 
 
-def test_a_program_elsewhere_is_run_again_by_its_line(host: SshHost, home: Path) -> None:
+def test_traced_ssh_command_repeats_the_program(host: SshHost, home: Path) -> None:
     require("ssh")
     done = host.run(["sh", "-c", "echo \"$0\" 'it is'; echo no >&2; exit 4", "a  b\nc"], stdin=b"1234")
     call = call_of("sh")
@@ -155,13 +155,13 @@ def test_a_program_elsewhere_is_run_again_by_its_line(host: SshHost, home: Path)
     assert (again.returncode, again.stdout, again.stderr) == (4, done.stdout.decode(), "no\n")
 
 
-def test_a_login_is_a_call_of_its_own(host: SshHost, login: wire.Login) -> None:
+def test_login_is_traced(host: SshHost, login: wire.Login) -> None:
     host.run(["true"])
     (connected,) = [call for call in calls(trace.SSH) if not call.words]
     assert (shell_line(connected), connected.result) == (f"ssh {login.all_words}", "connected")
 
 
-def test_a_login_that_fails_says_why(login: wire.Login, gpubox: Machine) -> None:
+def test_failed_login_is_traced_with_its_reason(login: wire.Login, gpubox: Machine) -> None:
     nowhere = SshHost(login._replace(address=f"{gpubox.address}:1"))
     with pytest.raises(TargetUnreachable):
         nowhere.run(["true"])
@@ -170,7 +170,7 @@ def test_a_login_that_fails_says_why(login: wire.Login, gpubox: Machine) -> None
     assert all("-p 1 " in shell_line(call) for call in failed)
 
 
-def test_a_program_that_goes_on_is_seen(host: SshHost) -> None:
+def test_running_program_is_traced(host: SshHost) -> None:
     process = host.open(["sleep", "600"])
     assert call_of("sleep").result == "running"
     process.close()

@@ -1,4 +1,4 @@
-"""A project that somebody else prepared, and proof that looking at it executes and changes nothing."""
+"""A project prepared by another user, and proof that reading it executes and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Git repositories that somebody else prepared execute nothing when they are looked at."""
+"""Reading hostile Git repositories executes nothing."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def canary_command(folder: Path) -> tuple[Path, str]:
 @pytest.mark.parametrize("name", ["evil", "a=b", "a.b c"])
 @pytest.mark.parametrize("key", ["clean", "process"])
 @pytest.mark.parametrize("included", [False, True])
-def test_counting_changed_files_runs_no_filter_of_the_project(
-    tmp_path: Path, name: str, key: str, included: bool
-) -> None:
+def test_counting_changed_files_runs_no_git_filter(tmp_path: Path, name: str, key: str, included: bool) -> None:
     root = write_project(tmp_path / "project")
     canary, command = canary_command(tmp_path)
     git(root, "init", "-q")
@@ -111,7 +109,7 @@ def test_reading_snapshots_executes_and_changes_nothing(snapshots: Snapshots) ->
     assert not snapshots.canary.exists()
 
 
-def test_a_missing_object_is_fetched_from_nowhere(snapshots: Snapshots) -> None:
+def test_missing_object_is_not_fetched(snapshots: Snapshots) -> None:
     with pytest.raises(StorageError):
         snapshot_files(snapshots.state, "1" * 40)
     assert not snapshots.canary.exists()
@@ -126,7 +124,7 @@ def test_comparing_code_of_imported_runs_executes_nothing(snapshots: Snapshots) 
 
 
 @pytest.mark.parametrize("folder", ["plain", 'a:b "c'])
-def test_a_submit_sets_a_foreign_repository_aside_and_keeps_it_readable(tmp_path: Path, folder: str) -> None:
+def test_submit_renames_a_foreign_repository(tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir()
     snapshots = Snapshots(tmp_path / folder)
     workbench = Workbench(snapshots.root)
@@ -143,7 +141,7 @@ def test_a_submit_sets_a_foreign_repository_aside_and_keeps_it_readable(tmp_path
 class TestInterpreters:
     """What is asked for its version when a project is opened."""
 
-    def test_a_program_in_the_project_is_not_executed(self, tmp_path: Path) -> None:
+    def test_interpreter_in_the_project_is_not_executed(self, tmp_path: Path) -> None:
         canary, command = canary_command(tmp_path)
         program = tmp_path / "project" / "bin" / "python3"
         program.parent.mkdir(parents=True)
@@ -152,12 +150,12 @@ class TestInterpreters:
         assert version_without_project(str(program), str(tmp_path / "project")) == ""
         assert not canary.exists()
 
-    def test_a_program_that_is_no_python_is_not_executed(self, tmp_path: Path) -> None:
+    def test_program_other_than_python_is_not_executed(self, tmp_path: Path) -> None:
         canary, command = canary_command(tmp_path)
         assert version_without_project(command, str(tmp_path / "project")) == ""
         assert not canary.exists()
 
-    def test_an_environment_in_the_project_tells_the_version_of_its_python(self, tmp_path: Path) -> None:
+    def test_version_of_a_virtual_environment_in_the_project(self, tmp_path: Path) -> None:
         real = os.path.realpath(sys.executable)
         link = tmp_path / "project" / ".venv" / "bin" / "python"
         link.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A container cannot reach the record of its run, and what it writes leads none of our processes outside."""
+"""A container cannot reach the record of its run, and links that it writes are not followed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def assert_untouched(victim: Path) -> None:
 
 
 @pytest.mark.parametrize("tracked", [True, False], ids=["tracked", "untracked"])
-def test_the_record_of_a_run_is_not_seen_in_its_container(project: DockerProject, tracked: bool) -> None:
+def test_record_of_a_run_is_not_visible_in_its_container(project: DockerProject, tracked: bool) -> None:
     project.runconfig(TrackedRun=tracked)
     run = project.run(
         """
@@ -85,9 +85,7 @@ def test_the_record_of_a_run_is_not_seen_in_its_container(project: DockerProject
 
 
 @pytest.mark.parametrize("tracked", [True, False], ids=["tracked", "untracked"])
-def test_files_that_a_container_replaces_by_links_lead_nobody_outside(
-    project: DockerProject, victim: Path, tracked: bool
-) -> None:
+def test_links_made_by_a_container_are_not_followed(project: DockerProject, victim: Path, tracked: bool) -> None:
     project.runconfig(TrackedRun=tracked)
     run = project.run(REPLACE.replace("VICTIM", repr(str(victim))).replace("NAMES", repr(NAMES)))
     assert "done" in log(run)
@@ -99,7 +97,7 @@ def test_files_that_a_container_replaces_by_links_lead_nobody_outside(
     assert (Path(run.directory) / "outputs").is_dir()
 
 
-def test_a_container_cannot_replace_the_state_of_its_project(project: DockerProject, victim: Path) -> None:
+def test_container_cannot_replace_the_state_of_its_project(project: DockerProject, victim: Path) -> None:
     project.runconfig(TrackedRun=False)
     run = project.run("""
         import os
@@ -118,7 +116,7 @@ def test_a_container_cannot_replace_the_state_of_its_project(project: DockerProj
     assert_untouched(victim)
 
 
-def test_a_run_in_an_image_without_a_shell_keeps_its_record(tmp_path: Path, engine: DockerEngine, victim: Path) -> None:
+def test_run_in_an_image_without_a_shell_keeps_its_record(tmp_path: Path, engine: DockerEngine, victim: Path) -> None:
     project = DockerProject(tmp_path / "bare", baseDockerImage=BARE_IMAGE)
     run = project.run(REPLACE.replace("VICTIM", repr(str(victim))).replace("NAMES", repr(NAMES)))
     assert run.state == "completed"
@@ -129,14 +127,14 @@ def test_a_run_in_an_image_without_a_shell_keeps_its_record(tmp_path: Path, engi
 @pytest.mark.parametrize(
     "text", ["x" * 100_000, "-1\n", "7" * 5_000 + "\n", "\0" * 50 + "\n"], ids=["long", "negative", "large", "nul"]
 )
-def test_what_a_container_writes_for_its_exit_code_is_data(project: DockerProject, text: str) -> None:
+def test_exit_file_of_a_container_is_read_as_data(project: DockerProject, text: str) -> None:
     script = f"for name in ('exit', 'pid'): open('/workbench/run/' + name, 'w').write({text!r})"
     run = project.run(script)
     assert run.state in ("completed", "failed", "unknown")
     assert RunDirectory(run.directory).status().end
 
 
-def test_files_that_a_container_over_ssh_replaces_by_links_lead_nobody_outside(
+def test_links_made_by_a_remote_container_are_not_followed(
     tmp_path: Path, gpubox: Machine, ssh_folder: Path, gpubox_engine: DockerEngine
 ) -> None:
     there = gpubox.home() / "victim"
@@ -156,7 +154,7 @@ def test_files_that_a_container_over_ssh_replaces_by_links_lead_nobody_outside(
     assert PRECIOUS not in texts
 
 
-def test_a_probe_imports_nothing_from_the_folder_that_an_image_names(tmp_path: Path, engine: DockerEngine) -> None:
+def test_probe_imports_nothing_from_the_images_working_folder(tmp_path: Path, engine: DockerEngine) -> None:
     folder = tmp_path / "image"
     folder.mkdir()
     for name in ("json", "platform", "signal", "typing"):

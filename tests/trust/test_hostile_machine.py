@@ -1,4 +1,4 @@
-"""What a script leaves on a machine over SSH leads neither the programs there nor what comes home out of its folder."""
+"""Links in the files of a remote run are not followed, there or here."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ACTIONS = {
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_a_link_in_a_run_directory_there_leads_nobody_out(box: Remote, victim: Path, name: str) -> None:
+def test_link_in_a_remote_run_directory_is_not_followed(box: Remote, victim: Path, name: str) -> None:
     before = contents(victim)
     box.write(
         "import os, shutil\nrun, victim = os.path.dirname(os.getcwd()), os.path.expanduser('~/victim')\n"
@@ -65,7 +65,7 @@ def test_a_link_in_a_run_directory_there_leads_nobody_out(box: Remote, victim: P
     assert brought(directory) == []
 
 
-def test_links_come_home_if_they_stay_inside_and_the_others_are_named(box: Remote, victim: Path) -> None:
+def test_only_links_that_stay_inside_are_fetched(box: Remote, victim: Path) -> None:
     box.write("""
 import os
 open("outputs/model", "w").write("weights")
@@ -84,14 +84,14 @@ os.symlink("/etc/passwd", "outputs/passwd")
         assert f"outputs/{name}" in events
 
 
-def test_a_set_user_bit_does_not_come_home(box: Remote) -> None:
+def test_set_user_bit_is_removed(box: Remote) -> None:
     box.write("import os\nopen('outputs/tool', 'w').write('#!/bin/sh')\nos.chmod('outputs/tool', 0o6755)\n")
     assert box.submit("train.py", configuration="box").code == 0
     (tool,) = (box.folder / ".workbench" / "runs").glob("*_*/outputs/tool")
     assert tool.stat().st_mode & 0o7777 == 0o700
 
 
-def test_run_directories_belong_to_the_user_alone_here_and_there(box: Remote) -> None:
+def test_run_directories_are_private_to_the_user(box: Remote) -> None:
     umask = box.machine.run(["su", "research", "-c", "umask"]).strip()
     box.write("import os\nprint('umask', oct(os.umask(0)))\nopen('outputs/model', 'w')\n")
     result = box.submit("train.py", configuration="box")

@@ -1,4 +1,4 @@
-"""Links that a script, or whoever prepared a project, put into a run directory lead none of our processes outside."""
+"""Links in run directories are not followed, whoever created them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_write_rename_and_removal_follow_no_link(tmp_path: Path, victim: Path, k
         assert_untouched(victim)
 
 
-def test_a_removed_folder_does_not_take_what_its_links_lead_to(tmp_path: Path, victim: Path) -> None:
+def test_removing_a_folder_does_not_follow_links(tmp_path: Path, victim: Path) -> None:
     (tmp_path / "top" / "inner").mkdir(parents=True)
     (tmp_path / "top" / "inner" / "link").symlink_to(victim)
     remove_below(str(tmp_path), "top")
@@ -112,14 +112,14 @@ def test_a_removed_folder_does_not_take_what_its_links_lead_to(tmp_path: Path, v
 
 
 @pytest.mark.parametrize("name", ["../victim/file", "/etc/passwd", "a/../../victim/file", "", "."])
-def test_a_name_that_leads_out_is_refused(tmp_path: Path, victim: Path, name: str) -> None:
+def test_name_that_leaves_the_folder_is_refused(tmp_path: Path, victim: Path, name: str) -> None:
     (tmp_path / "top" / "a").mkdir(parents=True)
     with pytest.raises(OSError, match=r"leads out|Invalid"):
         write_below(str(tmp_path / "top"), name, b"written")
     assert_untouched(victim)
 
 
-def test_a_pipe_or_device_in_the_place_of_a_file_blocks_nobody(tmp_path: Path) -> None:
+def test_pipe_or_device_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     os.symlink("/dev/zero", tmp_path / "device")
     for name in ("pipe", "device"):
@@ -129,7 +129,7 @@ def test_a_pipe_or_device_in_the_place_of_a_file_blocks_nobody(tmp_path: Path) -
             open_below(str(tmp_path), name, os.O_WRONLY | os.O_APPEND)
 
 
-def test_a_write_replaces_the_file_as_a_whole_for_the_user_alone(tmp_path: Path) -> None:
+def test_write_is_atomic_and_private_to_the_user(tmp_path: Path) -> None:
     write_below(str(tmp_path), "name", b"first")
     write_below(str(tmp_path), "name", b"second", durable=True)
     assert (tmp_path / "name").read_text() == "second"
@@ -145,7 +145,7 @@ RECORD_FILES = ("events.jsonl", "cancel", "controller.lock", "annotations.json",
 
 
 @pytest.mark.parametrize("name", RECORD_FILES)
-def test_a_link_in_a_run_directory_is_not_written_through(project: Project, victim: Path, name: str) -> None:
+def test_link_in_a_run_directory_is_not_followed(project: Project, victim: Path, name: str) -> None:
     run = make_run(project, "project_1700000000001")
     Path(run.file(name)).unlink(missing_ok=True)
     Path(run.file(name)).symlink_to(victim / "file")
@@ -162,7 +162,7 @@ def test_a_link_in_a_run_directory_is_not_written_through(project: Project, vict
     assert_untouched(victim)
 
 
-def test_a_run_directory_that_is_a_link_is_not_written(project: Project, victim: Path) -> None:
+def test_run_directory_that_is_a_link_is_not_written(project: Project, victim: Path) -> None:
     run = RunDirectory(os.path.join(project.runs_directory, "project_1"))
     os.makedirs(project.runs_directory)
     os.symlink(victim, run.path)
@@ -175,7 +175,7 @@ def test_a_run_directory_that_is_a_link_is_not_written(project: Project, victim:
 
 
 @pytest.mark.parametrize("linked", [".workbench", ".workbench/runs"])
-def test_a_state_directory_that_is_a_link_is_not_used(tmp_path: Path, victim: Path, linked: str) -> None:
+def test_state_directory_that_is_a_link_is_not_used(tmp_path: Path, victim: Path, linked: str) -> None:
     root = write_project(tmp_path / "project")
     (root / linked).parent.mkdir(exist_ok=True)
     (root / linked).symlink_to(victim)
@@ -200,7 +200,7 @@ LOOKS = (
 
 
 @pytest.mark.parametrize("words", LOOKS, ids=" ".join)
-def test_a_pipe_in_the_place_of_a_file_of_a_run_holds_up_no_look(project: Project, words: tuple[str, ...]) -> None:
+def test_pipe_in_place_of_a_run_file_does_not_block_commands(project: Project, words: tuple[str, ...]) -> None:
     piped = (FILES[2:], ("events.jsonl",), ("run.json",), ())
     for number, names in enumerate(piped, 1):
         run = make_run(project, f"project_{1700000000000 + number}", number, state="completed")
@@ -238,9 +238,7 @@ ACTIONS = {
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_a_script_that_replaces_files_of_its_run_by_links_changes_nothing_outside(
-    tmp_path: Path, victim: Path, name: str
-) -> None:
+def test_links_made_by_a_script_are_not_followed(tmp_path: Path, victim: Path, name: str) -> None:
     root = write_project(tmp_path / "project", tracked=True)
     text = SCRIPT.replace("VICTIM", repr(str(victim))).replace("ACTION", ACTIONS[name])
     (root / "hostile.py").write_text(text)
@@ -254,7 +252,7 @@ def test_a_script_that_replaces_files_of_its_run_by_links_changes_nothing_outsid
 # ---- links in a project that somebody else prepared ----
 
 
-def test_an_asset_is_not_promoted_through_a_link(project: Project, victim: Path) -> None:
+def test_asset_is_not_promoted_through_a_link(project: Project, victim: Path) -> None:
     run = make_run(project, "project_1700000000001")
     Path(run.file("outputs")).mkdir()
     Path(run.file("outputs/file")).write_text("weights")
@@ -273,7 +271,7 @@ def test_an_asset_is_not_promoted_through_a_link(project: Project, victim: Path)
     assert_untouched(victim)
 
 
-def test_an_asset_is_not_downloaded_through_a_link(project: Project, victim: Path, tmp_path: Path) -> None:
+def test_asset_is_not_downloaded_through_a_link(project: Project, victim: Path, tmp_path: Path) -> None:
     run = make_run(project, "project_1700000000001")
     Path(run.file("outputs/deep")).mkdir(parents=True)
     Path(run.file("outputs/deep/file")).write_text("weights")
@@ -287,7 +285,7 @@ def test_an_asset_is_not_downloaded_through_a_link(project: Project, victim: Pat
 
 
 @pytest.mark.parametrize("linked", [".workbench", ".workbench/trash"])
-def test_a_deleted_configuration_file_is_not_moved_through_a_link(project: Project, victim: Path, linked: str) -> None:
+def test_deleting_a_configuration_file_does_not_follow_links(project: Project, victim: Path, linked: str) -> None:
     Path(project.root, linked).parent.mkdir(exist_ok=True)
     Path(project.root, linked).symlink_to(victim)
     path = os.path.join(project.config_directory, "local.runconfig")
@@ -297,7 +295,7 @@ def test_a_deleted_configuration_file_is_not_moved_through_a_link(project: Proje
     assert_untouched(victim)
 
 
-def test_the_cache_of_configuration_files_is_not_written_through_a_link(project: Project, victim: Path) -> None:
+def test_configuration_cache_is_not_written_through_a_link(project: Project, victim: Path) -> None:
     os.makedirs(project.state_directory)
     os.symlink(victim, os.path.join(project.state_directory, "cache"))
     until_settled = os.stat(project.config_directory).st_mtime - 3600
@@ -308,7 +306,7 @@ def test_the_cache_of_configuration_files_is_not_written_through_a_link(project:
     assert_untouched(victim)
 
 
-def test_a_shell_in_the_copy_of_a_run_writes_through_no_link_of_the_snapshot(tmp_path: Path, victim: Path) -> None:
+def test_shell_in_a_run_does_not_write_through_snapshot_links(tmp_path: Path, victim: Path) -> None:
     root = write_project(tmp_path / "project", tracked=True)
     (root / "folder").symlink_to(victim)
     (root / "replace.py").write_text(
@@ -324,7 +322,7 @@ def test_a_shell_in_the_copy_of_a_run_writes_through_no_link_of_the_snapshot(tmp
 # ---- who may read ----
 
 
-def test_what_is_kept_of_a_run_belongs_to_the_user_alone(tmp_path: Path) -> None:
+def test_files_of_a_run_are_private_to_the_user(tmp_path: Path) -> None:
     root = write_project(tmp_path / "project", tracked=True)
     (root / ".workbench").mkdir(mode=0o755)  # as earlier versions made it
     (root / "umask.py").write_text("import os\nprint(oct(os.umask(0)))\nopen('outputs/model', 'w')\n")
@@ -342,7 +340,7 @@ def test_what_is_kept_of_a_run_belongs_to_the_user_alone(tmp_path: Path) -> None
     assert [str(path) for path in mine if path.stat().st_mode & 0o077] == []
 
 
-def test_the_log_of_a_preparation_is_not_written_through_a_link(project: Project, victim: Path) -> None:
+def test_preparation_log_is_not_written_through_a_link(project: Project, victim: Path) -> None:
     project.prepare_state()
     preparation = Preparation(project, "local")
     os.symlink(victim / "file", preparation.path)
@@ -352,9 +350,7 @@ def test_the_log_of_a_preparation_is_not_written_through_a_link(project: Project
 
 
 @pytest.mark.parametrize("linked", ["meta", "folder"])
-def test_an_export_writes_through_no_link_in_its_folder(
-    project: Project, victim: Path, tmp_path: Path, linked: str
-) -> None:
+def test_export_does_not_write_through_links(project: Project, victim: Path, tmp_path: Path, linked: str) -> None:
     make_run(project, "project_1700000000001", state="completed")
     destination = tmp_path / "mlruns"
     workbench = Workbench(Path(project.root))

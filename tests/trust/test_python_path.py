@@ -1,4 +1,4 @@
-"""No process of the workbench imports a module, or starts a program, that lies in the project or the current folder."""
+"""No process of the workbench imports modules or starts programs from the project or the current folder."""
 
 from __future__ import annotations
 
@@ -89,18 +89,18 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_a_command_imports_nothing_from_the_project(hostile: Hostile, words: tuple[str, ...]) -> None:
+def test_command_imports_nothing_from_the_project(hostile: Hostile, words: tuple[str, ...]) -> None:
     run(*words)
     assert hostile.started == ""
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_a_command_starts_no_program_from_the_project(hostile: Hostile, words: tuple[str, ...]) -> None:
+def test_command_starts_no_program_from_the_project(hostile: Hostile, words: tuple[str, ...]) -> None:
     run(*words, PATH=hostile.path)
     assert hostile.started == ""
 
 
-def test_a_tracked_run_completes_beside_hostile_modules(hostile: Hostile) -> None:
+def test_tracked_run_completes_beside_hostile_modules(hostile: Hostile) -> None:
     done = run("experiment", "submit", "-c", "local", "hello.py", PATH=hostile.path)
     assert done.returncode == 0, done.stderr
     provenance = next((hostile.root / ".workbench" / "runs").glob("*/")) / "provenance.json"
@@ -120,7 +120,7 @@ def test_python_m_imports_nothing_from_the_current_folder(hostile: Hostile) -> N
     assert (done.returncode, hostile.started) == (0, ""), done.stderr
 
 
-async def test_the_screens_of_a_page_import_nothing_from_the_project(hostile: Hostile, home: Path) -> None:
+async def test_served_screens_import_nothing_from_the_project(hostile: Hostile, home: Path) -> None:
     served = start(hostile.root, home, CONSOLE_SCRIPT)
     try:
         async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as client:
@@ -135,14 +135,14 @@ async def test_the_screens_of_a_page_import_nothing_from_the_project(hostile: Ho
     assert hostile.started == ""
 
 
-def test_a_spawned_controller_imports_nothing_from_the_project(hostile: Hostile) -> None:
+def test_spawned_controller_imports_nothing_from_the_project(hostile: Hostile) -> None:
     runs = Runs(Project.find(str(hostile.root)))
     submitted = runs.submit(RunRequest("local", "hello.py"))
     until(lambda: runs.get(submitted.run_id).end, "the end of the run")
     assert hostile.started == ""
 
 
-def test_a_sampler_imports_nothing_from_the_project(hostile: Hostile) -> None:
+def test_sampler_imports_nothing_from_the_project(hostile: Hostile) -> None:
     with Feed(
         ComputeTarget(name="local", path=str(hostile.root / "aml_config" / "local.compute"), type="local")
     ) as feed:
@@ -150,7 +150,7 @@ def test_a_sampler_imports_nothing_from_the_project(hostile: Hostile) -> None:
     assert hostile.started == ""
 
 
-def test_a_link_imports_nothing_from_the_project(hostile: Hostile) -> None:
+def test_link_imports_nothing_from_the_project(hostile: Hostile) -> None:
     target = ComputeTarget(
         name="box", path=str(hostile.root / "aml_config" / "box.compute"), type="remote", address="127.0.0.1:9"
     )
@@ -167,14 +167,12 @@ def test_a_link_imports_nothing_from_the_project(hostile: Hostile) -> None:
     ],
     ids=["surroundings", "frameworks"],
 )
-def test_a_program_for_another_python_imports_nothing_from_its_folder(
-    hostile: Hostile, arguments: tuple[str, ...]
-) -> None:
+def test_helper_programs_import_nothing_from_the_current_folder(hostile: Hostile, arguments: tuple[str, ...]) -> None:
     subprocess.run([sys.executable, "-c", *arguments], capture_output=True, check=True)
     assert hostile.started == ""
 
 
-def test_a_rank_imports_nothing_before_it_is_the_script(hostile: Hostile, tmp_path: Path) -> None:
+def test_rank_imports_nothing_before_the_script(hostile: Hostile, tmp_path: Path) -> None:
     (tmp_path / "ranks").mkdir()
     launcher = [sys.executable, f"{SDK_FOLDER}/workbench_ranks.py", "--as-rank", str(tmp_path / "ranks"), "hello.py"]
     subprocess.run(launcher, env={**os.environ, "RANK": "0"}, check=True)
@@ -182,7 +180,7 @@ def test_a_rank_imports_nothing_before_it_is_the_script(hostile: Hostile, tmp_pa
     assert hostile.started == ""
 
 
-def test_a_bare_python_location_is_not_looked_for_in_the_current_folder(hostile: Hostile) -> None:
+def test_bare_interpreter_is_not_looked_up_in_current_folder(hostile: Hostile) -> None:
     write = hostile.root / "aml_config" / "local.compute"
     write.write_text('type: "local"\npythonLocation: python3\n', encoding="utf-8")
     path = os.pathsep.join(("", ".", "bin", os.path.dirname(sys.executable), os.environ["PATH"]))

@@ -1,4 +1,4 @@
-"""A user who looks at the project of another user executes and changes nothing, and gets a readable answer."""
+"""Reading the project of another user executes and changes nothing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ PROJECTS = {"of root": (0, 0o755), "of root, private runs": (0, 0), "that everyb
 
 
 @pytest.mark.parametrize("kind", PROJECTS)
-def test_looking_at_the_project_of_another_user_changes_nothing(hostile: Hostile, looker: Path, kind: str) -> None:
+def test_reading_another_users_project_changes_nothing(hostile: Hostile, looker: Path, kind: str) -> None:
     owner, modes = PROJECTS[kind]
     open_to(hostile, owner=owner, modes=modes)
     before = fingerprint(hostile.root, hostile.victim)
@@ -77,20 +77,20 @@ def test_looking_at_the_project_of_another_user_changes_nothing(hostile: Hostile
     assert not any(ControllerLock.holder(directory) for directory in hostile.runs.values())
 
 
-def test_a_project_that_cannot_be_written_shows_the_runs_of_the_looker_alone(hostile: Hostile, looker: Path) -> None:
+def test_read_only_project_shows_only_own_runs(hostile: Hostile, looker: Path) -> None:
     open_to(hostile, owner=0, modes=0o755)
     done = look(hostile, looker, ("history", "list"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
-def test_the_runs_of_another_user_are_listed_as_imported(hostile: Hostile, looker: Path) -> None:
+def test_runs_of_another_user_are_imported(hostile: Hostile, looker: Path) -> None:
     open_to(hostile, owner=OTHER, modes=0o777)
     listed = json.loads(look(hostile, looker, ("history", "list")).stdout)
     assert len(listed) >= len(hostile.runs)
     assert {run["reason"] for run in listed} == {"imported: not submitted by you on this machine"}
 
 
-def test_the_run_of_another_user_is_not_taken_over(hostile: Hostile, looker: Path) -> None:
+def test_run_of_another_user_cannot_be_taken_over(hostile: Hostile, looker: Path) -> None:
     open_to(hostile, owner=OTHER, modes=0o777)
     before = fingerprint(hostile.root, hostile.victim)
     done = look(hostile, looker, ("experiment", "resume", "--run", "1", "--yes"))

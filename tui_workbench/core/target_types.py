@@ -30,7 +30,7 @@ class TargetType(NamedTuple):
 
     @property
     def runs_here(self) -> bool:
-        """Whether scripts are processes of this machine, outside of any container."""
+        """True if scripts are processes of this machine, outside of any container."""
         return self.uses_interpreter and not self.is_remote and not self.runs_in_container
 
     def reads(self, key: str) -> bool:
@@ -96,7 +96,7 @@ def find(name: str) -> TargetType:
 
 
 def is_known(name: str) -> bool:
-    """Whether a type of this name exists."""
+    """True if a type of this name exists."""
     return name in _BY_NAME or name in SYNONYMS or name in installed()
 
 

@@ -1,4 +1,4 @@
-"""What the tests of attaching a machine share."""
+"""Helpers for the tests of attaching a machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attaching a machine: first a login that works, then two files and a kept secret; nothing of it by halves."""
+"""Attach a machine: log in, write two files, store the secret."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.usefixtures("ssh_folder")
-def test_both_files_are_written_in_the_form_of_the_original(project: Project, request_: AttachRequest) -> None:
+def test_attach_writes_files_in_the_form_of_the_original(project: Project, request_: AttachRequest) -> None:
     attach(project, request_)
     assert compute(project) == (
         f"address: {request_.address}\n"
@@ -54,7 +54,7 @@ def test_both_files_are_written_in_the_form_of_the_original(project: Project, re
 
 @pytest.mark.usefixtures("ssh_folder")
 @pytest.mark.parametrize("kind", ["remotedocker", "remote", "localdocker"])
-def test_what_is_written_has_nothing_to_complain_about(project: Project, request_: AttachRequest, kind: str) -> None:
+def test_attach_writes_valid_files(project: Project, request_: AttachRequest, kind: str) -> None:
     address: dict[str, Any] = {} if kind != "localdocker" else {"address": "", "username": ""}
     attach(project, request_._replace(type=kind, **address))
     assert project.target("box").type == kind
@@ -64,7 +64,7 @@ def test_what_is_written_has_nothing_to_complain_about(project: Project, request
 
 
 @pytest.mark.usefixtures("ssh_folder")
-def test_dependency_files_are_named_where_the_project_has_them(project: Project, request_: AttachRequest) -> None:
+def test_existing_dependency_files_are_named(project: Project, request_: AttachRequest) -> None:
     Path(project.config_directory, "conda_dependencies.yml").write_text("dependencies: []\n")
     attach(project, request_)
     configuration = project.run_configuration("box")
@@ -73,7 +73,7 @@ def test_dependency_files_are_named_where_the_project_has_them(project: Project,
 
 
 @pytest.mark.usefixtures("ssh_folder")
-def test_both_files_are_taken_back_in_one_step(project: Project, request_: AttachRequest) -> None:
+def test_attach_is_undone_in_one_step(project: Project, request_: AttachRequest) -> None:
     before = sorted(os.listdir(project.config_directory))
     attachment = Attachment(project.root, request_)
     attachment.connect()
@@ -82,7 +82,7 @@ def test_both_files_are_taken_back_in_one_step(project: Project, request_: Attac
 
 
 @pytest.mark.parametrize("end", ["compute", "runconfig"])
-def test_no_file_is_replaced(project: Project, request_: AttachRequest, end: str) -> None:
+def test_existing_file_is_not_replaced(project: Project, request_: AttachRequest, end: str) -> None:
     path = Path(project.config_directory, f"box.{end}")
     path.write_text("mine")
     with pytest.raises(ConfigurationError, match="already") as refused:
@@ -93,7 +93,7 @@ def test_no_file_is_replaced(project: Project, request_: AttachRequest, end: str
 
 
 @pytest.mark.usefixtures("ssh_folder")
-def test_a_file_that_came_meanwhile_is_not_replaced(project: Project, request_: AttachRequest) -> None:
+def test_file_created_meanwhile_is_not_replaced(project: Project, request_: AttachRequest) -> None:
     attachment = Attachment(project.root, request_)
     attachment.connect()
     path = Path(project.config_directory, "box.runconfig")
@@ -120,7 +120,7 @@ def test_a_file_that_came_meanwhile_is_not_replaced(project: Project, request_: 
         ({"private_key": "/nowhere/key"}, "private key"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_happens(
+def test_invalid_request_is_refused(
     project: Project, request_: AttachRequest, change: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
@@ -132,7 +132,7 @@ def test_what_cannot_be_is_refused_before_anything_happens(
 
 
 @pytest.mark.usefixtures("known")
-def test_nothing_is_written_when_the_machine_does_not_answer(project: Project, request_: AttachRequest) -> None:
+def test_nothing_is_written_for_an_unreachable_machine(project: Project, request_: AttachRequest) -> None:
     attachment = Attachment(project.root, request_._replace(address=f"{request_.address}:2222"))
     with pytest.raises(ConnectionLost, match="2222"):
         attachment.connect()
@@ -140,14 +140,12 @@ def test_nothing_is_written_when_the_machine_does_not_answer(project: Project, r
 
 
 @pytest.mark.usefixtures("known")
-def test_without_a_key_the_login_is_refused(project: Project, request_: AttachRequest) -> None:
+def test_login_without_a_key_is_refused(project: Project, request_: AttachRequest) -> None:
     with pytest.raises(LoginRefused, match="none of your SSH keys"):
         Attachment(project.root, request_).connect()
 
 
-def test_aliases_of_the_ssh_configuration_are_honoured(
-    project: Project, ssh_folder: Path, gpubox: Machine, key: Path
-) -> None:
+def test_address_can_be_an_ssh_alias(project: Project, ssh_folder: Path, gpubox: Machine, key: Path) -> None:
     (ssh_folder / "id_ed25519").rename(ssh_folder / "other")
     (ssh_folder / "config").write_text(
         f"Host big\n  HostName {gpubox.address}\n  User research\n  Port 22\n  IdentityFile ~/.ssh/other\n"
@@ -158,9 +156,7 @@ def test_aliases_of_the_ssh_configuration_are_honoured(
     assert host_of(project.target("box")).run(["id", "-un"]).text == "research"
 
 
-def test_a_machine_behind_a_jump_host_is_attached_and_checked(
-    project: Project, bastion: Machine, gpubox: Machine
-) -> None:
+def test_machine_behind_a_jump_host(project: Project, bastion: Machine, gpubox: Machine) -> None:
     attachment = Attachment(project.root, AttachRequest("remote", "box", "inner"))
     for machine in (bastion, gpubox):
         with pytest.raises(HostKeyRefused) as refused:
@@ -176,7 +172,7 @@ def test_a_machine_behind_a_jump_host_is_attached_and_checked(
     assert host_of(project.target("box")).run(["hostname"]).text == "gpubox"
 
 
-def test_a_jump_host_that_lets_nobody_in_is_named(project: Project, bastion: Machine, gpubox: Machine) -> None:
+def test_jump_host_that_refuses_the_login_is_named(project: Project, bastion: Machine, gpubox: Machine) -> None:
     attachment = Attachment(project.root, AttachRequest("remote", "box", "inner"))
     attachment.accept_host_key(fingerprint(bastion.folder / "host_key.pub"))
     (bastion.home() / ".ssh" / "authorized_keys").write_text("")
@@ -188,7 +184,7 @@ def test_a_jump_host_that_lets_nobody_in_is_named(project: Project, bastion: Mac
 # Host keys.
 
 
-def test_an_unknown_host_key_is_shown_and_accepted_once(
+def test_unknown_host_key_is_accepted_after_confirmation(
     project: Project, known: Path, gpubox: Machine, request_: AttachRequest, key: Path
 ) -> None:
     known.write_text("")
@@ -203,7 +199,9 @@ def test_an_unknown_host_key_is_shown_and_accepted_once(
     assert known.read_text().split() == gpubox.known_hosts_line.split()
 
 
-def test_another_fingerprint_accepts_nothing(project: Project, known: Path, request_: AttachRequest, key: Path) -> None:
+def test_wrong_fingerprint_does_not_accept_the_host_key(
+    project: Project, known: Path, request_: AttachRequest, key: Path
+) -> None:
     known.write_text("")
     attachment = Attachment(project.root, request_._replace(private_key=str(key)))
     attachment.accept_host_key("SHA256:" + "A" * 43)
@@ -212,7 +210,7 @@ def test_another_fingerprint_accepts_nothing(project: Project, known: Path, requ
     assert known.read_text() == ""
 
 
-def test_a_changed_host_key_is_not_accepted_by_its_fingerprint(
+def test_changed_host_key_cannot_be_accepted(
     project: Project, known: Path, gpubox: Machine, request_: AttachRequest, key: Path, tmp_path: Path
 ) -> None:
     old = make_key(tmp_path / "old").with_suffix(".pub")
@@ -245,9 +243,7 @@ def stand_in(folder: Path, name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(("driver", "image"), [("580.65.06", DEFAULT_GPU_IMAGE), ("550.54.15", OLDER_DRIVER_GPU_IMAGE)])
-def test_a_machine_with_a_gpu_gets_it_and_an_image_for_its_driver(
-    project: Project, tools: Path, driver: str, image: str
-) -> None:
+def test_gpu_machine_gets_an_image_for_its_driver(project: Project, tools: Path, driver: str, image: str) -> None:
     stand_in(tools, "nvidia-smi", f"echo 'Tesla T4, {driver}, 15360 MiB'; echo 'Tesla T4, {driver}, 15360 MiB'")
     attach(project, AttachRequest("localdocker", "box"))
     target = project.target("box")
@@ -255,19 +251,19 @@ def test_a_machine_with_a_gpu_gets_it_and_an_image_for_its_driver(
     assert gpus_of(LocalHost()).text == f"2 x Tesla T4 (15360 MiB), driver {driver}"
 
 
-def test_a_driver_that_does_not_work_is_no_gpu(project: Project, tools: Path) -> None:
+def test_broken_driver_counts_as_no_gpu(project: Project, tools: Path) -> None:
     stand_in(tools, "nvidia-smi", "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18")
     attach(project, AttachRequest("localdocker", "box"))
     assert not project.target("box").nvidia_docker
     assert "version mismatch" in gpus_of(LocalHost()).complaint
 
 
-def test_what_was_asked_for_comes_before_what_was_found(project: Project) -> None:
+def test_requested_gpu_and_image_have_precedence(project: Project) -> None:
     attach(project, AttachRequest("localdocker", "box", gpu=True, image="mine:1"))
     assert (project.target("box").nvidia_docker, project.target("box").base_docker_image) == (True, "mine:1")
 
 
-def test_a_key_elsewhere_is_named_by_its_whole_path(
+def test_relative_key_path_becomes_absolute(
     project: Project, known: Path, request_: AttachRequest, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copy(key, tmp_path / "relative")

@@ -1,4 +1,4 @@
-"""Passwords, passphrases and keys of a machine that is attached: where they are kept, and what is refused."""
+"""Passwords, passphrases and keys while attaching a machine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def files_below(*folders: str | Path) -> list[Path]:
 
 
 @pytest.mark.usefixtures("known")
-def test_a_password_goes_to_the_keyring_and_nowhere_else(
+def test_password_is_stored_only_in_the_keyring(
     project: Project, request_: AttachRequest, keyring: Path, connections: Path, home: Path
 ) -> None:
     attachment = Attachment(project.root, request_._replace(has_password=True))
@@ -65,7 +65,7 @@ def test_a_password_goes_to_the_keyring_and_nowhere_else(
 
 
 @pytest.mark.usefixtures("known", "keyring")
-def test_a_kept_password_lets_us_in_later(project: Project, request_: AttachRequest) -> None:
+def test_stored_password_is_used_for_later_logins(project: Project, request_: AttachRequest) -> None:
     attachment = Attachment(project.root, request_._replace(has_password=True))
     attachment.give_password(PASSWORD)
     attachment.connect()
@@ -75,7 +75,7 @@ def test_a_kept_password_lets_us_in_later(project: Project, request_: AttachRequ
 
 
 @pytest.mark.usefixtures("known")
-def test_without_a_keyring_a_password_is_held_in_memory(project: Project, request_: AttachRequest) -> None:
+def test_password_without_keyring_stays_in_memory(project: Project, request_: AttachRequest) -> None:
     attachment = Attachment(project.root, request_._replace(has_password=True))
     attachment.give_password(PASSWORD)
     attachment.connect()
@@ -89,9 +89,7 @@ def test_without_a_keyring_a_password_is_held_in_memory(project: Project, reques
 
 
 @pytest.mark.usefixtures("known")
-def test_without_a_keyring_a_password_that_was_not_tried_is_held_as_well(
-    project: Project, request_: AttachRequest
-) -> None:
+def test_untried_password_without_keyring_stays_in_memory(project: Project, request_: AttachRequest) -> None:
     attachment = Attachment(project.root, request_._replace(has_password=True))
     attachment.give_password(PASSWORD)
     attachment.write()
@@ -99,7 +97,7 @@ def test_without_a_keyring_a_password_that_was_not_tried_is_held_as_well(
 
 
 @pytest.mark.usefixtures("known")
-def test_after_a_wrong_password_the_right_one_can_be_given(project: Project, request_: AttachRequest) -> None:
+def test_wrong_password_can_be_corrected(project: Project, request_: AttachRequest) -> None:
     attachment = Attachment(project.root, request_._replace(has_password=True))
     with pytest.raises(SecretNeeded) as needed:
         attachment.connect()
@@ -112,7 +110,7 @@ def test_after_a_wrong_password_the_right_one_can_be_given(project: Project, req
 
 
 @pytest.mark.usefixtures("known")
-def test_what_is_abandoned_is_forgotten(project: Project, request_: AttachRequest, connections: Path) -> None:
+def test_abandon_forgets_the_password(project: Project, request_: AttachRequest, connections: Path) -> None:
     attachment = Attachment(project.root, request_._replace(has_password=True))
     attachment.give_password(PASSWORD)
     attachment.connect()
@@ -127,7 +125,7 @@ def test_what_is_abandoned_is_forgotten(project: Project, request_: AttachReques
 
 
 @pytest.mark.usefixtures("known", "keyring")
-def test_a_passphrase_is_asked_for_and_kept(
+def test_passphrase_is_requested_and_stored(
     project: Project, request_: AttachRequest, accounts: Path, home: Path
 ) -> None:
     locked = make_key(home / ".ssh" / "locked", passphrase="open sesame")
@@ -147,14 +145,14 @@ def test_a_passphrase_is_asked_for_and_kept(
 
 
 @pytest.mark.usefixtures("known")
-def test_a_key_without_a_passphrase_needs_no_secret(project: Project, request_: AttachRequest, key: Path) -> None:
+def test_key_without_a_passphrase_needs_no_secret(project: Project, request_: AttachRequest, key: Path) -> None:
     attach(project, request_._replace(private_key=str(key)))
     assert f"privateKey: {key}\n" in compute(project)
     assert "AzureMlSecret" not in compute(project)
 
 
 @pytest.mark.usefixtures("known")
-def test_a_key_of_the_agent_is_used(
+def test_key_of_the_ssh_agent_is_used(
     project: Project, request_: AttachRequest, key: Path, connections: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     socket = connections / "agent"
@@ -171,7 +169,7 @@ def test_a_key_of_the_agent_is_used(
 
 
 @pytest.mark.usefixtures("known", "keyring")
-def test_the_workbenchs_key_is_installed_by_password(
+def test_workbench_key_is_installed_with_a_password(
     project: Project, request_: AttachRequest, accounts: Path, home: Path
 ) -> None:
     request = request_._replace(workbench_key=True, has_password=True)
@@ -187,7 +185,7 @@ def test_the_workbenchs_key_is_installed_by_password(
 
 
 @pytest.mark.usefixtures("known")
-def test_the_workbenchs_key_is_installed_once(project: Project, request_: AttachRequest, accounts: Path) -> None:
+def test_workbench_key_is_installed_once(project: Project, request_: AttachRequest, accounts: Path) -> None:
     before = accounts.read_text()
     accounts.write_text(before.removesuffix("\n"))  # the line before must not be torn
     for name in ("one", "two"):
@@ -198,7 +196,7 @@ def test_the_workbenchs_key_is_installed_once(project: Project, request_: Attach
     assert accounts.read_text() == f"{before}{workbench_key().public}\n"
 
 
-def test_the_workbenchs_key_is_installed_by_another_key(
+def test_workbench_key_is_installed_with_another_key(
     project: Project, known: Path, request_: AttachRequest, accounts: Path, key: Path
 ) -> None:
     attach(project, request_._replace(workbench_key=True, private_key=str(key)))
@@ -207,7 +205,7 @@ def test_the_workbenchs_key_is_installed_by_another_key(
 
 
 @pytest.mark.usefixtures("known")
-def test_a_key_that_nothing_can_install_is_left_to_the_user(
+def test_user_installs_workbench_key_if_no_login_works(
     project: Project, request_: AttachRequest, accounts: Path
 ) -> None:
     attachment = attach(project, request_._replace(workbench_key=True))
@@ -222,7 +220,7 @@ def test_a_key_that_nothing_can_install_is_left_to_the_user(
 
 
 @pytest.mark.usefixtures("known")
-def test_a_wrong_password_for_the_installation_is_an_error(
+def test_wrong_password_does_not_install_workbench_key(
     project: Project, request_: AttachRequest, accounts: Path
 ) -> None:
     attachment = Attachment(project.root, request_._replace(workbench_key=True, has_password=True))
@@ -232,14 +230,14 @@ def test_a_wrong_password_for_the_installation_is_an_error(
     assert workbench_key().public not in accounts.read_text()
 
 
-def test_the_workbenchs_key_is_the_users_alone(home: Path) -> None:
+def test_workbench_key_is_private_to_the_user(home: Path) -> None:
     path = Path(workbench_key().path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert path.is_relative_to(home)
 
 
-def test_two_who_make_the_workbenchs_key_at_once_get_one() -> None:
+def test_concurrent_processes_generate_one_workbench_key() -> None:
     code = "from tui_workbench.targets.ssh.workbench_key import workbench_key; print(workbench_key().public)"
     started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)]
     assert len({process.communicate()[0] for process in started}) == 1

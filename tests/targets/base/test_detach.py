@@ -1,4 +1,4 @@
-"""Detaching: files go to the trash, secrets go for good; and secrets in files move to the keyring on request."""
+"""Detach a target, and move plain-text secrets to the keyring."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def names(project: Project) -> set[str]:
     return {path.name for path in Path(project.config_directory).glob("box*")}
 
 
-def test_both_files_go_to_the_trash_and_come_back_as_one(project: Project, attached: str) -> None:
+def test_detach_moves_both_files_to_trash_and_can_be_undone(project: Project, attached: str) -> None:
     detachment = plan_detaching(project, "box")
     detach(detachment)
     assert names(project) == set()
@@ -47,7 +47,7 @@ def test_both_files_go_to_the_trash_and_come_back_as_one(project: Project, attac
     assert names(project) == {"box.compute", "box.runconfig"}
 
 
-def test_the_secret_is_gone_from_memory(project: Project, attached: str) -> None:
+def test_detach_removes_the_secret_from_memory(project: Project, attached: str) -> None:
     host = ssh_host_of(project.target("box"))
     detach(plan_detaching(project, "box"))
     with pytest.raises(SecretNeeded):
@@ -55,7 +55,7 @@ def test_the_secret_is_gone_from_memory(project: Project, attached: str) -> None
 
 
 @pytest.mark.usefixtures("keyring")
-def test_the_secret_is_gone_from_the_keyring(project: Project, request: pytest.FixtureRequest) -> None:
+def test_detach_removes_the_secret_from_the_keyring(project: Project, request: pytest.FixtureRequest) -> None:
     reference = request.getfixturevalue("attached")
     assert SecretStore().get(reference) == PASSWORD
     detach(plan_detaching(project, "box"))
@@ -63,7 +63,7 @@ def test_the_secret_is_gone_from_the_keyring(project: Project, request: pytest.F
 
 
 @pytest.mark.usefixtures("keyring")
-def test_a_secret_that_another_target_uses_too_stays(project: Project, request: pytest.FixtureRequest) -> None:
+def test_shared_secret_is_kept(project: Project, request: pytest.FixtureRequest) -> None:
     reference = request.getfixturevalue("attached")
     path = Path(project.config_directory, "box.compute")
     path.with_name("twin.compute").write_bytes(path.read_bytes())
@@ -75,7 +75,7 @@ def test_a_secret_that_another_target_uses_too_stays(project: Project, request: 
 
 
 @pytest.mark.usefixtures("keyring")
-def test_undoing_an_attachment_takes_its_secret_along(project: Project, known: Path, gpubox: Machine) -> None:
+def test_undoing_attach_removes_the_secret(project: Project, known: Path, gpubox: Machine) -> None:
     attachment = Attachment(project.root, password_request(gpubox))
     attachment.give_password(PASSWORD)
     attachment.connect()
@@ -92,9 +92,7 @@ def test_undoing_an_attachment_takes_its_secret_along(project: Project, known: P
 
 
 @pytest.mark.usefixtures("keyring")
-def test_a_secret_follows_its_target_to_another_name_and_out_of_the_trash(
-    project: Project, request: pytest.FixtureRequest
-) -> None:
+def test_secret_is_kept_by_rename_and_trash(project: Project, request: pytest.FixtureRequest) -> None:
     reference = request.getfixturevalue("attached")
     path = os.path.join(project.config_directory, "box.compute")
     for change in (lifecycle.rename(path, "bigger"), lifecycle.delete(path)):
@@ -105,17 +103,17 @@ def test_a_secret_follows_its_target_to_another_name_and_out_of_the_trash(
     assert SecretStore().get(reference) == PASSWORD
 
 
-def test_a_file_that_was_never_a_target_refers_to_nothing(project: Project, connections: Path) -> None:
+def test_invalid_target_file_has_no_secrets(project: Project, connections: Path) -> None:
     path = os.path.join(project.config_directory, "odd.compute")
     forget_orphans(ChangeSet("", (FileChange(path, b"{ \xff AzureMlSecret=a#b#c", None),)))
 
 
-def test_the_name_is_free_again(project: Project, attached: str, gpubox: Machine) -> None:
+def test_name_of_detached_target_can_be_reused(project: Project, attached: str, gpubox: Machine) -> None:
     detach(plan_detaching(project, "box"))
     Attachment(project.root, AttachRequest("remotedocker", "box", gpubox.address))
 
 
-def test_run_configurations_of_other_names_stay_and_are_named(project: Project, attached: str) -> None:
+def test_other_run_configurations_stay_and_are_listed(project: Project, attached: str) -> None:
     path = Path(project.config_directory)
     (path / "box-long.runconfig").write_text((path / "box.runconfig").read_text())
     detachment = plan_detaching(project, "box")
@@ -124,21 +122,21 @@ def test_run_configurations_of_other_names_stay_and_are_named(project: Project, 
     assert names(project) == {"box-long.runconfig"}
 
 
-def test_a_run_configuration_of_that_name_for_another_target_stays(project: Project, attached: str) -> None:
+def test_run_configuration_for_another_target_stays(project: Project, attached: str) -> None:
     path = Path(project.config_directory, "box.runconfig")
     path.write_text(path.read_text().replace("Target: box", "Target: local"))
     detach(plan_detaching(project, "box"))
     assert names(project) == {"box.runconfig"}
 
 
-def test_a_file_that_cannot_be_read_can_be_detached(project: Project) -> None:
+def test_unreadable_target_can_be_detached(project: Project) -> None:
     Path(project.config_directory, "box.compute").write_text("type: [")
     detach(plan_detaching(project, "box"))
     assert names(project) == set()
 
 
 @pytest.mark.parametrize("name", ["nothing", "../project/aml_config/local", ""])
-def test_what_is_not_there_cannot_be_detached(project: Project, name: str) -> None:
+def test_missing_target_cannot_be_detached(project: Project, name: str) -> None:
     with pytest.raises(ConfigurationError, match="no compute target"):
         plan_detaching(project, name)
 
@@ -165,7 +163,7 @@ def plain(project: Project, gpubox: Machine, home: Path, connections: Path) -> P
     return path
 
 
-def test_a_secret_in_a_file_is_not_used(project: Project, plain: Path) -> None:
+def test_plain_text_secret_is_refused(project: Project, plain: Path) -> None:
     with pytest.raises(ConfigurationError, match="the secret itself") as refused:
         host_of(project.target("box"))
     assert (refused.value.line, refused.value.file) == (5, str(plain))
@@ -173,7 +171,7 @@ def test_a_secret_in_a_file_is_not_used(project: Project, plain: Path) -> None:
     assert PASSWORD not in str(refused.value)
 
 
-def test_a_secret_in_a_file_is_copied_nowhere(project: Project, plain: Path) -> None:
+def test_plain_text_secret_is_not_copied_to_other_files(project: Project, plain: Path) -> None:
     project.prepare_state()
     os.utime(plain, (1, 1))  # at rest for long, so that its values would be remembered
     assert Project.find(project.root).target("box").password == PASSWORD
@@ -183,7 +181,7 @@ def test_a_secret_in_a_file_is_copied_nowhere(project: Project, plain: Path) -> 
 
 
 @pytest.mark.usefixtures("keyring")
-def test_a_secret_moves_to_the_keyring_and_nothing_else_changes(project: Project, plain: Path, gpubox: Machine) -> None:
+def test_move_secrets_changes_only_the_secret(project: Project, plain: Path, gpubox: Machine) -> None:
     move_secrets(project.target("box"))
     reference = project.target("box").password
     assert is_reference(reference)
@@ -194,7 +192,7 @@ def test_a_secret_moves_to_the_keyring_and_nothing_else_changes(project: Project
     assert host_of(project.target("box")).run(["id", "-un"]).text == "research"
 
 
-def test_without_a_keyring_the_file_stays_as_it_is(project: Project, plain: Path) -> None:
+def test_move_secrets_without_keyring_changes_nothing(project: Project, plain: Path) -> None:
     before = plain.read_bytes()
     with pytest.raises(ConfigurationError, match="no keyring"):
         move_secrets(project.target("box"))

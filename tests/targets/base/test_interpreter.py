@@ -1,4 +1,4 @@
-"""Which Python an interpreter is."""
+"""The version of an interpreter."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def program(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_an_interpreter_tells_its_version() -> None:
+def test_version_of_an_interpreter() -> None:
     assert python_version(sys.executable) == platform.python_version().rstrip("+")
 
 
-def test_it_is_asked_once_as_long_as_it_is_the_same_file(tmp_path: Path) -> None:
+def test_version_is_cached_until_the_file_changes(tmp_path: Path) -> None:
     asked = tmp_path / "asked"
     python = program(tmp_path / "python", f"echo x >> {asked}\necho 3.9.1")
     assert python_version(python) == python_version(python) == "3.9.1"
@@ -37,17 +37,17 @@ def test_it_is_asked_once_as_long_as_it_is_the_same_file(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("text", ["echo hello", "exit 3", "echo", "kill -9 $$"])
-def test_what_does_not_answer_as_python_does_is_none(tmp_path: Path, text: str) -> None:
+def test_other_programs_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot be used as a Python interpreter.*pythonLocation"):
         python_version(program(tmp_path / "python", text))
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_interpreter_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"nowhere cannot be used.*No such file"):
         python_version(str(tmp_path / "nowhere"))
 
 
-def test_the_users_python_variables_have_no_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_variables_of_the_user_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('hello from the site')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert python_version(sys.executable)[0].isdigit()

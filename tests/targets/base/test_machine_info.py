@@ -1,4 +1,4 @@
-"""What a run runs on is asked of what really runs it, whatever the target."""
+"""Facts about the environment of a run, for every kind of target."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def local_harness(tmp_path: Path) -> Harness:
     return LocalHarness(tmp_path)
 
 
-def test_the_question_is_understood_by_old_interpreters() -> None:
+def test_program_runs_on_old_interpreters() -> None:
     ast.parse(PROGRAM, feature_version=(3, 5))
 
 
-def test_here_the_interpreter_is_asked(local_harness: Harness, tmp_path: Path) -> None:
+def test_info_of_a_local_run(local_harness: Harness, tmp_path: Path) -> None:
     extra = tmp_path / "extra"
     for folder, origin in (
         ("tinypackage-1.5.dist-info", ""),
@@ -61,7 +61,7 @@ def test_here_the_interpreter_is_asked(local_harness: Harness, tmp_path: Path) -
     assert isinstance(found["gpus"], list)
 
 
-def test_a_driver_tells_its_gpus(local_harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_info_contains_gpus(local_harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tmp_path / "bin" / "nvidia-smi"
     tool.parent.mkdir()
     tool.write_text("#!/bin/sh\necho 'Tesla T4, 550.54, 15360 MiB, GPU-1'\necho 'broken'\n")
@@ -73,13 +73,13 @@ def test_a_driver_tells_its_gpus(local_harness: Harness, tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("program", ["/bin/true", "/bin/false", "/nowhere/python", "/bin/echo"])
-def test_what_is_no_python_is_told_and_nothing_is_guessed(local_harness: Harness, program: str) -> None:
+def test_other_program_is_a_problem(local_harness: Harness, program: str) -> None:
     found = local_harness.target().machine_info(local_harness.spec(Script()), program)
     assert set(found) == {"problems", "host", "gpus"}
     assert found["problems"]["packages"]
 
 
-def test_on_another_machine_its_interpreter_is_asked(remote_harness: Harness) -> None:
+def test_info_of_a_remote_run(remote_harness: Harness) -> None:
     target = remote_harness.target()
     assert isinstance(target, RemoteTarget)
     found = target.machine_info(remote_harness.spec(Script()), "python")
@@ -89,7 +89,7 @@ def test_on_another_machine_its_interpreter_is_asked(remote_harness: Harness) ->
     assert isinstance(found["packages"], dict)
 
 
-def test_in_a_container_it_is_the_image_that_is_asked(localdocker_harness: Harness, engine: DockerEngine) -> None:
+def test_info_of_a_run_in_a_container(localdocker_harness: Harness, engine: DockerEngine) -> None:
     spec = localdocker_harness.spec(Script(waits=True))
     localdocker_harness.start(spec)
     found = localdocker_harness.target().machine_info(spec, "")

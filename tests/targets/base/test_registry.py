@@ -1,4 +1,4 @@
-"""A type of target that somebody else installs is one like any other, from its file to the end of a run."""
+"""Target types from other packages, from the file to the end of a run."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ def test_built_in_types_need_no_entry_point() -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_an_installed_type_is_found_by_its_name() -> None:
+def test_installed_type_is_found_by_name() -> None:
     assert type(target_for(TARGET._replace(type="quantum"))).__name__ == "FakeTarget"
 
 
 @pytest.mark.parametrize("kind", ["quantum", "", "Local", "cluster"])
-def test_a_type_that_nobody_runs_is_told_with_its_file(kind: str) -> None:
+def test_unsupported_type_is_reported_with_its_file(kind: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         target_for(TARGET._replace(type=kind))
     assert raised.value.file == TARGET.path
     assert raised.value.remedy
 
 
-def test_a_file_with_a_problem_runs_nowhere() -> None:
+def test_target_with_a_problem_cannot_run() -> None:
     problem = Problem(TARGET.path, 3, 7, "error", "unusable", "it is broken", "Mend it.")
     with pytest.raises(ConfigurationError) as raised:
         target_for(TARGET._replace(problem=problem))
     assert str(raised.value) == f"{TARGET.path}:3:7: it is broken. Mend it."
 
 
-def test_its_file_can_be_read_where_it_is_installed_and_only_there(project_root: Path, installed: Path) -> None:
+def test_type_is_valid_only_while_installed(project_root: Path, installed: Path) -> None:
     write_configuration(project_root, "q", suffix="compute", type="quantum", qubits=3)
     assert Project.find(str(project_root)).target("q").values["qubits"] == 3
     elsewhere = Installed(project_root)
@@ -71,7 +71,7 @@ def test_its_file_can_be_read_where_it_is_installed_and_only_there(project_root:
     assert "'quantum'" in row["problem"]
 
 
-def test_a_run_on_it_goes_its_whole_way(project_root: Path, installed: Path) -> None:
+def test_run_on_an_installed_type_completes(project_root: Path, installed: Path) -> None:
     write_configuration(project_root, "q", suffix="compute", type="quantum")
     write_configuration(project_root, "q", Target="q")
     write_files(project_root, {"script": json.dumps({"output": "from a fake\n", "exit_code": 5})})
@@ -83,7 +83,7 @@ def test_a_run_on_it_goes_its_whole_way(project_root: Path, installed: Path) -> 
     assert (record["status"], record["target"]) == ("Failed", "q")
 
 
-def test_a_run_on_it_can_be_canceled(project_root: Path, installed: Path) -> None:
+def test_run_on_an_installed_type_can_be_canceled(project_root: Path, installed: Path) -> None:
     write_configuration(project_root, "q", suffix="compute", type="quantum")
     write_configuration(project_root, "q", Target="q")
     write_files(project_root, {"script": json.dumps({"output": "begun\n", "waits": True})})

@@ -1,4 +1,4 @@
-"""Secrets are kept in the system's keyring, and in files only by reference."""
+"""Secrets in the system's keyring and references in files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("secret", [PASSWORD, "", " a\nb ", "ä€", "x" * 10_000])
 @pytest.mark.usefixtures("keyring")
-def test_a_secret_comes_back(secret: str) -> None:
+def test_secret_is_stored_and_read(secret: str) -> None:
     store, reference = SecretStore(), new_reference("box", "me")
     assert store.put(reference, secret) == KeyringResult(in_keyring=True)
     assert store.get(reference) == secret
 
 
 @pytest.mark.usefixtures("keyring")
-def test_each_reference_has_its_own() -> None:
+def test_secrets_are_stored_by_reference() -> None:
     store, one, other = SecretStore(), new_reference("box", "me"), new_reference("box", "me")
     store.put(one, "1")
     store.put(other, "2")
@@ -37,7 +37,7 @@ def test_each_reference_has_its_own() -> None:
 
 
 @pytest.mark.usefixtures("keyring")
-def test_what_was_forgotten_is_gone() -> None:
+def test_forgotten_secret_is_removed() -> None:
     store, reference = SecretStore(), new_reference("box", "me")
     store.put(reference, PASSWORD)
     store.forget(reference)
@@ -45,20 +45,20 @@ def test_what_was_forgotten_is_gone() -> None:
     store.forget(reference)
 
 
-def test_a_secret_stands_readable_in_no_file(keyring: Path, home: Path, connections: Path) -> None:
+def test_secret_is_not_in_a_readable_file(keyring: Path, home: Path, connections: Path) -> None:
     SecretStore().put(new_reference("box", "me"), PASSWORD)
     assert list(keyring.iterdir())
     for path in [*home.rglob("*"), *connections.rglob("*")]:
         assert not path.is_file() or PASSWORD.encode() not in path.read_bytes()
 
 
-def test_without_a_keyring_it_is_said_so() -> None:
+def test_missing_keyring_is_reported() -> None:
     store, reference = SecretStore(), new_reference("box", "me")
     assert store.put(reference, PASSWORD) == KeyringResult(in_keyring=False, reason="this system has no keyring")
     assert store.get(reference) is None
 
 
-def test_a_keyring_that_writes_plain_text_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_text_keyring_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "plaintext.py").write_text(
         "from keyring.backend import KeyringBackend\n"
         "class Keyring(KeyringBackend):\n"
@@ -71,7 +71,7 @@ def test_a_keyring_that_writes_plain_text_does_not_count(tmp_path: Path, monkeyp
     assert SecretStore().put(new_reference("box", "me"), PASSWORD).reason == "this system has no keyring"
 
 
-def test_a_keyring_that_waits_for_ever_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_keyring_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "locked.py").write_text(
         "import signal\n"
         "from keyring.backend import KeyringBackend\n"
@@ -88,7 +88,7 @@ def test_a_keyring_that_waits_for_ever_is_given_up(tmp_path: Path, monkeypatch: 
     assert "does not answer" in store.put(reference, PASSWORD).reason
 
 
-def test_a_keyring_that_refuses_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_the_keyring_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "refusing.py").write_text(
         "from keyring.backend import KeyringBackend\n"
         "from keyring.errors import KeyringLocked\n"
@@ -103,7 +103,7 @@ def test_a_keyring_that_refuses_is_quoted(tmp_path: Path, monkeypatch: pytest.Mo
     assert kept.reason == "the keyring refused: The collection is locked"
 
 
-def test_a_reference_has_the_original_s_form() -> None:
+def test_reference_has_the_form_of_the_original() -> None:
     reference = new_reference("my box", "someone")
     assert re.fullmatch(r"AzureMlSecret=my box#someone#[0-9a-f]{32}", reference)
     assert reference != new_reference("my box", "someone")
@@ -112,12 +112,12 @@ def test_a_reference_has_the_original_s_form() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "secret", "AzureMlSecret=", "AzureMlSecret=a#b", "AzureMlSecret=a#b#c\nd"])
-def test_anything_else_is_no_reference(text: str) -> None:
+def test_other_texts_are_not_references(text: str) -> None:
     assert not is_reference(text)
     assert SecretStore().get(text) is None
 
 
-def test_a_login_takes_its_password_from_the_keyring(
+def test_login_reads_its_password_from_the_keyring(
     keyring: Path, login: wire.Login, ssh_folder: Path, connections: Path
 ) -> None:
     for path in ssh_folder.glob("id_*"):

@@ -1,4 +1,4 @@
-"""What targets that need preparation keep besides, by the numbers in `tui_workbench.targets.base.protocol`."""
+"""Behaviours of targets that need preparation, by the numbers in `tui_workbench.targets.base.protocol`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def prepare(harness: Harness, spec: RunSpec) -> None:
     target.prepare(spec, target.plan(spec), lambda: files_of(Path(spec.working_directory)))
 
 
-def test_12_prepare_can_be_called_again_and_starts_nothing(harness: Harness) -> None:
+def test_12_prepare_can_be_repeated_and_starts_nothing(harness: Harness) -> None:
     spec = harness.spec(Script(output="once\n"))
     prepare(harness, spec)
     prepare(harness, spec)
@@ -46,7 +46,7 @@ def test_12_prepare_can_be_called_again_and_starts_nothing(harness: Harness) -> 
     assert harness.log(spec) == b"once\n"
 
 
-def test_13_collect_brings_all_of_the_output_and_can_be_called_again(harness: Harness) -> None:
+def test_13_collect_fetches_all_output_and_can_be_repeated(harness: Harness) -> None:
     text = "".join(f"line {number}\n" for number in range(5_000))
     spec = harness.spec(Script(output=text, exit_code=2))
     harness.start(spec)
@@ -56,7 +56,7 @@ def test_13_collect_brings_all_of_the_output_and_can_be_called_again(harness: Ha
     assert harness.log(spec) == text.encode()
 
 
-def test_14_after_a_release_nothing_of_the_run_is_held_and_its_end_is_still_known(harness: Harness) -> None:
+def test_14_release_frees_everything_but_keeps_the_result(harness: Harness) -> None:
     spec = harness.spec(Script(output="done\n", exit_code=3))
     harness.start(spec)
     staged(harness).wait(spec, NEVER)
@@ -69,7 +69,7 @@ def test_14_after_a_release_nothing_of_the_run_is_held_and_its_end_is_still_know
         assert harness.engine.containers() == []
 
 
-def test_14_a_run_that_was_never_started_can_be_released(harness: Harness) -> None:
+def test_14_run_that_never_started_can_be_released(harness: Harness) -> None:
     spec = harness.spec(Script())
     prepare(harness, spec)
     staged(harness).collect(spec)
@@ -77,7 +77,7 @@ def test_14_a_run_that_was_never_started_can_be_released(harness: Harness) -> No
     assert not staged(harness).started(spec)
 
 
-def test_a_target_can_be_used_after_it_was_closed(harness: Harness) -> None:
+def test_target_can_be_used_after_close(harness: Harness) -> None:
     spec = harness.spec(Script(output="done\n"))
     target = staged(harness)
     prepare(harness, spec)

@@ -1,4 +1,4 @@
-"""Runs under torchrun in a container and on another machine: real ranks with a real PyTorch, and how they end."""
+"""Runs under torchrun in a container and on another machine, with a real PyTorch."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def ranks(directory: str) -> list[bytes]:
     return [Path(rank_log(directory, rank)).read_bytes() for rank in ranks_of(directory)]
 
 
-def test_two_ranks_meet_in_a_container(project: DockerProject) -> None:
+def test_two_ranks_communicate_in_a_container(project: DockerProject) -> None:
     plan = project.runs.plan(RunRequest("docker", project.script(TRAIN)))
     start = plan.step("start")
     assert start is not None
@@ -77,7 +77,7 @@ def test_two_ranks_meet_in_a_container(project: DockerProject) -> None:
         assert f"[rank{rank}]: sum 3.0" in log(run)
 
 
-def test_a_rank_that_runs_out_of_memory_is_told_as_such(project: DockerProject, engine: DockerEngine) -> None:
+def test_rank_out_of_memory_is_reported(project: DockerProject, engine: DockerEngine) -> None:
     # The launcher and torchrun are not what the kernel chooses.
     greedy = f"""{RANK}
 while rank and not os.path.exists("/azureml-share/go"):
@@ -97,7 +97,7 @@ time.sleep(60)
     assert run.reason.startswith("rank 1 was killed for want of memory"), run
 
 
-def test_cancel_ends_every_rank_of_a_container(project: DockerProject, engine: DockerEngine) -> None:
+def test_cancel_ends_all_ranks_in_a_container(project: DockerProject, engine: DockerEngine) -> None:
     run = project.submit(f"{RANK}signal.signal(15, signal.SIG_IGN)\nprint('deaf', flush=True)\ntime.sleep(60)\n")
     wait_until(lambda: log(run).count("deaf") == 2)
     run = project.runs.cancel(run.run_id, grace=0.2)
@@ -127,7 +127,7 @@ def there(box: Remote, torch_path: Path) -> Remote:
     return box
 
 
-def test_two_ranks_meet_on_another_machine(there: Remote) -> None:
+def test_two_ranks_communicate_on_another_machine(there: Remote) -> None:
     there.write(TRAIN)
     result = there.submit("train.py", "a b", configuration="box")
     assert result.code == 0, result
@@ -137,7 +137,7 @@ def test_two_ranks_meet_on_another_machine(there: Remote) -> None:
         assert written == (there.there(run_id) / "ranks" / f"{rank}.log").read_bytes()
 
 
-def test_the_output_of_each_rank_arrives_while_it_is_written(there: Remote) -> None:
+def test_output_of_ranks_arrives_during_the_run(there: Remote) -> None:
     there.write(f"{RANK}\nwhile True:\n    print('tick', flush=True)\n    time.sleep(0.1)\n")
     run_id = there.detach("train.py", configuration="box")
     here = there.run_directory(run_id)
@@ -169,7 +169,7 @@ def of_the_run(run_id: str) -> list[str]:
     return found
 
 
-def test_cancel_ends_every_rank_on_another_machine(there: Remote) -> None:
+def test_cancel_ends_all_ranks_on_another_machine(there: Remote) -> None:
     there.write(f"{RANK}signal.signal(15, signal.SIG_IGN)\nprint('deaf', flush=True)\ntime.sleep(60)\n")
     run_id = there.detach("train.py", configuration="box")
     until(lambda: there.log(run_id).count("deaf") == 2, "deaf ranks")

@@ -1,4 +1,4 @@
-"""A folder of a host is copied here whole, checked, and nothing of it lands outside."""
+"""Copying a folder from a host."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Host, str, Pa
     return host, str(path) if request.param == "local" else f"/{path}", here
 
 
-def test_everything_arrives(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+def test_fetch_copies_files_folders_and_links(place: tuple[Host, str, Path], tmp_path: Path) -> None:
     host, path, here = place
     report = fetch(host, path, str(tmp_path / "back"))
     assert (report.files, report.size, report.skipped) == (3, 300_013, ())
@@ -53,7 +53,7 @@ def test_everything_arrives(place: tuple[Host, str, Path], tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("already", [False, True])
-def test_from_afar_it_travels_packed(
+def test_distant_host_sends_compressed(
     place: tuple[Host, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, already: bool
 ) -> None:
     host, path, here = place
@@ -66,7 +66,7 @@ def test_from_afar_it_travels_packed(
     assert _same(here, tmp_path / "back")
 
 
-def test_what_stood_there_is_replaced(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+def test_existing_destination_is_replaced(place: tuple[Host, str, Path], tmp_path: Path) -> None:
     host, path, here = place
     (tmp_path / "back").mkdir()
     (tmp_path / "back" / "old").write_text("old")
@@ -74,7 +74,7 @@ def test_what_stood_there_is_replaced(place: tuple[Host, str, Path], tmp_path: P
     assert _same(here, tmp_path / "back")
 
 
-def test_odd_names(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+def test_unusual_names_are_preserved(place: tuple[Host, str, Path], tmp_path: Path) -> None:
     host, path, here = place
     for name in [b" ", b"a\nb", b"\\", b"\\n", b"$(x)", b"-rf", b"\xff", b"x" * 255, "ä€".encode()]:
         with open(os.path.join(os.fsencode(here), name), "wb") as file:
@@ -83,27 +83,27 @@ def test_odd_names(place: tuple[Host, str, Path], tmp_path: Path) -> None:
     assert _same(here, tmp_path / "back")
 
 
-def test_a_folder_of_nothing(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+def test_empty_folder(place: tuple[Host, str, Path], tmp_path: Path) -> None:
     host, path, _ = place
     assert fetch(host, f"{path}/empty", str(tmp_path / "back")).files == 0
     assert list((tmp_path / "back").iterdir()) == []
 
 
-def test_a_folder_that_is_gone(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+def test_missing_folder_is_an_error(place: tuple[Host, str, Path], tmp_path: Path) -> None:
     host, path, _ = place
     with pytest.raises(StorageError, match="has no folder"):
         fetch(host, f"{path}/nowhere", str(tmp_path / "back"))
     assert not (tmp_path / "back").exists()
 
 
-def test_hard_links_are_files_of_their_own(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+def test_hard_links_become_separate_files(place: tuple[Host, str, Path], tmp_path: Path) -> None:
     host, path, here = place
     os.link(here / "model.bin", here / "second name")
     assert fetch(host, path, str(tmp_path / "back")).files == 4
     assert _same(here, tmp_path / "back")
 
 
-def test_what_is_no_file_is_left_out_and_named(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+def test_special_files_are_skipped_and_named(place: tuple[Host, str, Path], tmp_path: Path) -> None:
     host, path, here = place
     os.mkfifo(here / "pipe")
     (here / "absolute").symlink_to("/etc/passwd")
@@ -114,7 +114,7 @@ def test_what_is_no_file_is_left_out_and_named(place: tuple[Host, str, Path], tm
         assert not os.path.lexists(tmp_path / "back" / name)
 
 
-def test_links_that_lead_out_only_together_are_left_out(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+def test_links_that_escape_only_in_combination_are_skipped(place: tuple[Host, str, Path], tmp_path: Path) -> None:
     host, path, here = place
     (here / "deep" / "down").mkdir(parents=True)
     (here / "deep" / "up").symlink_to("..")  # the folder itself
@@ -124,7 +124,7 @@ def test_links_that_lead_out_only_together_are_left_out(place: tuple[Host, str, 
     assert (tmp_path / "back" / "deep" / "up").is_symlink()
 
 
-def test_what_arrived_before_the_link_broke_is_not_fetched_again(
+def test_repeated_fetch_skips_files_that_have_arrived(
     place: tuple[Host, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, path, here = place
@@ -147,7 +147,7 @@ def test_what_arrived_before_the_link_broke_is_not_fetched_again(
     assert _same(here, tmp_path / "back")
 
 
-def test_a_file_that_keeps_changing_is_not_called_whole(
+def test_file_that_keeps_changing_is_an_error(
     place: tuple[Host, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, path, here = place

@@ -1,4 +1,4 @@
-"""What every host keeps, run over this machine and over another one."""
+"""Behaviours of all hosts, tested on this machine and on another one."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ def any_host(request: pytest.FixtureRequest) -> Host:
     return host
 
 
-def test_a_program_runs_to_its_end(any_host: Host) -> None:
+def test_run_returns_output_and_exit_code(any_host: Host) -> None:
     done = any_host.run(["sh", "-c", "cat; echo said; echo complained >&2; exit 7"], stdin=b"\0\xffin\n")
     assert done == (7, b"\0\xffin\nsaid\n", b"complained\n")
     assert done.complaint == "complained"
 
 
-def test_arguments_arrive_exactly(any_host: Host) -> None:
+def test_arguments_are_passed_unchanged(any_host: Host) -> None:
     done = any_host.run(["printf", r"%s\0", *ODD_WORDS])
     assert done.stdout.split(b"\0")[:-1] == [os.fsencode(word) for word in ODD_WORDS]
 
 
-def test_an_argument_cannot_hold_a_nul() -> None:
+def test_nul_in_an_argument_is_refused() -> None:
     with pytest.raises(WorkbenchError, match="NUL"):
         quote(["echo", "a\0b"])
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 126, 127, 255])
-def test_exit_codes_are_the_programs_own(any_host: Host, code: int) -> None:
+def test_exit_code_is_passed_on(any_host: Host, code: int) -> None:
     assert any_host.run(["sh", "-c", f"exit {code}"]).code == code
 
 
 @pytest.mark.parametrize(("name", "number"), [("TERM", 15), ("KILL", 9), ("SEGV", 11)])
-def test_a_signal_is_told_as_a_shell_would(any_host: Host, name: str, number: int) -> None:
+def test_signal_becomes_128_plus_its_number(any_host: Host, name: str, number: int) -> None:
     process = any_host.open(["sh", "-c", f"kill -{name} $$; sleep 100"])
     try:
         assert process.wait(PATIENCE) == 128 + number
@@ -62,35 +62,35 @@ def test_a_signal_is_told_as_a_shell_would(any_host: Host, name: str, number: in
         process.close()
 
 
-def test_a_program_that_is_killed_on_another_machine_can_be_repeated(host: SshHost) -> None:
+def test_killed_remote_program_raises_connection_lost(host: SshHost) -> None:
     with pytest.raises(ConnectionLost, match="`sh` was killed by signal 15"):
         host.run(["sh", "-c", "kill -TERM $$; sleep 100"])
 
 
-def test_a_program_that_does_not_exist_ends_with_127(any_host: Host) -> None:
+def test_missing_program_ends_with_127(any_host: Host) -> None:
     done = any_host.run(["/nowhere/at all"])
     assert done.code == 127
     assert "/nowhere/at all" in done.complaint
 
 
-def test_much_in_both_directions_at_once_blocks_nobody(any_host: Host) -> None:
+def test_large_input_and_output_do_not_deadlock(any_host: Host) -> None:
     data = os.urandom(3_000_000)
     done = any_host.run(["tee", "/dev/stderr"], stdin=data)
     assert (done.stdout == data, done.stderr == data) == (True, True)
 
 
-def test_input_that_nobody_reads_is_no_error(any_host: Host) -> None:
+def test_unread_input_is_not_an_error(any_host: Host) -> None:
     assert any_host.run(["true"], stdin=b"x" * 3_000_000).code == 0
 
 
-def test_a_program_that_takes_too_long_is_ended(any_host: Host, tmp_path: Path) -> None:
+def test_program_is_killed_after_the_timeout(any_host: Host, tmp_path: Path) -> None:
     mark = f"sleep {1000 + os.getpid() % 1000}.125"
     with pytest.raises(ConnectionLost, match=r"did not end within 0\.5 s"):
         any_host.run(["sh", "-c", f"{mark}; true"], timeout=0.5)
     wait_for(lambda: not _processes(mark), "the program to be ended")
 
 
-def test_hanging_up_ends_a_silent_program(any_host: Host) -> None:
+def test_close_ends_a_silent_program(any_host: Host) -> None:
     mark = f"sleep {2000 + os.getpid() % 1000}.125"
     process = any_host.open(["sh", "-c", f"echo on; {mark}; true"])
     assert os.read(process.stdout, 10) == b"on\n"
@@ -99,7 +99,7 @@ def test_hanging_up_ends_a_silent_program(any_host: Host) -> None:
     wait_for(lambda: not _processes(mark), "the program to be ended")
 
 
-def test_the_end_can_be_selected_on(any_host: Host) -> None:
+def test_exit_descriptor_is_readable_after_the_end(any_host: Host) -> None:
     process = any_host.open(["cat"])
     assert not wait_ready([process.exit_descriptor()], timeout=0.1)
     process.close_stdin()
@@ -108,14 +108,14 @@ def test_the_end_can_be_selected_on(any_host: Host) -> None:
     process.close()
 
 
-def test_waiting_is_bounded(any_host: Host) -> None:
+def test_wait_has_a_timeout(any_host: Host) -> None:
     process = any_host.open(["cat"])
     with pytest.raises(TimeoutError):
         process.wait(0.05)
     process.close()
 
 
-def test_output_flows_while_the_program_runs(any_host: Host) -> None:
+def test_output_is_readable_while_the_program_runs(any_host: Host) -> None:
     process = any_host.open(["cat"])
     for word in (b"one", b"two"):
         os.write(process.stdin, word)
@@ -125,7 +125,7 @@ def test_output_flows_while_the_program_runs(any_host: Host) -> None:
     process.close()
 
 
-def test_a_growing_file_is_followed_from_an_offset(any_host: Host, shared: Path) -> None:
+def test_read_follows_a_growing_file_from_an_offset(any_host: Host, shared: Path) -> None:
     path = shared / "output.log"
     path.write_bytes(b"0123456789")
     process = any_host.read(str(path), 4)
@@ -138,14 +138,14 @@ def test_a_growing_file_is_followed_from_an_offset(any_host: Host, shared: Path)
     process.close()
 
 
-def test_a_file_to_follow_may_come_later(any_host: Host, shared: Path) -> None:
+def test_read_waits_for_a_missing_file(any_host: Host, shared: Path) -> None:
     process = any_host.read(str(shared / "later.log"))
     (shared / "later.log").write_bytes(b"here\n")
     assert _take(process.stdout, 5) == b"here\n"
     process.close()
 
 
-def test_following_leaves_nothing_behind(any_host: Host, shared: Path) -> None:
+def test_closed_read_leaves_no_process(any_host: Host, shared: Path) -> None:
     path = shared / "followed.log"
     path.write_bytes(b"x")
     process = any_host.read(str(path))
@@ -154,21 +154,21 @@ def test_following_leaves_nothing_behind(any_host: Host, shared: Path) -> None:
     wait_for(lambda: not _processes(str(path)), "tail to end")
 
 
-def test_who_programs_run_as(any_host: Host) -> None:
+def test_user_ids(any_host: Host) -> None:
     assert any_host.user_ids() == ((os.getuid(), os.getgid()) if any_host.is_local else (2001, 2001))
 
 
-def test_our_folder_there_is_the_users(any_host: Host, home: Path) -> None:
+def test_home_is_below_the_home_of_the_user(any_host: Host, home: Path) -> None:
     expected = str(home / ".local/share/workbench-tui") if any_host.is_local else "/home/research/.workbench-tui"
     assert any_host.home() == expected
 
 
-def test_check_raises_with_the_complaint(any_host: Host) -> None:
+def test_check_raises_the_error_output(any_host: Host) -> None:
     with pytest.raises(WorkbenchError, match="sh failed: no good"):
         any_host.check(["sh", "-c", "echo no good >&2; exit 3"])
 
 
-def test_nothing_stays_open(any_host: Host) -> None:
+def test_no_descriptor_stays_open(any_host: Host) -> None:
     any_host.run(["true"])
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""A run's directory on another machine: what comes from there, while others do the same, and what is cleared away."""
+"""A run's directory on another machine."""
 
 from __future__ import annotations
 
@@ -48,16 +48,14 @@ def names(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_what_the_run_made_comes_and_what_was_sent_does_not(run: Ended) -> None:
+def test_fetch_copies_only_files_of_the_run(run: Ended) -> None:
     run.fetch(Report())
     assert names(run.here) == ["outputs/model", "work/notes"]
     run.fetch(Report())
     assert names(run.here) == ["outputs/model", "work/notes"]
 
 
-def test_a_copy_that_is_cleared_away_meanwhile_is_no_error(
-    run: Ended, host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copy_removed_during_fetch_is_not_an_error(run: Ended, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its owner has what it wants of it; we have followed the run from another machine."""
 
     def later(host: Host, source: str, destination: str) -> object:
@@ -72,7 +70,7 @@ def test_a_copy_that_is_cleared_away_meanwhile_is_no_error(
     assert not (run.here / "work.part").exists()
 
 
-def test_a_copy_is_there_as_a_whole_or_not_at_all(run: Ended, gpubox: Machine) -> None:
+def test_copy_is_created_atomically(run: Ended, gpubox: Machine) -> None:
     with (
         gpubox.replaced("/usr/bin/rm", '[ -e removed ] && exit 1; exec "$ORIGINAL" "$@"'),
         pytest.raises(WorkbenchError, match="cannot remove the copy"),

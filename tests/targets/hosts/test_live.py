@@ -1,4 +1,4 @@
-"""What a run elsewhere tells of its metrics, here while it goes on; and a script of any target that logs."""
+"""Metrics and rank output of a remote run while it continues; logging from scripts on any target."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def append(path: Path, data: bytes) -> None:
     os.utime(path, (moment, moment))
 
 
-def test_what_grows_there_grows_here(files: LiveFiles, there: Path, here: Path) -> None:
+def test_new_bytes_are_fetched(files: LiveFiles, there: Path, here: Path) -> None:
     assert not files.fetch_all()
     assert os.listdir(here) == []
     for data in (b'{"name":"a"', b"}\n", b"\xff\0\n" * 1000):
@@ -62,7 +62,9 @@ def test_what_grows_there_grows_here(files: LiveFiles, there: Path, here: Path) 
         assert not files.fetch_all()
 
 
-def test_much_comes_in_parts(files: LiveFiles, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_are_fetched_in_parts(
+    files: LiveFiles, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(live, "MOST_BYTES", 1000)
     append(there / "metrics.jsonl", bytes(range(256)) * 10)
     append(there / EVENTS, b"x" * 1500)
@@ -71,16 +73,14 @@ def test_much_comes_in_parts(files: LiveFiles, there: Path, here: Path, monkeypa
     assert (here / "live" / EVENTS).stat().st_size == 1500
 
 
-def test_files_of_the_project_that_the_run_has_not_written_stay_there(
-    files: LiveFiles, there: Path, here: Path
-) -> None:
+def test_files_not_written_by_the_run_are_not_fetched(files: LiveFiles, there: Path, here: Path) -> None:
     (there / EVENTS).write_bytes(b"old")
     moment = (there / "placed").stat().st_mtime - 1
     os.utime(there / EVENTS, (moment, moment))
     assert not files.fetch_all()
 
 
-def test_somebody_else_who_goes_on_with_the_copy_costs_no_byte(files: LiveFiles, there: Path, here: Path) -> None:
+def test_two_processes_fetch_each_byte_once(files: LiveFiles, there: Path, here: Path) -> None:
     append(there / "metrics.jsonl", b"one\n")
     files.fetch_all()
     append(there / "metrics.jsonl", b"two\n")
@@ -91,7 +91,7 @@ def test_somebody_else_who_goes_on_with_the_copy_costs_no_byte(files: LiveFiles,
     assert (here / "metrics.jsonl").read_bytes() == b"one\ntwo\n"
 
 
-def test_the_output_of_ranks_grows_here_and_a_flood_keeps_nothing_back(
+def test_long_log_of_a_rank_does_not_delay_other_files(
     files: LiveFiles, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "MOST_BYTES", 8000)
@@ -109,7 +109,7 @@ def test_the_output_of_ranks_grows_here_and_a_flood_keeps_nothing_back(
     assert (here / "ranks" / "0.log").read_bytes() == bytes(range(256)) * 20
 
 
-def test_what_comes_in_the_log_hastens_the_next_look(files: LiveFiles) -> None:
+def test_output_makes_the_next_poll_earlier(files: LiveFiles) -> None:
     for _ in range(12):
         files._due = 0.0
         files.poll()
@@ -121,15 +121,15 @@ def test_what_comes_in_the_log_hastens_the_next_look(files: LiveFiles) -> None:
 @pytest.mark.parametrize(
     "path", ["../x", "work/../../x", "/etc/x", "", "run.json", "output.log", "ranks", "ranks/..", "ranks/a/b"]
 )
-def test_nothing_lands_elsewhere(files: LiveFiles, path: str) -> None:
+def test_other_paths_are_refused(files: LiveFiles, path: str) -> None:
     assert files.local_path(path) == ""
 
 
-def test_a_machine_without_the_folder_has_nothing(here: Path) -> None:
+def test_missing_folder_has_no_files(here: Path) -> None:
     assert not LiveFiles(LocalHost(), "/nowhere", str(here)).fetch_all()
 
 
-def test_looks_become_rarer_while_nothing_comes(files: LiveFiles, there: Path) -> None:
+def test_polls_become_rarer_without_new_bytes(files: LiveFiles, there: Path) -> None:
     pauses = []
     for _ in range(12):
         files._due = 0.0
@@ -143,7 +143,7 @@ def test_looks_become_rarer_while_nothing_comes(files: LiveFiles, there: Path) -
     assert files._pause == live.SHORTEST
 
 
-def test_curves_are_seen_while_the_run_goes_on_and_once_when_its_files_are_home(
+def test_event_files_are_fetched_once_during_and_after_the_run(
     files: LiveFiles, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui_workbench.runs.metrics.discovery.SHARE_OF_TIME", float("inf"))
@@ -177,7 +177,7 @@ workbench.upload_content("made.txt", "made")
 """
 
 
-def test_a_script_on_another_machine_logs_as_one_here(box: Remote, gpubox: Machine) -> None:
+def test_remote_script_logs_metrics(box: Remote, gpubox: Machine) -> None:
     box.write(SCRIPT)
     box.configure(EnvironmentVariables={"PYTHONPATH": "/of/the/user"})
     go = gpubox.home() / "go"

@@ -1,4 +1,4 @@
-"""A growing file of a host and its copy here: the same bytes, whoever dies in between."""
+"""Following a growing file of a host: the copy has the same bytes, whatever process ends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pump_until(mirror: Mirror, descriptor: int, copy: Path, expected: bytes) -> 
         assert mirror.pump()
 
 
-def test_what_is_written_there_arrives_here_as_it_comes(source: Path, copy: Path) -> None:
+def test_bytes_arrive_as_they_are_written(source: Path, copy: Path) -> None:
     with mirror_of(source, copy) as mirror:
         descriptor = mirror.open()  # before there is a file
         for data in (b"one\n", b"no newline \xff\x00", b"\r\n" * 1000):
@@ -44,7 +44,7 @@ def test_what_is_written_there_arrives_here_as_it_comes(source: Path, copy: Path
             pump_until(mirror, descriptor, copy, source.read_bytes())
 
 
-def test_another_goes_on_at_the_right_byte(source: Path, copy: Path) -> None:
+def test_next_mirror_continues_at_the_right_byte(source: Path, copy: Path) -> None:
     source.write_bytes(b"0123456789" * 10_000)
     with mirror_of(source, copy) as mirror:
         mirror.open()
@@ -57,13 +57,13 @@ def test_another_goes_on_at_the_right_byte(source: Path, copy: Path) -> None:
     assert copy.read_bytes() == source.read_bytes()
 
 
-def test_to_drain_a_file_that_is_not_there_takes_nothing(source: Path, copy: Path) -> None:
+def test_draining_a_missing_file_copies_nothing(source: Path, copy: Path) -> None:
     with mirror_of(source, copy) as mirror:
         mirror.drain()
     assert copy.read_bytes() == b""
 
 
-def test_one_at_a_time_copies(source: Path, copy: Path) -> None:
+def test_only_one_process_copies(source: Path, copy: Path) -> None:
     source.write_bytes(b"text")
     with mirror_of(source, copy) as first:
         descriptor = first.open()
@@ -75,7 +75,7 @@ def test_one_at_a_time_copies(source: Path, copy: Path) -> None:
     assert copy.read_bytes() == b"text"
 
 
-def test_a_source_that_ends_is_a_lost_link(source: Path, copy: Path) -> None:
+def test_end_of_source_is_a_lost_connection(source: Path, copy: Path) -> None:
     source.touch()
     with mirror_of(source, copy) as mirror:
         mirror.open()
@@ -86,7 +86,7 @@ def test_a_source_that_ends_is_a_lost_link(source: Path, copy: Path) -> None:
             mirror.end()
 
 
-def test_following_ends_with_the_last_byte(source: Path, copy: Path) -> None:
+def test_follow_copies_the_last_byte(source: Path, copy: Path) -> None:
     ended = threading.Event()
 
     def work() -> None:
@@ -100,7 +100,7 @@ def test_following_ends_with_the_last_byte(source: Path, copy: Path) -> None:
     assert copy.read_bytes() == source.read_bytes()
 
 
-def test_following_can_be_interrupted(source: Path, copy: Path) -> None:
+def test_follow_can_be_interrupted(source: Path, copy: Path) -> None:
     reading, writing = os.pipe()
     release = threading.Event()
     try:
@@ -117,7 +117,7 @@ def test_following_can_be_interrupted(source: Path, copy: Path) -> None:
         os.close(writing)
 
 
-def test_what_a_background_call_raises_is_raised_where_it_is_waited_for() -> None:
+def test_wait_reraises_the_error_of_a_background_call() -> None:
     def fail() -> None:
         raise ValueError("told")
 
@@ -125,7 +125,7 @@ def test_what_a_background_call_raises_is_raised_where_it_is_waited_for() -> Non
         background.wait()
 
 
-def test_a_background_call_that_nobody_waits_for_any_more_harms_nobody() -> None:
+def test_abandoned_background_call_is_harmless() -> None:
     release = threading.Event()
     before = threading.active_count()
     with BackgroundCall(lambda: release.wait(30)):

@@ -1,4 +1,4 @@
-"""The processes of a run are found wherever they hide, those of others never, and none of them is left."""
+"""Finding and ending the processes of a run."""
 
 from __future__ import annotations
 
@@ -70,18 +70,18 @@ def family() -> Iterator[Family]:
     family.end()
 
 
-def test_a_process_is_known_by_the_run_s_id(family: Family) -> None:
+def test_process_is_found_by_run_id(family: Family) -> None:
     pid = family.start()
     assert processes_of_run(RUN) == {pid}
 
 
 @pytest.mark.parametrize("other", [RUN[:-1], RUN + "0", "x" + RUN, RUN.upper(), ""])
-def test_another_run_s_process_is_not_taken_for_it(family: Family, other: str) -> None:
+def test_process_of_another_run_is_not_found(family: Family, other: str) -> None:
     family.start(run_id=other)
     assert processes_of_run(RUN) == set()
 
 
-def test_a_run_of_the_same_id_in_another_project_is_not_taken_for_it(family: Family, tmp_path: Path) -> None:
+def test_same_run_id_in_another_project_is_not_found(family: Family, tmp_path: Path) -> None:
     ours, other = tmp_path / "ours", tmp_path / "other"
     for folder in (ours, other):
         folder.mkdir()
@@ -95,7 +95,7 @@ def test_a_run_of_the_same_id_in_another_project_is_not_taken_for_it(family: Fam
     assert processes_of_run(RUN, directory=str(tmp_path / "moved")) == {first}
 
 
-def test_the_asking_process_is_never_among_them() -> None:
+def test_calling_process_is_not_found() -> None:
     ask = (
         "import sys; from tui_workbench.targets.hosts.processes import processes_of_run as ask; print(ask(sys.argv[1]))"
     )
@@ -105,14 +105,14 @@ def test_the_asking_process_is_never_among_them() -> None:
     assert said.stdout == b"set()\n"
 
 
-def test_a_large_environment_hides_nothing(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_with_large_environment_is_found(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(40):
         monkeypatch.setenv(f"LARGE_{number}", "x" * 10_000)
     pid = family.start()
     assert processes_of_run(RUN) == {pid}
 
 
-def test_children_in_sessions_of_their_own_and_orphans_are_found(family: Family) -> None:
+def test_children_in_new_sessions_and_orphans_are_found(family: Family) -> None:
     family.start("sh", "-c", "setsid sh -c 'sleep 600 & echo $!; exit'", session=True)
     orphan = int(family.line())
     until(lambda: processes_of_run(RUN) == {orphan})
@@ -120,7 +120,7 @@ def test_children_in_sessions_of_their_own_and_orphans_are_found(family: Family)
     assert not is_running(orphan)
 
 
-def test_the_session_is_searched_for_what_has_lost_the_id(family: Family) -> None:
+def test_session_members_without_run_id_are_found(family: Family) -> None:
     leader = family.start("sh", "-c", "env -i sleep 600 & echo $!; wait", session=True)
     child = int(family.line())
     until(lambda: child in processes_of_run(RUN, leader))
@@ -130,47 +130,47 @@ def test_the_session_is_searched_for_what_has_lost_the_id(family: Family) -> Non
     assert not is_running(child)
 
 
-def test_what_is_older_than_the_run_is_not_looked_at(family: Family) -> None:
+def test_older_processes_are_not_found(family: Family) -> None:
     first = family.start()
     start = int(process_stat(first)[1])
     assert processes_of_run(RUN, since=start) == {first}
     assert processes_of_run(RUN, since=start + 1) == set()
 
 
-def test_a_process_that_waits_for_its_parent_is_over(family: Family) -> None:
+def test_zombie_is_not_found(family: Family) -> None:
     pid = family.start("true")
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert processes_of_run(RUN) == set()
 
 
-def test_those_who_listen_are_asked_and_not_forced(family: Family) -> None:
+def test_sigterm_ends_processes_without_force(family: Family) -> None:
     pids = {family.start() for _ in range(3)}
     assert end_processes(lambda: processes_of_run(RUN), grace=30) is False
     assert not any(map(is_running, pids))
 
 
-def test_those_who_do_not_listen_are_forced(family: Family) -> None:
+def test_processes_that_ignore_sigterm_are_killed(family: Family) -> None:
     family.start("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 600; done")
     assert family.line() == "ready"
     assert end_processes(lambda: processes_of_run(RUN), grace=0.1) is True
     assert processes_of_run(RUN) == set()
 
 
-def test_a_stopped_process_hears_that_it_is_to_end(family: Family) -> None:
+def test_stopped_process_receives_sigterm(family: Family) -> None:
     pid = family.start()
     os.kill(pid, signal.SIGSTOP)
     assert end_processes(lambda: processes_of_run(RUN), grace=30) is False
     assert not is_running(pid)
 
 
-def test_a_process_that_multiplies_when_asked_is_ended_with_its_offspring(family: Family) -> None:
+def test_processes_started_on_sigterm_are_ended(family: Family) -> None:
     family.start("sh", "-c", "trap 'sleep 600 & sleep 600 &' TERM; echo ready; while :; do sleep 600; done")
     assert family.line() == "ready"
     assert end_processes(lambda: processes_of_run(RUN), grace=0.1) is True
     assert processes_of_run(RUN) == set()
 
 
-def test_with_nothing_to_end_nothing_is_waited_for() -> None:
+def test_end_processes_returns_at_once_without_processes() -> None:
     assert end_processes(set, grace=1e9) is False
 
 
@@ -184,13 +184,13 @@ def test_waiting_ends_with_the_first_process(family: Family) -> None:
     assert is_running(pids[0])
 
 
-def test_waiting_for_what_has_ended_does_not_wait(family: Family) -> None:
+def test_wait_for_ended_process_returns_at_once(family: Family) -> None:
     pid = family.start("true")
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     wait_for_any([pid])
 
 
-def test_waiting_is_interrupted_by_its_descriptor(family: Family) -> None:
+def test_wait_is_interrupted_by_its_descriptor(family: Family) -> None:
     reading, writing = os.pipe()
     os.write(writing, b"x")
     with pytest.raises(Interrupted):
@@ -203,7 +203,7 @@ def not_there(pid: int) -> int:
     raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
 
-def test_without_pidfd_the_end_is_noticed_all_the_same(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_is_noticed_without_pidfd(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "pidfd_open", not_there)
     pid = family.start()
     assert end_processes(lambda: processes_of_run(RUN), grace=30) is False

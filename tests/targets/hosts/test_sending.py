@@ -1,4 +1,4 @@
-"""A folder on a host is made exactly what a listing says, by sending as little as possible."""
+"""Sending a folder to a host with as little data as possible."""
 
 from __future__ import annotations
 
@@ -93,21 +93,19 @@ def send(folder: Folder, source: Path, *, packed: bool | None = None) -> SyncRep
 
 
 @pytest.mark.parametrize("packed", [True, False, None])
-def test_everything_arrives(folder: Folder, source: Path, packed: bool | None) -> None:
+def test_sync_sends_files_and_links(folder: Folder, source: Path, packed: bool | None) -> None:
     report = send(folder, source, packed=packed)
     assert (report.changed, report.deleted) == (6, 0)
     assert report.size == sum(entry.size for entry in listing(source))
 
 
-def test_an_unchanged_tree_sends_nothing(folder: Folder, source: Path) -> None:
+def test_unchanged_tree_sends_nothing(folder: Folder, source: Path) -> None:
     send(folder, source)
     (source / "train.py").touch()  # a new time and the same content
     assert send(folder, source) == SyncReport()
 
 
-def test_an_unchanged_tree_is_one_question_and_its_answer(
-    folder: Folder, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unchanged_tree_takes_one_round_trip(folder: Folder, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     send(folder, source)
     asked = []
     inputs: set[int] = set()
@@ -129,7 +127,7 @@ def test_an_unchanged_tree_is_one_question_and_its_answer(
     assert len(asked) == 1
 
 
-def test_only_what_changed_is_sent(folder: Folder, source: Path) -> None:
+def test_only_changed_files_are_sent(folder: Folder, source: Path) -> None:
     send(folder, source)
     (source / "train.py").write_text("print(2)\n")
     (source / "new").write_text("new")
@@ -137,7 +135,7 @@ def test_only_what_changed_is_sent(folder: Folder, source: Path) -> None:
     assert (report.changed, report.size) == (2, 12)
 
 
-def test_changes_of_kind(folder: Folder, source: Path) -> None:
+def test_file_folder_and_link_replace_each_other(folder: Folder, source: Path) -> None:
     send(folder, source)
     (source / "run.sh").chmod(0o644)
     (source / "train.py").chmod(0o755)
@@ -154,7 +152,7 @@ def test_changes_of_kind(folder: Folder, source: Path) -> None:
     send(folder, source)
 
 
-def test_what_is_gone_here_goes_there(folder: Folder, source: Path) -> None:
+def test_removed_files_are_removed_on_the_host(folder: Folder, source: Path) -> None:
     send(folder, source)
     (source / "package" / "deep" / "empty").unlink()
     (source / "package" / "deep").rmdir()
@@ -163,14 +161,14 @@ def test_what_is_gone_here_goes_there(folder: Folder, source: Path) -> None:
     assert (report.changed, report.deleted) == (0, 2)
 
 
-def test_an_emptied_tree(folder: Folder, source: Path, tmp_path: Path) -> None:
+def test_emptied_tree(folder: Folder, source: Path, tmp_path: Path) -> None:
     send(folder, source)
     (tmp_path / "nothing").mkdir()
     send(folder, tmp_path / "nothing")
     assert send(folder, source).changed == 6
 
 
-def test_odd_names(folder: Folder, source: Path) -> None:
+def test_unusual_names_are_preserved(folder: Folder, source: Path) -> None:
     names = [
         " ",
         "a b",
@@ -203,7 +201,7 @@ def test_odd_names(folder: Folder, source: Path) -> None:
     send(folder, source)
 
 
-def test_whatever_was_done_to_it_there_is_put_right(folder: Folder, source: Path) -> None:
+def test_changes_on_the_host_are_corrected(folder: Folder, source: Path) -> None:
     send(folder, source)
     before = (folder.here / "train.py").stat()
     (folder.here / "train.py").write_text("print(9)\n")  # as long as it was
@@ -215,13 +213,13 @@ def test_whatever_was_done_to_it_there_is_put_right(folder: Folder, source: Path
     assert (report.changed, report.deleted) == (2, 2)
 
 
-def test_a_removed_folder_is_made_anew(folder: Folder, source: Path) -> None:
+def test_removed_folder_is_sent_again(folder: Folder, source: Path) -> None:
     send(folder, source)
     subprocess.run(["rm", "-rf", "--", folder.here], check=True)
     assert send(folder, source).changed == 6
 
 
-def test_a_removed_manifest_costs_time_only(folder: Folder, source: Path) -> None:
+def test_removed_manifest_is_written_again(folder: Folder, source: Path) -> None:
     send(folder, source)
     for name in ("tree.manifest", "tree.found"):
         (folder.here.parent / name).unlink()
@@ -233,7 +231,7 @@ def test_batches_add_up(folder: Folder, source: Path, monkeypatch: pytest.Monkey
     assert send(folder, source).changed == 6
 
 
-def test_what_arrived_before_the_link_broke_is_not_sent_again(
+def test_repeated_sync_skips_files_that_have_arrived(
     folder: Folder, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sending, "BATCH_SECONDS", 0.0)
@@ -249,7 +247,7 @@ def test_what_arrived_before_the_link_broke_is_not_sent_again(
     assert send(folder, source).changed == 6 - 2
 
 
-def test_progress_is_told_in_bytes(folder: Folder, source: Path) -> None:
+def test_progress_is_reported_in_bytes(folder: Folder, source: Path) -> None:
     told: list[tuple[int, int]] = []
     sync(folder.host, listing(source), str(source), folder.path, lambda done, size: told.append((done, size)))
     size = sum(entry.size for entry in listing(source))
@@ -257,25 +255,25 @@ def test_progress_is_told_in_bytes(folder: Folder, source: Path) -> None:
     assert told == sorted(told)
 
 
-def test_text_is_packed_while_the_link_is_slow(folder: Folder, source: Path) -> None:
+def test_slow_connection_is_compressed(folder: Folder, source: Path) -> None:
     (source / "text").write_text("the same words again and again\n" * 100_000)
     report = sync(folder.host, listing(source), str(source), folder.path, packed=True)
     assert report.sent < report.size + 100_000  # packing never makes much of it
 
 
-def test_a_file_that_cannot_be_read_is_named(folder: Folder, source: Path) -> None:
+def test_unreadable_file_is_named(folder: Folder, source: Path) -> None:
     entries = [*listing(source), Entry("not-there", "x", 5)]
     with pytest.raises(StorageError, match="not-there: cannot send it: no such file"):
         sync(folder.host, entries, str(source), folder.path)
     assert send(folder, source).changed == 6
 
 
-def test_a_link_is_never_followed_when_a_file_is_meant(folder: Folder, source: Path) -> None:
+def test_link_in_place_of_a_file_is_not_followed(folder: Folder, source: Path) -> None:
     with pytest.raises(StorageError, match="cannot send it"):
         sync(folder.host, [Entry("link", "x", 5)], str(source), folder.path)
 
 
-def test_a_full_disk_there_is_told(gpubox: Machine, host: Host, source: Path) -> None:
+def test_full_disk_on_the_host_is_reported(gpubox: Machine, host: Host, source: Path) -> None:
     gpubox.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=0777", "tmpfs", "/mnt"])
     try:
         with pytest.raises(StorageError, match=r"the disk of gpubox .* is full"):
@@ -284,14 +282,14 @@ def test_a_full_disk_there_is_told(gpubox: Machine, host: Host, source: Path) ->
         gpubox.run(["umount", "/mnt"])
 
 
-def test_a_place_that_may_not_be_written_is_told(host: Host, source: Path) -> None:
+def test_read_only_destination_is_reported(host: Host, source: Path) -> None:
     from tui_workbench.core.errors import WorkbenchError
 
     with pytest.raises(WorkbenchError, match="Permission denied"):
         sync(host, listing(source), str(source), "/etc/workbench/tree")
 
 
-def test_a_host_whose_find_is_not_gnus(gpubox: Machine, host: Host, source: Path, tmp_path: Path) -> None:
+def test_host_without_gnu_find(gpubox: Machine, host: Host, source: Path, tmp_path: Path) -> None:
     there = Folder(host, "/home/research/plain/tree", gpubox.home() / "plain" / "tree")
     with gpubox.replaced("/usr/bin/find", "echo 'find: unrecognized: -printf' >&2; exit 1"):
         assert send(there, source).changed == 6

@@ -1,4 +1,4 @@
-"""The supervising shell notes who runs and how it ended, whatever happens, in every shell that calls itself `sh`."""
+"""The supervising shell records process and exit code, in every shell that is installed as `sh`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def supervise(shell: str, run: Path, *command: str, directory: str = "/") -> sub
     )
 
 
-def test_every_exit_code_is_noted(shell: str, tmp_path: Path) -> None:
+def test_exit_code_is_recorded(shell: str, tmp_path: Path) -> None:
     for first in range(0, 256, 32):
         codes = range(first, first + 32)
         for code in codes:
@@ -66,7 +66,7 @@ def test_every_exit_code_is_noted(shell: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["HUP", "INT", "QUIT", "ILL", "ABRT", "FPE", "KILL", "USR1", "SEGV", "PIPE", "TERM"])
-def test_a_signal_that_ends_the_script_is_noted(shell: str, run: Path, name: str) -> None:
+def test_signal_that_ends_the_script_is_recorded(shell: str, run: Path, name: str) -> None:
     number = signal.Signals[f"SIG{name}"]
     supervise(shell, run, "sh", "-c", f"ulimit -c 0; kill -{name} $$").wait(30)
     assert read_exit_code(str(run)) == 128 + number
@@ -76,9 +76,7 @@ def test_a_signal_that_ends_the_script_is_noted(shell: str, run: Path, name: str
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_to_the_whole_session_ends_the_script_and_its_code_is_noted(
-    shell: str, run: Path, number: signal.Signals
-) -> None:
+def test_signal_to_the_session_still_records_the_exit_code(shell: str, run: Path, number: signal.Signals) -> None:
     script = "trap 'exit 9' TERM INT HUP; echo ready; while :; do sleep 0.01; done"
     process = supervise(shell, run, "sh", "-c", script)
     until(lambda: (run / "output.log").exists() and b"ready" in (run / "output.log").read_bytes())
@@ -87,7 +85,7 @@ def test_a_signal_to_the_whole_session_ends_the_script_and_its_code_is_noted(
     assert read_exit_code(str(run)) == 9
 
 
-def test_the_script_finds_what_it_needs_and_nothing_else(shell: str, run: Path, tmp_path: Path) -> None:
+def test_script_gets_only_its_arguments_and_environment(shell: str, run: Path, tmp_path: Path) -> None:
     script = 'printf "%s|" "$@"; pwd; cat; echo error >&2'
     odd = ("", "a b", "$(x)", "'", '"', "\n", "*", "-n", "\\")
     folder = tmp_path / "work here"
@@ -96,7 +94,7 @@ def test_the_script_finds_what_it_needs_and_nothing_else(shell: str, run: Path, 
     assert (run / "output.log").read_text() == "".join(f"{word}|" for word in odd) + f"{folder}\nerror\n"
 
 
-def test_the_shell_s_name_is_there_before_the_script_is(shell: str, run: Path) -> None:
+def test_pid_file_exists_before_the_script_starts(shell: str, run: Path) -> None:
     process = supervise(shell, run, "sh", "-c", f'cat "$1/pid"; cat "$1/exit"; kill -9 {"$PPID"}', "sh", str(run))
     process.wait(30)
     said = (run / "output.log").read_text().split("\n")
@@ -105,7 +103,7 @@ def test_the_shell_s_name_is_there_before_the_script_is(shell: str, run: Path) -
     assert read_exit_code(str(run)) is None
 
 
-def test_of_shells_started_for_the_same_run_one_runs_it(shell: str, run: Path) -> None:
+def test_only_one_of_several_shells_runs_the_script(shell: str, run: Path) -> None:
     processes = [supervise(shell, run, "sh", "-c", "echo once") for _ in range(12)]
     for process in processes:
         process.wait(30)
@@ -117,14 +115,14 @@ def test_of_shells_started_for_the_same_run_one_runs_it(shell: str, run: Path) -
     assert noted.pid in [process.pid for process in processes]
 
 
-def test_a_folder_that_is_gone_starts_nothing(shell: str, run: Path, tmp_path: Path) -> None:
+def test_missing_run_directory_starts_nothing(shell: str, run: Path, tmp_path: Path) -> None:
     shutil.rmtree(run)
     supervise(shell, run, "touch", str(tmp_path / "touched")).wait(30)
     assert not (tmp_path / "touched").exists()
     assert not run.exists()
 
 
-def test_a_working_directory_that_is_gone_starts_nothing_and_is_named(shell: str, run: Path, tmp_path: Path) -> None:
+def test_missing_working_directory_is_named(shell: str, run: Path, tmp_path: Path) -> None:
     supervise(shell, run, "touch", str(tmp_path / "touched"), directory=str(tmp_path / "nowhere")).wait(30)
     assert not (tmp_path / "touched").exists()
     assert read_exit_code(str(run)) not in (None, 0)
@@ -132,15 +130,13 @@ def test_a_working_directory_that_is_gone_starts_nothing_and_is_named(shell: str
 
 
 @pytest.mark.parametrize(("command", "code"), [("/nowhere/python", 127), ("/etc/passwd", 126)])
-def test_an_interpreter_that_cannot_run_is_named(shell: str, run: Path, command: str, code: int) -> None:
+def test_unusable_interpreter_is_named(shell: str, run: Path, command: str, code: int) -> None:
     supervise(shell, run, command).wait(30)
     assert read_exit_code(str(run)) == code
     assert command in (run / "output.log").read_text()
 
 
-def test_where_nothing_can_be_written_nothing_is_started_and_nothing_stands_in_the_way_later(
-    shell: str, run: Path, tmp_path: Path
-) -> None:
+def test_shell_that_cannot_write_starts_nothing(shell: str, run: Path, tmp_path: Path) -> None:
     def no_space() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -165,7 +161,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def test_a_script_that_fills_the_disk_keeps_its_exit_code(shell: str, small_disk: Path) -> None:
+def test_exit_code_survives_a_full_disk(shell: str, small_disk: Path) -> None:
     run = small_disk / "run"
     run.mkdir()
     supervise(shell, run, "sh", "-c", 'cat /dev/zero >"$1"; exit 33', "sh", str(small_disk / "ballast")).wait(30)
@@ -173,7 +169,7 @@ def test_a_script_that_fills_the_disk_keeps_its_exit_code(shell: str, small_disk
     assert read_exit_code(str(run)) == 33
 
 
-def test_the_script_goes_on_when_the_shell_is_killed(shell: str, run: Path, tmp_path: Path) -> None:
+def test_script_continues_when_the_shell_is_killed(shell: str, run: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "gate")
     script = 'echo $$; read line <"$1"; echo "$line"'
     process = supervise(shell, run, "sh", "-c", script, "sh", str(tmp_path / "gate"))
@@ -190,7 +186,7 @@ def test_the_script_goes_on_when_the_shell_is_killed(shell: str, run: Path, tmp_
     assert not noted.is_alive
 
 
-def test_a_record_is_read_whole_or_not_at_all(run: Path) -> None:
+def test_incomplete_pid_file_is_ignored(run: Path) -> None:
     whole = b"4711\nboot-id\n4711 (sh) S " + b" ".join(b"%d" % number for number in range(4, 53)) + b"\n"
     for size in range(len(whole)):
         (run / "pid").write_bytes(whole[:size])
@@ -200,7 +196,7 @@ def test_a_record_is_read_whole_or_not_at_all(run: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"\n\n\n\n", b"no number\nb\ns\n", b"\xff\xfe\n\n\n", b"-3\nb\ns\n"])
-def test_a_damaged_record_is_none(run: Path, damage: bytes) -> None:
+def test_damaged_pid_file_is_ignored(run: Path, damage: bytes) -> None:
     (run / "pid").write_bytes(damage)
     assert read_supervisor(str(run)) is None
 
@@ -217,7 +213,7 @@ def test_a_damaged_record_is_none(run: Path, damage: bytes) -> None:
         (b"\xff\n", None),
     ],
 )
-def test_an_exit_code_is_read_whole_or_not_at_all(run: Path, content: bytes, code: int | None) -> None:
+def test_incomplete_exit_file_is_ignored(run: Path, content: bytes, code: int | None) -> None:
     (run / "exit").write_bytes(content)
     assert read_exit_code(str(run)) == code
 
@@ -226,7 +222,7 @@ def supervisor_of(process: subprocess.Popen[bytes]) -> Supervisor:
     return Supervisor(process.pid, current_boot_id(), process_stat(process.pid)[1])
 
 
-def test_a_process_is_told_from_another_of_its_number() -> None:
+def test_reused_process_id_is_detected() -> None:
     with subprocess.Popen(["sleep", "600"]) as process:
         noted = supervisor_of(process)
         assert noted.is_alive
@@ -239,7 +235,7 @@ def test_a_process_is_told_from_another_of_its_number() -> None:
     assert not noted.is_alive
 
 
-def test_a_program_with_an_odd_name_is_understood(tmp_path: Path) -> None:
+def test_unusual_program_name_is_parsed(tmp_path: Path) -> None:
     odd = tmp_path / "a) Z 1 (b"
     shutil.copy(shutil.which("sleep") or "/bin/sleep", odd)
     with subprocess.Popen([odd, "600"]) as process:
@@ -250,13 +246,13 @@ def test_a_program_with_an_odd_name_is_understood(tmp_path: Path) -> None:
         process.kill()
 
 
-def test_a_process_that_is_not_there_has_no_state() -> None:
+def test_missing_process_has_no_state() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
     assert process_stat(process.pid) == ("", "")
 
 
-def test_an_end_is_described_in_a_clause() -> None:
+def test_exit_codes_are_described() -> None:
     assert describe_exit(0) == ""
     assert describe_exit(3) == "exit code 3"
     assert describe_exit(143) == "killed by signal 15 (SIGTERM)"
@@ -265,6 +261,6 @@ def test_an_end_is_described_in_a_clause() -> None:
     assert describe_exit(128) == "exit code 128"
 
 
-def test_the_python_that_runs_the_tests_is_not_needed_by_the_shell() -> None:
+def test_shell_does_not_need_python() -> None:
     assert sys.executable not in supervisor.TEXT
     assert subprocess.run(["sh", "-n", "-c", supervisor.TEXT], check=True).returncode == 0

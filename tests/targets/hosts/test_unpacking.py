@@ -1,4 +1,4 @@
-"""Archives of others cannot reach outside of the folder they are unpacked into."""
+"""Unpacking archives that are not trusted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def unpacked(tmp_path: Path, *members: tarfile.TarInfo) -> tuple[Path, list[str]
     return place, found.skipped
 
 
-def test_files_folders_and_links_inside_are_unpacked_as_ours(tmp_path: Path) -> None:
+def test_unpack_creates_files_folders_and_links(tmp_path: Path) -> None:
     place, left_out = unpacked(
         tmp_path,
         member("outputs/a", tarfile.DIRTYPE, mode=0o555),
@@ -68,13 +68,13 @@ def test_files_folders_and_links_inside_are_unpacked_as_ours(tmp_path: Path) -> 
     ],
     ids=lambda info: f"{info.name} {info.linkname}".strip(),
 )
-def test_what_leads_outside_is_left_out_and_named(tmp_path: Path, outside: tarfile.TarInfo) -> None:
+def test_members_that_leave_the_folder_are_skipped_and_named(tmp_path: Path, outside: tarfile.TarInfo) -> None:
     place, left_out = unpacked(tmp_path, outside, member("outputs/kept"))
     assert left_out == [outside.name]
     assert os.listdir(place) == ["kept"]
 
 
-def test_a_link_on_the_way_leads_nowhere(tmp_path: Path) -> None:
+def test_member_below_a_link_stays_inside(tmp_path: Path) -> None:
     place, _ = unpacked(
         tmp_path,
         member("outputs/way", tarfile.SYMTYPE, "../.."),
@@ -84,7 +84,7 @@ def test_a_link_on_the_way_leads_nowhere(tmp_path: Path) -> None:
     assert (place / "kept").read_bytes() == b"bytes"
 
 
-def test_a_link_that_is_given_twice_leads_nowhere(tmp_path: Path) -> None:
+def test_repeated_link_stays_inside(tmp_path: Path) -> None:
     place, _ = unpacked(tmp_path, member("outputs/door", tarfile.SYMTYPE, "."), member("outputs/kept"))
     assert (place / "door").resolve() == place
     (tmp_path / "outside").mkdir()

@@ -1,4 +1,4 @@
-"""Local runs in environments that are made from the conda dependencies file, without conda."""
+"""Local runs in environments built from the conda dependencies file, without conda."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def project(tmp_path: Path) -> DockerProject:
     return made
 
 
-def test_pip_packages_are_installed_beside_the_interpreter_s_own(project: DockerProject, index: PackageIndex) -> None:
+def test_pip_packages_are_added_to_the_interpreters_packages(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib", conda=("python>=3.8",))
     run = project.run(SHOWS)
     version, prefix = log(run).split(maxsplit=1)
@@ -63,7 +63,7 @@ def test_pip_packages_are_installed_beside_the_interpreter_s_own(project: Docker
     assert Path(run.interpreter).is_relative_to(prefix.strip())
 
 
-def test_an_environment_is_made_once_and_its_programs_come_first(project: DockerProject, index: PackageIndex) -> None:
+def test_environment_is_built_once_and_is_first_on_path(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib")
     project.run(SHOWS)
     asked = len(index.asked)
@@ -75,7 +75,7 @@ def test_an_environment_is_made_once_and_its_programs_come_first(project: Docker
     assert not [event for event in events(run) if event.get("step") == "build"]
 
 
-def test_conda_packages_are_solved_and_installed_without_conda(
+def test_conda_packages_are_installed_without_conda(
     project: DockerProject, index: PackageIndex, channel: CondaChannel
 ) -> None:
     project.packages("tinylib", conda=(f"python={VERSION}", "tinytool"), channels=(channel.url,))
@@ -88,30 +88,28 @@ def test_conda_packages_are_solved_and_installed_without_conda(
     assert lines[1] == "made two"
 
 
-def test_conda_packages_that_do_not_exist_are_told_with_their_line(
-    project: DockerProject, channel: CondaChannel
-) -> None:
+def test_missing_conda_package_is_reported_with_its_line(project: DockerProject, channel: CondaChannel) -> None:
     project.packages(conda=(f"python={VERSION}", "tinytool", "tinynone=3"), channels=(channel.url,))
     with pytest.raises(ConfigurationError, match="tinynone") as caught:
         prepare_environment(project.runs.project, "docker", "", Report())
     assert caught.value.line == 7
 
 
-def test_pip_packages_that_do_not_exist_are_told_with_their_line(project: DockerProject, index: PackageIndex) -> None:
+def test_missing_pip_package_is_reported_with_its_line(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib", "tinynone")
     with pytest.raises(ConfigurationError, match="tinynone") as caught:
         prepare_environment(project.runs.project, "docker", "", Report())
     assert caught.value.line == 5
 
 
-def test_nothing_is_made_when_the_interpreter_has_all_that_is_asked_for(project: DockerProject) -> None:
+def test_no_environment_if_the_interpreter_has_all_packages(project: DockerProject) -> None:
     project.packages(conda=("python>=3.8",))
     assert prepare_environment(project.runs.project, "docker", "", Report()) == sys.executable
     run = project.run("import sys; print(sys.prefix)")
     assert log(run) == f"{sys.prefix}\n"
 
 
-def test_what_is_not_prepared_is_refused_when_it_may_not_be_made(project: DockerProject, index: PackageIndex) -> None:
+def test_missing_environment_is_an_error_if_it_may_not_be_built(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib")
     project.runconfig(PrepareEnvironment=False)
     run = project.run(SHOWS)
@@ -121,7 +119,7 @@ def test_what_is_not_prepared_is_refused_when_it_may_not_be_made(project: Docker
     assert project.run(SHOWS).state == "completed"
 
 
-def test_the_plan_says_why_it_would_be_made(project: DockerProject, index: PackageIndex) -> None:
+def test_plan_explains_why_the_environment_is_built(project: DockerProject, index: PackageIndex) -> None:
     def title() -> str:
         project.script("print(1)")
         step = project.runs.plan_details(RunRequest("docker", "train.py"))[0].step("environment")
@@ -136,7 +134,7 @@ def test_the_plan_says_why_it_would_be_made(project: DockerProject, index: Packa
     assert title().endswith("conda_dependencies.yml:5: `tinydep` is new")
 
 
-def test_a_run_can_be_canceled_while_its_environment_is_made(project: DockerProject, index: PackageIndex) -> None:
+def test_run_can_be_canceled_while_building_its_environment(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib")
     index.hold()
     run = project.submit(SHOWS)
@@ -147,7 +145,7 @@ def test_a_run_can_be_canceled_while_its_environment_is_made(project: DockerProj
     assert project.run(SHOWS).state == "completed"
 
 
-def test_a_clean_removes_environments(project: DockerProject, index: PackageIndex) -> None:
+def test_clean_removes_environments(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib")
     folder = prepare_environment(project.runs.project, "docker", "", Report())
     cleaning = Cleanup(project.runs)

@@ -1,4 +1,4 @@
-"""Runs on this machine: the interpreter, what the script finds, and what may be killed and what may not."""
+"""Runs on this machine: interpreter, variables, signals, and killed processes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ print(json.dumps({
 """
 
 
-def test_a_script_finds_no_file_of_ours_default_signals_and_no_terminal(local: LocalHarness) -> None:
+def test_script_has_no_extra_files_signals_or_terminal(local: LocalHarness) -> None:
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
@@ -86,7 +86,7 @@ def test_a_script_finds_no_file_of_ours_default_signals_and_no_terminal(local: L
     assert set(found["descriptors"]) == {0, 1, 2}
 
 
-def test_a_script_finds_the_run_s_variables(local: LocalHarness) -> None:
+def test_script_sees_the_variables_of_the_run(local: LocalHarness) -> None:
     spec = python(local, SURROUNDINGS)
     found = finish(local, spec)
     variables = found["variables"]
@@ -97,7 +97,7 @@ def test_a_script_finds_the_run_s_variables(local: LocalHarness) -> None:
     assert variables.get("CUDA_VISIBLE_DEVICES") == os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
-def test_the_share_is_there_and_ends_with_a_slash(local: LocalHarness, home: Path) -> None:
+def test_shared_folder_exists_and_ends_with_a_slash(local: LocalHarness, home: Path) -> None:
     found = finish(local, python(local, SURROUNDINGS))
     share = found["variables"]["AZUREML_NATIVE_SHARE_DIRECTORY"]
     assert share == f"{home}/.azureml/share/project/"
@@ -105,7 +105,7 @@ def test_the_share_is_there_and_ends_with_a_slash(local: LocalHarness, home: Pat
 
 
 @pytest.mark.parametrize("configured", ["~/mine", "{elsewhere}", "{elsewhere}/", "in/the/project"])
-def test_the_share_can_be_elsewhere(local: LocalHarness, home: Path, tmp_path: Path, configured: str) -> None:
+def test_shared_folder_can_be_configured(local: LocalHarness, home: Path, tmp_path: Path, configured: str) -> None:
     spec = local.spec(Script())
     target = spec.target._replace(native_shared_directory=configured.format(elsewhere=tmp_path / "share"))
     step = LocalTarget(target).plan(spec._replace(target=target)).step("start")
@@ -114,7 +114,7 @@ def test_the_share_can_be_elsewhere(local: LocalHarness, home: Path, tmp_path: P
     assert step.environment["AZUREML_NATIVE_SHARE_DIRECTORY"] == f"{base}/project/"
 
 
-def test_a_share_that_cannot_be_made_starts_nothing_and_names_the_setting(local: LocalHarness, tmp_path: Path) -> None:
+def test_invalid_shared_folder_names_the_setting(local: LocalHarness, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     spec = python(local, "open('touched', 'w')")
     target = spec.target._replace(native_shared_directory=str(tmp_path / "file"))
@@ -124,7 +124,7 @@ def test_a_share_that_cannot_be_made_starts_nothing_and_names_the_setting(local:
     assert not LocalTarget(target).started(spec)
 
 
-def test_output_is_unbuffered_and_both_streams_keep_their_order(local: LocalHarness) -> None:
+def test_output_is_unbuffered_and_in_order(local: LocalHarness) -> None:
     text = "import sys\nfor n in range(500):\n    print(n)\n    print(-n, file=sys.stderr)\n"
     spec = python(local, text)
     local.start(spec)
@@ -135,7 +135,7 @@ def test_output_is_unbuffered_and_both_streams_keep_their_order(local: LocalHarn
 # The interpreter
 
 
-def test_a_bare_name_is_looked_for_on_the_caller_s_path(
+def test_bare_interpreter_name_is_looked_up_on_path(
     local: LocalHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, mode in (("first", 0o644), ("second", 0o755), ("third", 0o755)):
@@ -148,7 +148,7 @@ def test_a_bare_name_is_looked_for_on_the_caller_s_path(
 
 
 @pytest.mark.parametrize("place", ["venv/bin/python", "./venv/bin/python", "venv/../venv/bin/python"])
-def test_a_relative_path_begins_in_the_project_wherever_the_caller_stands(
+def test_relative_interpreter_is_below_the_project(
     local: LocalHarness, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = local.spec(Script())
@@ -159,13 +159,13 @@ def test_a_relative_path_begins_in_the_project_wherever_the_caller_stands(
     assert find_interpreter(spec.target._replace(python_location=place)) == str(interpreter)
 
 
-def test_a_home_is_understood(local: LocalHarness, home: Path) -> None:
+def test_tilde_in_interpreter_path_is_expanded(local: LocalHarness, home: Path) -> None:
     (home / "python").symlink_to(sys.executable)
     assert find_interpreter(local.compute_target()._replace(python_location="~/python")) == str(home / "python")
 
 
 @pytest.mark.parametrize("place", ["/nowhere/python", "nopython", "/usr", "/etc/passwd", "venv/bin/python"])
-def test_an_interpreter_that_is_none_is_named_with_its_file(local: LocalHarness, place: str) -> None:
+def test_invalid_interpreter_is_named_with_its_file(local: LocalHarness, place: str) -> None:
     target = local.compute_target()._replace(python_location=place)
     with pytest.raises(ConfigurationError) as raised:
         find_interpreter(target)
@@ -175,7 +175,7 @@ def test_an_interpreter_that_is_none_is_named_with_its_file(local: LocalHarness,
     assert [problem.code for problem in LocalTarget(target).check()] == ["interpreter"]
 
 
-def test_spark_is_refused_with_the_setting(local: LocalHarness) -> None:
+def test_spark_is_refused(local: LocalHarness) -> None:
     spec = local.spec(Script())
     configuration = spec.run_configuration._replace(framework="PySpark", values={"Framework": "PySpark"})
     with pytest.raises(ConfigurationError, match="Framework: Python"):
@@ -185,19 +185,19 @@ def test_spark_is_refused_with_the_setting(local: LocalHarness) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "A=B", "A\0B"])
-def test_a_name_that_no_variable_can_have_is_refused_beforehand(local: LocalHarness, name: str) -> None:
+def test_invalid_variable_name_is_refused(local: LocalHarness, name: str) -> None:
     with pytest.raises(ConfigurationError, match="variable"):
         local.target().plan(local.spec(Script(), (), {name: "x"}))
 
 
-def test_a_nul_character_is_refused_beforehand(local: LocalHarness) -> None:
+def test_nul_character_is_refused(local: LocalHarness) -> None:
     with pytest.raises(ConfigurationError, match="NUL"):
         local.target().plan(local.spec(Script(), ("a\0b",)))
     with pytest.raises(ConfigurationError, match="NUL"):
         local.target().plan(local.spec(Script(), (), {"A": "\0"}))
 
 
-def test_arguments_longer_than_a_process_can_take_are_an_error_and_nothing_is_started(local: LocalHarness) -> None:
+def test_too_long_arguments_start_nothing(local: LocalHarness) -> None:
     spec = local.spec(Script(), tuple("x" * 100_000 for _ in range(100)))
     with pytest.raises(StorageError, match="arguments"):
         local.start(spec)
@@ -219,7 +219,7 @@ def shell_of(spec: RunSpec) -> int:
     return int(shell.pid)
 
 
-def test_a_killed_script_is_told_with_its_signal(local: LocalHarness) -> None:
+def test_signal_that_killed_the_script_is_named(local: LocalHarness) -> None:
     spec = python(local, WAITING)
     local.start(spec)
     os.kill(pid_of(local, spec), signal.SIGKILL)
@@ -228,7 +228,7 @@ def test_a_killed_script_is_told_with_its_signal(local: LocalHarness) -> None:
     assert "SIGKILL" in outcome.reason
 
 
-def test_while_the_script_goes_on_without_its_shell_the_run_is_not_over(local: LocalHarness) -> None:
+def test_run_continues_with_its_script_after_the_shell_is_killed(local: LocalHarness) -> None:
     spec = python(local, WAITING)
     local.start(spec)
     pid = pid_of(local, spec)
@@ -248,7 +248,7 @@ def test_while_the_script_goes_on_without_its_shell_the_run_is_not_over(local: L
     assert "killed" in outcome.reason
 
 
-def test_a_run_of_before_the_machine_was_restarted_is_told_as_that(local: LocalHarness) -> None:
+def test_restart_of_the_machine_is_detected(local: LocalHarness) -> None:
     spec = python(local, WAITING)
     boot = current_boot_id()
     Path(spec.run_directory, "pid").write_text(f"{os.getpid()}\n{boot[::-1]}\n{os.getpid()} (sh) S\n")
@@ -261,7 +261,7 @@ def test_a_run_of_before_the_machine_was_restarted_is_told_as_that(local: LocalH
 
 
 @pytest.mark.parametrize("same_boot", [True, False])
-def test_a_process_that_got_the_number_of_the_shell_is_left_alone(local: LocalHarness, same_boot: bool) -> None:
+def test_process_with_reused_id_is_not_ended(local: LocalHarness, same_boot: bool) -> None:
     spec = python(local, WAITING)
     innocent = subprocess.Popen(
         ["sh", "-c", "sleep 600 & echo $!; wait"], start_new_session=True, stdout=subprocess.PIPE
@@ -285,7 +285,7 @@ def test_a_process_that_got_the_number_of_the_shell_is_left_alone(local: LocalHa
         innocent.wait()
 
 
-def test_stop_reaches_a_run_that_is_only_just_starting(local: LocalHarness) -> None:
+def test_stop_ends_a_run_that_is_starting(local: LocalHarness) -> None:
     spec = python(local, WAITING)
     local.start(spec)
     local.target().stop(spec, grace=30)
@@ -301,7 +301,7 @@ print(service.pid, helper.pid, flush=True)
 """
 
 
-def test_only_what_has_shed_the_run_s_id_outlives_the_script(local: LocalHarness) -> None:
+def test_only_processes_without_the_run_id_outlive_the_script(local: LocalHarness) -> None:
     spec = python(local, LEAVING)
     local.start(spec)
     assert local.target().wait(spec, NEVER).exit_code == 0
@@ -313,7 +313,7 @@ def test_only_what_has_shed_the_run_s_id_outlives_the_script(local: LocalHarness
         os.kill(service, signal.SIGKILL)
 
 
-def test_what_a_child_writes_after_the_script_is_in_the_log_when_the_run_is_over(local: LocalHarness) -> None:
+def test_log_contains_late_output_of_children(local: LocalHarness) -> None:
     child = (
         "import signal, sys, time\n"
         "def late(*_):\n    print('late', flush=True)\n    sys.exit()\n"
@@ -327,7 +327,7 @@ def test_what_a_child_writes_after_the_script_is_in_the_log_when_the_run_is_over
     assert local.log(spec) == b"ready\nlate\n"
 
 
-def test_when_no_shell_can_come_up_wait_says_that_it_was_not_started(local: LocalHarness) -> None:
+def test_wait_reports_a_shell_that_could_not_start(local: LocalHarness) -> None:
     spec = python(local, WAITING)
     Path(spec.run_directory, "pid").write_text("")  # as a disk that was full at that moment leaves it
     local.start(spec)
@@ -335,7 +335,7 @@ def test_when_no_shell_can_come_up_wait_says_that_it_was_not_started(local: Loca
         local.target().wait(spec, NEVER)
 
 
-def test_many_runs_at_once_leave_no_zombie_and_no_descriptor(local: LocalHarness) -> None:
+def test_concurrent_runs_leave_no_zombies_or_descriptors(local: LocalHarness) -> None:
     before, processes = len(os.listdir("/proc/self/fd")), children()
     specs = [local.spec(Script(exit_code=number)) for number in range(12)]
     for spec in specs:

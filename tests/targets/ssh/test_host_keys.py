@@ -56,18 +56,18 @@ def write(known: KnownHosts, *lines: str) -> None:
         ("[b*]:2222", 2222, True),
     ],
 )
-def test_which_lines_speak_of_a_host(known: KnownHosts, public: str, hosts: str, port: int, *, found: bool) -> None:
+def test_lines_that_match_a_host(known: KnownHosts, public: str, hosts: str, port: int, *, found: bool) -> None:
     write(known, f"{hosts} {public}")
     assert any(known.lookup("box", port)) is found
 
 
-def test_lines_for_the_bare_name_are_told_apart_on_another_port(known: KnownHosts, public: str) -> None:
+def test_lines_for_the_bare_name_are_separate_on_another_port(known: KnownHosts, public: str) -> None:
     write(known, f"box {public}", f"[box]:2222 {public}")
     exact, without_port = known.lookup("box", 2222)
     assert ([entry.line for entry in exact], [entry.line for entry in without_port]) == ([2], [1])
 
 
-def test_an_alias_is_looked_up_without_the_port(known: KnownHosts, public: str) -> None:
+def test_alias_is_looked_up_without_the_port(known: KnownHosts, public: str) -> None:
     write(known, f"box {public}", f"[lab]:2222 {public}", f"lab {public}")
     assert [entry.line for entry in known.lookup("box", 2222, alias="lab").exact] == [3]
 
@@ -98,34 +98,34 @@ def test_markers(known: KnownHosts, public: str) -> None:
         "|2|x=|y= {both}",
     ],
 )
-def test_lines_that_cannot_be_read_are_skipped(known: KnownHosts, public: str, line: str) -> None:
+def test_invalid_lines_are_skipped(known: KnownHosts, public: str, line: str) -> None:
     write(known, line.format(key=public.split()[1], both=public), f"box {public}")
     assert [entry.line for entry in known.lookup("box", 22).exact] == [2]
 
 
-def test_files_that_are_not_there_are_empty(known: KnownHosts) -> None:
+def test_missing_files_are_empty(known: KnownHosts) -> None:
     assert list(known.entries()) == []
 
 
-def test_fingerprints_are_openssh_s(tmp_path: Path) -> None:
+def test_fingerprints_are_those_of_openssh(tmp_path: Path) -> None:
     path = make_key(tmp_path / "key").with_suffix(".pub")
     assert ssh_config.fingerprint(path.read_text().split()[1]) == fingerprint(path)
 
 
-def test_an_accepted_key_is_found_again(known: KnownHosts, public: str) -> None:
+def test_accepted_key_is_found(known: KnownHosts, public: str) -> None:
     known.accept("box", public)
     known.accept("[box]:2222", public)
     assert [entry.openssh for entry in known.lookup("box", 22).exact] == [public]
     assert [entry.line for entry in known.lookup("box", 2222).exact] == [2]
 
 
-def test_the_file_and_its_folder_are_made_for_the_user_alone(known: KnownHosts, public: str, tmp_path: Path) -> None:
+def test_file_and_folder_are_private_to_the_user(known: KnownHosts, public: str, tmp_path: Path) -> None:
     known.accept("box", public)
     assert (tmp_path / "ssh").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "ssh" / "known_hosts").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_stands_there_stays(known: KnownHosts, public: str, tmp_path: Path) -> None:
+def test_existing_lines_are_kept(known: KnownHosts, public: str, tmp_path: Path) -> None:
     write(known, "# mine")
     path = tmp_path / "ssh" / "known_hosts"
     path.write_bytes(path.read_bytes() + b"no line end \xff")
@@ -133,7 +133,7 @@ def test_what_stands_there_stays(known: KnownHosts, public: str, tmp_path: Path)
     assert path.read_bytes() == b"# mine\nno line end \xff\n" + f"box {public}\n".encode()
 
 
-def test_a_file_that_cannot_be_written_is_named(known: KnownHosts, public: str, tmp_path: Path) -> None:
+def test_read_only_file_is_named(known: KnownHosts, public: str, tmp_path: Path) -> None:
     (tmp_path / "ssh").write_text("a file")
-    with pytest.raises(StorageError, match="known_hosts: the host key cannot be kept"):
+    with pytest.raises(StorageError, match="known_hosts: cannot add the host key to it"):
         known.accept("box", public)

@@ -1,4 +1,4 @@
-"""Whole runs of plain Python on another machine, by the real command line, with everything going wrong on the line."""
+"""Complete runs with Python on another machine, with all kinds of failures."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.targets.remote_project import WAITS, Remote
 # The way of one run.
 
 
-def test_a_run_prints_and_ends_as_its_script_does(box: Remote) -> None:
+def test_run_has_output_and_exit_code_of_its_script(box: Remote) -> None:
     box.write("import socket, sys; print(socket.gethostname(), *sys.argv[1:]); sys.exit(3)")
     result = box.submit("train.py", "a", "b", configuration="box")
     assert result.code == 3
     assert result.out.endswith("gpubox a b\n")
 
 
-def test_what_the_run_made_is_brought_back(box: Remote) -> None:
+def test_files_of_the_run_are_fetched(box: Remote) -> None:
     box.write("import os; open('outputs/model.bin', 'wb').write(bytes(1000)); open('notes.txt', 'w').write('x')")
     box.write("untouched", "data.txt")
     run_id = box.submit("train.py", configuration="box").out.split()[1]
@@ -59,7 +59,7 @@ def test_two_runs_do_not_share_files(box: Remote) -> None:
     assert (box.folder / "data").read_text() == "data"
 
 
-def test_the_environment_is_a_login_s_with_the_configuration_s_on_top(box: Remote) -> None:
+def test_script_sees_login_and_configuration_variables(box: Remote) -> None:
     box.configure(EnvironmentVariables={"NAME": "a 'b'\n$(c)", "run": "mine"})
     box.write(
         "import os; print([os.environ[n] for n in ('USER', 'HOME', 'NAME', 'run', 'AZUREML_NATIVE_SHARE_DIRECTORY')])"
@@ -69,7 +69,7 @@ def test_the_environment_is_a_login_s_with_the_configuration_s_on_top(box: Remot
     assert (box.machine.home() / ".azureml" / "share" / "project").is_dir()
 
 
-def test_odd_names_everywhere(tmp_path: Path, gpubox: Machine, ssh_folder: Path) -> None:
+def test_unusual_names(tmp_path: Path, gpubox: Machine, ssh_folder: Path) -> None:
     odd = "it's a \"pro$(ject)\n`x`"
     workbench = Remote(tmp_path / odd, gpubox)
     workbench.write(
@@ -82,7 +82,7 @@ def test_odd_names_everywhere(tmp_path: Path, gpubox: Machine, ssh_folder: Path)
     shutil.rmtree(gpubox.home() / ".workbench-tui")
 
 
-def test_a_secret_variable_is_shown_to_nobody(box: Remote) -> None:
+def test_secret_variable_is_masked(box: Remote) -> None:
     box.configure(EnvironmentVariables={"API_TOKEN": "hunter2-hunter2"})
     run_id = box.begin(after="import os\nprint(len(os.environ['API_TOKEN']))\n")
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -97,7 +97,7 @@ def test_a_secret_variable_is_shown_to_nobody(box: Remote) -> None:
     assert box.follow(run_id).out.startswith("15\nbegan\n")
 
 
-def test_another_machine_of_ours_can_follow_the_run(box: Remote, tmp_path: Path) -> None:
+def test_another_machine_can_follow_the_run(box: Remote, tmp_path: Path) -> None:
     run_id = box.begin("print('went on'); open('outputs/x', 'w').write('made')\n")
     other = Remote(tmp_path / "elsewhere" / "project", box.machine)
     assert run_id in other.run("history", "sync", "-t", "box").out
@@ -109,7 +109,7 @@ def test_another_machine_of_ours_can_follow_the_run(box: Remote, tmp_path: Path)
         assert (workbench.run_directory(run_id) / "outputs" / "x").read_text() == "made"
 
 
-def test_cleaning_takes_what_is_over_and_leaves_what_goes_on(box: Remote, tmp_path: Path) -> None:
+def test_clean_removes_ended_runs_only(box: Remote, tmp_path: Path) -> None:
     over = box.begin()
     box.go_on()
     box.until_status(over, "Completed")
@@ -128,7 +128,7 @@ def test_cleaning_takes_what_is_over_and_leaves_what_goes_on(box: Remote, tmp_pa
     assert box.follow(goes_on).out == "began\n"
 
 
-def test_cancel_ends_everything_there(box: Remote) -> None:
+def test_cancel_ends_all_remote_processes(box: Remote) -> None:
     box.write(
         "import subprocess, sys, time\n"
         "children = [subprocess.Popen(['sleep', '4711'], start_new_session=new) for new in (True, False)]\n"
@@ -143,7 +143,7 @@ def test_cancel_ends_everything_there(box: Remote) -> None:
     assert box.machine.processes("python3") == []
 
 
-def test_cancel_works_without_the_options_of_gnu(box: Remote) -> None:
+def test_cancel_works_without_gnu_grep(box: Remote) -> None:
     grep = 'for word; do case $word in --) break ;; -*z*) exit 2 ;; esac; done; exec "$ORIGINAL" "$@"'
     box.write("import time; print('began', flush=True); time.sleep(4711)")
     run_id = box.detach("train.py", configuration="box")
@@ -154,7 +154,7 @@ def test_cancel_works_without_the_options_of_gnu(box: Remote) -> None:
     assert box.machine.processes("python3") == []
 
 
-def test_a_plan_says_what_would_be_sent_and_which_python_runs(box: Remote) -> None:
+def test_plan_shows_files_to_send_and_python_version(box: Remote) -> None:
     box.write("print(1)")
     box.write("x" * 123_456, "big.txt")
     box.configure({"pythonLocation": "python3"})
@@ -179,7 +179,7 @@ def _has_lines(log: Path, lines: int) -> bool:
 # Wrong from the start.
 
 
-def test_an_interpreter_that_is_not_there(box: Remote) -> None:
+def test_missing_interpreter(box: Remote) -> None:
     box.configure({"pythonLocation": "/opt/no/python"})
     box.write("print(1)")
     result = box.submit("train.py", configuration="box")
@@ -188,7 +188,7 @@ def test_an_interpreter_that_is_not_there(box: Remote) -> None:
 
 
 @pytest.mark.parametrize("location", ["python", "python3", "~/env/bin/python", "env/bin/python"])
-def test_where_an_interpreter_is_looked_for(box: Remote, location: str) -> None:
+def test_lookup_of_the_interpreter(box: Remote, location: str) -> None:
     folder = box.machine.home() / "env" / "bin"
     folder.mkdir(parents=True)
     (folder / "python").symlink_to(PYTHON_THERE)
@@ -201,7 +201,7 @@ def test_where_an_interpreter_is_looked_for(box: Remote, location: str) -> None:
         shutil.rmtree(folder.parent)
 
 
-def test_a_machine_that_is_switched_off(box: Remote) -> None:
+def test_machine_that_is_off(box: Remote) -> None:
     box.write("print(1)")
     box.machine.stop_sshd()
     try:
@@ -212,7 +212,7 @@ def test_a_machine_that_is_switched_off(box: Remote) -> None:
         box.machine.start_sshd()
 
 
-def test_an_unknown_host_key(box: Remote, ssh_folder: Path) -> None:
+def test_unknown_host_key(box: Remote, ssh_folder: Path) -> None:
     (ssh_folder / "known_hosts").unlink()
     box.write("print(1)")
     result = box.submit("train.py", configuration="box")
@@ -221,7 +221,7 @@ def test_an_unknown_host_key(box: Remote, ssh_folder: Path) -> None:
     assert not (ssh_folder / "known_hosts").exists()
 
 
-def test_a_host_key_that_changed_between_two_runs(box: Remote, ssh_folder: Path, connections: Path) -> None:
+def test_changed_host_key_between_two_runs(box: Remote, ssh_folder: Path, connections: Path) -> None:
     box.write("print(1)")
     assert box.submit("train.py", configuration="box").code == 0
     kept = {name: (box.machine.folder / name).read_bytes() for name in ("host_key", "host_key.pub")}
@@ -241,7 +241,7 @@ def test_a_host_key_that_changed_between_two_runs(box: Remote, ssh_folder: Path,
         box.machine.start_sshd()
 
 
-def test_a_full_disk_there(box: Remote) -> None:
+def test_full_remote_disk(box: Remote) -> None:
     box.write("x" * 3_000_000, "big.txt")
     box.write("print(1)")
     there = box.machine.home() / ".workbench-tui"
@@ -257,7 +257,7 @@ def test_a_full_disk_there(box: Remote) -> None:
         box.machine.run(["umount", "/home/research/.workbench-tui"])
 
 
-def test_a_script_that_fills_the_disk_there_is_told(box: Remote) -> None:
+def test_script_that_fills_the_remote_disk_is_reported(box: Remote) -> None:
     box.write("with open('outputs/model', 'wb', buffering=0) as file:\n    while True: file.write(bytes(10_000))\n")
     there = box.machine.home() / ".workbench-tui"
     there.mkdir()
@@ -276,7 +276,7 @@ def test_a_script_that_fills_the_disk_there_is_told(box: Remote) -> None:
 # Wrong on the way.
 
 
-def test_the_log_is_whole_though_sshd_is_killed_three_times(box: Remote) -> None:
+def test_log_is_complete_after_three_killed_connections(box: Remote) -> None:
     box.write(
         "import sys, time\n"
         "for number in range(100_000):\n"
@@ -293,7 +293,7 @@ def test_the_log_is_whole_though_sshd_is_killed_three_times(box: Remote) -> None
     assert box.status(run_id) == "Completed"
 
 
-def test_a_lost_machine_makes_a_run_unknown_and_not_failed(box: Remote) -> None:
+def test_run_on_a_lost_machine_is_unknown(box: Remote) -> None:
     run_id = box.begin("print('went on')\n")
     box.machine.stop_sshd()
     try:
@@ -306,7 +306,7 @@ def test_a_lost_machine_makes_a_run_unknown_and_not_failed(box: Remote) -> None:
     assert box.info(run_id)["status"] == "Completed"
 
 
-def test_a_silent_machine_is_noticed(box: Remote, ssh_folder: Path) -> None:
+def test_silent_machine_is_noticed(box: Remote, ssh_folder: Path) -> None:
     (ssh_folder / "config").write_text("Host *\n  ServerAliveInterval 1\n  ServerAliveCountMax 1\n")
     run_id = box.begin()
     with box.machine.frozen_sshd():
@@ -315,7 +315,7 @@ def test_a_silent_machine_is_noticed(box: Remote, ssh_folder: Path) -> None:
     box.until_status(run_id, "Completed")
 
 
-def test_a_controller_that_was_killed_is_replaced(box: Remote) -> None:
+def test_killed_controller_is_replaced(box: Remote) -> None:
     run_id = box.begin("print('went on'); open('outputs/x', 'w').close()\n")
     os.kill(controller_of(box.run_directory(run_id)), signal.SIGKILL)
     box.go_on()
@@ -324,7 +324,7 @@ def test_a_controller_that_was_killed_is_replaced(box: Remote) -> None:
     assert (box.run_directory(run_id) / "outputs" / "x").exists()
 
 
-def test_a_link_that_was_killed_is_replaced(box: Remote, connections: Path) -> None:
+def test_killed_link_is_replaced(box: Remote, connections: Path) -> None:
     run_id = box.begin("print('went on')\n")
     for pid in link_processes(connections):
         os.kill(pid, signal.SIGKILL)
@@ -333,7 +333,7 @@ def test_a_link_that_was_killed_is_replaced(box: Remote, connections: Path) -> N
     assert box.status(run_id) == "Completed"
 
 
-def test_a_machine_that_was_restarted_says_so(box: Remote) -> None:
+def test_restart_of_the_machine_is_reported(box: Remote) -> None:
     box.write(WAITS)
     run_id = box.detach("train.py", "/nowhere", configuration="box")
     until(lambda: "began" in box.log(run_id))
@@ -344,7 +344,7 @@ def test_a_machine_that_was_restarted_says_so(box: Remote) -> None:
     assert box.log(run_id) == "began\n"
 
 
-def test_a_run_folder_removed_there_is_told(box: Remote) -> None:
+def test_removed_remote_run_folder_is_reported(box: Remote) -> None:
     run_id = box.begin()
     shutil.rmtree(box.there(run_id))
     box.go_on()
@@ -353,7 +353,7 @@ def test_a_run_folder_removed_there_is_told(box: Remote) -> None:
     assert box.log(run_id) == "began\n"
 
 
-def test_a_supervising_shell_that_was_killed_there(box: Remote) -> None:
+def test_killed_remote_supervising_shell(box: Remote) -> None:
     run_id = box.begin()
     box.machine.run(["kill", "-KILL", (box.there(run_id) / "pid").read_text().split()[0]])
     box.go_on()
@@ -363,7 +363,7 @@ def test_a_supervising_shell_that_was_killed_there(box: Remote) -> None:
 
 
 @pytest.mark.parametrize("step", ["prepare", "sync", "copy", "start"])
-def test_a_controller_killed_at_a_step_is_replaced_and_the_script_runs_once(box: Remote, step: str) -> None:
+def test_script_runs_once_if_the_controller_is_killed(box: Remote, step: str) -> None:
     box.write("import uuid; open('/home/research/count', 'a').write('x'); print('ran')\n")
     for number in range(200):
         box.write("x" * 5000, f"file_{number}")
@@ -388,7 +388,7 @@ def test_git_is_not_needed(box: Remote, tmp_path: Path) -> None:
     assert subprocess.run([str(tools / "sh"), "-c", "exit 0"], check=False).returncode == 0
 
 
-def test_secret_arguments_reach_the_script_and_no_file(box: Remote, home: Path) -> None:
+def test_secret_arguments_reach_only_the_script(box: Remote, home: Path) -> None:
     box.write("import sys; print(sys.argv[1:])\n")
     result = box.submit("train.py", "--token", "hunter2", "--lr", "0.1", configuration="box")
     assert result.out.endswith("['--token', 'hunter2', '--lr', '0.1']\n")
@@ -397,7 +397,7 @@ def test_secret_arguments_reach_the_script_and_no_file(box: Remote, home: Path) 
     assert [path.name for path in files if b"hunter2" in path.read_bytes()] == ["output.log"]
 
 
-def test_an_uncaught_exception_is_the_reason(box: Remote) -> None:
+def test_uncaught_exception_is_the_reason(box: Remote) -> None:
     box.write("raise ValueError('bad shape')\n")
     result = box.submit("train.py", configuration="box")
     assert result.code == 1

@@ -1,4 +1,4 @@
-"""The SSH connection: shared, kept, opened anew, and let in only by the right keys and secrets."""
+"""The shared SSH connection: opening, losing and reopening it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_all_callers_share_one_connection(host: SshHost, login: wire.Login, conn
     assert len(link_processes(connections)) == 1
 
 
-def test_callers_at_the_same_moment_start_one_link(login: wire.Login, connections: Path) -> None:
+def test_concurrent_callers_start_one_link(login: wire.Login, connections: Path) -> None:
     ports: list[str] = []
     threads = [threading.Thread(target=lambda: ports.append(_client_port(SshHost(login)))) for _ in range(8)]
     for thread in threads:
@@ -61,7 +61,7 @@ def test_callers_at_the_same_moment_start_one_link(login: wire.Login, connection
     assert len(link_processes(connections)) == 1
 
 
-def test_more_programs_at_once_than_a_server_allows_on_a_connection(host: SshHost) -> None:
+def test_more_programs_than_sessions_per_connection(host: SshHost) -> None:
     processes = [host.open(["cat"]) for _ in range(15)]  # sshd's MaxSessions is 10
     for number, process in enumerate(processes):
         os.write(process.stdin, b"%d" % number)
@@ -70,7 +70,7 @@ def test_more_programs_at_once_than_a_server_allows_on_a_connection(host: SshHos
         process.close()
 
 
-def test_callers_that_hang_up_at_any_moment_leave_nothing(host: SshHost, connections: Path) -> None:
+def test_callers_that_disconnect_leave_no_program(host: SshHost, connections: Path) -> None:
     host.run(["true"])
     (link,) = link_processes(connections)
     held = Path(f"/proc/{link}/fd")
@@ -100,7 +100,7 @@ def test_callers_load_no_ssh_library(login: wire.Login) -> None:
     subprocess.run([sys.executable, "-c", code, *login], check=True)
 
 
-def test_a_file_beside_the_user_is_not_taken_for_a_module(
+def test_link_does_not_import_from_the_current_folder(
     host: SshHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "asyncssh.py").write_text("raise SystemExit('not this one')")
@@ -108,7 +108,7 @@ def test_a_file_beside_the_user_is_not_taken_for_a_module(
     assert host.run(["echo", "here"]).text == "here"
 
 
-def test_status_tells_who_answers(host: SshHost, gpubox: Machine) -> None:
+def test_status_describes_the_server(host: SshHost, gpubox: Machine) -> None:
     assert host.status()["state"] == "down"
     host.run(["true"])
     status = host.status()
@@ -117,7 +117,7 @@ def test_status_tells_who_answers(host: SshHost, gpubox: Machine) -> None:
     assert status["cipher"].startswith("aes256-gcm")
 
 
-def test_disconnecting_ends_the_link(host: SshHost, connections: Path) -> None:
+def test_disconnect_ends_the_link(host: SshHost, connections: Path) -> None:
     host.run(["true"])
     host.disconnect()
     wait_for(lambda: not link_processes(connections), "the link to end")
@@ -125,12 +125,12 @@ def test_disconnecting_ends_the_link(host: SshHost, connections: Path) -> None:
     assert host.run(["echo", "again"]).text == "again"
 
 
-def test_disconnecting_nothing_is_fine(host: SshHost, connections: Path) -> None:
+def test_disconnect_without_link_is_harmless(host: SshHost, connections: Path) -> None:
     host.disconnect()
     assert link_processes(connections) == []
 
 
-def test_a_link_that_nobody_needs_ends_by_itself(login: wire.Login, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_link_ends(login: wire.Login, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssh_link, "IDLE_SECONDS", 0.5)
     paths = wire.LinkPaths(login)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -149,7 +149,7 @@ def test_a_link_that_nobody_needs_ends_by_itself(login: wire.Login, monkeypatch:
     assert not os.path.exists(paths.socket)
 
 
-def test_a_link_gives_up_its_connection_but_not_what_only_it_knows(
+def test_idle_link_closes_its_connection_but_keeps_secrets(
     login: wire.Login, gpubox: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ssh_link, "IDLE_SECONDS", 0.3)
@@ -174,7 +174,7 @@ def test_a_link_gives_up_its_connection_but_not_what_only_it_knows(
 # Losing the connection.
 
 
-def test_a_program_whose_connection_dies_says_so(host: SshHost, gpubox: Machine) -> None:
+def test_program_reports_a_lost_connection(host: SshHost, gpubox: Machine) -> None:
     process = host.open(["cat"])
     gpubox.kill_sshd(connections_only=True)
     assert list(chunks_of(process)) == []
@@ -184,7 +184,7 @@ def test_a_program_whose_connection_dies_says_so(host: SshHost, gpubox: Machine)
     assert host.run(["echo", "back"]).text == "back"
 
 
-def test_a_log_is_whole_though_the_connection_dies_three_times(host: SshHost, gpubox: Machine) -> None:
+def test_log_is_complete_after_three_lost_connections(host: SshHost, gpubox: Machine) -> None:
     path = gpubox.home() / "output.log"
     path.touch()
     lines = [b"line %d\n" % number for number in range(100_000)]
@@ -216,7 +216,7 @@ def test_a_log_is_whole_though_the_connection_dies_three_times(host: SshHost, gp
     assert bytes(mirrored) == expected
 
 
-def test_a_silent_server_is_noticed_and_found_again(host: SshHost, gpubox: Machine, ssh_folder: Path) -> None:
+def test_silent_server_is_noticed_and_reconnected(host: SshHost, gpubox: Machine, ssh_folder: Path) -> None:
     (ssh_folder / "config").write_text("Host *\n  ServerAliveInterval 1\n  ServerAliveCountMax 1\n")
     process = host.open(["cat"])
     with gpubox.frozen_sshd():
@@ -228,7 +228,7 @@ def test_a_silent_server_is_noticed_and_found_again(host: SshHost, gpubox: Machi
     assert host.run(["echo", "back"]).text == "back"
 
 
-def test_waiting_ends_when_the_machine_is_back(host: SshHost, gpubox: Machine) -> None:
+def test_wait_ends_when_the_machine_answers(host: SshHost, gpubox: Machine) -> None:
     gpubox.stop_sshd()
     try:
         with pytest.raises(ConnectionLost, match="nothing listens on port 22"):
@@ -244,7 +244,7 @@ def test_waiting_ends_when_the_machine_is_back(host: SshHost, gpubox: Machine) -
     assert reachable == [True]
 
 
-def test_waiting_can_be_interrupted(host: SshHost, gpubox: Machine) -> None:
+def test_wait_can_be_interrupted(host: SshHost, gpubox: Machine) -> None:
     reading, writing = os.pipe()
     gpubox.stop_sshd()
     try:
@@ -256,12 +256,12 @@ def test_waiting_can_be_interrupted(host: SshHost, gpubox: Machine) -> None:
         os.close(writing)
 
 
-def test_waiting_is_of_no_use_without_a_login(login: wire.Login) -> None:
+def test_wait_ends_if_the_login_is_refused(login: wire.Login) -> None:
     with pytest.raises(LoginRefused):
         SshHost(login._replace(username="nobody-here")).wait_until_reachable()
 
 
-def test_a_mistake_in_the_link_is_told_and_ends_nothing(host: SshHost, login: wire.Login) -> None:
+def test_internal_error_of_the_link_is_reported(host: SshHost, login: wire.Login) -> None:
     with pytest.raises(
         ConnectionLost, match="internal error of the process that holds the SSH connection: KeyError: 'no such request'"
     ) as told:
@@ -271,14 +271,14 @@ def test_a_mistake_in_the_link_is_told_and_ends_nothing(host: SshHost, login: wi
     host.disconnect()
 
 
-def test_a_link_leaves_no_memory_behind_in_a_file(host: SshHost, connections: Path) -> None:
+def test_link_writes_no_core_dump(host: SshHost, connections: Path) -> None:
     host.run(["true"])
     (link,) = link_processes(connections)
     limits = Path(f"/proc/{link}/limits").read_text()
     assert re.search(r"^Max core file size +0 +0 ", limits, re.MULTILINE)
 
 
-def test_a_killed_link_is_replaced(host: SshHost, connections: Path) -> None:
+def test_killed_link_is_replaced(host: SshHost, connections: Path) -> None:
     process = host.open(["cat"])
     for pid in link_processes(connections):
         os.kill(pid, signal.SIGKILL)
@@ -288,7 +288,7 @@ def test_a_killed_link_is_replaced(host: SshHost, connections: Path) -> None:
     assert host.run(["echo", "back"]).text == "back"
 
 
-def test_a_request_is_made_once_and_never_again(host: SshHost, login: wire.Login) -> None:
+def test_request_is_not_repeated(host: SshHost, login: wire.Login) -> None:
     """A link that dies with the request in its hands may have carried it out."""
     paths = wire.LinkPaths(login)
     calls = []
@@ -311,7 +311,7 @@ def test_a_request_is_made_once_and_never_again(host: SshHost, login: wire.Login
     assert len(calls) == 1
 
 
-def test_a_machine_that_was_restarted_is_found_again(host: SshHost, gpubox: Machine) -> None:
+def test_restarted_machine_is_reconnected(host: SshHost, gpubox: Machine) -> None:
     before = host.run(["cat", "/proc/sys/kernel/random/boot_id"]).text
     gpubox.reboot()
     host.wait_until_reachable()
@@ -322,32 +322,32 @@ def test_a_machine_that_was_restarted_is_found_again(host: SshHost, gpubox: Mach
 
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "gpu..example.org", "a" * 64 + ".example.org"])
-def test_a_name_that_does_not_resolve(login: wire.Login, name: str) -> None:
+def test_unknown_host_name(login: wire.Login, name: str) -> None:
     with pytest.raises(ConnectionLost, match=f"unknown host name {re.escape(name)}") as caught:
         SshHost(login._replace(address=name)).run(["true"])
     assert caught.value.failed_check == "name"
     assert caught.value.exit_code == 4
 
 
-def test_a_port_where_nothing_listens(login: wire.Login) -> None:
+def test_closed_port(login: wire.Login) -> None:
     with pytest.raises(ConnectionLost, match="nothing listens on port 23") as caught:
         SshHost(login._replace(address=login.address + ":23")).run(["true"])
     assert caught.value.failed_check == "port"
 
 
-def test_something_else_than_ssh_on_the_port(login: wire.Login) -> None:
+def test_other_service_on_the_port(login: wire.Login) -> None:
     with Server(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port, pytest.raises(ConnectionLost):
         SshHost(login._replace(address=f"127.0.0.1:{port}")).run(["true"])
 
 
 @pytest.mark.parametrize("said", [b"SSH-2.0-\xff\xfe\r\n", b"SSH-1.0-old\r\n", b"x" * 100_000])
-def test_something_on_the_port_that_is_no_version_of_ssh(login: wire.Login, said: bytes) -> None:
+def test_unknown_protocol_on_the_port(login: wire.Login, said: bytes) -> None:
     with Server(said) as port, pytest.raises(ConnectionLost, match="no SSH server answers on port") as caught:
         SshHost(login._replace(address=f"127.0.0.1:{port}")).run(["true"])
     assert caught.value.failed_check == "port"
 
 
-def test_a_slow_handshake_is_waited_for(login: wire.Login, ssh_folder: Path) -> None:
+def test_slow_handshake(login: wire.Login, ssh_folder: Path) -> None:
     with SlowProxy(login.address, seconds=5.0) as port:
         (ssh_folder / "known_hosts").write_text(
             (ssh_folder / "known_hosts").read_text().replace(login.address, f"[127.0.0.1]:{port}")
@@ -373,7 +373,7 @@ def test_a_slow_handshake_is_waited_for(login: wire.Login, ssh_folder: Path) -> 
         ("box:ssh", ("box:ssh", 0)),
     ],
 )
-def test_an_address_has_a_host_and_perhaps_a_port(address: str, expected: tuple[str, int]) -> None:
+def test_host_and_port_of_an_address(address: str, expected: tuple[str, int]) -> None:
     assert wire.Login("t", address).host_and_port == expected
 
 
@@ -385,13 +385,13 @@ def test_an_address_has_a_host_and_perhaps_a_port(address: str, expected: tuple[
         ("$(reboot)", "/a;b", "ssh-copy-id -i '/a;b' 'me@$(reboot)'"),
     ],
 )
-def test_what_is_to_be_copied_into_a_shell_is_quoted_for_it(address: str, key: str, words: str) -> None:
+def test_shell_commands_are_quoted(address: str, key: str, words: str) -> None:
     login = wire.Login("t", address, "me", private_key=key)
     assert f"ssh-copy-id {login.all_words}" == words
     assert login._replace(username="-oProxyCommand=x").ssh_words.startswith(("-- -o", "-- '-o", "-p 2222 -- -o"))
 
 
-def test_the_folder_of_the_sockets_must_be_the_users_alone(login: wire.Login, connections: Path) -> None:
+def test_folder_of_sockets_must_be_private(login: wire.Login, connections: Path) -> None:
     from tui_workbench.core.errors import StorageError
 
     (connections / "workbench-tui").mkdir(mode=0o755, exist_ok=True)

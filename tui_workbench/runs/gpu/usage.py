@@ -254,6 +254,7 @@ def read_usage(path: str) -> Usage | None:
                 lines = file.read(LARGEST).split(b"\n")[:-1]
     except OSError:
         return None
+    lines = [line for line in lines if line]  # a hostile file may have millions of blank lines
     usage, first = Usage(), 0
     for number in range(len(lines), 0, -1):  # without a copy of the list
         line = lines[number - 1]

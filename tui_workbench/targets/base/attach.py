@@ -236,7 +236,7 @@ class Attachment:
         return {key: value for key, value in values.items() if value != ""}
 
     def _engine_values(self) -> tuple[bool, str]:
-        """Whether containers get GPUs, and their image. An unchecked machine is assumed to have a GPU."""
+        """The GPU use and the image of containers. An unchecked machine is assumed to have a GPU."""
         found, driver = self._gpu or (True, "")
         gpu = found if self.request.gpu is None else self.request.gpu
         if self.request.image:

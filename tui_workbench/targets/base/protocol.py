@@ -112,10 +112,10 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def started(self, spec: RunSpec) -> bool:
-        """Whether the script was ever started."""
+        """True if the script was ever started."""
 
     def has_ended(self, spec: RunSpec) -> bool:
-        """Whether this machine knows that the run has ended, so that `wait` returns at once. Contacts no other machine.
+        """True if this machine knows that the run has ended, so that `wait` returns at once. Contacts no other machine.
 
         By default: whether the exit code is in the run's directory on this machine.
         """

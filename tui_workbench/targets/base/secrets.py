@@ -28,7 +28,7 @@ _FOUND, _UNKNOWN, _UNUSABLE = 0, 1, 2
 
 
 class KeyringResult(NamedTuple):
-    """Whether a secret is in the keyring, or the reason why not."""
+    """The answer of the keyring; `reason` says why it does not have the secret."""
 
     in_keyring: bool
     reason: str = ""
@@ -45,7 +45,7 @@ class SecretStore:
         return answer.decode("utf-8", "surrogateescape") if code == _FOUND else None
 
     def look(self, seconds: float) -> KeyringResult:
-        """Whether there is a keyring, with its kind as `reason`. Does not unlock it."""
+        """Look for a keyring without unlocking it; `reason` is its kind."""
         code, answer = _ask_keyring("look", "", seconds=seconds)
         return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip())
 
@@ -68,7 +68,7 @@ def new_reference(target: str, user: str) -> str:
 
 
 def is_reference(text: str) -> bool:
-    """Whether a value is a reference. Any other value is a plain-text secret."""
+    """True if a value is a reference. Any other value is a plain-text secret."""
     return text.startswith(PREFIX) and text.count("#") == 2 and "\n" not in text
 
 

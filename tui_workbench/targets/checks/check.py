@@ -66,7 +66,7 @@ def _wants_gpus(target: ComputeTarget) -> bool:
 
 
 def run_checks(target: ComputeTarget) -> Iterator[CheckResult]:
-    """Check a target; yield each result as soon as it is known. Only the last one can be broken."""
+    """Check a target; yield each result immediately. Only the last result can be broken."""
     yield from _run(target, None, None)
 
 

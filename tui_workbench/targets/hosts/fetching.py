@@ -117,7 +117,7 @@ def unpack(
 
 
 def is_within(name: str) -> bool:
-    """Whether a relative path stays within its folder, links aside."""
+    """True if a relative path stays within its folder, links aside."""
     name = posixpath.normpath(name)
     return not name.startswith("/") and name != ".." and not name.startswith("../")
 

@@ -180,7 +180,7 @@ class LiveFiles:
         return is_new
 
     def _fetch(self, wanted: Sequence[tuple[str, int, int]]) -> bool:
-        """Fetch parts of files; False if there are none, or if a file was removed or truncated."""
+        """Fetch parts of files; False if nothing is missing, or if a file was removed or truncated."""
         if not wanted:
             return False
         arguments = [text for path, start, count in wanted for text in (path, str(start + 1), str(count))]

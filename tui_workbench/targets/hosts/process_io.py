@@ -51,7 +51,7 @@ class ProcessIO:
 
     @property
     def is_writable(self) -> bool:
-        """Whether a write would not block."""
+        """True if a write would not block."""
         return bool(wait_ready([], [self._process.stdin], 0))
 
     def line(self) -> str:

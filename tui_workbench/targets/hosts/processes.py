@@ -109,7 +109,7 @@ def wait_for_any(pids: Iterable[int], seconds: float | None = None, interrupted:
 
 
 def _has_mark(environment: bytes, mark: bytes, directory: str) -> bool:
-    """Whether the initial environment of a process contains the run's id and directory."""
+    """True if the initial environment of a process contains the run's id and directory."""
     if mark not in environment:
         return False
     _, named, rest = environment.partition(b"\0%s=" % RUN_DIRECTORY_VARIABLE.encode())

@@ -23,7 +23,7 @@ START = """\
 run=$1 share=$2 size=$3 text=$4
 shift 4
 mkdir -p -- "$share" || exit
-setsid=$(command -v setsid) || { echo 'there is no setsid' >&2; exit 1; }
+setsid=$(command -v setsid) || { echo 'setsid not found' >&2; exit 1; }
 exports=$(cat)
 [ -e "$run/pid" ] && exit 0
 [ "$(printf %s "$exports" | wc -c)" -eq "$size" ] || { echo 'its variables did not arrive whole' >&2; exit 1; }

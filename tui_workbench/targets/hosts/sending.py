@@ -153,7 +153,7 @@ def sync(
 
 
 class Difference(NamedTuple):
-    """What a sync would do now."""
+    """The files that a sync would send and remove."""
 
     missing: tuple[Entry, ...]
     superfluous: tuple[str, ...]

@@ -281,7 +281,7 @@ def find_interpreter(target: ComputeTarget) -> str:
 def _wait_for_supervisor(spec: RunSpec, interrupted: int) -> supervisor.Supervisor:
     """Read the shell's pid file, which appears a millisecond after its start.
 
-    Raises NeverStarted if there is no file and no process that could write it.
+    Raises NeverStarted if the file is missing and no process could write it.
     """
     shell = supervisor.read_supervisor(spec.run_directory)
     pause = 0.0005

@@ -1,6 +1,6 @@
 """The SSH connections of one login: opened on demand, and again after they were lost.
 
-A server limits the number of sessions per connection (MaxSessions). More than one connection is open only while one is
+A server limits the number of sessions per connection (MaxSessions). A second connection is open only while the first is
 not enough.
 """
 
@@ -62,7 +62,7 @@ class PooledConnection:
 
     @property
     def is_useless(self) -> bool:
-        """Whether the server allows no sessions at all."""
+        """True if the server allows no sessions at all."""
         return self.is_full and not self._asked and not self._has_given
 
     async def shell(self) -> Shell | None:
@@ -137,7 +137,7 @@ class ConnectionPool:
         return {**server_facts(self._open[0].connection), "shell": self._open[0].shell_seconds}
 
     async def first(self) -> PooledConnection:
-        """The first connection. Makes one attempt to open it if there is none. Raises TargetUnreachable."""
+        """The first connection. Makes one attempt to open a closed one. Raises TargetUnreachable."""
         return self._open[0] if self._open else await self._add()
 
     async def shell(self) -> Shell:

@@ -219,5 +219,5 @@ def _is_locked(path: str) -> bool:
 
 
 def asks_for_passphrase(error: Exception) -> bool:
-    """Whether a key could not be read because its passphrase is missing or wrong."""
+    """True if a key could not be read because its passphrase is missing or wrong."""
     return isinstance(error, asyncssh.KeyEncryptionError) or "assphrase" in str(error)

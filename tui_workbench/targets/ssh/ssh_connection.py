@@ -77,7 +77,7 @@ class Secrets:
             self._refused[reference] = self.values[reference]
 
     def is_refused(self, reference: str) -> bool:
-        """Whether the secret was marked as wrong and not given again."""
+        """True if the secret was marked as wrong and not given again."""
         return reference in self.values and self._refused.get(reference) == self.values[reference]
 
 
@@ -327,7 +327,7 @@ class _Client(asyncssh.SSHClient):
         return _imported([*self.known, *plain]), _imported(authorities), _imported(revoked)
 
     def may_have_known_plain_key(self, error: Exception) -> bool:
-        """Whether another attempt that asks for a plain key may succeed.
+        """True if another attempt that asks for a plain key may succeed.
 
         `ssh` likewise accepts a known key inside a certificate that no known authority has signed for this name.
         """

@@ -175,7 +175,7 @@ class SshHost(Host):
         return connection
 
     def _call(self, timeout: float) -> socket.socket:
-        """Connect to the link, which is started if there is none, and wait for its greeting."""
+        """Connect to the link, after starting it if needed, and wait for its greeting."""
         paths = wire.LinkPaths(self.login)
         why = ""
         for attempt in range(START_ATTEMPTS):

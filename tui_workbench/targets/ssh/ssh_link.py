@@ -161,9 +161,8 @@ class Link:
         return {}
 
     async def _exec(self, client: _Client, request: dict[str, Any]) -> dict[str, Any]:
-        # A caller who hangs up cancels this. What is half made then must not stay: an open channel counts against those
-        # that the server allows, and asyncio forgets to unregister a pipe whose joining is cancelled, so that who gets
-        # the descriptor's number after it is never heard.
+        # A client that disconnects cancels this. The shell must then be closed, because channels are limited, and the
+        # pipes must be connected first: asyncio does not unregister a pipe whose connection was canceled.
         opening = asyncio.create_task(self._connection.shell())
         try:
             shell = await asyncio.shield(opening)

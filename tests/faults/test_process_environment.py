@@ -1,4 +1,4 @@
-"""Odd surroundings: no stdout, a full one, a pipe that closes, no home, no locale, no folder, and many at once."""
+"""Unusual environments: closed or full streams, no home, no locale, no folder, concurrent commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def workbench(project_root: Path) -> Workbench:
 
 
 @pytest.mark.parametrize("tracked", ["false", "true"])
-def test_many_submits_at_once_all_run_and_are_numbered(workbench: Workbench, tracked: str) -> None:
+def test_concurrent_submits_all_run_with_unique_numbers(workbench: Workbench, tracked: str) -> None:
     configuration = workbench.folder / "aml_config" / "local.runconfig"
     configuration.write_text(configuration.read_text().replace("TrackedRun: false", f"TrackedRun: {tracked}"))
     submits = [workbench.start("experiment", "submit", "-c", "local", "hello.py") for _ in range(8)]
@@ -31,7 +31,7 @@ def test_many_submits_at_once_all_run_and_are_numbered(workbench: Workbench, tra
     assert {run["status"] for run in history} == {"Completed"}
 
 
-def test_a_reader_that_goes_away_does_not_harm_the_run(workbench: Workbench) -> None:
+def test_closed_pipe_does_not_end_the_run(workbench: Workbench) -> None:
     (workbench.folder / "many.py").write_text("for number in range(100_000):\n    print('line', number)\n")
     submit = workbench.start("experiment", "submit", "-c", "local", "many.py")
     assert submit.stdout is not None
@@ -58,7 +58,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("case", COMMANDS)
-def test_a_full_stdout_is_an_error_in_one_line(workbench: Workbench, case: str) -> None:
+def test_full_stdout_is_a_one_line_error(workbench: Workbench, case: str) -> None:
     assert workbench.submit("hello.py").code == 0
     with open("/dev/full", "wb") as full:
         process = workbench.start(*COMMANDS[case], stdout=full)
@@ -71,7 +71,7 @@ def test_a_full_stdout_is_an_error_in_one_line(workbench: Workbench, case: str) 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])
 @pytest.mark.parametrize("case", COMMANDS)
-def test_a_closed_standard_stream_breaks_nothing(workbench: Workbench, case: str, closed: int) -> None:
+def test_closed_standard_stream_is_harmless(workbench: Workbench, case: str, closed: int) -> None:
     assert workbench.submit("hello.py").code == 0
     process = subprocess.run(
         ["/bin/sh", "-c", f'exec "$@" {closed}>&-', "sh", *COMMAND, *COMMANDS[case]],
@@ -88,7 +88,7 @@ def test_a_closed_standard_stream_breaks_nothing(workbench: Workbench, case: str
         assert workbench.log(run["run_id"]) == "hello\n"
 
 
-def test_without_utf8_in_the_locale_everything_is_still_told(workbench: Workbench) -> None:
+def test_output_is_readable_without_utf8_locale(workbench: Workbench) -> None:
     (workbench.folder / "träining.py").write_text("print('grün 🧪')\n", encoding="utf-8")
     workbench.environment = {
         "LC_ALL": "POSIX",
@@ -105,9 +105,7 @@ def test_without_utf8_in_the_locale_everything_is_still_told(workbench: Workbenc
     workbench.run("experiment", "submit", "-c", "grün", "hello.py").error(3)
 
 
-def test_a_home_that_cannot_be_written_is_named_with_the_setting_that_helps(
-    workbench: Workbench, tmp_path: Path
-) -> None:
+def test_read_only_home_names_the_setting(workbench: Workbench, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     workbench.environment = {"HOME": str(tmp_path / "file")}
     submitted = workbench.submit("hello.py")
@@ -120,7 +118,7 @@ def test_a_home_that_cannot_be_written_is_named_with_the_setting_that_helps(
     assert "Traceback" not in submitted.err
 
 
-def test_a_current_folder_that_was_removed_is_told(tmp_path: Path) -> None:
+def test_removed_current_folder_is_reported(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     process = subprocess.run(
@@ -136,7 +134,7 @@ def test_a_current_folder_that_was_removed_is_told(tmp_path: Path) -> None:
     assert process.stderr.count("\n") == 1
 
 
-def test_arguments_that_the_system_cannot_pass_are_told(workbench: Workbench) -> None:
+def test_too_long_arguments_are_reported(workbench: Workbench) -> None:
     # One string may have 128 KiB; the system lets more through in total.
     configuration = workbench.folder / "aml_config" / "local.runconfig"
     configuration.write_text(configuration.read_text() + f'EnvironmentVariables: {{LONG: "{"x" * 200_000}"}}\n')
@@ -150,7 +148,7 @@ def test_arguments_that_the_system_cannot_pass_are_told(workbench: Workbench) ->
     assert run["reason"]
 
 
-def test_a_working_folder_that_the_script_removes_takes_nothing_of_ours_along(workbench: Workbench) -> None:
+def test_script_that_removes_its_working_folder(workbench: Workbench) -> None:
     configuration = workbench.folder / "aml_config" / "local.runconfig"
     configuration.write_text(configuration.read_text().replace("TrackedRun: false", "TrackedRun: true"))
     (workbench.folder / "remove.py").write_text("import os, shutil\nprint('bye')\nshutil.rmtree(os.getcwd())\n")
@@ -161,7 +159,7 @@ def test_a_working_folder_that_the_script_removes_takes_nothing_of_ours_along(wo
     assert workbench.history()[0]["status"] == "Completed"
 
 
-def test_a_run_whose_folder_is_removed_is_forgotten_by_history(workbench: Workbench) -> None:
+def test_removed_run_folder_disappears_from_history(workbench: Workbench) -> None:
     for _ in range(2):
         assert workbench.submit("hello.py").code == 0
     newest, oldest = workbench.history()
@@ -170,7 +168,7 @@ def test_a_run_whose_folder_is_removed_is_forgotten_by_history(workbench: Workbe
     workbench.run("logs", newest["run_id"]).error(2, newest["run_id"])
 
 
-def test_standard_input_is_empty_for_a_run(workbench: Workbench) -> None:
+def test_standard_input_of_a_run_is_empty(workbench: Workbench) -> None:
     (workbench.folder / "reads.py").write_text("import sys\nprint(repr(sys.stdin.read()))\n")
     reading, writing = os.pipe()
     os.write(writing, b"for somebody else\n")
